@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test containers older verify fix package image servers redis-server peers nextest bench model margins redis gaps torture
+.PHONY: help demo test containers interop older verify fix package image servers redis-server peers nextest bench model margins redis gaps torture
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -17,6 +17,10 @@ test: redis-server peers nextest ## Run every test, on real ZooKeeper servers
 
 containers: servers nextest ## Run the tests of zklock-testcontainers in containers, if an engine answers
 	cargo nextest run -p zklock-testcontainers --no-fail-fast $(if $(CI),--profile ci)
+
+interop: peers nextest ## Contend with real locks of Curator, kazoo and go-zookeeper
+	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
+		cargo run --quiet -p zklock-test-support -- cargo nextest run -p zklock --test servers --no-fail-fast interop:: curator::
 
 older: servers peers nextest ## Run the library's tests on the container image, which has an older ZooKeeper
 	cargo build --quiet --examples

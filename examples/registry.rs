@@ -46,7 +46,7 @@ impl Service {
     async fn pay(&self, account: &str, held: Option<Guard>) -> Result<(), Failure> {
         let held = match held {
             Some(share) => share,
-            None => self.accounts.lock(account).await?,
+            None => self.accounts.acquire(account).await?,
         };
         let balance = self.balances.read(account);
         // Without the lock, somebody would pay in meanwhile.
@@ -58,7 +58,7 @@ impl Service {
     }
 
     async fn pay_twice(&self, account: &str) -> Result<(), Failure> {
-        let held = self.accounts.lock(account).await?;
+        let held = self.accounts.acquire(account).await?;
         self.pay(account, Some(held.another())).await?;
         self.pay(account, Some(held.another())).await?;
         held.release().await?;

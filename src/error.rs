@@ -23,7 +23,7 @@ pub enum InvalidLock {
     },
     /// The other client has no such lock, or zklock cannot share its queue.
     #[error(
-        "{path} cannot contend in a queue of {layout}: only a lock and a read-write lock can, if {layout} has one; leave the layout out"
+        "{path} cannot share a queue of {layout}: a lock can, and a read-write lock if {layout} has readers; leave the layout out"
     )]
     Layout {
         /// The path that the caller gave.
@@ -192,7 +192,7 @@ pub enum AcquireError {
     /// The path is used for something else. A lock, an election, a semaphore and slots at one path would not see each
     /// other's contenders, so none of them would keep the others out.
     #[error(
-        "{path} is wanted as {expected}, and {at} is in use as {found}; a path has one kind: use another path for one of the two"
+        "{path} is wanted as {expected}, and {at} is used as {found}; a path has one kind: use another path for one of the two, or delete the nodes that {found} left there"
     )]
     OtherKind {
         /// The path that the caller gave.

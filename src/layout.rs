@@ -34,6 +34,9 @@ use zklock_recipe as recipe;
 /// # Limits
 ///
 /// * A revocation, as Curator's `Revoker` sends it, takes the lock from a zklock guard at once: the guard is lost.
+/// * The others read zklock's nodes. So the [ACL](crate::LockOptions::acl) must let them: otherwise their acquisitions fail.
+/// * Readers need a reader's counterpart: kazoo's `Lock` waits for no reader, and Curator's mutex for no contender of a read-write
+///   lock. kazoo's `WriteLock` and Curator's read-write lock do.
 /// * zklock refuses numbers near the end (2³¹), where the clients disagree about the order.
 /// * All zklock contenders at a path have one layout. Contenders with another one refuse each other
 ///   ([`AcquireError::ForeignContender`](crate::AcquireError::ForeignContender)).
@@ -45,11 +48,12 @@ pub enum Layout {
     /// zklock's own contenders alone.
     #[default]
     Zklock,
-    /// Curator's: with a [`Lock`](crate::Lock) its `InterProcessMutex` and `LeaderSelector`, with an
-    /// [`RwLock`](crate::RwLock) its `InterProcessReadWriteLock`. Curator's mutex and its read-write lock do not exclude each
-    /// other.
+    /// Curator's `InterProcessMutex` and `LeaderSelector`.
     Curator,
-    /// go-zookeeper's `Lock`, for a [`Lock`](crate::Lock). It is the same queue as that of Curator's mutex.
+    /// Curator's `InterProcessReadWriteLock`. A [`Lock`](crate::Lock) contends as a writer. Curator's mutex at the same path does
+    /// not exclude it.
+    CuratorReadWrite,
+    /// go-zookeeper's `Lock`. It is the same queue as that of Curator's mutex.
     Go,
     /// kazoo's `Lock`, `Election`, `ReadLock` and `WriteLock`. A [`Lock`](crate::Lock) excludes all of them.
     Kazoo,
@@ -59,33 +63,34 @@ impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Zklock => "zklock",
-            Self::Curator => "Curator",
+            Self::Curator => "Curator's mutex",
+            Self::CuratorReadWrite => "Curator's read-write lock",
             Self::Go => "go-zookeeper",
             Self::Kazoo => "kazoo",
         })
     }
 }
 
-/// With which locks of another client a lock may share its queue.
+/// What a lock asks of a queue.
 #[derive(Clone, Copy)]
 pub(crate) enum Shares {
-    /// With none.
+    /// It shares none.
     Nothing,
-    /// With mutexes.
-    Mutexes,
-    /// With read-write locks.
-    ReadWriteLocks,
+    /// Exclusive contenders.
+    Exclusive,
+    /// Readers as well.
+    Readers,
 }
 
 impl Shares {
-    /// The layout of the queue; `None` if the other client has no such lock.
+    /// The layout of the queue; `None` if such a queue has not what the lock asks for.
     pub(crate) fn layout(self, layout: Layout) -> Option<recipe::Layout> {
         Some(match (layout, self) {
             (Layout::Zklock, _) => recipe::Layout::Own,
-            (Layout::Curator | Layout::Go, Self::Mutexes) => recipe::Layout::CuratorMutex,
-            (Layout::Curator, Self::ReadWriteLocks) => recipe::Layout::CuratorReadWrite,
-            (Layout::Kazoo, Self::Mutexes | Self::ReadWriteLocks) => recipe::Layout::Kazoo,
-            (_, Self::Nothing) | (Layout::Go, Self::ReadWriteLocks) => return None,
+            (Layout::Curator | Layout::Go, Self::Exclusive) => recipe::Layout::CuratorMutex,
+            (Layout::CuratorReadWrite, Self::Exclusive | Self::Readers) => recipe::Layout::CuratorReadWrite,
+            (Layout::Kazoo, Self::Exclusive | Self::Readers) => recipe::Layout::Kazoo,
+            (_, Self::Nothing) | (Layout::Curator | Layout::Go, Self::Readers) => return None,
         })
     }
 }

@@ -120,7 +120,7 @@
 //!
 //! Each call that asks ZooKeeper goes by one of four rules. The error says that the answer did not come.
 //!
-//! * **A call that waits for others has no time limit**: `acquire`, `acquire_many`, `read`, `write`, [`Locks::lock`],
+//! * **A call that waits for others has no time limit**: `acquire`, `acquire_many`, `read`, `write`, [`Locks::acquire`],
 //!   [`Election::campaign`], `claim` and [`Once::run`]. It returns when it has what it waits for, or when it
 //!   can no longer get that. Drop the future to stop waiting. Its twin with `_timeout` returns `None` after its `timeout` argument.
 //! * **A call that begins with `try_`** waits for nobody, and for ZooKeeper for half a session timeout: then it returns
@@ -199,7 +199,7 @@ pub use acl::{Acl, Permissions};
 pub use election::{Election, Leadership};
 pub use error::{AcquireError, InvalidLock, QueryError};
 pub use fence::{FenceGate, FencingToken, Sequencer};
-pub use guard::{Guard, Lost, LostReason, MultiGuard, Permit, ReadGuard, ReleaseError, Slot};
+pub use guard::{AnyGuard, Guard, Lost, LostReason, MultiGuard, Permit, ReadGuard, ReleaseError, Slot};
 pub use layout::Layout;
 pub use lock::Lock;
 pub use lock::multi_lock::{Access, MultiLock};
@@ -216,4 +216,5 @@ pub use session::{ConnectError, Session, SessionBuilder, SessionEvent, SessionEv
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/GUIDE.md")]
+#[doc = include_str!("../docs/MIGRATION.md")]
 struct Pages;

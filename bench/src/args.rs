@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use serde::Serialize;
 
 use crate::peers::Recipe;
 
@@ -98,7 +97,7 @@ pub(crate) struct Elect {
     pub(crate) common: Common,
 }
 
-#[derive(Clone, Debug, Default, Args, Serialize)]
+#[derive(Debug, Args)]
 pub(crate) struct Carry {
     /// How many guards there are beside an acquisition.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
@@ -115,23 +114,18 @@ pub(crate) struct Carry {
     /// As `burst`, while the connection breaks.
     #[arg(long, value_name = "N", default_value_t = 40_000)]
     pub(crate) broken: u32,
-    #[serde(skip)]
     #[command(flatten)]
     pub(crate) common: Common,
 }
 
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct Common {
     /// Measure on this server, `host:port`, instead of one started for the purpose.
     #[arg(long, value_name = "SERVER", value_parser = one_server)]
     pub(crate) connect: Option<String>,
-    /// Print JSON, one object a line.
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scenario {
     /// Each client acquires and releases a lock that nobody else wants.
     Free,
@@ -145,7 +139,7 @@ pub(crate) enum Scenario {
     /// zklock's lock, and by zookeeper-client's.
     Keys,
     /// All clients acquire and release permits of a semaphore that has eight, beside Curator's
-    /// `InterProcessSemaphoreV2` and one lock. It needs `make curator`.
+    /// `InterProcessSemaphoreV2` and one lock. It needs `make peers`.
     Permits,
     /// All clients wait as readers behind a writer, which releases the lock; beside it, one writer waits behind
     /// another, and as many bare watches are awaited.

@@ -7,12 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use futures::{StreamExt, TryStreamExt, stream};
-use serde::Serialize;
 use tokio::task::JoinSet;
 use zklock::{Guard, Session};
 
 use crate::args::Carry;
-use crate::report::short;
 use crate::stage::Stage;
 
 /// How many acquisitions are made at the same time to prepare a measurement.
@@ -32,15 +30,18 @@ const IDLE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(carry: &Carry) -> anyhow::Result<()> {
     let stage = Stage::open(carry.common.connect.as_deref()).await?;
-    let mut reading = Reading { carry: carry.clone(), ..Reading::default() };
-    reading.alone_ms = beside_guards(&stage, 0).await?;
-    reading.beside_guards_ms = beside_guards(&stage, carry.guards).await?;
-    reading.beside_observers_ms = beside_observers(&stage, carry.observers).await?;
-    reading.few_keys_ms = keys(&stage, (carry.keys / 10).max(1)).await?;
-    reading.many_keys_ms = keys(&stage, carry.keys).await?;
-    reading.burst = burst(&stage, stage.address(), carry.burst, false).await?;
-    reading.broken = burst(&stage, &stage.link().address(), carry.broken, true).await?;
-    reading.print()?;
+    let alone = beside_guards(&stage, 0).await?;
+    println!("processor time of an acquisition and its release");
+    println!("  alone                        {alone:8.3} ms");
+    let beside = |what: &str, count: u32, cost: f64, unit: f64| {
+        println!("  beside {count:6} {what:<14} {cost:8.3} ms  {:.2} x {unit:.3} ms", cost / unit);
+    };
+    beside("guards", carry.guards, beside_guards(&stage, carry.guards).await?, alone);
+    beside("observers", carry.observers, beside_observers(&stage, carry.observers).await?, alone);
+    let few = keys(&stage, (carry.keys / 10).max(1)).await?;
+    beside("keys at once", carry.keys, keys(&stage, carry.keys).await?, few);
+    burst(&stage, stage.address(), carry.burst, false).await?;
+    burst(&stage, &stage.link().address(), carry.broken, true).await?;
     stage.close().await
 }
 
@@ -77,7 +78,7 @@ async fn keys(stage: &Stage, keys: u32) -> anyhow::Result<f64> {
     let before = processor()?;
     let acquired = (0..keys).map(|key| {
         let locks = locks.clone();
-        async move { locks.lock(&key.to_string()).await }
+        async move { locks.acquire(&key.to_string()).await }
     });
     let guards = stream::iter(acquired).buffer_unordered(AT_ONCE).try_collect::<Vec<_>>().await?;
     for guard in guards {
@@ -90,7 +91,7 @@ async fn keys(stage: &Stage, keys: u32) -> anyhow::Result<f64> {
 
 /// What a burst of acquisitions of locks that did not exist costs the guards of the same session. If it `breaks`, the
 /// connection is lost once a quarter of their requests have gone out.
-async fn burst(stage: &Stage, address: &str, locks: u32, breaks: bool) -> anyhow::Result<Burst> {
+async fn burst(stage: &Stage, address: &str, locks: u32, breaks: bool) -> anyhow::Result<()> {
     let session = Session::connect(address).await?;
     let id = session.id();
     let held = hold(stage, &session, HELD).await?;
@@ -122,17 +123,19 @@ async fn burst(stage: &Stage, address: &str, locks: u32, breaks: bool) -> anyhow
             broken = true;
         }
     }
-    let burst = Burst {
-        idle_lease_s: idle_lease.as_secs_f64(),
-        least_lease_s: least.as_secs_f64(),
-        took_s: began.elapsed().as_secs_f64(),
-        guards_lost: held.iter().filter(|guard| !guard.is_held()).count(),
-        session_lost: session.id() != id,
-        evicted: session.requeued(),
-    };
+    println!(
+        "{} {locks} locks: the lease of {HELD} guards fell to {:.1} s, idle to {:.1} s, {} guards lost, session lost: {}, {} \
+         queued again, {:.1} s in all",
+        if breaks { "a connection that breaks under" } else { "a burst of" },
+        least.as_secs_f64(),
+        idle_lease.as_secs_f64(),
+        held.iter().filter(|guard| !guard.is_held()).count(),
+        session.id() != id,
+        session.requeued(),
+        began.elapsed().as_secs_f64()
+    );
     drop(guards);
-    session.close().await?;
-    Ok(burst)
+    Ok(session.close().await?)
 }
 
 fn remaining(guards: &[Arc<Guard>]) -> Duration {
@@ -177,73 +180,4 @@ fn processor() -> anyhow::Result<Duration> {
 
 fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
-}
-
-#[derive(Default, Serialize)]
-struct Reading {
-    #[serde(flatten)]
-    carry: Carry,
-    #[serde(serialize_with = "short")]
-    alone_ms: f64,
-    #[serde(serialize_with = "short")]
-    beside_guards_ms: f64,
-    #[serde(serialize_with = "short")]
-    beside_observers_ms: f64,
-    #[serde(serialize_with = "short")]
-    few_keys_ms: f64,
-    #[serde(serialize_with = "short")]
-    many_keys_ms: f64,
-    burst: Burst,
-    broken: Burst,
-}
-
-#[derive(Default, Serialize)]
-struct Burst {
-    /// The least that was left of the guards' lease before the burst.
-    #[serde(serialize_with = "short")]
-    idle_lease_s: f64,
-    /// The least that was left of it during the burst.
-    #[serde(serialize_with = "short")]
-    least_lease_s: f64,
-    #[serde(serialize_with = "short")]
-    took_s: f64,
-    guards_lost: usize,
-    session_lost: bool,
-    /// How many acquisitions queued again.
-    evicted: u64,
-}
-
-impl Reading {
-    fn print(&self) -> anyhow::Result<()> {
-        let Self { carry, alone_ms, .. } = self;
-        if carry.common.json {
-            println!("{}", serde_json::to_string(self)?);
-            return Ok(());
-        }
-        println!("processor time of an acquisition and its release");
-        println!("  alone                        {alone_ms:8.3} ms");
-        for (what, count, cost, unit) in [
-            ("guards", carry.guards, self.beside_guards_ms, alone_ms),
-            ("observers", carry.observers, self.beside_observers_ms, alone_ms),
-            ("keys at once", carry.keys, self.many_keys_ms, &self.few_keys_ms),
-        ] {
-            println!("  beside {count:6} {what:<14} {cost:8.3} ms  {:.2} x {unit:.3} ms", cost / unit);
-        }
-        for (what, count, burst) in [
-            ("a burst of", carry.burst, &self.burst),
-            ("a connection that breaks under", carry.broken, &self.broken),
-        ] {
-            println!(
-                "{what} {count} locks: the lease of {HELD} guards fell to {:.1} s, idle to {:.1} s, {} guards lost, session \
-                 lost: {}, {} queued again, {:.1} s in all",
-                burst.least_lease_s,
-                burst.idle_lease_s,
-                burst.guards_lost,
-                burst.session_lost,
-                burst.evicted,
-                burst.took_s
-            );
-        }
-        Ok(())
-    }
 }

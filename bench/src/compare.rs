@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use hdrhistogram::Histogram;
 use zklock_testcontainers::Counts;
 
 use crate::args::{Compare, Scenario};
 use crate::peers::Peer;
-use crate::report::{Line, Ratio, Report};
+use crate::quantile::quantile;
 use crate::scenario::{Cast, Slice};
 use crate::stage::Stage;
 
@@ -23,8 +22,8 @@ pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
     let stage = Stage::open(compare.common.connect.as_deref()).await?;
     let mut entries = Vec::new();
     for peer in compare.scenario.peers(compare.recipe()) {
-        let cast = Scenario::cast(peer, compare, &stage).await?;
-        entries.push(Entry { peer, cast, tally: Tally::new()? });
+        let cast = Cast::new(peer, compare, &stage).await?;
+        entries.push(Entry { peer, cast, tally: Tally::default() });
     }
     stage.link().set_round_trip(compare.round_trip());
     let slices = SLICES.min(compare.cycles);
@@ -38,11 +37,10 @@ pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
             let index = (turn as usize + offset) % entries.len();
             let entry = entries.get_mut(index).context("no such entry")?;
             let (slice, counts) = entry.perform(&stage, cycles).await?;
-            entry.tally.add(&slice, &counts)?;
+            entry.tally.add(&slice, &counts);
         }
     }
-    let lines = entries.iter().map(|entry| entry.tally.line(entry.peer, compare)).collect();
-    Report { lines, ratios: ratios(&entries, compare) }.print(compare.common.json)?;
+    print(&entries, compare.scenario);
     drop(entries);
     stage.link().set_round_trip(Duration::ZERO);
     stage.close().await
@@ -50,7 +48,7 @@ pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
 
 struct Entry {
     peer: Peer,
-    cast: Box<dyn Cast>,
+    cast: Cast,
     tally: Tally,
 }
 
@@ -68,6 +66,7 @@ impl Entry {
 }
 
 /// What all slices of a peer come to.
+#[derive(Default)]
 struct Tally {
     wall: Duration,
     handoffs: u64,
@@ -75,88 +74,63 @@ struct Tally {
     slices: Vec<f64>,
     /// The longest wait of each slice, as a multiple of what each contender would wait if all had the lock in turn.
     waits: Vec<f64>,
-    cycles: Histogram<u64>,
+    /// Microseconds of each cycle.
+    cycles: Vec<f64>,
     requests: u64,
     events: u64,
     reply_bytes: u64,
 }
 
 impl Tally {
-    fn new() -> anyhow::Result<Self> {
-        // Nanoseconds to three digits, whatever the range.
-        let cycles = Histogram::new(3)?;
-        Ok(Self {
-            wall: Duration::ZERO,
-            handoffs: 0,
-            slices: Vec::new(),
-            waits: Vec::new(),
-            cycles,
-            requests: 0,
-            events: 0,
-            reply_bytes: 0,
-        })
-    }
-
-    fn add(&mut self, slice: &Slice, counts: &Counts) -> anyhow::Result<()> {
+    fn add(&mut self, slice: &Slice, counts: &Counts) {
         self.wall += slice.wall;
         self.handoffs += slice.handoffs;
         let handoff = slice.wall.as_secs_f64() / slice.handoffs as f64;
         self.slices.push(handoff);
         self.waits.push(slice.longest_wait.as_secs_f64() / (handoff * slice.contenders as f64));
-        for cycle in &slice.cycles {
-            self.cycles.record(u64::try_from(cycle.as_nanos())?)?;
-        }
+        self.cycles.extend(slice.cycles.iter().map(|cycle| cycle.as_secs_f64() * 1e6));
         self.requests += counts.requests;
         self.events += counts.events;
         self.reply_bytes += counts.reply_bytes;
-        Ok(())
     }
 
     /// Seconds for each time a lock changed hands, in a slice that half of all slices beat.
     ///
     /// A machine that does something else for a moment spoils a slice or two, and a mean with them.
     fn median_time_per_handoff(&self) -> f64 {
-        median(&self.slices)
-    }
-
-    fn median_time_per_cycle(&self) -> f64 {
-        self.cycles.value_at_quantile(0.5) as f64
+        quantile(&self.slices, 0.5)
     }
 
     fn per_cycle(&self, count: u64) -> f64 {
         count as f64 / self.cycles.len() as f64
     }
+}
 
-    fn line(&self, peer: Peer, compare: &Compare) -> Line {
-        Line {
-            implementation: peer.name(),
-            scenario: compare.scenario,
-            clients: compare.clients,
-            cycles: compare.cycles,
-            rtt_ms: compare.rtt_ms,
-            per_s: self.handoffs as f64 / self.wall.as_secs_f64(),
-            p50_us: self.cycles.value_at_quantile(0.5) as f64 / 1000.0,
-            p99_us: self.cycles.value_at_quantile(0.99) as f64 / 1000.0,
-            requests_per_cycle: self.per_cycle(self.requests),
-            events_per_cycle: self.per_cycle(self.events),
-            reply_bytes_per_cycle: self.per_cycle(self.reply_bytes),
-            longest_wait: median(&self.waits),
-        }
+/// Prints a row for each peer, and the first one against each of the others, in what the scenario is about.
+fn print(entries: &[Entry], scenario: Scenario) {
+    println!(
+        "{:<25} {:>9} {:>10} {:>10} {:>9} {:>7} {:>12} {:>8}",
+        "", "per s", "p50 us", "p99 us", "requests", "events", "reply bytes", "longest"
+    );
+    for Entry { peer, tally, .. } in entries {
+        // Only where all contend for one lock.
+        let longest = Some(quantile(&tally.waits, 0.5)).filter(|wait| wait.is_finite());
+        println!(
+            "{:<25} {:>9.1} {:>10.0} {:>10.0} {:>9.2} {:>7.2} {:>12.1} {:>8}",
+            peer.name(),
+            tally.handoffs as f64 / tally.wall.as_secs_f64(),
+            quantile(&tally.cycles, 0.5),
+            quantile(&tally.cycles, 0.99),
+            tally.per_cycle(tally.requests),
+            tally.per_cycle(tally.events),
+            tally.per_cycle(tally.reply_bytes),
+            longest.map_or_else(String::new, |wait| format!("{wait:.2}"))
+        );
     }
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// The first against each of the others, in what the scenario is about.
-fn ratios(entries: &[Entry], compare: &Compare) -> Vec<Ratio> {
     type Metric = (&'static str, fn(&Tally) -> f64);
-    let metrics: &[Metric] = match compare.scenario {
+    let metrics: &[Metric] = match scenario {
         Scenario::Free | Scenario::Multi | Scenario::Readers => {
-            &[("median_time_per_cycle", Tally::median_time_per_cycle)]
+            &[("median_time_per_cycle", |tally| quantile(&tally.cycles, 0.5))]
         }
         Scenario::Contended | Scenario::Keys | Scenario::Permits => {
             &[("median_time_per_handoff", Tally::median_time_per_handoff)]
@@ -167,12 +141,11 @@ fn ratios(entries: &[Entry], compare: &Compare) -> Vec<Ratio> {
             ("median_time_per_handoff", Tally::median_time_per_handoff),
         ],
     };
-    let Some((first, others)) = entries.split_first() else { return Vec::new() };
-    let of = |other: &Entry, (metric, value): Metric| Ratio {
-        ratio: value(&first.tally) / value(&other.tally),
-        of: first.peer.name(),
-        against: other.peer.name(),
-        metric,
-    };
-    others.iter().flat_map(|other| metrics.iter().map(move |metric| of(other, *metric))).collect()
+    let Some((first, others)) = entries.split_first() else { return };
+    for other in others {
+        for (metric, value) in metrics {
+            let ratio = value(&first.tally) / value(&other.tally);
+            println!("{} / {}: {ratio:.3} ({metric})", first.peer.name(), other.peer.name());
+        }
+    }
 }

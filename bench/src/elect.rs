@@ -7,11 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use futures::future::try_join_all;
-use serde::Serialize;
 use zklock::{Session, election::Leader, inspect::Observer};
 
 use crate::args::Elect;
-use crate::report::short;
 use crate::stage::Stage;
 
 /// The sessions of observers. It is long, since a thousand of them share few cores.
@@ -34,20 +32,21 @@ pub(crate) async fn run(elect: &Elect) -> anyhow::Result<()> {
     let mut leadership = elections[0].campaign("first").await?;
     told(&mut observers, Some("first")).await?;
 
-    let mut reading = Reading { observers: elect.observers, rounds: elect.rounds, ..Reading::default() };
+    // The last three until the last observer is told: that nobody leads, of the leader, of the next one, which had waited.
+    let [mut resigned, mut nobody, mut led, mut handed_over] = [const { Vec::new() }; 4];
     for round in 0..elect.rounds {
         let began = Instant::now();
         leadership.resign().await?;
-        reading.resigned.add(began);
+        resigned.push(began.elapsed());
         told(&mut observers, None).await?;
-        reading.nobody.add(began);
+        nobody.push(began.elapsed());
 
         let [election, next] = &elections;
         let (value, following) = (format!("{round}"), format!("{round}, the next"));
         let began = Instant::now();
         leadership = election.campaign(&value).await?;
         told(&mut observers, Some(&value)).await?;
-        reading.led.add(began);
+        led.push(began.elapsed());
 
         let waiter = tokio::spawn({
             let (next, following) = (next.clone(), following.clone());
@@ -57,11 +56,24 @@ pub(crate) async fn run(elect: &Elect) -> anyhow::Result<()> {
         let began = Instant::now();
         leadership.resign().await?;
         told(&mut observers, Some(&following)).await?;
-        reading.handed_over.add(began);
+        handed_over.push(began.elapsed());
         leadership = waiter.await??;
         elections.reverse();
     }
-    reading.print(elect.common.json)?;
+    println!("{} observers, {} rounds", elect.observers, elect.rounds);
+    println!("{:<60} {:>9} {:>9} {:>9}", "", "least ms", "median", "most");
+    for (name, mut times) in [
+        ("from resign to its confirmation", resigned),
+        ("from resign until the last observer is told \"nobody\"", nobody),
+        ("from campaign until the last one is told of the leader", led),
+        ("from resign until the last one is told of the next leader", handed_over),
+    ] {
+        times.sort_unstable();
+        let at = |index: usize| times.get(index).map_or(f64::NAN, |time| time.as_secs_f64() * 1e3);
+        let last = times.len().saturating_sub(1);
+        let median = f64::midpoint(at(last / 2), at(times.len() / 2));
+        println!("{name:<60} {:>9.1} {median:>9.1} {:>9.1}", at(0), at(last));
+    }
 
     leadership.resign().await?;
     try_join_all(observers.into_iter().map(Watcher::close)).await?;
@@ -104,78 +116,4 @@ impl Watcher {
 async fn told(observers: &mut [Watcher], value: Option<&str>) -> anyhow::Result<()> {
     try_join_all(observers.iter_mut().map(|observer| observer.told(value))).await?;
     Ok(())
-}
-
-/// What was measured.
-#[derive(Default, Serialize)]
-struct Reading {
-    observers: u32,
-    rounds: u32,
-    /// From `resign` to its confirmation.
-    resigned: Times,
-    /// From `resign` until the last observer is told that nobody leads.
-    nobody: Times,
-    /// From `campaign` until the last observer is told of the leader.
-    led: Times,
-    /// From `resign` until the last observer is told of the next leader, which had been waiting.
-    handed_over: Times,
-}
-
-/// One for each round, in milliseconds.
-#[derive(Default)]
-struct Times(Vec<f64>);
-
-impl Times {
-    fn add(&mut self, began: Instant) {
-        self.0.push(began.elapsed().as_secs_f64() * 1e3);
-    }
-
-    /// The least, the median, and the most.
-    fn summary(&self) -> Summary {
-        let mut times = self.0.clone();
-        times.sort_unstable_by(f64::total_cmp);
-        let at = |index: usize| times.get(index).copied().unwrap_or(f64::NAN);
-        Summary {
-            least_ms: at(0),
-            median_ms: f64::midpoint(at(times.len().saturating_sub(1) / 2), at(times.len() / 2)),
-            most_ms: at(times.len().saturating_sub(1)),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct Summary {
-    #[serde(serialize_with = "short")]
-    least_ms: f64,
-    #[serde(serialize_with = "short")]
-    median_ms: f64,
-    #[serde(serialize_with = "short")]
-    most_ms: f64,
-}
-
-impl Serialize for Times {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.summary().serialize(serializer)
-    }
-}
-
-impl Reading {
-    fn print(&self, json: bool) -> anyhow::Result<()> {
-        if json {
-            println!("{}", serde_json::to_string(self)?);
-            return Ok(());
-        }
-        println!("{} observers, {} rounds", self.observers, self.rounds);
-        println!("{:<60} {:>9} {:>9} {:>9}", "", "least ms", "median", "most");
-        for (name, times) in [
-            ("from resign to its confirmation", &self.resigned),
-            ("from resign until the last observer is told \"nobody\"", &self.nobody),
-            ("from campaign until the last one is told of the leader", &self.led),
-            ("from resign until the last one is told of the next leader", &self.handed_over),
-        ] {
-            let Summary { least_ms, median_ms, most_ms } = times.summary();
-            println!("{name:<60} {least_ms:>9.1} {median_ms:>9.1} {most_ms:>9.1}");
-        }
-        Ok(())
-    }
 }

@@ -4,14 +4,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
-use serde::Serialize;
+use anyhow::Context;
 use tokio::task::JoinSet;
 use zklock::{FencingToken, LocksOptions, Session};
 
 use crate::args::Line;
 use crate::memory::resident;
-use crate::report::short;
+use crate::quantile::quantile;
 use crate::stage::Stage;
 
 const KEY: &str = "key";
@@ -24,17 +23,16 @@ pub(crate) async fn run(line: &Line) -> anyhow::Result<bool> {
         Session::builder(stage.link().address()).session_timeout(Duration::from_secs(40)).connect().await?;
     let budget = LocksOptions::new().turns(u32::MAX).time(Duration::MAX);
     let locks = session.locks(&root)?.with_options(budget)?;
-    let first = locks.lock(KEY).await?;
+    let first = locks.acquire(KEY).await?;
 
     let before = resident()?;
     let (mut tasks, (arrived, mut arrivals)) = (JoinSet::new(), tokio::sync::mpsc::unbounded_channel::<()>());
-    let passed =
-        Arc::new(Mutex::new(Passed { at: Instant::now(), took: Histogram::new(3)?, last: first.token() }));
+    let passed = Arc::new(Mutex::new(Passed { at: Instant::now(), took: Vec::new(), last: first.token() }));
     for _ in 0..line.tasks {
         let (locks, passed, arrived) = (locks.clone(), passed.clone(), arrived.clone());
         tasks.spawn(async move {
             drop(arrived);
-            let guard = locks.lock(KEY).await?;
+            let guard = locks.acquire(KEY).await?;
             guard.check()?;
             passed.lock().unwrap_or_else(PoisonError::into_inner).on(guard.token())?;
             anyhow::Ok(guard.release().await?)
@@ -59,82 +57,40 @@ pub(crate) async fn run(line: &Line) -> anyhow::Result<bool> {
             eprintln!("a task failed: {error:#}");
         }
     }
-    let wall = began.elapsed();
-    let requests = stage.link().counts().requests;
-    let [p50_us, p99_us] = passed.lock().unwrap_or_else(PoisonError::into_inner).microseconds();
-    let reading = Reading {
-        tasks: line.tasks,
-        bytes_per_task: growth / u64::from(line.tasks),
-        limit_bytes: line.limit_bytes,
-        failed,
-        wall_ms: wall.as_secs_f64() * 1000.0,
-        p50_us,
-        p99_us,
-        requests,
-    };
-    reading.print(line.common.json)?;
+    let bytes_per_task = growth / u64::from(line.tasks);
+    let passed = Arc::into_inner(passed).context("a task is left")?;
+    let passed = passed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    println!(
+        "{} tasks in line: {bytes_per_task} bytes each (limit {}); after a broken connection {failed} of them failed; all had \
+         the lock within {:.0} ms, with {} requests; passed on in {:.1} us (median; 99%: {:.1} us)",
+        line.tasks,
+        line.limit_bytes,
+        began.elapsed().as_secs_f64() * 1000.0,
+        // With the last release, and the heartbeats meanwhile.
+        stage.link().counts().requests,
+        quantile(&passed.took, 0.5),
+        quantile(&passed.took, 0.99)
+    );
     session.close().await?;
     stage.close().await?;
-    Ok(failed == 0 && reading.bytes_per_task <= line.limit_bytes)
+    Ok(failed == 0 && bytes_per_task <= line.limit_bytes)
 }
 
 /// What is known of the turns so far.
 struct Passed {
     /// When the last task was about to release its guard.
     at: Instant,
-    took: Histogram<u64>,
+    /// Microseconds from there to the next task.
+    took: Vec<f64>,
     last: FencingToken,
 }
 
 impl Passed {
     /// A task has the lock.
     fn on(&mut self, token: FencingToken) -> anyhow::Result<()> {
-        self.took.record(u64::try_from(self.at.elapsed().as_nanos())?)?;
+        self.took.push(self.at.elapsed().as_secs_f64() * 1e6);
         anyhow::ensure!(token > self.last, "token {token} comes after {}", self.last);
         (self.at, self.last) = (Instant::now(), token);
-        Ok(())
-    }
-
-    /// The median, and what 99 in 100 did not exceed.
-    fn microseconds(&self) -> [f64; 2] {
-        [0.5, 0.99].map(|quantile| self.took.value_at_quantile(quantile) as f64 / 1000.0)
-    }
-}
-
-#[derive(Serialize)]
-struct Reading {
-    tasks: u32,
-    bytes_per_task: u64,
-    limit_bytes: u64,
-    failed: u32,
-    #[serde(serialize_with = "short")]
-    wall_ms: f64,
-    #[serde(serialize_with = "short")]
-    p50_us: f64,
-    #[serde(serialize_with = "short")]
-    p99_us: f64,
-    /// With the last release, and the heartbeats meanwhile.
-    requests: u64,
-}
-
-impl Reading {
-    fn print(&self, json: bool) -> anyhow::Result<()> {
-        if json {
-            println!("{}", serde_json::to_string(self)?);
-        } else {
-            println!(
-                "{} tasks in line: {} bytes each (limit {}); after a broken connection {} of them failed; all had the lock within \
-                 {:.0} ms, with {} requests; passed on in {:.1} us (median; 99%: {:.1} us)",
-                self.tasks,
-                self.bytes_per_task,
-                self.limit_bytes,
-                self.failed,
-                self.wall_ms,
-                self.requests,
-                self.p50_us,
-                self.p99_us
-            );
-        }
         Ok(())
     }
 }

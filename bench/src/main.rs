@@ -17,7 +17,7 @@ mod elect;
 mod line;
 mod memory;
 mod peers;
-mod report;
+mod quantile;
 mod scenario;
 mod stage;
 

@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use serde::Serialize;
 use tokio::task::JoinSet;
 use zklock::Session;
 
 use crate::args::Memory;
-use crate::report::short;
 use crate::stage::Stage;
 
 /// True if they keep within the limit.
@@ -34,62 +32,26 @@ pub(crate) async fn run(memory: &Memory) -> anyhow::Result<bool> {
     let after = resident()?;
     let growth = after.saturating_sub(before);
     let reply_bytes = stage.link().counts().reply_bytes;
-    let reading = Reading {
-        waiters: memory.waiters,
-        before_mb: megabytes(before),
-        after_mb: megabytes(after),
-        growth_mb: megabytes(growth),
-        bytes_per_waiter: growth / u64::from(memory.waiters),
-        reply_bytes_per_waiter: reply_bytes / u64::from(memory.waiters),
-        limit_mb: memory.limit_mb,
-        within_limit: megabytes(growth) <= memory.limit_mb,
-    };
-    reading.print(memory.common.json)?;
+    let is_within = megabytes(growth) <= memory.limit_mb;
+    println!(
+        "{} waiters: {:.1} MB before, {:.1} MB after: {:.1} MB, {} bytes each (and {} bytes of replies); {} the limit of {} MB",
+        memory.waiters,
+        megabytes(before),
+        megabytes(after),
+        megabytes(growth),
+        growth / u64::from(memory.waiters),
+        // What each was sent to find its place in the queue.
+        reply_bytes / u64::from(memory.waiters),
+        if is_within { "within" } else { "over" },
+        memory.limit_mb
+    );
 
     waiters.shutdown().await;
     session.close().await?;
     held.release().await?;
     holder.close().await?;
     stage.close().await?;
-    Ok(reading.within_limit)
-}
-
-#[derive(Serialize)]
-struct Reading {
-    waiters: u32,
-    #[serde(serialize_with = "short")]
-    before_mb: f64,
-    #[serde(serialize_with = "short")]
-    after_mb: f64,
-    #[serde(serialize_with = "short")]
-    growth_mb: f64,
-    bytes_per_waiter: u64,
-    /// What each was sent to find its place in the queue.
-    reply_bytes_per_waiter: u64,
-    limit_mb: f64,
-    within_limit: bool,
-}
-
-impl Reading {
-    fn print(&self, json: bool) -> anyhow::Result<()> {
-        if json {
-            println!("{}", serde_json::to_string(self)?);
-        } else {
-            println!(
-                "{} waiters: {:.1} MB before, {:.1} MB after: {:.1} MB, {} bytes each (and {} bytes of replies); {} the \
-                 limit of {} MB",
-                self.waiters,
-                self.before_mb,
-                self.after_mb,
-                self.growth_mb,
-                self.bytes_per_waiter,
-                self.reply_bytes_per_waiter,
-                if self.within_limit { "within" } else { "over" },
-                self.limit_mb
-            );
-        }
-        Ok(())
-    }
+    Ok(is_within)
 }
 
 /// Resident memory of this process, in bytes.

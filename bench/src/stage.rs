@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, ensure};
 use futures::future::BoxFuture;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -63,27 +63,22 @@ impl Stage {
 
     /// Returns once a directory has this many children.
     pub(crate) async fn wait_for_children(&self, directory: &str, count: usize) -> anyhow::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        until(async || {
             let stat = self.onlooker.check_stat(directory).await?;
             let present = stat.map_or(0, |stat| stat.num_children);
-            if usize::try_from(present) == Ok(count) {
-                return Ok(());
-            }
-            pause(deadline, || format!("{directory} has {present} children instead of {count}")).await?;
-        }
+            let found = || format!("{directory} has {present} children instead of {count}");
+            Ok((usize::try_from(present) != Ok(count)).then(found))
+        })
+        .await
     }
 
     /// Returns once the server has this many watches, or more.
     pub(crate) async fn wait_for_watches(&self, count: u64) -> anyhow::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        until(async || {
             let watches = self.watches().await.context("the server does not answer `mntr`")?;
-            if watches >= count {
-                return Ok(());
-            }
-            pause(deadline, || format!("there are {watches} watches instead of {count}")).await?;
-        }
+            Ok((watches < count).then(|| format!("there are {watches} watches instead of {count}")))
+        })
+        .await
     }
 
     /// How many watches the server has.
@@ -98,30 +93,26 @@ impl Stage {
 
     /// Returns once all that was asked through the link is answered, at least `requests`.
     pub(crate) async fn wait_for_replies(&self, requests: u64) -> anyhow::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        until(async || {
             let counts = self.link.counts();
-            if counts.requests >= requests && counts.replies >= counts.requests {
-                return Ok(());
-            }
-            pause(deadline, || format!("after {requests} requests: {counts:?}")).await?;
-        }
+            let missing = counts.requests < requests || counts.replies < counts.requests;
+            Ok(missing.then(|| format!("after {requests} requests: {counts:?}")))
+        })
+        .await
     }
 
     /// Returns once nothing more is asked through the link.
     pub(crate) async fn wait_until_quiet(&self) -> anyhow::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
         let (mut last, mut since) = (self.link.counts(), Instant::now());
-        loop {
+        until(async || {
             let counts = self.link.counts();
             if (counts.requests, counts.replies) != (last.requests, last.replies) {
                 (last, since) = (counts, Instant::now());
             }
-            if counts.replies >= counts.requests && since.elapsed() >= QUIET {
-                return Ok(());
-            }
-            pause(deadline, || format!("it does not become quiet: {counts:?}")).await?;
-        }
+            let is_quiet = counts.replies >= counts.requests && since.elapsed() >= QUIET;
+            Ok((!is_quiet).then(|| format!("it does not become quiet: {counts:?}")))
+        })
+        .await
     }
 
     /// Removes what was made.
@@ -130,11 +121,13 @@ impl Stage {
     }
 }
 
-async fn pause(deadline: Instant, found: impl FnOnce() -> String) -> anyhow::Result<()> {
-    if Instant::now() >= deadline {
-        bail!("waited {PATIENCE:?} in vain: {}", found());
+/// Looks again and again until nothing is found that has to change first.
+async fn until(mut look: impl AsyncFnMut() -> anyhow::Result<Option<String>>) -> anyhow::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while let Some(found) = look().await? {
+        ensure!(Instant::now() < deadline, "waited {PATIENCE:?} in vain: {found}");
+        tokio::time::sleep(LOOK).await;
     }
-    tokio::time::sleep(LOOK).await;
     Ok(())
 }
 

@@ -69,7 +69,7 @@ const TABLE: [Row; 13] = [
         &[
             "an option is wrong, or does not fit the session",
             "run --slot, --permits: ZooKeeper keeps another COUNT or CAPACITY for this path",
-            "run, lead: the path is in use as something else: a lock, an election, a semaphore, slots",
+            "run, lead: the path is used as something else: a lock, an election, a semaphore, slots",
             "run --once, --every: the records that could tell about the run were dropped",
         ],
     ),

@@ -5,13 +5,13 @@ use std::ops::Deref;
 
 use super::error::ProclaimError;
 use super::keeper::Announcer;
-use crate::guard::Guard;
 use crate::guard::lost::ReleaseError;
+use crate::guard::{AnyGuard, Guard};
 
 /// The leadership of an election: the [`Guard`] of its lock, and the announcement. It derefs to the guard, so
 /// [`run`](Guard::run), [`lost`](Guard::lost), [`check`](Guard::check), [`token`](Guard::token) and
-/// [`transaction`](Guard::transaction) say the same of a leader as of any holder. A function that takes a guard of any kind
-/// takes a leadership, too:
+/// [`transaction`](Guard::transaction) say the same of a leader as of any holder. A function that takes a guard of any kind by
+/// reference takes a leadership, too. [`into_any`](Self::into_any) makes a guard of it that can be moved.
 ///
 /// ```no_run
 /// async fn save<K>(guard: &zklock::Guard<K>) -> Result<(), zklock::Lost> {
@@ -72,7 +72,13 @@ impl Leadership {
     ///
     /// Errors and cancel safety: as [`Guard::release`].
     pub async fn resign(self) -> Result<(), ReleaseError> {
-        self.guard.release().await
+        self.into_any().release().await
+    }
+
+    /// Returns the leadership as a guard without its kind, for code that holds guards of several kinds. zklock keeps the
+    /// announcement up as long as this guard lives. Releasing or dropping it resigns.
+    pub fn into_any(self) -> AnyGuard {
+        self.guard.into_any().keeping(self.announcer)
     }
 }
 

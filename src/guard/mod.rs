@@ -54,6 +54,8 @@ pub struct Guard<K = Exclusive> {
     pub(crate) turn: Arc<Turn>,
     /// Whether this guard still counts among those of its turn; and once it does not, whether it was the last one.
     share: Share,
+    /// What ends with this guard.
+    kept: Option<Box<dyn Send + Sync>>,
     holds: PhantomData<fn() -> K>,
 }
 
@@ -81,6 +83,9 @@ pub type Permit = Guard<Weighted>;
 /// One of several [`Slots`](crate::Slots), held by nobody else. It is lost as the guard of a lock is, and is free again
 /// when it is dropped.
 pub type Slot = Guard<Indexed>;
+
+/// A guard of anything: see [`Guard::into_any`].
+pub type AnyGuard = Guard<AnyKind>;
 
 impl Guard<Weighted> {
     /// Returns how much of the semaphore's capacity the permit takes.
@@ -148,7 +153,7 @@ impl<K> Guard<K> {
 
     /// Makes the one guard of a turn that has just begun.
     pub(crate) fn of(turn: Arc<Turn>) -> Self {
-        Self { turn, share: Share::Counted, holds: PhantomData }
+        Self { turn, share: Share::Counted, kept: None, holds: PhantomData }
     }
 
     /// Undoes [`of`](Self::of): the turn does not end with this guard.
@@ -167,8 +172,9 @@ impl<K> Guard<K> {
         self.turn.held.nodes()
     }
 
-    /// Returns the guard without its kind: for code that holds locks, permits and slots alike. It still says what it holds
-    /// ([`paths`](Self::paths)), whether it is held, and with which token.
+    /// Returns the guard without its kind: for code that holds locks, permits, slots and leaderships alike. It still says what
+    /// it holds ([`paths`](Self::paths)), whether it is held, and with which token. It does not say the weight of a permit or
+    /// the index of a slot, so read that before.
     ///
     /// ```no_run
     /// # async fn example(session: zklock::Session) -> Result<(), Box<dyn std::error::Error>> {
@@ -180,9 +186,16 @@ impl<K> Guard<K> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn into_any(mut self) -> Guard<AnyKind> {
+    pub fn into_any(mut self) -> AnyGuard {
         let share = std::mem::replace(&mut self.share, Share::NotLast);
-        Guard { turn: self.turn.clone(), share, holds: PhantomData }
+        Guard { turn: self.turn.clone(), share, kept: self.kept.take(), holds: PhantomData }
+    }
+
+    /// Returns the guard with something that ends with it.
+    pub(crate) fn keeping(self, kept: impl Send + Sync + 'static) -> Self {
+        let mut guard = self;
+        guard.kept = Some(Box::new(kept));
+        guard
     }
 
     /// Returns the fencing token. Pass it to the store that the lock protects.
@@ -384,7 +397,7 @@ impl<K> Guard<K> {
 
     /// Returns a guard of the same turn that does not count: the hold ends without it.
     pub(crate) fn uncounted(&self) -> Self {
-        Self { turn: self.turn.clone(), share: Share::NotLast, holds: PhantomData }
+        Self { turn: self.turn.clone(), share: Share::NotLast, kept: None, holds: PhantomData }
     }
 
     /// Stops counting this guard. Returns true if it was the last one of its turn.

@@ -74,7 +74,7 @@ impl Lock {
     ///
     /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
-        Self::new(self.succession().clone(), self.path(), Shares::Mutexes, options)
+        Self::new(self.succession().clone(), self.path(), Shares::Exclusive, options)
     }
 
     /// Returns the path of the lock's directory, relative to the connect string's chroot.

@@ -18,7 +18,7 @@ const LONGEST_OWNER: usize = 256;
 /// The longest extra data, in bytes.
 const LONGEST_DATA: usize = 16 * 1024;
 
-/// Options of a lock; see [`Session::lock`](crate::Session::lock).
+/// Options of a lock; give them to [`Lock::with_options`](crate::Lock::with_options) and its like.
 ///
 /// ```
 /// use zklock::{Acl, LockOptions};
@@ -27,7 +27,7 @@ const LONGEST_DATA: usize = 16 * 1024;
 /// # drop(options);
 /// ```
 #[derive(Clone, Debug, Default)]
-#[must_use = "options do nothing until they are given to `Session::lock`"]
+#[must_use = "options do nothing until they are given to `with_options`"]
 pub struct LockOptions {
     owner: Option<String>,
     data: Option<String>,
@@ -78,7 +78,7 @@ impl LockOptions {
     ///
     /// A lease lasts a session timeout, less the time that the ensemble needs to confirm it. So the stop margin cannot
     /// be longer than 2.2 seconds with the default session timeout of 10 seconds and tick of 2 seconds, or 6 seconds
-    /// with a session timeout of 24 seconds. [`Session::lock`](crate::Session::lock) refuses a longer one. If
+    /// with a session timeout of 24 seconds. [`Lock::with_options`](crate::Lock::with_options) refuses a longer one. If
     /// the servers later grant a shorter session timeout, zklock shortens the margin to the longest one that this
     /// timeout allows.
     pub fn stop_margin(mut self, margin: Duration) -> Self {

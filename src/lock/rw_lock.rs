@@ -73,7 +73,7 @@ impl RwLock {
         path: &str,
         options: LockOptions,
     ) -> Result<Self, InvalidLock> {
-        let lock = Lock::new(succession.clone(), path, Shares::ReadWriteLocks, options)?;
+        let lock = Lock::new(succession.clone(), path, Shares::Readers, options)?;
         let readers = Acquirer::of_one(succession, lock.settings.clone(), Kind::Shared);
         Ok(Self { lock, readers })
     }

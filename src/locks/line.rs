@@ -66,8 +66,8 @@ impl Line {
         Waiting { line: self, ticket: None, waker: None }
     }
 
-    /// See [`Locks::try_lock`](super::Locks::try_lock).
-    pub(super) async fn try_lock(self: Arc<Self>) -> Result<Option<Guard>, AcquireError> {
+    /// See [`Locks::try_acquire`](super::Locks::try_acquire).
+    pub(super) async fn try_acquire(self: Arc<Self>) -> Result<Option<Guard>, AcquireError> {
         if !self.state.lock().stage.is_free() {
             return Ok(None);
         }

@@ -93,7 +93,7 @@ const LONGEST_KEY: usize = 4 * 1024;
 /// # async fn pay(order: u64) {}
 /// # async fn example(session: zklock::Session) -> Result<(), Box<dyn std::error::Error>> {
 /// let orders = session.locks("/lock/orders")?;
-/// let guard = orders.lock("42").await?;
+/// let guard = orders.acquire("42").await?;
 /// guard.run(pay(42)).await?;
 /// guard.release().await?;
 /// # Ok(())
@@ -145,7 +145,7 @@ impl Locks {
     ///
     /// Safe. You may drop the future at any point. The place in line is lost; the process keeps its place in
     /// ZooKeeper's queue while other tasks wait.
-    pub async fn lock(&self, key: &str) -> Result<Guard, AcquireError> {
+    pub async fn acquire(&self, key: &str) -> Result<Guard, AcquireError> {
         self.line(key)?.wait().await
     }
 
@@ -153,20 +153,20 @@ impl Locks {
     /// and otherwise does as [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
     /// Errors: [`AcquireError`]. Cancel safety: as [`lock`](Self::lock).
-    pub async fn try_lock(&self, key: &str) -> Result<Option<Guard>, AcquireError> {
-        self.line(key)?.try_lock().await
+    pub async fn try_acquire(&self, key: &str) -> Result<Option<Guard>, AcquireError> {
+        self.line(key)?.try_acquire().await
     }
 
     /// Acquires the lock of a key, and returns `None` if `timeout` passes first; see [`Lock::acquire_timeout`].
     ///
     /// Errors: [`AcquireError`]. Cancel safety: as [`lock`](Self::lock).
-    pub fn lock_timeout<'a>(
+    pub fn acquire_timeout<'a>(
         &'a self,
         key: &'a str,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Guard>, AcquireError>> + Send + 'a {
         let deadline = tokio::time::Instant::now().checked_add(timeout);
-        async move { self.root.succession().by(deadline, self.lock(key)).await }
+        async move { self.root.succession().by(deadline, self.acquire(key)).await }
     }
 
     /// Returns the locks of these keys as one lock, as [`Session::lock_all`](crate::Session::lock_all) does, with the same

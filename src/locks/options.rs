@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::lock::options::LockOptions;
 
-/// Options of [`Locks`](crate::Locks); see [`Session::locks`](crate::Session::locks).
+/// Options of [`Locks`](crate::Locks); give them to [`Locks::with_options`](crate::Locks::with_options).
 ///
 /// The budget says how often, and for how long, a process passes a lock on between its own tasks, before it lets the next
 /// process have it. A larger one costs fewer requests, and the other processes wait for longer.
@@ -21,7 +21,7 @@ use crate::lock::options::LockOptions;
 /// # drop(options);
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "options do nothing until they are given to `Session::locks`"]
+#[must_use = "options do nothing until they are given to `with_options`"]
 pub struct LocksOptions {
     pub(super) lock: LockOptions,
     pub(super) turns: u32,

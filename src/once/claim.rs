@@ -39,7 +39,7 @@ pub enum Claim {
     Run(Run),
     /// The run must not begin: it has succeeded; or it has failed or was never ended, and is not to be retried. The lock is
     /// released again.
-    Done(Record),
+    Recorded(Record),
 }
 
 /// The records beside a lock, and what claims make of them.
@@ -323,7 +323,7 @@ impl Claiming {
                 let run = Running { directory, name, begun: ledger.begun(guard.token(), attempt), version };
                 Ok(Claim::Run(Run::new(guard, run)))
             }
-            Outcome::Done(page) => page.rest.record.map(Claim::Done).ok_or_else(unconfirmed),
+            Outcome::Done(page) => page.rest.record.map(Claim::Recorded).ok_or_else(unconfirmed),
             Outcome::Forgotten(rest) => {
                 let (path, name) = (ledger.lock.path.to_string(), self.name.as_str().to_owned());
                 let (first, last) = rest.forgotten.range_of(&name).cloned().unwrap_or_default();

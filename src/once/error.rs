@@ -74,8 +74,8 @@ pub enum RunError<E> {
     Lost(Lost),
     /// The work failed. The record says so if ZooKeeper confirmed it. Otherwise zklock logs a warning, and the record may still
     /// say that the run has begun.
-    // `E` need not be an `Error`: an `anyhow::Error` is none.
-    #[error("{0}")]
+    // `E` need not be an `Error`: an `anyhow::Error` is none, and says its causes only if it is asked for `{:#}`.
+    #[error("{0:#}")]
     Work(E),
     /// The work succeeded, and that was not recorded. With [`OnceOptions::retry`](crate::once::OnceOptions::retry), the run may
     /// run again.

@@ -163,7 +163,7 @@ impl Once {
     ///         true => run.complete().await?,
     ///         false => run.fail().await?,
     ///     },
-    ///     Claim::Done(record) => println!("{} by {}", record.state, record.owner),
+    ///     Claim::Recorded(record) => println!("{} by {}", record.state, record.owner),
     /// }
     /// # Ok(())
     /// # }
@@ -217,7 +217,7 @@ impl Once {
     {
         let run = match self.claim(name).await? {
             Claim::Run(run) => run,
-            Claim::Done(record) => return Ok(Ran::Before(record)),
+            Claim::Recorded(record) => return Ok(Ran::Before(record)),
         };
         match run.guard().run(work(&run)).await {
             Ok(Ok(output)) => run.complete().await.map(|()| Ran::Now(output)).map_err(RunError::Record),

@@ -8,7 +8,7 @@ const DEFAULT_KEEP: u16 = 100;
 /// The most records that can be kept. A claim that drops a record reads all of them.
 pub(super) const MOST_KEPT: u16 = 1_000;
 
-/// Options of a [`Once`](crate::Once); see [`Session::once`](crate::Session::once).
+/// Options of a [`Once`](crate::Once); give them to [`Once::with_options`](crate::Once::with_options).
 ///
 /// ```
 /// use zklock::{LockOptions, once::OnceOptions};
@@ -17,7 +17,7 @@ pub(super) const MOST_KEPT: u16 = 1_000;
 /// # drop(options);
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "options do nothing until they are given to `Session::once`"]
+#[must_use = "options do nothing until they are given to `with_options`"]
 pub struct OnceOptions {
     pub(super) lock: LockOptions,
     pub(super) keep: u16,

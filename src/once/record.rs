@@ -11,7 +11,7 @@ use crate::fence::FencingToken;
 use crate::node::decode;
 use crate::requests::Kept;
 
-/// The record of a run. [`Once::records`](crate::Once::records) and [`Claim::Done`](crate::once::Claim::Done) return it.
+/// The record of a run. [`Once::records`](crate::Once::records) and [`Claim::Recorded`](crate::once::Claim::Recorded) return it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Record {

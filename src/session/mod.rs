@@ -79,13 +79,14 @@ impl Session {
         Self { succession }
     }
 
-    /// Returns the lock whose contenders queue in the directory `path`. It sends nothing.
+    /// Returns the lock whose contenders queue in the directory `path`. It sends nothing. It has the default options; for
+    /// others, call [`Lock::with_options`] on it.
     ///
     /// # Errors
     ///
     /// [`InvalidLock::Path`] if ZooKeeper or zklock does not allow the path.
     pub fn lock(&self, path: &str) -> Result<Lock, InvalidLock> {
-        Lock::new(self.succession.clone(), path, Shares::Mutexes, LockOptions::new())
+        Lock::new(self.succession.clone(), path, Shares::Exclusive, LockOptions::new())
     }
 
     /// Returns the read-write lock whose contenders queue in the directory `path`. It sends nothing.

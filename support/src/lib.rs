@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Wake};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 use zklock::{AcquireError, Guard, Lock, QueryError, Session, SessionBuilder, inspect::Contender};
 use zklock_testcontainers::Link;
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
@@ -21,6 +22,29 @@ pub use wait::{BOUND, eventually, within};
 /// Connects a session with the default options.
 pub async fn session(server: &Server) -> Session {
     Session::connect(server.connect_string()).await.expect("a session")
+}
+
+/// Returns a place for a test, as [`server()`] does, and so many sessions there.
+pub async fn sessions<const N: usize>() -> (Server, [Session; N]) {
+    let server = server().await;
+    let mut sessions = Vec::new();
+    for _ in 0..N {
+        sessions.push(session(&server).await);
+    }
+    (server, sessions.try_into().expect("so many"))
+}
+
+/// The same, and the lock that most tests are about, of each session.
+pub async fn orders<const N: usize>() -> (Server, [Lock; N]) {
+    let (server, sessions) = sessions().await;
+    (server, sessions.map(|session| session.lock("/lock/orders").expect("a lock")))
+}
+
+/// Returns a place for a test, as [`server()`] does, and a session there with this timeout behind a proxy.
+pub async fn linked_session(timeout: Duration) -> (Server, Link, Session) {
+    let server = server().await;
+    let (link, session) = linked(&server, timeout).await;
+    (server, link, session)
 }
 
 /// Prepares a session with this timeout at [`server()`], or at a proxy to it. A server's first session may take longer than
@@ -82,7 +106,7 @@ pub async fn until_queued(lock: &Lock, contenders: usize) {
 }
 
 /// An acquisition in a separate task.
-pub type Waiter = tokio::task::JoinHandle<Result<Guard, AcquireError>>;
+pub type Waiter<T = Guard> = JoinHandle<Result<T, AcquireError>>;
 
 /// Acquires the lock in a separate task.
 pub fn acquire(lock: &Lock) -> Waiter {
@@ -97,10 +121,19 @@ pub async fn enqueue(lock: &Lock) -> Waiter {
 
 /// As [`enqueue`], but it looks at the queue through `observer`, so the session of `lock` sends nothing else.
 pub async fn enqueue_seen_by(observer: &Lock, lock: &Lock) -> Waiter {
-    let before = queue(observer).await.len();
-    let waiter = acquire(lock);
-    until_queued(observer, before + 1).await;
-    waiter
+    let lock = lock.clone();
+    queued(async || queue(observer).await.len(), async move { lock.acquire().await }).await
+}
+
+/// Has a call contend in a separate task, and waits until its queue, of which `length` is the length, is longer by one.
+pub async fn queued<T: Send + 'static>(
+    mut length: impl AsyncFnMut() -> usize,
+    call: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
+    let before = length().await;
+    let task = tokio::spawn(call);
+    eventually("its place in the queue", async || length().await == before + 1).await;
+    task
 }
 
 /// As [`enqueue`], behind this guard in an ensemble. A server there may not know of the holder at once, so it first
@@ -111,9 +144,14 @@ pub async fn enqueue_behind(guard: &Guard, lock: &Lock) -> Waiter {
     enqueue(lock).await
 }
 
-/// Waits for the guard of a waiter.
-pub async fn granted(task: Waiter) -> Guard {
+/// Waits for what a waiter is granted.
+pub async fn granted<T>(task: Waiter<T>) -> T {
     within("the grant", task).await.expect("no panic").expect("a guard")
+}
+
+/// Waits for the error that a call in a separate task ends with.
+pub async fn refused<T, E>(task: JoinHandle<Result<T, E>>) -> E {
+    within("the error", task).await.expect("no panic").err().expect("an error")
 }
 
 /// Returns a number of the whole server from its answer to `mntr`.

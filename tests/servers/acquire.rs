@@ -5,15 +5,15 @@ use zklock_test_support as support;
 use std::time::Duration;
 
 use support::{
-    enqueue, granted, linked, names_transactions, queue, server, session, until_queued, until_watched, within,
+    enqueue, granted, linked, linked_session, names_transactions, queue, server, session, sessions,
+    until_watched, within,
 };
 use zklock::LockOptions;
 use zklock_testcontainers::RequestKind;
 
 #[tokio::test]
 async fn a_free_lock_is_acquired_and_released() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (_server, [session]) = sessions().await;
     let lock = session.lock("/lock/deep/down/orders").unwrap();
     let guard = within("acquire", lock.acquire()).await.unwrap();
     assert!(guard.is_held());
@@ -26,8 +26,7 @@ async fn a_free_lock_is_acquired_and_released() {
 
 #[tokio::test]
 async fn a_free_lock_takes_one_request() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(40)).await;
+    let (_server, link, session) = linked_session(Duration::from_secs(40)).await;
     let lock = session.lock("/lock/orders").unwrap();
     // The first acquisition finds that the directory has no data that could be lost.
     lock.acquire().await.unwrap().release().await.unwrap();
@@ -61,29 +60,8 @@ async fn a_directory_with_data_keeps_it() {
 }
 
 #[tokio::test]
-async fn contenders_are_served_first_come_first_served() {
-    let server = server().await;
-    let sessions = [session(&server).await, session(&server).await, session(&server).await];
-    let locks = sessions.each_ref().map(|session| session.lock("/lock/orders").unwrap());
-    let mut guard = locks[0].acquire().await.unwrap();
-    let mut waiters = Vec::new();
-    for turn in 0..9 {
-        waiters.push(enqueue(&locks[turn % 3]).await);
-    }
-    for (turn, waiter) in waiters.into_iter().enumerate() {
-        let before = guard.token();
-        guard.release().await.unwrap();
-        guard = granted(waiter).await;
-        assert!(guard.token() > before, "tokens increase");
-        assert!(guard.node().ends_with(&format!("lock-{:010}", turn + 1)), "{guard:?} at turn {turn}");
-        until_queued(&locks[0], 9 - turn).await;
-    }
-}
-
-#[tokio::test]
 async fn a_contended_acquisition_takes_four_requests_and_two_events() {
-    let server = server().await;
-    let (link, waiting) = linked(&server, Duration::from_secs(40)).await;
+    let (server, link, waiting) = linked_session(Duration::from_secs(40)).await;
     let (holding, other) = (session(&server).await, session(&server).await);
     let lock = waiting.lock("/lock/orders").unwrap();
     // From here on the directory is known to have no data.
@@ -121,8 +99,7 @@ async fn a_contended_acquisition_takes_four_requests_and_two_events() {
 
 #[tokio::test]
 async fn the_queue_tells_who_contends() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (_server, [session]) = sessions().await;
     let lock = session
         .lock("/lock/orders")
         .unwrap()

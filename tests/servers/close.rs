@@ -2,72 +2,31 @@
 
 use zklock_test_support as support;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use support::{
-    Steps, enqueue, granted, linked, server, session, until_nothing_is_left, until_queued, within,
+    Steps, enqueue, linked_session, server, session, sessions, until_nothing_is_left, until_queued, within,
 };
-use zklock::{AcquireError, LostReason, QueryError, ReleaseError, Session, SessionState};
+use zklock::{AcquireError, QueryError, ReleaseError, SessionState};
 use zklock_testcontainers::RequestKind;
 
 #[tokio::test]
-async fn hands_the_lock_over_at_once() {
-    let server = server().await;
-    let (first, second) = (
-        Session::builder(server.connect_string()).session_timeout(Duration::from_secs(60)),
-        session(&server).await,
-    );
-    let first = first.connect().await.unwrap();
-    let guard = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    let waiter = enqueue(&second.lock("/lock/orders").unwrap()).await;
-    let started = Instant::now();
-    within("close", first.close()).await.unwrap();
-    assert!(!guard.is_held());
-    assert_eq!(within("the loss", guard.lost()).await, LostReason::SessionClosed);
-    let next = granted(waiter).await;
-    assert!(started.elapsed() < Duration::from_secs(30), "long before the session timeout");
-    assert!(guard.release().await.is_err());
-    assert!(next.is_held());
-}
-
-#[tokio::test]
-async fn nothing_is_left_when_it_returns() {
-    let server = server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
-    let observer = second.lock("/lock/orders").unwrap();
-    let lock = first.lock("/lock/orders").unwrap();
-    let guard = lock.acquire().await.unwrap();
-    let waiter = enqueue(&lock).await;
-    first.close().await.unwrap();
-    assert!(support::queue(&observer).await.is_empty());
-    let error = within("the error", waiter).await.unwrap().unwrap_err();
-    assert_eq!(error, AcquireError::SessionClosed { path: "/lock/orders".into() });
-    assert_eq!(first.requeued(), 0);
-    drop(guard);
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn what_is_asked_for_later_fails() {
-    let server = server().await;
-    let session = session(&server).await;
+async fn may_be_repeated_and_what_is_asked_for_later_fails() {
+    let (_server, [session]) = sessions().await;
     let lock = session.lock("/lock/orders").unwrap();
     session.close().await.unwrap();
     session.close().await.unwrap();
-    let path = || "/lock/orders".to_owned();
-    assert_eq!(lock.acquire().await.unwrap_err(), AcquireError::SessionClosed { path: path() });
-    assert_eq!(lock.try_acquire().await.unwrap_err(), AcquireError::SessionClosed { path: path() });
-    assert_eq!(
-        lock.acquire_timeout(Duration::from_secs(5)).await.unwrap_err(),
-        AcquireError::SessionClosed { path: path() }
-    );
-    assert_eq!(lock.contenders().await.unwrap_err(), QueryError::SessionOver { path: path() });
+    let closed = AcquireError::SessionClosed { path: "/lock/orders".to_owned() };
+    assert_eq!(lock.acquire().await.unwrap_err(), closed);
+    let pool = session.semaphore("/lock/orders", 2).unwrap();
+    assert_eq!(pool.set_capacity(3).await.unwrap_err(), closed);
+    let over = QueryError::SessionOver { path: "/lock/orders".to_owned() };
+    assert_eq!(lock.contenders().await.unwrap_err(), over);
 }
 
 #[tokio::test]
 async fn does_not_wait_for_futures_nobody_polls() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(60)).await;
+    let (server, link, session) = linked_session(Duration::from_secs(60)).await;
     let lock = session.lock("/lock/orders").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
     let held = link.hold_reply(RequestKind::Multi);
@@ -86,8 +45,7 @@ async fn does_not_wait_for_futures_nobody_polls() {
 
 #[tokio::test]
 async fn without_a_server_is_not_confirmed() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(1)).await;
+    let (server, link, session) = linked_session(Duration::from_secs(1)).await;
     let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     link.black_hole();
     let error = within("the error", session.close()).await.unwrap_err();
@@ -102,8 +60,7 @@ async fn without_a_server_is_not_confirmed() {
 
 #[tokio::test]
 async fn may_be_cancelled() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let other = support::session(&server).await;
     let lock = other.lock("/lock/orders").unwrap();
     let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
@@ -114,8 +71,7 @@ async fn may_be_cancelled() {
 
 #[tokio::test]
 async fn after_the_client_gave_up_is_not_confirmed() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(1)).await;
+    let (_server, link, session) = linked_session(Duration::from_secs(1)).await;
     let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let mut events = session.events();
     link.black_hole();
@@ -127,8 +83,7 @@ async fn after_the_client_gave_up_is_not_confirmed() {
 
 #[tokio::test]
 async fn right_after_connecting_waits_for_the_server_all_the_same() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let (_server, link, session) = linked_session(Duration::from_secs(20)).await;
     let held = link.hold_request(RequestKind::CloseSession);
     let mut close = Steps::new(session.close());
     assert!(close.poll().is_pending());
@@ -143,8 +98,7 @@ async fn right_after_connecting_waits_for_the_server_all_the_same() {
 /// which must not come behind the closing.
 #[tokio::test]
 async fn is_confirmed_though_the_event_of_a_dropped_watch_comes() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let (server, link, session) = linked_session(Duration::from_secs(20)).await;
     let holder = support::session(&server).await;
     let guard = holder.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let waiter = enqueue(&session.lock("/lock/orders").unwrap()).await;

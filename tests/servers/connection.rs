@@ -7,55 +7,15 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use support::{
-    Server, Steps, enqueue, enqueue_seen_by, granted, linked, queue, server, session, until_nothing_is_left,
-    until_queued, within,
+    Server, Steps, enqueue, granted, linked, linked_session, server, session, sessions,
+    until_nothing_is_left, until_queued, within,
 };
 use zklock::SessionState;
 use zklock_testcontainers::RequestKind;
 
 #[tokio::test]
-async fn while_waiting_the_place_is_kept() {
-    let server = server().await;
-    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
-    let other = session(&server).await;
-    let (lock, holder) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
-    let guard = holder.acquire().await.unwrap();
-    let second = enqueue_seen_by(&holder, &lock).await;
-    let third = enqueue(&holder).await;
-    let before = queue(&holder).await;
-    link.cut();
-    support::eventually("the reconnection", async || link.connections() == 1).await;
-    assert_eq!(queue(&holder).await, before);
-    guard.release().await.unwrap();
-    let guard = granted(second).await;
-    assert_eq!(guard.node(), before[1].path);
-    assert!(!third.is_finished());
-    guard.release().await.unwrap();
-    granted(third).await.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn a_release_during_the_outage_is_noticed_after_it() {
-    let server = server().await;
-    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
-    let other = session(&server).await;
-    let (lock, holder) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
-    let guard = holder.acquire().await.unwrap();
-    let waiter = enqueue_seen_by(&holder, &lock).await;
-    link.refuse();
-    link.cut();
-    guard.release().await.unwrap();
-    until_queued(&holder, 1).await;
-    assert!(!waiter.is_finished());
-    link.accept();
-    granted(waiter).await.release().await.unwrap();
-}
-
-#[tokio::test]
 async fn while_holding_the_guard_is_kept_within_its_lease() {
-    let server = server().await;
-    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+    let (server, link, unlucky) = linked_session(Duration::from_secs(20)).await;
     let other = session(&server).await;
     let (lock, next) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
     let guard = lock.acquire().await.unwrap();
@@ -82,8 +42,7 @@ async fn while_holding_the_guard_is_kept_within_its_lease() {
 
 #[tokio::test]
 async fn a_connection_that_is_made_and_fails_at_once_confirms_nothing() {
-    let server = server().await;
-    let other = session(&server).await;
+    let (server, [other]) = sessions().await;
     let (link, unlucky) = linked(&server, Duration::from_secs(2)).await;
     let theirs = other.lock("/lock/orders").unwrap();
     let first = theirs.acquire().await.unwrap();

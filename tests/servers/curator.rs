@@ -4,7 +4,7 @@ use zklock_test_support as support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use support::{enqueue, eventually, granted, make, operator, queue, server, session, within};
+use support::{enqueue, eventually, granted, make, operator, queue, server, session, sessions, within};
 use zklock::{AcquireError, Lock, inspect::ForeignClient};
 
 use super::peers::{Client, Peer};
@@ -18,8 +18,7 @@ async fn until_curator_queues(lock: &Lock) {
 
 #[tokio::test]
 async fn curator_first() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let lock = session.lock(PATH).unwrap();
     let mut curator = Peer::start(Client::Curator, &server, PATH, &["mutex"]).await;
     curator.acquire().await;
@@ -39,8 +38,7 @@ async fn curator_first() {
 
 #[tokio::test]
 async fn zklock_first() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let lock = session.lock(PATH).unwrap();
     let mut curator = Peer::start(Client::Curator, &server, PATH, &["mutex"]).await;
     let guard = lock.acquire().await.unwrap();
@@ -105,8 +103,7 @@ async fn never_inside_together() {
 
 #[tokio::test]
 async fn a_revoker_that_writes_to_a_waiter_grants_nobody() {
-    let server = server().await;
-    let (holder, waiters) = (session(&server).await, session(&server).await);
+    let (server, [holder, waiters]) = sessions().await;
     let mut curator = Peer::start(Client::Curator, &server, PATH, &["mutex"]).await;
     let guard = holder.lock(PATH).unwrap().acquire().await.unwrap();
     let lock = waiters.lock(PATH).unwrap();

@@ -3,7 +3,7 @@
 use zklock_test_support as support;
 
 use support::{
-    Server, enqueue, granted, make, operator, queue, server, session, until_nothing_is_left, within,
+    Server, enqueue, granted, make, operator, queue, server, session, sessions, until_nothing_is_left, within,
 };
 use zklock::{Acl, AcquireError, LockOptions, Permissions, QueryError, Session};
 use zklock_testcontainers::ZooKeeper;
@@ -110,8 +110,7 @@ async fn without_permission_to_list() {
 
 #[tokio::test]
 async fn with_an_acl_the_server_rejects() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (_server, [session]) = sessions().await;
     let options = LockOptions::new().acl(Acl::creator_only());
     let lock = session.lock("/lock/orders").unwrap().with_options(options).unwrap();
     let error = within("the error", lock.acquire()).await.unwrap_err();

@@ -6,7 +6,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use support::{
-    Server, Steps, eventually, linked, operator, own_server, server, session, until_nothing_is_left, within,
+    Server, Steps, Waiter, eventually, granted, linked_session, operator, own_server, queued, server,
+    session, sessions, until_nothing_is_left, within,
 };
 use zklock::{
     AcquireError, Election, InvalidLock, Leadership, LockOptions, Session,
@@ -51,41 +52,11 @@ pub(crate) async fn who_leads(election: &Election) -> Option<String> {
     election.leader().await.unwrap().map(|leader| leader.value)
 }
 
-pub(crate) fn campaign(
-    election: &Election,
-    value: &'static str,
-) -> tokio::task::JoinHandle<Result<Leadership, AcquireError>> {
-    let election = election.clone();
-    tokio::spawn(async move { election.campaign(value).await })
-}
-
-pub(crate) async fn elected(task: tokio::task::JoinHandle<Result<Leadership, AcquireError>>) -> Leadership {
-    within("the leadership", task).await.expect("no panic").expect("a leadership")
-}
-
 /// Campaigns in a separate task, and waits until the candidate is in the queue.
-pub(crate) async fn candidate(
-    election: &Election,
-    value: &'static str,
-) -> tokio::task::JoinHandle<Result<Leadership, AcquireError>> {
-    candidate_seen_by(election, election, value).await
-}
-
-/// As [`candidate`], but it looks at the queue through `observer`.
-pub(crate) async fn candidate_seen_by(
-    observer: &Election,
-    election: &Election,
-    value: &'static str,
-) -> tokio::task::JoinHandle<Result<Leadership, AcquireError>> {
-    let before = observer.candidates().await.unwrap().len();
-    let task = campaign(election, value);
-    until_candidates(observer, before + 1).await;
-    task
-}
-
-pub(crate) async fn until_candidates(election: &Election, count: usize) {
-    eventually("the candidates", async || election.candidates().await.is_ok_and(|it| it.len() == count))
-        .await;
+pub(crate) async fn candidate(election: &Election, value: &'static str) -> Waiter<Leadership> {
+    let candidate = election.clone();
+    let length = async || election.candidates().await.unwrap().len();
+    queued(length, async move { candidate.campaign(value).await }).await
 }
 
 /// No announcement, no candidate, and no watch is left.
@@ -94,14 +65,13 @@ pub(crate) async fn until_all_is_gone(server: &Server, client: &Client) {
     until_nothing_is_left(server).await;
 }
 
-pub(crate) async fn forge(client: &Client, mode: CreateMode, data: &str) {
+async fn forge(client: &Client, mode: CreateMode, data: &str) {
     client.create(LEADER, data.as_bytes(), &mode.with_acls(Acls::anyone_all())).await.unwrap();
 }
 
 #[tokio::test]
 async fn leaders_follow_each_other_and_observers_are_told() {
-    let server = server().await;
-    let (first, second, third) = (session(&server).await, session(&server).await, session(&server).await);
+    let (server, [first, second, third]) = sessions().await;
     let mut leaders = election(&third).observe();
     assert_eq!(told(&mut leaders).await, None, "nobody leads at first");
     assert_eq!(who_leads(&election(&third)).await, None);
@@ -115,7 +85,7 @@ async fn leaders_follow_each_other_and_observers_are_told() {
 
     let two = candidate(&election(&second), "two:2").await;
     one.resign().await.unwrap();
-    let two = elected(two).await;
+    let two = granted(two).await;
     // The announcement goes with the first leader's node, and the second one's comes a round trip later.
     assert!(until_told(&mut leaders, Some("two:2")).await.iter().all(Option::is_none));
     let latest = leaders.latest();
@@ -129,8 +99,7 @@ async fn leaders_follow_each_other_and_observers_are_told() {
 
 #[tokio::test]
 async fn a_leader_proclaims_other_values() {
-    let server = server().await;
-    let (leading, looking) = (session(&server).await, session(&server).await);
+    let (_server, [leading, looking]) = sessions().await;
     let leadership = election(&leading).campaign("one").await.unwrap();
     let mut leaders = election(&looking).observe();
     assert_eq!(told(&mut leaders).await.as_deref(), Some("one"));
@@ -154,8 +123,7 @@ async fn a_leader_proclaims_other_values() {
 
 #[tokio::test]
 async fn of_two_proclamations_at_once_the_last_one_stands() {
-    let server = server().await;
-    let leading = session(&server).await;
+    let (_server, [leading]) = sessions().await;
     let leadership = election(&leading).campaign("one").await.unwrap();
     let (two, three) = tokio::join!(leadership.proclaim("two"), leadership.proclaim("three"));
     two.unwrap();
@@ -167,32 +135,8 @@ async fn of_two_proclamations_at_once_the_last_one_stands() {
 }
 
 #[tokio::test]
-async fn try_and_timeout() {
-    let server = server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
-    let one = election(&first).try_campaign("one").await.unwrap().unwrap();
-    assert!(election(&second).try_campaign("two").await.unwrap().is_none());
-    let short = Duration::from_millis(300);
-    assert!(election(&second).campaign_timeout("two", short).await.unwrap().is_none());
-    assert_eq!(
-        who_leads(&election(&second)).await.as_deref(),
-        Some("one"),
-        "who gives up takes nothing along"
-    );
-    one.resign().await.unwrap();
-    let two = within("a campaign", election(&second).campaign_timeout("two", support::BOUND))
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(who_leads(&election(&first)).await.as_deref(), Some("two"));
-    drop(two);
-    until_all_is_gone(&server, &operator(&server).await).await;
-}
-
-#[tokio::test]
 async fn a_campaign_for_a_free_election_takes_two_requests() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(60)).await;
+    let (_server, link, session) = linked_session(Duration::from_secs(60)).await;
     let election = election(&session);
     election.campaign("one").await.unwrap().resign().await.unwrap();
     link.reset_counts();
@@ -221,8 +165,7 @@ async fn paths_and_options_are_checked() {
 
 #[tokio::test]
 async fn a_transaction_leaves_the_elections_own_nodes_alone() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (_server, [session]) = sessions().await;
     let leadership = election(&session).campaign("one").await.unwrap();
     let node = leadership.node();
     let refused = async |transaction: zklock::guard::Transaction<'_>| {
@@ -239,8 +182,7 @@ async fn a_transaction_leaves_the_elections_own_nodes_alone() {
 
 #[tokio::test]
 async fn what_nobody_announced_counts_as_nobody() {
-    let server = server().await;
-    let looking = session(&server).await;
+    let (server, [looking]) = sessions().await;
     let client = operator(&server).await;
     support::make(&client, PATH).await;
     let mut leaders = election(&looking).observe();
@@ -266,8 +208,7 @@ async fn what_nobody_announced_counts_as_nobody() {
 
 #[tokio::test]
 async fn a_leftover_with_children_refuses_the_candidate() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let client = operator(&server).await;
     support::make(&client, "/service/leader/child").await;
     let error = within("a campaign", election(&session).campaign("one")).await.unwrap_err();
@@ -300,8 +241,7 @@ async fn a_new_election_has_the_acl_that_was_asked_for() {
 
 #[tokio::test]
 async fn a_closed_session_takes_the_announcement_along() {
-    let server = server().await;
-    let (leading, looking) = (session(&server).await, session(&server).await);
+    let (_server, [leading, looking]) = sessions().await;
     let mut leaders = election(&looking).observe();
     assert_eq!(told(&mut leaders).await, None);
     let leadership = election(&leading).campaign("one").await.unwrap();
@@ -318,8 +258,7 @@ async fn a_closed_session_takes_the_announcement_along() {
 
 #[tokio::test]
 async fn a_candidate_that_gives_up_leaves_the_leaders_announcement_alone() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (_server, [session]) = sessions().await;
     let leadership = election(&session).campaign("one").await.unwrap();
     // A candidate of the same session waits, and gives up: the leader's announcement is not its.
     let waiting = election(&session);

@@ -5,15 +5,13 @@ use zklock_test_support as support;
 use std::time::Duration;
 
 use support::{
-    Server, Steps, dropped_after, eventually, linked, operator, patient, server, session,
-    until_nothing_is_left, within,
+    Server, Steps, dropped_after, eventually, granted, hide, linked_session, operator, patient, server,
+    session, sessions, until_nothing_is_left, within,
 };
 use zklock::{LostReason, Session, SessionState, election::ProclaimError};
 use zklock_testcontainers::{Link, RequestKind};
 
-use super::election::{
-    LEADER, campaign, candidate, elected, election, told, until_all_is_gone, until_told, who_leads,
-};
+use super::election::{LEADER, candidate, election, told, until_all_is_gone, until_told, who_leads};
 
 /// A session whose leases end some three seconds before it.
 async fn linked_with_a_wide_margin(server: &Server) -> (Link, Session) {
@@ -23,129 +21,52 @@ async fn linked_with_a_wide_margin(server: &Server) -> (Link, Session) {
 }
 
 #[tokio::test]
-async fn observers_are_told_of_a_crash_when_the_session_ends() {
-    let server = server().await;
-    let (link, unlucky) = linked(&server, Duration::from_secs(6)).await;
-    let (other, looking) = (session(&server).await, session(&server).await);
-    let one = election(&unlucky).campaign("one").await.unwrap();
-    let two = candidate(&election(&other), "two").await;
-    let mut leaders = election(&looking).observe();
-    assert_eq!(told(&mut leaders).await.as_deref(), Some("one"));
-    link.black_hole();
-    // Once an observer is told of the second leader, the guard of the first one is over.
-    assert!(until_told(&mut leaders, Some("two")).await.iter().all(Option::is_none));
-    assert!(!one.is_held());
-    let two = elected(two).await;
-    assert!(two.token() > one.token());
-    let told = leaders.latest().who.unwrap();
-    assert_eq!(told.token, two.token());
-    drop((one, leaders));
-    two.resign().await.unwrap();
-    link.restore();
-    until_all_is_gone(&server, &operator(&server).await).await;
-}
-
-#[tokio::test]
-async fn an_announcement_whose_reply_was_lost_stands_once() {
-    let server = server().await;
-    let (link, leading) = linked(&server, Duration::from_secs(20)).await;
+async fn a_lost_proclamation_is_made_once() {
+    let (server, link, leading) = linked_session(Duration::from_secs(20)).await;
     let looking = session(&server).await;
-    let election = election(&leading);
-    election.campaign("zero").await.unwrap().resign().await.unwrap();
-    let mut leaders = self::election(&looking).observe();
-    assert_eq!(told(&mut leaders).await, None);
-    // The first transaction queues, the second one announces.
-    let held = link.hold_reply(RequestKind::Multi);
-    let campaign = campaign(&election, "one");
-    within("the entry", held.reached()).await;
-    held.release();
+    let leadership = election(&leading).campaign("zero").await.unwrap();
+    let mut leaders = election(&looking).observe();
+    assert_eq!(told(&mut leaders).await.as_deref(), Some("zero"));
+    // The reply is lost, and then a request.
     let lost = link.lose_reply(RequestKind::Multi);
-    let leadership = elected(campaign).await;
-    assert!(leadership.is_held());
-    assert_eq!(told(&mut leaders).await.as_deref(), Some("one"));
-    let lost_one = lost.has_happened();
-    let lost = link.lose_reply(RequestKind::Multi);
-    leadership.proclaim("two").await.unwrap();
-    assert!(lost.has_happened() || lost_one);
-    assert_eq!(until_told(&mut leaders, Some("two")).await, []);
-    let lost = link.lose_reply(RequestKind::Multi);
-    within("the release", leadership.resign()).await.unwrap();
+    within("the proclamation", leadership.proclaim("one")).await.unwrap();
     assert!(lost.has_happened());
-    assert_eq!(told(&mut leaders).await, None);
-    drop(leaders);
-    until_all_is_gone(&server, &operator(&server).await).await;
-}
-
-#[tokio::test]
-async fn an_announcement_that_never_arrived_is_sent_again() {
-    let server = server().await;
-    let (link, leading) = linked(&server, Duration::from_secs(20)).await;
-    let election = election(&leading);
-    let leadership = election.campaign("one").await.unwrap();
+    assert_eq!(until_told(&mut leaders, Some("one")).await, []);
     let held = link.hold_request(RequestKind::Multi);
     let mut proclaiming = Steps::new(leadership.proclaim("two"));
     assert!(proclaiming.poll().is_pending());
     within("the announcement", held.reached()).await;
     link.cut();
     within("the proclamation", proclaiming.finished()).await.unwrap();
-    assert_eq!(who_leads(&election).await.as_deref(), Some("two"));
-    drop(held);
+    assert_eq!(until_told(&mut leaders, Some("two")).await, []);
+    leadership.resign().await.unwrap();
+    assert_eq!(told(&mut leaders).await, None);
+    drop(leaders);
+    until_all_is_gone(&server, &operator(&server).await).await;
+}
+
+#[tokio::test]
+async fn a_proclamation_may_be_dropped_at_every_await() {
+    let server = server().await;
+    let election = election(&session(&server).await);
+    let leadership = election.campaign("one").await.unwrap();
+    let mut steps = 0;
+    while !dropped_after(steps, leadership.proclaim(steps.to_string())).await {
+        if steps > 0 {
+            // Once it was polled, it goes on.
+            let value = Some(steps.to_string());
+            eventually("the value", async || who_leads(&election).await == value).await;
+        }
+        steps += 1;
+    }
+    assert!(steps >= 2, "{steps} steps");
     leadership.resign().await.unwrap();
     until_all_is_gone(&server, &operator(&server).await).await;
 }
 
 #[tokio::test]
-async fn a_proclamation_and_a_resignation_may_be_dropped_at_every_await() {
-    let server = server().await;
-    let session = session(&server).await;
-    let client = operator(&server).await;
-    let election = election(&session);
-    let mut steps = 0;
-    loop {
-        let leadership = election.campaign("one").await.unwrap();
-        let proclaimed = dropped_after(steps, leadership.proclaim("two")).await;
-        if steps > 0 {
-            // Once it was polled, it goes on.
-            eventually("the value", async || who_leads(&election).await.as_deref() == Some("two")).await;
-        }
-        let resigned = dropped_after(steps, leadership.resign()).await;
-        until_all_is_gone(&server, &client).await;
-        if proclaimed && resigned {
-            break;
-        }
-        steps += 1;
-    }
-    assert!(steps >= 2, "{steps} steps");
-}
-
-#[tokio::test]
-async fn a_campaign_may_be_dropped_with_its_announcement_on_its_way() {
-    let server = server().await;
-    let (link, leading) = linked(&server, Duration::from_secs(20)).await;
-    let client = operator(&server).await;
-    let election = election(&leading);
-    election.campaign("zero").await.unwrap().resign().await.unwrap();
-    for lost in [false, true] {
-        let entering = link.hold_reply(RequestKind::Multi);
-        let task = campaign(&election, "one");
-        within("the entry", entering.reached()).await;
-        let announcing = link.hold_request(RequestKind::Multi);
-        entering.release();
-        within("the announcement", announcing.reached()).await;
-        task.abort();
-        assert!(task.await.unwrap_err().is_cancelled());
-        if lost {
-            link.cut();
-        }
-        announcing.release();
-        until_all_is_gone(&server, &client).await;
-    }
-}
-
-#[tokio::test]
 async fn an_operator_who_deletes_the_announcement_has_it_made_again() {
-    let server = server().await;
-    let (leading, looking) = (session(&server).await, session(&server).await);
+    let (server, [leading, looking]) = sessions().await;
     let client = operator(&server).await;
     let leadership = election(&leading).campaign("one").await.unwrap();
     let mut leaders = election(&looking).observe();
@@ -171,51 +92,46 @@ async fn an_operator_who_deletes_the_announcement_has_it_made_again() {
     until_all_is_gone(&server, &client).await;
 }
 
-#[tokio::test]
-async fn a_leader_whose_node_is_deleted_takes_its_announcement_back() {
-    let server = server().await;
-    let (leading, looking) = (session(&server).await, session(&server).await);
-    let client = operator(&server).await;
-    let leadership = election(&leading).campaign("one").await.unwrap();
-    let mut leaders = election(&looking).observe();
-    assert_eq!(told(&mut leaders).await.as_deref(), Some("one"));
-    client.delete(&leadership.node(), None).await.unwrap();
-    assert_eq!(within("the loss", leadership.lost()).await, LostReason::NodeDeleted);
-    assert_eq!(told(&mut leaders).await, None, "though the guard is still there, and nobody is next");
-    let error = leadership.proclaim("two").await.unwrap_err();
-    assert!(matches!(error, ProclaimError::Lost(lost) if lost.reason == LostReason::NodeDeleted));
-    assert!(leadership.resign().await.is_err());
-    drop(leaders);
-    until_all_is_gone(&server, &client).await;
-}
-
 /// No watch tells of the end of a node that its session may not read (ZOOKEEPER-4799). A heartbeat finds it gone.
 #[tokio::test]
-async fn a_leader_whose_node_was_hidden_and_is_deleted_takes_its_announcement_back() {
-    let server = server().await;
-    let leading = session(&server).await;
+async fn a_leader_whose_node_is_touched_takes_its_announcement_back() {
+    let (server, [leading, looking]) = sessions().await;
     let client = operator(&server).await;
-    let leadership = election(&leading).campaign("one").await.unwrap();
-    eventually("the watches", async || server.watches().await == 2).await;
-    support::hide(&client, &leadership.node()).await;
-    client.delete(&leadership.node(), None).await.unwrap();
-    assert_eq!(within("the loss", leadership.lost()).await, LostReason::NodeDeleted);
-    eventually("no announcement", async || who_leads(&election(&leading)).await.is_none()).await;
-    drop(leadership);
-    until_all_is_gone(&server, &client).await;
+    for touch in ["deleted", "hidden and deleted", "written"] {
+        let leadership = election(&leading).campaign("one").await.unwrap();
+        // One on its own node, and one on its announcement.
+        eventually("the watches", async || server.watches().await == 2).await;
+        let mut leaders = election(&looking).observe();
+        assert_eq!(told(&mut leaders).await.as_deref(), Some("one"));
+        let node = leadership.node();
+        match touch {
+            "deleted" => client.delete(&node, None).await.unwrap(),
+            "written" => drop(client.set_data(&node, b"", None).await.unwrap()),
+            _ => {
+                hide(&client, &node).await;
+                client.delete(&node, None).await.unwrap();
+            }
+        }
+        assert_eq!(within("the loss", leadership.lost()).await, LostReason::NodeDeleted, "{touch}");
+        assert_eq!(told(&mut leaders).await, None, "though the guard is still there, and nobody is next");
+        let error = leadership.proclaim("two").await.unwrap_err();
+        assert!(matches!(error, ProclaimError::Lost(lost) if lost.reason == LostReason::NodeDeleted));
+        assert!(leadership.resign().await.is_err());
+        drop(leaders);
+        until_all_is_gone(&server, &client).await;
+    }
 }
 
 #[tokio::test]
 async fn a_leader_whose_node_is_deleted_leaves_the_next_announcement_alone() {
-    let server = server().await;
-    let (first, second, looking) = (session(&server).await, session(&server).await, session(&server).await);
+    let (server, [first, second, looking]) = sessions().await;
     let client = operator(&server).await;
     let one = election(&first).campaign("one").await.unwrap();
     let two = candidate(&election(&second), "two").await;
     let mut leaders = election(&looking).observe();
     assert_eq!(told(&mut leaders).await.as_deref(), Some("one"));
     client.delete(&one.node(), None).await.unwrap();
-    let two = elected(two).await;
+    let two = granted(two).await;
     drop(one);
     until_told(&mut leaders, Some("two")).await;
     // Whatever the loser does about its own announcement, the second one's stands in the end.
@@ -223,22 +139,6 @@ async fn a_leader_whose_node_is_deleted_leaves_the_next_announcement_alone() {
         .await;
     two.resign().await.unwrap();
     drop(leaders);
-    until_all_is_gone(&server, &client).await;
-}
-
-#[tokio::test]
-async fn an_operator_who_writes_to_the_leaders_node_ends_its_leadership() {
-    let server = server().await;
-    let leading = session(&server).await;
-    let client = operator(&server).await;
-    let leadership = election(&leading).campaign("one").await.unwrap();
-    // One on its own node, and one on its announcement.
-    eventually("the watches", async || server.watches().await == 2).await;
-    client.set_data(&leadership.node(), b"", None).await.unwrap();
-    assert_eq!(within("the loss", leadership.lost()).await, LostReason::NodeDeleted);
-    eventually("no announcement", async || who_leads(&election(&leading)).await.is_none()).await;
-    assert!(leadership.proclaim("two").await.is_err());
-    drop(leadership);
     until_all_is_gone(&server, &client).await;
 }
 
@@ -266,8 +166,7 @@ async fn a_lost_leadership_keeps_its_announcement_until_it_is_dropped() {
 /// cannot take the announcement back.
 #[tokio::test]
 async fn a_leadership_that_ends_before_it_hears_of_a_deletion_leaves_no_announcement() {
-    let server = server().await;
-    let (link, leading) = linked(&server, Duration::from_secs(20)).await;
+    let (server, link, leading) = linked_session(Duration::from_secs(20)).await;
     let client = operator(&server).await;
     for resigns in [true, false] {
         let leadership = election(&leading).campaign("one").await.unwrap();
@@ -318,7 +217,7 @@ async fn an_announcement_that_was_hidden_and_is_deleted_is_made_again() {
     loop {
         let leadership = election(&leading).campaign("one").await.unwrap();
         eventually("the watches", async || server.watches().await == 2).await;
-        support::hide(&client, LEADER).await;
+        hide(&client, LEADER).await;
         client.delete(LEADER, None).await.unwrap();
         // It looks again after ten to twelve session timeouts.
         eventually("the announcement, or the end", async || {

@@ -5,41 +5,11 @@ use zklock_test_support as support;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use support::{
-    Steps, enqueue, granted, linked, own_server, patient, session, until_nothing_is_left, until_queued,
-    within,
-};
+use support::{Steps, enqueue, linked, own_server, patient, refused, until_nothing_is_left, within};
 use zklock::{AcquireError, LostReason, SessionState};
 use zklock_testcontainers::{Link, ZooKeeper};
 
 const TIMEOUT: Duration = Duration::from_secs(4);
-
-#[tokio::test]
-async fn while_waiting_the_acquisition_queues_again_at_the_end() {
-    let server = own_server().await;
-    let (link, unlucky) = linked(&server, TIMEOUT).await;
-    let other = session(&server).await;
-    let (lock, holder) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
-    let guard = holder.acquire().await.unwrap();
-    let second = enqueue(&holder).await;
-    let doomed = support::acquire(&lock);
-    until_queued(&holder, 3).await;
-    let third = enqueue(&holder).await;
-    let first_id = unlucky.id();
-    link.black_hole();
-    until_queued(&holder, 3).await;
-    link.restore();
-    until_queued(&holder, 4).await;
-    assert_eq!(unlucky.requeued(), 1);
-    assert_ne!(unlucky.id(), first_id);
-    guard.release().await.unwrap();
-    granted(second).await.release().await.unwrap();
-    granted(third).await.release().await.unwrap();
-    let guard = granted(doomed).await;
-    assert!(guard.is_held());
-    guard.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
 
 #[tokio::test]
 async fn every_event_of_it_is_told() {
@@ -99,20 +69,6 @@ async fn again_and_again_the_lock_can_be_acquired_afterwards() {
 }
 
 #[tokio::test]
-async fn events_do_not_keep_a_session_open() {
-    let server = own_server().await;
-    let session = session(&server).await;
-    let mut events = session.events();
-    assert_eq!(events.next().await.unwrap().state, SessionState::Connected);
-    drop(session);
-    while within("the end", events.next()).await.is_some() {}
-    support::eventually("the session's end", async || {
-        support::monitored(&server, "zk_global_sessions").await == 0
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn closing_is_final_while_the_next_session_is_being_opened() {
     let server = own_server().await;
     let (link, session) = linked(&server, TIMEOUT).await;
@@ -153,8 +109,7 @@ async fn rejected_credentials_are_final() {
     let waiting = enqueue(&lock).await;
     link.redirect(rejects.connect_string());
     link.cut();
-    let error = within("the error", waiting).await.unwrap().unwrap_err();
-    assert_eq!(error, AcquireError::AuthFailed { path: "/lock/orders".into() });
+    assert_eq!(refused(waiting).await, AcquireError::AuthFailed { path: "/lock/orders".into() });
     assert_eq!(session.state(), SessionState::AuthFailed);
     assert!(!guard.is_held());
     let mut events = session.events();

@@ -1,149 +1,187 @@
 //! The members of the family, as the tests of all of them see each.
 
-use futures::FutureExt;
+use std::sync::Arc;
+use std::time::Duration;
+
 use futures::future::BoxFuture;
-use zklock::guard::AnyKind;
+use futures::{FutureExt, TryFutureExt};
+use zklock::inspect::PathKind;
 use zklock::once::{Claim, OnceOptions};
-use zklock::{AcquireError, Guard, Leadership, LockOptions, LocksOptions, ReleaseError, Session};
+use zklock::{
+    AcquireError, AnyGuard, Guard, Leadership, LockOptions, LocksOptions, LostReason, ReleaseError, Session,
+};
 
 /// What a member grants, without its kind.
-pub(crate) struct Held {
-    hold: Hold,
-    /// The nodes that it stands on.
-    pub(crate) nodes: Vec<String>,
+pub(crate) struct Held(AnyGuard);
+
+impl<K> From<Guard<K>> for Held {
+    fn from(guard: Guard<K>) -> Self {
+        Self(guard.into_any())
+    }
 }
 
-enum Hold {
-    Guard(Guard<AnyKind>),
-    Leads(Leadership),
+impl From<Leadership> for Held {
+    fn from(leadership: Leadership) -> Self {
+        Self(leadership.into_any())
+    }
+}
+
+impl From<Claim> for Held {
+    fn from(claim: Claim) -> Self {
+        match claim {
+            Claim::Run(run) => run.into_guard().into(),
+            Claim::Recorded(record) => panic!("nobody completes it: {record:?}"),
+        }
+    }
 }
 
 impl Held {
-    fn new<K>(nodes: impl IntoIterator<Item = String>, guard: Guard<K>) -> Self {
-        Self { nodes: nodes.into_iter().collect(), hold: Hold::Guard(guard.into_any()) }
-    }
-
     pub(crate) fn is_held(&self) -> bool {
-        match &self.hold {
-            Hold::Guard(guard) => guard.is_held(),
-            Hold::Leads(leadership) => leadership.is_held(),
-        }
+        self.0.is_held()
     }
 
-    pub(crate) async fn lost(&self) -> zklock::LostReason {
-        match &self.hold {
-            Hold::Guard(guard) => guard.lost().await,
-            Hold::Leads(leadership) => leadership.lost().await,
-        }
+    /// The nodes that it stands on.
+    pub(crate) fn nodes(&self) -> Vec<String> {
+        self.0.nodes().collect()
+    }
+
+    pub(crate) async fn lost(&self) -> LostReason {
+        self.0.lost().await
     }
 
     pub(crate) async fn release(self) -> Result<(), ReleaseError> {
-        match self.hold {
-            Hold::Guard(guard) => guard.release().await,
-            Hold::Leads(leadership) => leadership.resign().await,
-        }
+        self.0.release().await
     }
 }
 
-type Acquired = Result<Held, AcquireError>;
+/// How a member is asked.
+#[derive(Clone, Copy)]
+enum Wish {
+    Wait,
+    Try,
+    WaitFor(Duration),
+}
+
+type Granted = Result<Option<Held>, AcquireError>;
+
+/// A handle of a member. It acquires as often as it is asked, and remembers what it has seen.
+#[derive(Clone)]
+pub(crate) struct Handle(Arc<dyn Fn(Wish) -> BoxFuture<'static, Granted> + Send + Sync>);
+
+impl Handle {
+    pub(crate) fn acquire(&self) -> BoxFuture<'static, Result<Held, AcquireError>> {
+        self.0(Wish::Wait).map_ok(|held| held.expect("it waits")).boxed()
+    }
+
+    pub(crate) fn try_acquire(&self) -> BoxFuture<'static, Granted> {
+        self.0(Wish::Try)
+    }
+
+    pub(crate) fn acquire_timeout(&self, timeout: Duration) -> BoxFuture<'static, Granted> {
+        self.0(Wish::WaitFor(timeout))
+    }
+}
 
 /// A member of the family: what it acquires, and what excludes that.
 #[derive(Clone, Copy)]
 pub(crate) struct Member {
     pub(crate) name: &'static str,
-    acquire: fn(Session, String, LockOptions) -> BoxFuture<'static, Acquired>,
-    /// Takes all that this member may hold, in another session.
-    rival: fn(Session, String, LockOptions) -> BoxFuture<'static, Acquired>,
-    /// Whether it waits for room in a pool, where a waiter cannot tell a release from a holder that vanished.
-    pub(crate) is_pooled: bool,
+    /// What its path is used as.
+    pub(crate) kind: PathKind,
+    handle: Make,
+    rival: Make,
 }
 
 impl Member {
-    pub(crate) fn acquire(
-        &self,
-        session: &Session,
-        path: &str,
-        options: LockOptions,
-    ) -> BoxFuture<'static, Acquired> {
-        (self.acquire)(session.clone(), path.to_owned(), options)
+    /// What it acquires at this path, or below it.
+    pub(crate) fn handle(&self, session: &Session, path: &str) -> Handle {
+        self.handle_with(session, path, LockOptions::new())
     }
 
-    /// Acquires what excludes this member.
-    pub(crate) async fn rival(&self, session: &Session, path: &str) -> Held {
-        let rival = (self.rival)(session.clone(), path.to_owned(), LockOptions::new());
-        zklock_test_support::within(self.name, rival).await.expect("the rival's hold")
+    pub(crate) fn handle_with(&self, session: &Session, path: &str, options: LockOptions) -> Handle {
+        (self.handle)(session, path, options)
+    }
+
+    /// Takes all that this member may hold.
+    pub(crate) fn rival(&self, session: &Session, path: &str) -> Handle {
+        (self.rival)(session, path, LockOptions::new())
+    }
+
+    /// Whether it waits for room in a pool, where a waiter cannot tell a release from a holder that vanished.
+    pub(crate) fn is_pooled(&self) -> bool {
+        matches!(self.kind, PathKind::Semaphore | PathKind::Slots)
     }
 }
 
-macro_rules! acquire {
-    (|$session:ident, $path:ident, $options:ident| $acquired:expr) => {
-        |$session, $path, $options| async move { Ok($acquired) }.boxed()
+/// A handle, and its calls that wait, try, and wait for so long.
+macro_rules! handle {
+    ($handle:ident: $waits:expr, $tries:expr, |$timeout:ident| $waits_for:expr) => {
+        Handle(Arc::new(move |wish| {
+            let $handle = $handle.clone();
+            async move {
+                Ok(match wish {
+                    Wish::Wait => Some($waits.await?.into()),
+                    Wish::Try => $tries.await?.map(Held::from),
+                    Wish::WaitFor($timeout) => $waits_for.await?.map(Held::from),
+                })
+            }
+            .boxed()
+        }))
     };
 }
+
+type Make = fn(&Session, &str, LockOptions) -> Handle;
 
 /// What excludes itself.
-macro_rules! member {
-    ($name:literal, $is_pooled:literal, |$session:ident, $path:ident, $options:ident| $acquired:expr) => {
-        Member {
-            name: $name,
-            acquire: acquire!(|$session, $path, $options| $acquired),
-            rival: acquire!(|$session, $path, $options| $acquired),
-            is_pooled: $is_pooled,
-        }
-    };
+const fn member(name: &'static str, kind: PathKind, handle: Make) -> Member {
+    Member { name, kind, handle, rival: handle }
 }
+
+const WRITER: Make = |session, path, options| {
+    let lock = session.rw_lock(path).unwrap().with_options(options).unwrap();
+    handle!(lock: lock.write(), lock.try_write(), |timeout| lock.write_timeout(timeout))
+};
+
+const READER: Make = |session, path, options| {
+    let lock = session.rw_lock(path).unwrap().with_options(options).unwrap();
+    handle!(lock: lock.read(), lock.try_read(), |timeout| lock.read_timeout(timeout))
+};
 
 /// Each member. A semaphore is acquired as a whole, and of the slots there is one.
 pub(crate) const FAMILY: &[Member] = &[
-    member!("lock", false, |session, path, options| {
-        let guard = session.lock(&path).unwrap().with_options(options).unwrap().acquire().await?;
-        Held::new([guard.node()], guard)
+    member("lock", PathKind::Lock, |session, path, options| {
+        let lock = session.lock(path).unwrap().with_options(options).unwrap();
+        handle!(lock: lock.acquire(), lock.try_acquire(), |timeout| lock.acquire_timeout(timeout))
     }),
-    Member {
-        name: "reader",
-        acquire: acquire!(|session, path, options| {
-            let guard = session.rw_lock(&path).unwrap().with_options(options).unwrap().read().await?;
-            Held::new([guard.node()], guard)
-        }),
-        rival: acquire!(|session, path, options| {
-            let guard = session.rw_lock(&path).unwrap().with_options(options).unwrap().write().await?;
-            Held::new([guard.node()], guard)
-        }),
-        is_pooled: false,
-    },
-    member!("writer", false, |session, path, options| {
-        let guard = session.rw_lock(&path).unwrap().with_options(options).unwrap().write().await?;
-        Held::new([guard.node()], guard)
+    Member { name: "reader", kind: PathKind::Lock, handle: READER, rival: WRITER },
+    member("writer", PathKind::Lock, WRITER),
+    member("several", PathKind::Lock, |session, path, options| {
+        let locks = session.lock_all([path.to_owned(), format!("{path}-too")]).unwrap();
+        let locks = locks.with_options(options).unwrap();
+        handle!(locks: locks.acquire(), locks.try_acquire(), |timeout| locks.acquire_timeout(timeout))
     }),
-    member!("several", false, |session, path, options| {
-        let locks = session.lock_all([format!("{path}/a"), format!("{path}/b")]).unwrap();
-        let guard = locks.with_options(options).unwrap().acquire().await?;
-        Held::new(guard.nodes().collect::<Vec<_>>(), guard)
-    }),
-    member!("key", false, |session, path, options| {
+    member("key", PathKind::Lock, |session, path, options| {
+        let (root, key) = path.rsplit_once('/').unwrap();
         let options = LocksOptions::new().lock(options);
-        let guard = session.locks(&path).unwrap().with_options(options).unwrap().lock("key").await?;
-        Held::new([guard.node()], guard)
+        let locks = session.locks(root).unwrap().with_options(options).unwrap();
+        let key = (locks, key.to_owned());
+        handle!(key: key.0.acquire(&key.1), key.0.try_acquire(&key.1), |timeout| key.0.acquire_timeout(&key.1, timeout))
     }),
-    member!("election", false, |session, path, options| {
-        let election = session.election(&path).unwrap().with_options(options).unwrap();
-        let leadership = election.campaign("me").await?;
-        Held { nodes: vec![leadership.node()], hold: Hold::Leads(leadership) }
+    member("election", PathKind::Election, |session, path, options| {
+        let it = session.election(path).unwrap().with_options(options).unwrap();
+        handle!(it: it.campaign("me"), it.try_campaign("me"), |timeout| it.campaign_timeout("me", timeout))
     }),
-    member!("semaphore", true, |session, path, options| {
-        let semaphore = session.semaphore(&path, 2).unwrap().with_options(options).unwrap();
-        let permit = semaphore.acquire_many(2).await?;
-        Held::new([permit.node()], permit)
+    member("semaphore", PathKind::Semaphore, |session, path, options| {
+        let all = session.semaphore(path, 2).unwrap().with_options(options).unwrap();
+        handle!(all: all.acquire_many(2), all.try_acquire_many(2), |timeout| all.acquire_many_timeout(2, timeout))
     }),
-    member!("slots", true, |session, path, options| {
-        let slot = session.slots(&path, 1).unwrap().with_options(options).unwrap().acquire().await?;
-        Held::new([slot.node()], slot)
+    member("slots", PathKind::Slots, |session, path, options| {
+        let slots = session.slots(path, 1).unwrap().with_options(options).unwrap();
+        handle!(slots: slots.acquire(), slots.try_acquire(), |timeout| slots.acquire_timeout(timeout))
     }),
-    member!("once", false, |session, path, options| {
+    member("once", PathKind::Lock, |session, path, options| {
         let options = OnceOptions::new().retry(true).lock(options);
-        match session.once(&path).unwrap().with_options(options).unwrap().claim("run").await? {
-            Claim::Run(run) => Held::new([run.guard().node()], run.into_guard()),
-            Claim::Done(record) => panic!("nobody completes it: {record:?}"),
-        }
+        let it = session.once(path).unwrap().with_options(options).unwrap();
+        handle!(it: it.claim("run"), it.try_claim("run"), |timeout| it.claim_timeout("run", timeout))
     }),
 ];

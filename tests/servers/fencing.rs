@@ -5,8 +5,8 @@ use zklock_test_support as support;
 use std::time::{Duration, Instant};
 
 use support::{
-    Server, enqueue, granted, linked, make, operator, own_server, server, session, until_nothing_is_left,
-    within,
+    Server, enqueue, granted, linked, linked_session, make, operator, own_server, server, session, sessions,
+    until_nothing_is_left, within,
 };
 use zklock::{
     Acl, Guard, LockOptions, LostReason, Permissions, QueryError, Sequencer, Session,
@@ -34,8 +34,7 @@ fn is_lost<T: std::fmt::Debug>(result: Result<T, TransactionError>, reason: Lost
 
 #[tokio::test]
 async fn a_transaction_applies_all_and_reports_each() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let operator = operator(&server).await;
     make(&operator, "/data").await;
     let guard = guard(&session).await;
@@ -88,8 +87,7 @@ async fn a_transaction_in_a_chroot() {
 
 #[tokio::test]
 async fn a_failed_condition_is_told_by_its_index_and_nothing_is_written() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let operator = operator(&server).await;
     make(&operator, "/data/parent/child").await;
     operator
@@ -120,8 +118,7 @@ async fn a_failed_condition_is_told_by_its_index_and_nothing_is_written() {
 
 #[tokio::test]
 async fn what_cannot_be_asked_for_is_not_sent() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let (_server, link, session) = linked_session(Duration::from_secs(20)).await;
     let guard = guard(&session).await;
     link.reset_counts();
     let node = guard.node();
@@ -153,20 +150,8 @@ async fn what_cannot_be_asked_for_is_not_sent() {
 }
 
 #[tokio::test]
-async fn an_empty_transaction_checks_the_lock() {
-    let server = server().await;
-    let session = session(&server).await;
-    let guard = guard(&session).await;
-    assert_eq!(guard.transaction().commit().await, Ok(vec![]));
-    operator(&server).await.delete(&guard.node(), None).await.unwrap();
-    within("the loss", guard.lost()).await;
-    assert!(is_lost(guard.transaction().commit().await, LostReason::NodeDeleted));
-}
-
-#[tokio::test]
 async fn a_transaction_against_an_operator() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let operator = operator(&server).await;
     make(&operator, "/data").await;
     let mut committed = 0;
@@ -200,44 +185,44 @@ async fn a_transaction_against_an_operator() {
 }
 
 #[tokio::test]
-async fn nothing_is_written_after_an_operator_touched_the_node() {
-    let server = server().await;
-    let session = session(&server).await;
+async fn nothing_is_written_after_the_lock_was_lost() {
+    let (server, link, session) = linked_session(Duration::from_secs(20)).await;
     let operator = operator(&server).await;
     make(&operator, "/data").await;
-    for deleted in [true, false] {
+    for (touch, verifies) in
+        [("deleted", true), ("deleted", false), ("written", true), ("written", false), ("closed", true)]
+    {
         let guard = guard(&session).await;
+        let before = link.requests_of(RequestKind::Multi);
+        assert_eq!(guard.verify().await, Ok(()));
+        assert_eq!(link.requests_of(RequestKind::Multi), before + 1);
+        assert_eq!(guard.transaction().commit().await, Ok(vec![]), "an empty one checks the lock");
         let node = guard.node();
-        if deleted {
-            operator.delete(&node, None).await.unwrap();
-        } else {
-            operator.set_data(&node, b"", None).await.unwrap();
+        let mut reason = LostReason::NodeDeleted;
+        match touch {
+            "deleted" => operator.delete(&node, None).await.unwrap(),
+            "written" => drop(operator.set_data(&node, b"", None).await.unwrap()),
+            _ => {
+                session.close().await.unwrap();
+                reason = LostReason::SessionClosed;
+            }
+        }
+        if verifies {
+            assert_eq!(guard.verify().await.unwrap_err().reason, reason);
         }
         // Whether the holder's own watch is quicker than the answer, or not.
-        assert!(is_lost(guard.transaction().create("/data/a", "").commit().await, LostReason::NodeDeleted));
+        for transaction in [guard.transaction().create("/data/a", ""), guard.transaction()] {
+            assert!(is_lost(transaction.commit().await, reason));
+        }
         assert!(!guard.is_held());
         assert!(!exists(&operator, "/data/a").await);
-        assert!(is_lost(guard.transaction().create("/data/a", "").commit().await, LostReason::NodeDeleted));
     }
     until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]
-async fn nothing_is_written_after_the_session_was_closed() {
-    let server = server().await;
-    let (session, other) = (session(&server).await, operator(&server).await);
-    make(&other, "/data").await;
-    let guard = guard(&session).await;
-    session.close().await.unwrap();
-    assert!(is_lost(guard.transaction().create("/data/a", "").commit().await, LostReason::SessionClosed));
-    assert_eq!(guard.verify().await.unwrap_err().reason, LostReason::SessionClosed);
-    assert!(!exists(&other, "/data/a").await);
-}
-
-#[tokio::test]
 async fn a_session_that_is_closed_while_the_answer_is_outstanding() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let (_server, link, session) = linked_session(Duration::from_secs(20)).await;
     let guard = guard(&session).await;
     let held = link.hold_request(RequestKind::Multi);
     let commit = async {
@@ -256,8 +241,7 @@ async fn a_session_that_is_closed_while_the_answer_is_outstanding() {
 
 #[tokio::test]
 async fn a_transaction_whose_reply_was_lost_is_unknown() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let (server, link, session) = linked_session(Duration::from_secs(20)).await;
     let operator = operator(&server).await;
     make(&operator, "/data").await;
     let guard = guard(&session).await;
@@ -326,45 +310,8 @@ async fn a_transaction_that_is_too_large_is_unknown_and_leaves_the_guard() {
 }
 
 #[tokio::test]
-async fn a_transaction_ends_with_the_lease_at_the_latest() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(12)).await;
-    let guard = guard(&session).await;
-    link.black_hole();
-    let remaining = guard.remaining();
-    let started = Instant::now();
-    let error = guard.transaction().commit().await.unwrap_err();
-    assert_eq!(error, TransactionError::Unknown { path: "/lock/orders".into() });
-    let took = started.elapsed();
-    assert!(took < remaining + Duration::from_secs(4), "{took:?} of {remaining:?}");
-}
-
-#[tokio::test]
-async fn verifying_a_guard() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
-    let operator = operator(&server).await;
-    for deleted in [true, false] {
-        let guard = guard(&session).await;
-        let before = link.requests_of(RequestKind::Multi);
-        assert_eq!(guard.verify().await, Ok(()));
-        assert_eq!(link.requests_of(RequestKind::Multi), before + 1);
-        let node = guard.node();
-        if deleted {
-            operator.delete(&node, None).await.unwrap();
-        } else {
-            operator.set_data(&node, b"", None).await.unwrap();
-        }
-        assert_eq!(guard.verify().await.unwrap_err().reason, LostReason::NodeDeleted);
-        assert!(!guard.is_held());
-    }
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
 async fn verifying_goes_on_after_a_lost_reply_and_may_be_dropped() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let (_server, link, session) = linked_session(Duration::from_secs(20)).await;
     let guard = guard(&session).await;
     let lost = link.lose_reply(RequestKind::Multi);
     within("the answer", guard.verify()).await.unwrap();
@@ -374,20 +321,6 @@ async fn verifying_goes_on_after_a_lost_reply_and_may_be_dropped() {
     drop(dropped);
     guard.verify().await.unwrap();
     guard.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn verifying_ends_with_the_lease() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(12)).await;
-    let guard = guard(&session).await;
-    link.black_hole();
-    let remaining = guard.remaining();
-    let started = Instant::now();
-    assert_eq!(guard.verify().await.unwrap_err().reason, LostReason::Unconfirmed);
-    let took = started.elapsed();
-    assert!(took < remaining + Duration::from_secs(4), "{took:?} of {remaining:?}");
-    assert_eq!(guard.remaining(), Duration::ZERO);
 }
 
 #[tokio::test]
@@ -429,8 +362,7 @@ async fn the_holders_name_in_a_directory_that_was_made_anew_is_not_taken_for_its
 
 #[tokio::test]
 async fn a_loser_spares_the_contender_that_has_its_name() {
-    let server = server().await;
-    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+    let (server, link, unlucky) = linked_session(Duration::from_secs(20)).await;
     let (other, operator) = (session(&server).await, operator(&server).await);
     for released in [true, false] {
         let away = guard(&unlucky).await;
@@ -490,8 +422,7 @@ async fn a_sequencer_stands_until_its_holder_is_another() {
 
 #[tokio::test]
 async fn a_sequencer_that_was_tampered_with() {
-    let server = server().await;
-    let (session, verifier) = (session(&server).await, session(&server).await);
+    let (server, [session, verifier]) = sessions().await;
     let guard = guard(&session).await;
     let claim = guard.sequencer().unwrap().to_string();
     let [token, owner, number, path] = claim.splitn(4, ':').collect::<Vec<_>>()[..] else {
@@ -572,17 +503,4 @@ async fn a_server_that_is_cut_off_vouches_for_nothing() {
         verdict == Err(QueryError::Outdated { sequencer: claim.clone() })
     })
     .await;
-}
-
-#[tokio::test]
-async fn the_futures_are_send() {
-    fn is_send<T: Send>(value: T) -> T {
-        value
-    }
-    let server = server().await;
-    let session = session(&server).await;
-    let guard = guard(&session).await;
-    is_send(guard.verify()).await.unwrap();
-    is_send(guard.transaction().check("/", None).commit()).await.unwrap();
-    is_send(session.verify_sequencer(&guard.sequencer().unwrap())).await.unwrap();
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use support::{
     Server, acquire, enqueue, granted, linked, make, make_foreign, operator, queue, server, session,
-    until_nothing_is_left, until_queued, within,
+    sessions, until_nothing_is_left, until_queued, within,
 };
 use zklock::{AcquireError, Lock, inspect::ForeignClient};
 use zklock_testcontainers::{RequestKind, ZooKeeper};
@@ -147,8 +147,7 @@ async fn a_contender_of_a_known_client_need_not_be_ephemeral() {
 
 #[tokio::test]
 async fn a_node_that_is_not_ours_to_read_counts_as_a_contender() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     make(&operator(&server).await, PATH).await;
     let connector = Client::connector().with_auth("digest", b"operator:secret");
     let stranger = connector.connect(&server.connect_string()).await.unwrap();

@@ -6,55 +6,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use support::{
-    Server, granted, linked, patient, queue, server, session, until_nothing_is_left, until_queued, within,
+    Server, linked_session, orders, patient, queue, server, session, sessions, until_nothing_is_left, within,
 };
 use tokio::sync::oneshot;
-use zklock::{Guard, Lock, LockOptions, LostReason, ReleaseError, Session};
+use zklock::{Guard, LockOptions, LostReason, ReleaseError, Session};
 
-fn is_shareable<T: Send + Sync + 'static>(value: T) -> T {
-    value
-}
-
+/// Each public future is `Send`: see `shutdown`.
 #[tokio::test]
 async fn everything_is_send_sync_and_static() {
-    let server = server().await;
-    let session = is_shareable(session(&server).await);
-    let lock = is_shareable(session.lock("/lock/orders").unwrap());
-    fn is_send<T: Send>(value: T) -> T {
-        value
-    }
-    let guard = is_shareable(is_send(lock.acquire()).await.unwrap());
-    drop(is_send(lock.try_acquire()));
-    drop(is_send(lock.acquire_timeout(support::BOUND)));
-    drop(is_send(lock.contenders()));
-    drop(is_shareable(guard.lost()));
-    drop(is_send(guard.run(async {})));
-    is_send(guard.release()).await.unwrap();
-    is_send(session.close()).await.unwrap();
-    fn is_unpin<T: Unpin>() {}
-    is_unpin::<Guard>();
-    is_unpin::<Lock>();
-    is_unpin::<Session>();
-}
-
-#[tokio::test]
-async fn a_drop_releases_in_the_background() {
-    let server = server().await;
-    let session = session(&server).await;
+    fn is_shareable<T: Send + Sync + Unpin + 'static>(_: &T) {}
+    fn is_shared<T: Send + Sync + 'static>(_: T) {}
+    let (_server, [session]) = sessions().await;
     let lock = session.lock("/lock/orders").unwrap();
     let guard = lock.acquire().await.unwrap();
-    let waiter = support::enqueue(&lock).await;
-    drop(guard);
-    drop(granted(waiter).await);
-    until_queued(&lock, 0).await;
-    until_nothing_is_left(&server).await;
+    is_shareable(&session);
+    is_shareable(&lock);
+    is_shareable(&guard);
+    is_shared(guard.lost());
 }
 
 #[tokio::test]
 async fn a_drop_on_a_thread_without_a_runtime() {
-    let server = server().await;
-    let session = session(&server).await;
-    let lock = session.lock("/lock/orders").unwrap();
+    let (_server, [lock]) = orders().await;
     let guard = lock.acquire().await.unwrap();
     std::thread::spawn(move || drop(guard)).join().unwrap();
     within("the next", lock.acquire()).await.unwrap().release().await.unwrap();
@@ -62,9 +35,7 @@ async fn a_drop_on_a_thread_without_a_runtime() {
 
 #[tokio::test]
 async fn a_drop_while_panicking() {
-    let server = server().await;
-    let session = session(&server).await;
-    let lock = session.lock("/lock/orders").unwrap();
+    let (_server, [lock]) = orders().await;
     let guard = lock.acquire().await.unwrap();
     let panicked = tokio::spawn(async move {
         let _guard = guard;
@@ -74,37 +45,9 @@ async fn a_drop_while_panicking() {
     within("the next", lock.acquire()).await.unwrap().release().await.unwrap();
 }
 
-#[test]
-fn a_guard_may_outlive_its_runtime() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(server());
-    let other = tokio::runtime::Runtime::new().unwrap();
-    let (session, guard, lock) = other.block_on(async {
-        let session = session(&server).await;
-        let lock = session.lock("/lock/orders").unwrap();
-        let guard = lock.acquire().await.unwrap();
-        (session, guard, lock)
-    });
-    let mut waiting = support::Steps::new(async move { lock.acquire().await.map(drop) });
-    assert!(waiting.poll().is_pending());
-    let lost = guard.lost();
-    drop(other);
-    assert!(!guard.is_held(), "nobody follows the session any more");
-    assert_eq!(runtime.block_on(within("the loss", lost)), LostReason::SessionClosed);
-    runtime.block_on(async {
-        waiting.woken().await;
-        assert!(matches!(waiting.poll(), std::task::Poll::Ready(Err(_))));
-    });
-    drop(guard);
-    drop(waiting);
-    drop(session);
-}
-
 #[tokio::test]
 async fn lost_tells_other_tasks_of_the_release() {
-    let server = server().await;
-    let session = session(&server).await;
-    let lock = session.lock("/lock/orders").unwrap();
+    let (_server, [lock]) = orders().await;
     let guard = lock.acquire().await.unwrap();
     let lost = tokio::spawn(guard.lost());
     guard.release().await.unwrap();
@@ -117,8 +60,7 @@ async fn lost_tells_other_tasks_of_the_release() {
 
 #[tokio::test]
 async fn run_gives_back_what_its_future_does() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (_server, [session]) = sessions().await;
     let lock = session.lock("/lock/orders").unwrap();
     let guard = lock.acquire().await.unwrap();
     assert_eq!(guard.run(async { "done" }).await, Ok("done"));
@@ -129,8 +71,7 @@ async fn run_gives_back_what_its_future_does() {
 
 #[tokio::test]
 async fn a_running_future_is_dropped_at_once() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let node = guard.node();
     let (dropped, still_running) = tokio::sync::oneshot::channel::<()>();
@@ -264,8 +205,7 @@ async fn run_does_not_poll_its_future_once_a_blocked_thread_has_outlasted_all_bu
 
 #[tokio::test]
 async fn a_token_of_cancellation_follows_the_guard() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(2)).await;
+    let (_server, link, session) = linked_session(Duration::from_secs(2)).await;
     let lock = session.lock("/lock/orders").unwrap();
     let guard = lock.acquire().await.unwrap();
     let released = guard.cancellation_token();
@@ -296,8 +236,7 @@ async fn a_guard_that_tasks_share_is_released_for_all_of_them() {
 
 #[tokio::test]
 async fn a_token_of_cancellation_that_comes_late_is_cancelled() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (_server, [session]) = sessions().await;
     let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     session.close().await.unwrap();
     // The session's background task is gone by then, or goes now.

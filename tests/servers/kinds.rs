@@ -2,88 +2,53 @@
 
 use zklock_test_support as support;
 
-use std::any::Any;
 use std::time::Duration;
 
-use support::{eventually, make, operator, server, session, until_nothing_is_left, within};
-use zklock::{Access, AcquireError, LockOptions, Session, election::AnnounceError, inspect::PathKind};
+use support::{eventually, make, operator, sessions, until_nothing_is_left, within};
+use zklock::{AcquireError, LockOptions, Session, election::AnnounceError, inspect::PathKind};
 
+use super::family::{FAMILY, Held, Member};
 use super::semaphore::{enqueue, until_it_waits_for_room};
-
-/// Each way to use a path.
-const USES: [Use; 8] =
-    [Use::Lock, Use::Reader, Use::Key, Use::Several, Use::Once, Use::Election, Use::Semaphore, Use::Slots];
-
-#[derive(Clone, Copy, Debug)]
-enum Use {
-    Lock,
-    Reader,
-    Key,
-    Several,
-    Once,
-    Election,
-    Semaphore,
-    Slots,
-}
 
 /// The nodes that an election or a pool may keep at its path.
 const INNER: [&str; 3] = ["queue", "leader", "permits"];
 
-/// Something that is held until it is dropped.
-type Held = Box<dyn Any>;
+const OTHERS: [PathKind; 3] = [PathKind::Election, PathKind::Semaphore, PathKind::Slots];
 
-impl Use {
-    fn kind(self) -> PathKind {
-        match self {
-            Self::Lock | Self::Reader | Self::Key | Self::Several | Self::Once => PathKind::Lock,
-            Self::Election => PathKind::Election,
-            Self::Semaphore => PathKind::Semaphore,
-            Self::Slots => PathKind::Slots,
-        }
-    }
-
-    async fn hold(self, session: &Session, path: &str) -> Result<Held, AcquireError> {
-        Ok(match self {
-            Self::Lock => Box::new(session.lock(path).unwrap().acquire().await?),
-            Self::Reader => Box::new(session.rw_lock(path).unwrap().read().await?),
-            Self::Key => {
-                let (root, key) = path.rsplit_once('/').unwrap();
-                let locks = session.locks(root).unwrap();
-                Box::new(locks.lock(key).await?)
-            }
-            Self::Several => {
-                let paths = [Access::exclusive(path), Access::exclusive("/another")];
-                Box::new(session.lock_all(paths).unwrap().acquire().await?)
-            }
-            Self::Once => Box::new(session.once(path).unwrap().claim("one").await?),
-            Self::Election => Box::new(session.election(path).unwrap().campaign("me").await?),
-            Self::Semaphore => Box::new(session.semaphore(path, 3).unwrap().acquire().await?),
-            Self::Slots => Box::new(session.slots(path, 3).unwrap().acquire().await?),
-        })
-    }
+/// The uses of a path that make it a lock.
+fn locks() -> impl Iterator<Item = &'static Member> {
+    FAMILY.iter().filter(|member| member.kind == PathKind::Lock)
 }
 
-/// The use is refused, because `at` is in use as `found`.
-async fn is_refused(wanted: Use, session: &Session, path: &str, at: &str, found: PathKind) {
-    let refused = within("the refusal", wanted.hold(session, path)).await;
+/// Another use.
+fn used_as(kind: PathKind) -> &'static Member {
+    FAMILY.iter().find(|member| member.kind == kind).unwrap()
+}
+
+async fn hold(member: &Member, session: &Session, path: &str) -> Held {
+    within("a hold", member.handle(session, path).acquire()).await.unwrap()
+}
+
+/// The use is refused, because `at` is used as `found`.
+async fn is_refused(wanted: &Member, session: &Session, path: &str, at: &str, found: PathKind) {
+    let refused = within("the refusal", wanted.handle(session, path).acquire()).await;
     let expected =
-        AcquireError::OtherKind { path: path.to_owned(), expected: wanted.kind(), at: at.to_owned(), found };
+        AcquireError::OtherKind { path: path.to_owned(), expected: wanted.kind, at: at.to_owned(), found };
     match refused {
-        Err(error) => assert_eq!(error, expected, "{wanted:?} at {path}"),
-        Ok(_) => panic!("{wanted:?} at {path} is granted, and {at} is {found}"),
+        Err(error) => assert_eq!(error, expected, "{} at {path}", wanted.name),
+        Ok(_) => panic!("{} at {path} is granted, and {at} is {found}", wanted.name),
     }
 }
 
 #[tokio::test]
 async fn no_kind_is_granted_beside_another() {
-    let server = server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
-    for holder in USES {
-        for wanted in USES {
-            let path = format!("/matrix/{holder:?}-{wanted:?}");
-            let held = holder.hold(&first, &path).await.unwrap();
-            if holder.kind() != wanted.kind() {
-                is_refused(wanted, &second, &path, &path, holder.kind()).await;
+    let (server, [first, second]) = sessions().await;
+    for holder in FAMILY {
+        for wanted in FAMILY {
+            let path = format!("/matrix/{}-{}", holder.name, wanted.name);
+            let held = hold(holder, &first, &path).await;
+            if holder.kind != wanted.kind {
+                is_refused(wanted, &second, &path, &path, holder.kind).await;
             }
             drop(held);
         }
@@ -97,38 +62,38 @@ async fn no_kind_is_granted_beside_another() {
     };
     assert_eq!(
         refused.to_string(),
-        "/a is wanted as slots, and /a is in use as a lock; a path has one kind: use another path for one of the two"
+        "/a is wanted as slots, and /a is used as a lock; a path has one kind: use another path for one of the two"
     );
     assert!(!refused.is_retryable() && !refused.is_session_over());
 }
 
 #[tokio::test]
 async fn the_nodes_of_an_election_or_a_pool_are_no_locks() {
-    let server = server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
-    for holder in [Use::Election, Use::Semaphore, Use::Slots] {
-        let path = format!("/inner/{holder:?}");
-        let held = holder.hold(&first, &path).await.unwrap();
+    let (server, [first, second]) = sessions().await;
+    for holder in OTHERS.map(used_as) {
+        let path = format!("/inner/{}", holder.name);
+        let held = hold(holder, &first, &path).await;
         for name in INNER {
-            for wanted in [Use::Lock, Use::Reader, Use::Key, Use::Several, Use::Once] {
-                is_refused(wanted, &second, &format!("{path}/{name}"), &path, holder.kind()).await;
+            for wanted in locks() {
+                is_refused(wanted, &second, &format!("{path}/{name}"), &path, holder.kind).await;
             }
         }
         drop(held);
     }
     // A lock where a queue would be keeps others from the queue.
-    let held = Use::Lock.hold(&first, "/inner/lock/queue").await.unwrap();
-    for wanted in [Use::Election, Use::Semaphore, Use::Slots] {
+    let lock = used_as(PathKind::Lock);
+    let held = hold(lock, &first, "/inner/lock/queue").await;
+    for wanted in OTHERS.map(used_as) {
         is_refused(wanted, &second, "/inner/lock", "/inner/lock/queue", PathKind::Lock).await;
     }
     drop(held);
     // A lock where an announcement would be keeps the leader from announcing itself.
-    let held = Use::Lock.hold(&first, "/inner/silent/leader").await.unwrap();
+    let held = hold(lock, &first, "/inner/silent/leader").await;
     let silent = within("the end", second.election("/inner/silent").unwrap().campaign("me")).await;
     assert!(matches!(silent, Err(AcquireError::Announce(AnnounceError::Refused { .. }))), "{silent:?}");
     drop(held);
     // One where a pool's permits would be keeps them from being there.
-    let held = Use::Lock.hold(&first, "/inner/empty/permits").await.unwrap();
+    let held = hold(lock, &first, "/inner/empty/permits").await;
     let empty = within("the end", second.semaphore("/inner/empty", 3).unwrap().acquire()).await;
     assert!(matches!(empty, Err(AcquireError::UnknownData { .. })), "{empty:?}");
     drop(held);
@@ -137,14 +102,13 @@ async fn the_nodes_of_an_election_or_a_pool_are_no_locks() {
 
 #[tokio::test]
 async fn who_waits_shows_the_kind_before_anybody_queues_behind() {
-    let server = server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
+    let (server, [first, second]) = sessions().await;
     let semaphore = first.semaphore("/jobs/convert", 1).unwrap();
     let held = semaphore.acquire().await.unwrap();
     let waiter = enqueue(&first, &semaphore, 1).await;
     until_it_waits_for_room(&server, "/jobs/convert").await;
-    for wanted in USES {
-        if wanted.kind() != PathKind::Semaphore {
+    for wanted in FAMILY {
+        if wanted.kind != PathKind::Semaphore {
             is_refused(wanted, &second, "/jobs/convert", "/jobs/convert", PathKind::Semaphore).await;
         }
     }
@@ -156,8 +120,7 @@ async fn who_waits_shows_the_kind_before_anybody_queues_behind() {
 
 #[tokio::test]
 async fn candidates_without_a_leader_show_an_election() {
-    let server = server().await;
-    let (first, next, other) = (session(&server).await, session(&server).await, session(&server).await);
+    let (server, [first, next, other]) = sessions().await;
     let leadership = first.election("/feed").unwrap().campaign("one").await.unwrap();
     let patient = LockOptions::new().takeover_delay(Duration::from_secs(600));
     let election = next.election("/feed").unwrap().with_options(patient).unwrap();
@@ -170,10 +133,11 @@ async fn candidates_without_a_leader_show_an_election() {
     first.close().await.unwrap();
     drop(leadership);
     eventually("no leader", async || election.leader().await.unwrap().is_none()).await;
-    is_refused(Use::Lock, &other, "/feed", "/feed", PathKind::Election).await;
-    is_refused(Use::Slots, &other, "/feed", "/feed", PathKind::Election).await;
+    let lock = used_as(PathKind::Lock);
+    is_refused(lock, &other, "/feed", "/feed", PathKind::Election).await;
+    is_refused(used_as(PathKind::Slots), &other, "/feed", "/feed", PathKind::Election).await;
     for name in INNER {
-        is_refused(Use::Lock, &other, &format!("/feed/{name}"), "/feed", PathKind::Election).await;
+        is_refused(lock, &other, &format!("/feed/{name}"), "/feed", PathKind::Election).await;
     }
     candidate.abort();
     until_nothing_is_left(&server).await;
@@ -182,15 +146,14 @@ async fn candidates_without_a_leader_show_an_election() {
 /// The lock has seen that the path above is of no other kind, and does not look there as it enters again.
 #[tokio::test]
 async fn a_leader_announces_itself_where_a_lock_was() {
-    let server = server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
+    let (server, [first, second]) = sessions().await;
     let lock = second.lock("/feed/leader").unwrap();
     let several = second.lock_all(["/another", "/feed/leader"]).unwrap();
     drop(within("the lock", lock.acquire()).await.unwrap());
     drop(within("the locks", several.acquire()).await.unwrap());
     let operator = operator(&server).await;
     eventually("an empty directory", async || operator.delete("/feed/leader", None).await.is_ok()).await;
-    let _leadership = Use::Election.hold(&first, "/feed").await.unwrap();
+    let _leadership = hold(used_as(PathKind::Election), &first, "/feed").await;
     let expected = AcquireError::OtherKind {
         path: "/feed/leader".into(),
         expected: PathKind::Lock,
@@ -203,13 +166,12 @@ async fn a_leader_announces_itself_where_a_lock_was() {
 
 #[tokio::test]
 async fn locks_below_a_lock_have_any_name() {
-    let server = server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
+    let (server, [first, second]) = sessions().await;
     let _above = first.lock("/nested").unwrap().acquire().await.unwrap();
     for name in ["queue", "leader", "permits", "orders"] {
         let path = format!("/nested/{name}");
-        for wanted in [Use::Lock, Use::Reader, Use::Key, Use::Several, Use::Once] {
-            let held = within("a lock below", wanted.hold(&second, &path)).await.unwrap();
+        for wanted in locks() {
+            let held = hold(wanted, &second, &path).await;
             // The lock above is another one, and passes the one below over.
             assert!(second.lock("/nested").unwrap().try_acquire().await.unwrap().is_none());
             drop(held);
@@ -219,20 +181,20 @@ async fn locks_below_a_lock_have_any_name() {
     for name in INNER {
         make(&operator(&server).await, &format!("/plain/{name}")).await;
     }
-    drop(within("a lock", Use::Lock.hold(&second, "/plain")).await.unwrap());
+    drop(hold(used_as(PathKind::Lock), &second, "/plain").await);
 }
 
 #[tokio::test]
 async fn a_path_that_nobody_uses_any_more_is_free_for_another_kind() {
-    let server = server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
-    drop(Use::Election.hold(&first, "/path").await.unwrap());
+    let (server, [first, second]) = sessions().await;
+    let election = used_as(PathKind::Election);
+    drop(hold(election, &first, "/path").await);
     eventually("no candidate", async || {
         first.election("/path").unwrap().candidates().await.unwrap().is_empty()
     })
     .await;
-    let lock = Use::Lock.hold(&second, "/path").await.unwrap();
-    is_refused(Use::Election, &first, "/path", "/path", PathKind::Lock).await;
+    let lock = hold(used_as(PathKind::Lock), &second, "/path").await;
+    is_refused(election, &first, "/path", "/path", PathKind::Lock).await;
     let semaphore = first.semaphore("/path", 3).unwrap();
     let refused = semaphore.set_capacity(3).await.unwrap_err();
     assert!(matches!(refused, AcquireError::OtherKind { found: PathKind::Lock, .. }), "{refused}");

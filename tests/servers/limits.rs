@@ -4,7 +4,7 @@ use zklock_test_support as support;
 
 use std::time::Duration;
 
-use support::{enqueue, own_server, server, within};
+use support::{enqueue, own_server, refused, server};
 use zklock::{AcquireError, ConnectError, QueryError, Session, SessionState};
 use zklock_testcontainers::{Ensemble, ZooKeeper, ZooKeeperBuilder};
 
@@ -123,7 +123,7 @@ async fn a_session_that_no_server_grants_any_more_has_failed() {
     assert_eq!(session.failure(), None);
     server.own().close_session(session.id()).await.unwrap();
 
-    let error = within("the error", waiting).await.unwrap().unwrap_err();
+    let error = refused(waiting).await;
     let cause = ConnectError::TimeoutNotGranted { asked, granted };
     let failed = AcquireError::SessionFailed { path: "/lock/orders".into(), cause: Box::new(cause.clone()) };
     assert_eq!(error, failed);

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use support::{
-    Server, Steps, dropped_after, enqueue, eventually, granted, linked, patient, queue, server, session,
-    until_nothing_is_left, until_queued, within,
+    Server, Steps, dropped_after, enqueue, eventually, granted, linked_session, patient, queue, server,
+    session, until_nothing_is_left, until_queued, within,
 };
 use zklock::{
-    AcquireError, FenceGate, FencingToken, Guard, Locks, LocksOptions, LostReason, QueryError, ReleaseError,
-    Session, guard::TransactionError,
+    AcquireError, FenceGate, FencingToken, Guard, Lock, Locks, LocksOptions, LostReason, QueryError,
+    ReleaseError, Session, guard::TransactionError,
 };
 use zklock_testcontainers::{Link, RequestKind};
 
@@ -26,7 +26,7 @@ const LONG: Duration = Duration::from_secs(40);
 /// A task in line, which has been polled once.
 pub(crate) fn in_line(locks: &Locks) -> Steps<impl Future<Output = Result<Guard, AcquireError>> + use<>> {
     let locks = locks.clone();
-    let mut task = Steps::new(async move { locks.lock(KEY).await });
+    let mut task = Steps::new(async move { locks.acquire(KEY).await });
     assert!(task.poll().is_pending());
     task
 }
@@ -40,17 +40,25 @@ pub(crate) fn turns(turns: u32) -> LocksOptions {
     LocksOptions::new().turns(turns).time(Duration::MAX)
 }
 
-pub(crate) async fn locks(server: &Server, options: LocksOptions) -> (Session, Locks) {
+pub(crate) async fn locks(options: LocksOptions) -> (Server, Session, Locks) {
+    let server = server().await;
     // A hold is passed on while half of a lease is left.
     let session = patient(server.connect_string(), LONG).connect().await.unwrap();
     let locks = session.locks(ROOT).unwrap().with_options(options).unwrap();
-    (session, locks)
+    (server, session, locks)
 }
 
-pub(crate) async fn linked_locks(server: &Server, options: LocksOptions) -> (Link, Session, Locks) {
-    let (link, session) = linked(server, LONG).await;
+/// As [`locks`], and the lock of the key as another process sees it.
+pub(crate) async fn contended(options: LocksOptions) -> (Server, Session, Locks, Lock) {
+    let (server, here, locks) = locks(options).await;
+    let lock = session(&server).await.lock(&locks.path(KEY)).unwrap();
+    (server, here, locks, lock)
+}
+
+pub(crate) async fn linked_locks(options: LocksOptions) -> (Server, Link, Session, Locks) {
+    let (server, link, session) = linked_session(LONG).await;
     let locks = session.locks(ROOT).unwrap().with_options(options).unwrap();
-    (link, session, locks)
+    (server, link, session, locks)
 }
 
 /// How many requests acquire, release or watch.
@@ -61,10 +69,9 @@ fn work(link: &Link) -> u64 {
 
 #[tokio::test]
 async fn the_lock_passes_from_task_to_task_in_order_without_a_request() {
-    let server = server().await;
-    let (link, session, locks) = linked_locks(&server, turns(1_000)).await;
+    let (server, link, session, locks) = linked_locks(turns(1_000)).await;
     let lock = session.lock(&locks.path(KEY)).unwrap();
-    let first = within("the first", locks.lock(KEY)).await.unwrap();
+    let first = within("the first", locks.acquire(KEY)).await.unwrap();
     // Its own watch stands.
     support::until_watched(&server, 1, 0).await;
     let tasks = (0..100).map(|_| in_line(&locks)).collect::<Vec<_>>();
@@ -94,9 +101,8 @@ async fn the_lock_passes_from_task_to_task_in_order_without_a_request() {
 
 #[tokio::test]
 async fn a_guard_ends_when_it_is_passed_on() {
-    let server = server().await;
-    let (_session, locks) = locks(&server, turns(10)).await;
-    let guard = Arc::new(locks.lock(KEY).await.unwrap());
+    let (_server, _session, locks) = locks(turns(10)).await;
+    let guard = Arc::new(locks.acquire(KEY).await.unwrap());
     let next = in_line(&locks);
     let (lost, mut run) = (guard.lost(), Steps::new(guard.run(std::future::pending::<()>())));
     assert!(run.poll().is_pending());
@@ -121,11 +127,8 @@ async fn a_guard_ends_when_it_is_passed_on() {
 /// A contender elsewhere waits for as many turns as the budget allows, and one more.
 #[tokio::test]
 async fn the_budget_bounds_the_wait_of_others() {
-    let server = server().await;
-    let (_here, locks) = locks(&server, turns(2)).await;
-    let elsewhere = session(&server).await;
-    let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
-    let mut guard = locks.lock(KEY).await.unwrap();
+    let (server, _here, locks, lock) = contended(turns(2)).await;
+    let mut guard = locks.acquire(KEY).await.unwrap();
     let remote = enqueue(&lock).await;
     let mut tasks = (0..5).map(|_| in_line(&locks)).collect::<Vec<_>>().into_iter();
     for turn in 1..=2 {
@@ -152,11 +155,10 @@ async fn the_budget_bounds_the_wait_of_others() {
 
 #[tokio::test]
 async fn no_budget_means_no_passing() {
-    let server = server().await;
     let least = LocksOptions::new().lease(Duration::from_secs(3600));
     for options in [turns(0), LocksOptions::new().time(Duration::ZERO), least] {
-        let (session, locks) = locks(&server, options).await;
-        let mut guard = locks.lock(KEY).await.unwrap();
+        let (_server, session, locks) = locks(options).await;
+        let mut guard = locks.acquire(KEY).await.unwrap();
         for task in [in_line(&locks), in_line(&locks)] {
             let last = guard.token();
             guard.release().await.unwrap();
@@ -171,10 +173,7 @@ async fn no_budget_means_no_passing() {
 
 #[tokio::test]
 async fn a_task_that_gives_up_costs_the_others_no_place() {
-    let server = server().await;
-    let (_here, locks) = locks(&server, turns(10)).await;
-    let elsewhere = session(&server).await;
-    let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
+    let (server, _here, locks, lock) = contended(turns(10)).await;
     let holder = lock.acquire().await.unwrap();
     let (first, second) = (in_line(&locks), in_line(&locks));
     until_queued(&lock, 2).await;
@@ -201,10 +200,7 @@ async fn a_task_that_gives_up_costs_the_others_no_place() {
 
 #[tokio::test]
 async fn without_a_task_in_line_the_process_leaves_the_queue() {
-    let server = server().await;
-    let (_here, locks) = locks(&server, turns(10)).await;
-    let elsewhere = session(&server).await;
-    let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
+    let (server, _here, locks, lock) = contended(turns(10)).await;
     let holder = lock.acquire().await.unwrap();
     let tasks = [in_line(&locks), in_line(&locks)];
     until_queued(&lock, 2).await;
@@ -222,21 +218,20 @@ async fn without_a_task_in_line_the_process_leaves_the_queue() {
 
 #[tokio::test]
 async fn dropped_after_each_poll_it_leaves_nothing() {
-    let server = server().await;
-    let (_here, locks) = locks(&server, turns(10)).await;
+    let (server, _here, locks) = locks(turns(10)).await;
     let mut steps = 0;
-    while !dropped_after(steps, locks.lock(KEY)).await {
-        drop(within("the next", locks.lock(KEY)).await.unwrap());
+    while !dropped_after(steps, locks.acquire(KEY)).await {
+        drop(within("the next", locks.acquire(KEY)).await.unwrap());
         steps += 1;
     }
     let mut steps = 0;
-    while !dropped_after(steps, locks.try_lock(KEY)).await {
-        drop(within("the next", locks.lock(KEY)).await.unwrap());
+    while !dropped_after(steps, locks.try_acquire(KEY)).await {
+        drop(within("the next", locks.acquire(KEY)).await.unwrap());
         eventually("the key is free", async || locks.is_empty()).await;
         steps += 1;
     }
     assert!(steps > 1);
-    drop(within("the last", locks.lock(KEY)).await.unwrap());
+    drop(within("the last", locks.acquire(KEY)).await.unwrap());
     until_nothing_is_left(&server).await;
     eventually("no key is in use", async || locks.is_empty()).await;
 }
@@ -244,8 +239,7 @@ async fn dropped_after_each_poll_it_leaves_nothing() {
 /// Sixteen tasks that come, wait for some time, hold for some time, and go.
 #[tokio::test]
 async fn many_that_come_and_go_never_overlap() {
-    let server = server().await;
-    let (_here, locks) = locks(&server, turns(3)).await;
+    let (server, _here, locks) = locks(turns(3)).await;
     let other = session(&server).await.locks(ROOT).unwrap().with_options(turns(1)).unwrap();
     let inside = Arc::new(Mutex::new(FenceGate::new()));
     let tasks = (0..16).map(|number| {
@@ -254,7 +248,7 @@ async fn many_that_come_and_go_never_overlap() {
             let mut times = 0;
             while times < 20 {
                 let patience = Duration::from_millis(fastrand::u64(1..60));
-                let Some(guard) = locks.lock_timeout(KEY, patience).await.unwrap() else { continue };
+                let Some(guard) = locks.acquire_timeout(KEY, patience).await.unwrap() else { continue };
                 inside.lock().unwrap().admit(guard.token()).unwrap();
                 tokio::time::sleep(Duration::from_millis(fastrand::u64(0..3))).await;
                 guard.check().unwrap();
@@ -276,25 +270,25 @@ async fn many_that_come_and_go_never_overlap() {
 
 #[tokio::test]
 async fn try_lock_waits_for_nobody() {
-    let server = server().await;
-    let (link, _here, locks) = linked_locks(&server, turns(10)).await;
+    let (server, link, _here, locks) = linked_locks(turns(10)).await;
     let elsewhere = session(&server).await;
     let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
-    let guard = locks.try_lock(KEY).await.unwrap().expect("a free lock");
+    let guard = locks.try_acquire(KEY).await.unwrap().expect("a free lock");
     support::until_watched(&server, 1, 0).await;
     link.reset_counts();
-    assert!(locks.try_lock(KEY).await.unwrap().is_none());
+    assert!(locks.try_acquire(KEY).await.unwrap().is_none());
+    assert!(locks.acquire_timeout(KEY, Duration::from_millis(50)).await.unwrap().is_none());
     assert_eq!(work(&link), 0, "a task of this process holds the lock");
     let waits = in_line(&locks);
     guard.release().await.unwrap();
-    assert!(locks.try_lock(KEY).await.unwrap().is_none(), "it is offered to another task");
+    assert!(locks.try_acquire(KEY).await.unwrap().is_none(), "it is offered to another task");
     drop(turn_of(waits).await);
     until_queued(&lock, 0).await;
     let remote = lock.acquire().await.unwrap();
     eventually("the key is free here", async || locks.is_empty()).await;
-    assert!(locks.try_lock(KEY).await.unwrap().is_none());
+    assert!(locks.try_acquire(KEY).await.unwrap().is_none());
     // One that comes during a try waits for its outcome, and then for the lock.
-    let mut trial = Steps::new(locks.try_lock(KEY));
+    let mut trial = Steps::new(locks.try_acquire(KEY));
     assert!(trial.poll().is_pending());
     let waits = in_line(&locks);
     drop(trial);
@@ -303,24 +297,11 @@ async fn try_lock_waits_for_nobody() {
     until_nothing_is_left(&server).await;
 }
 
-#[tokio::test]
-async fn a_timeout_leaves_the_line() {
-    let server = server().await;
-    let (_here, locks) = locks(&server, turns(10)).await;
-    let guard = locks.lock(KEY).await.unwrap();
-    assert!(locks.lock_timeout(KEY, Duration::from_millis(50)).await.unwrap().is_none());
-    guard.release().await.unwrap();
-    let guard = locks.lock_timeout(KEY, support::BOUND).await.unwrap().expect("it is free");
-    drop(guard);
-    until_nothing_is_left(&server).await;
-}
-
 /// What rests on the node must not outlive the turn in which it was made.
 #[tokio::test]
 async fn a_claim_or_an_open_transaction_is_not_passed_on() {
-    let server = server().await;
-    let (link, session, locks) = linked_locks(&server, turns(10)).await;
-    let guard = locks.lock(KEY).await.unwrap();
+    let (_server, link, session, locks) = linked_locks(turns(10)).await;
+    let guard = locks.acquire(KEY).await.unwrap();
     let (next, third) = (in_line(&locks), in_line(&locks));
     let claim = guard.sequencer().unwrap();
     session.verify_sequencer(&claim).await.unwrap();
@@ -359,9 +340,8 @@ async fn a_claim_or_an_open_transaction_is_not_passed_on() {
 
 #[tokio::test]
 async fn a_shared_guard_passes_with_its_last_share() {
-    let server = server().await;
-    let (_here, locks) = locks(&server, turns(10)).await;
-    let guard = locks.lock(KEY).await.unwrap();
+    let (server, _here, locks) = locks(turns(10)).await;
+    let guard = locks.acquire(KEY).await.unwrap();
     let share = guard.another();
     assert_eq!(share.token(), guard.token());
     let mut next = in_line(&locks);
@@ -376,11 +356,10 @@ async fn a_shared_guard_passes_with_its_last_share() {
 
 #[tokio::test]
 async fn any_text_is_a_key() {
-    let server = server().await;
-    let (session, locks) = locks(&server, turns(10)).await;
+    let (_server, session, locks) = locks(turns(10)).await;
     let keys =
         ["", ".", "..", "a/b", "a%2Fb", "lock-0000000000", "4006381333931", "x.once", "\u{1f512}", "\n"];
-    let guards = futures::future::try_join_all(keys.iter().map(|key| locks.lock(key))).await.unwrap();
+    let guards = futures::future::try_join_all(keys.iter().map(|key| locks.acquire(key))).await.unwrap();
     assert_eq!(locks.len(), keys.len());
     for (key, guard) in keys.iter().zip(&guards) {
         assert_eq!(guard.path(), locks.path(key));
@@ -388,7 +367,7 @@ async fn any_text_is_a_key() {
     }
     // The root is a lock of its own, and its keys are no contenders there.
     assert!(session.lock(ROOT).unwrap().try_acquire().await.unwrap().is_some());
-    let long = locks.lock(&"k".repeat(4097)).await.unwrap_err();
+    let long = locks.acquire(&"k".repeat(4097)).await.unwrap_err();
     assert!(matches!(long, AcquireError::KeyTooLong { length: 4097, .. }), "{long}");
     let found = session.locks_below("/lock").await.unwrap().locks;
     assert_eq!(found.len(), keys.len());
@@ -400,11 +379,10 @@ async fn any_text_is_a_key() {
 
 #[tokio::test]
 async fn several_keys_at_once_have_nodes_of_their_own() {
-    let server = server().await;
-    let (_session, locks) = locks(&server, turns(10)).await;
+    let (server, _session, locks) = locks(turns(10)).await;
     let both = locks.lock_all(["7", "9"]).unwrap();
     assert_eq!(both.paths().collect::<Vec<_>>(), [locks.path("7"), locks.path("9")]);
-    let one = locks.lock("7").await.unwrap();
+    let one = locks.acquire("7").await.unwrap();
     let mut all = Steps::new(both.acquire());
     assert!(all.poll().is_pending());
     let lock = both.clone();
@@ -412,7 +390,7 @@ async fn several_keys_at_once_have_nodes_of_their_own() {
     let guard = within("both", all.finished()).await.unwrap();
     let waits = tokio::spawn({
         let locks = locks.clone();
-        async move { locks.lock("9").await }
+        async move { locks.acquire("9").await }
     });
     assert!(lock.try_acquire().await.unwrap().is_none());
     guard.release().await.unwrap();

@@ -9,19 +9,18 @@ use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use support::{
-    Steps, enqueue, eventually, granted, make_foreign, operator, own_server, patient, queue, server, session,
-    until_nothing_is_left, until_queued, within,
+    Steps, enqueue, eventually, granted, linked_session, make_foreign, operator, own_server, patient, queue,
+    refused, session, until_nothing_is_left, until_queued, within,
 };
 use zklock::{AcquireError, Guard, LockOptions, Locks, LocksOptions, LostReason, ReleaseError};
-use zklock_testcontainers::{Link, RequestKind};
+use zklock_testcontainers::RequestKind;
 
-use super::locks::{KEY, ROOT, in_line, linked_locks, locks, turn_of, turns};
+use super::locks::{KEY, ROOT, contended, in_line, linked_locks, locks, turn_of, turns};
 
 #[tokio::test]
 async fn a_task_that_is_not_polled_is_passed_over_and_keeps_its_place() {
-    let server = server().await;
-    let (here, locks) = locks(&server, turns(3)).await;
-    let guard = locks.lock(KEY).await.unwrap();
+    let (server, here, locks) = locks(turns(3)).await;
+    let guard = locks.acquire(KEY).await.unwrap();
     let [mut unpolled, second, third, fourth] = [(); 4].map(|()| in_line(&locks));
     guard.release().await.unwrap();
     let guard = turn_of(second).await;
@@ -61,12 +60,11 @@ async fn a_waker_may_give_another_wait_up_when_it_is_dropped() {
             self.0.lock().unwrap().take();
         }
     }
-    let server = server().await;
-    let (_here, locks) = locks(&server, turns(10)).await;
-    let guard = locks.lock(KEY).await.unwrap();
+    let (server, _here, locks) = locks(turns(10)).await;
+    let guard = locks.acquire(KEY).await.unwrap();
     for is_dropped in [true, false] {
         let waker = Waker::from(Arc::new(Waits(Mutex::new(Some(Box::new(in_line(&locks)))))));
-        let mut task = Box::pin(locks.lock(KEY));
+        let mut task = Box::pin(locks.acquire(KEY));
         assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         drop(waker);
         if is_dropped {
@@ -81,7 +79,7 @@ async fn a_waker_may_give_another_wait_up_when_it_is_dropped() {
 
 /// A `select!` whose other branch works for 300 ms at each message polls the wait in between only.
 async fn beside_messages(locks: &Locks) -> Guard {
-    let mut waits = std::pin::pin!(locks.lock(KEY));
+    let mut waits = std::pin::pin!(locks.acquire(KEY));
     loop {
         tokio::select! {
             biased;
@@ -93,10 +91,9 @@ async fn beside_messages(locks: &Locks) -> Guard {
 
 #[tokio::test]
 async fn a_task_that_is_always_polled_late_gets_an_uncontended_key() {
-    let server = server().await;
-    let (_here, locks) = locks(&server, LocksOptions::new()).await;
+    let (server, _here, locks) = locks(LocksOptions::new()).await;
     // The key exists from now on, so a grant is soon there.
-    locks.lock(KEY).await.unwrap().release().await.unwrap();
+    locks.acquire(KEY).await.unwrap().release().await.unwrap();
     let guard = within("its turn", beside_messages(&locks)).await;
     guard.release().await.unwrap();
     until_nothing_is_left(&server).await;
@@ -105,12 +102,10 @@ async fn a_task_that_is_always_polled_late_gets_an_uncontended_key() {
 /// Beside tasks that always want the key, in this process and in another one.
 #[tokio::test]
 async fn a_task_that_is_always_polled_late_shares_a_contended_key() {
-    let server = server().await;
     // A busy machine may be late by seconds.
-    let (_here, locks) = locks(&server, LocksOptions::new().time(Duration::from_secs(10))).await;
+    let options = LocksOptions::new().time(Duration::from_secs(10));
+    let (server, _here, locks, lock) = contended(options).await;
     let holds = Arc::new(AtomicUsize::new(0));
-    let elsewhere = session(&server).await;
-    let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
     let remote = tokio::spawn(async move {
         loop {
             drop(lock.acquire().await.unwrap());
@@ -120,7 +115,7 @@ async fn a_task_that_is_always_polled_late_shares_a_contended_key() {
         let (locks, holds) = (locks.clone(), holds.clone());
         tokio::spawn(async move {
             loop {
-                let guard = locks.lock(KEY).await.unwrap();
+                let guard = locks.acquire(KEY).await.unwrap();
                 holds.fetch_add(usize::from(guard.token().turn() == 0), Ordering::Relaxed);
             }
         })
@@ -137,10 +132,7 @@ async fn a_task_that_is_always_polled_late_shares_a_contended_key() {
 /// A task that leaves hands on what it was offered only within the budget's time.
 #[tokio::test]
 async fn tasks_that_leave_one_after_the_other_do_not_keep_the_lock() {
-    let server = server().await;
-    let (_here, locks) = locks(&server, turns(10).time(Duration::ZERO)).await;
-    let elsewhere = session(&server).await;
-    let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
+    let (server, _here, locks, lock) = contended(turns(10).time(Duration::ZERO)).await;
     let holder = lock.acquire().await.unwrap();
     let mut tasks = (0..20).map(|_| in_line(&locks)).collect::<Vec<_>>();
     until_queued(&lock, 2).await;
@@ -161,10 +153,7 @@ async fn tasks_that_leave_one_after_the_other_do_not_keep_the_lock() {
 /// Tasks that are not polled do not keep the lock from other processes for longer than the budget's time.
 #[tokio::test]
 async fn passing_tasks_over_is_within_the_budget() {
-    let server = server().await;
-    let (_here, locks) = locks(&server, turns(10).time(Duration::ZERO)).await;
-    let elsewhere = session(&server).await;
-    let lock = elsewhere.lock(&locks.path(KEY)).unwrap();
+    let (server, _here, locks, lock) = contended(turns(10).time(Duration::ZERO)).await;
     let holder = lock.acquire().await.unwrap();
     let unpolled = [in_line(&locks), in_line(&locks), in_line(&locks)];
     until_queued(&lock, 2).await;
@@ -180,11 +169,10 @@ async fn passing_tasks_over_is_within_the_budget() {
 
 #[tokio::test]
 async fn a_try_that_is_not_polled_blocks_nobody() {
-    let server = server().await;
-    let (_here, locks) = locks(&server, turns(10)).await;
-    let mut trial = Steps::new(locks.try_lock(KEY));
+    let (server, _here, locks) = locks(turns(10)).await;
+    let mut trial = Steps::new(locks.try_acquire(KEY));
     assert!(trial.poll().is_pending());
-    let guard = within("the lock", locks.lock(KEY)).await.unwrap();
+    let guard = within("the lock", locks.acquire(KEY)).await.unwrap();
     guard.release().await.unwrap();
     drop(trial);
     until_nothing_is_left(&server).await;
@@ -193,13 +181,11 @@ async fn a_try_that_is_not_polled_blocks_nobody() {
 /// A holder that was told of the end of its lease keeps that end. The next task has a lease of its own.
 #[tokio::test]
 async fn a_hold_that_is_about_to_end_is_not_passed_on() {
-    let server = server().await;
-    let link = Link::start(server.address()).await.unwrap();
-    let session = patient(server.at(link.address()), Duration::from_secs(12)).connect().await.unwrap();
+    let (_server, link, session) = linked_session(Duration::from_secs(12)).await;
     let margin = Duration::from_millis(3_300);
     let options = turns(10).lock(LockOptions::new().stop_margin(margin));
     let locks = session.locks(ROOT).unwrap().with_options(options).unwrap();
-    let guard = locks.lock(KEY).await.unwrap();
+    let guard = locks.acquire(KEY).await.unwrap();
     let other = session.lock("/lock/bills").unwrap().acquire().await.unwrap();
     let next = in_line(&locks);
     let held = link.hold_reply(RequestKind::Multi);
@@ -219,9 +205,8 @@ async fn a_hold_that_is_about_to_end_is_not_passed_on() {
 
 #[tokio::test]
 async fn all_shares_are_lost_together() {
-    let server = server().await;
-    let (session, locks) = locks(&server, turns(10)).await;
-    let guard = locks.lock(KEY).await.unwrap();
+    let (server, session, locks) = locks(turns(10)).await;
+    let guard = locks.acquire(KEY).await.unwrap();
     let shares = [guard.another(), guard.another()];
     let next = in_line(&locks);
     let losses = shares.each_ref().map(Guard::lost);
@@ -241,8 +226,9 @@ async fn all_shares_are_lost_together() {
 #[tokio::test]
 async fn the_end_of_the_zookeeper_session_takes_the_lock_and_spares_the_line() {
     let server = own_server().await;
-    let (session, locks) = locks(&server, turns(10)).await;
-    let guard = locks.lock(KEY).await.unwrap();
+    let session = patient(server.connect_string(), support::BOUND).connect().await.unwrap();
+    let locks = session.locks(ROOT).unwrap().with_options(turns(10)).unwrap();
+    let guard = locks.acquire(KEY).await.unwrap();
     let (first, second) = (in_line(&locks), in_line(&locks));
     let id = session.id();
     server.own().close_session(id).await.unwrap();
@@ -272,9 +258,8 @@ async fn the_end_of_the_zookeeper_session_takes_the_lock_and_spares_the_line() {
 /// A hold that was offered and is lost by then is no grant.
 #[tokio::test]
 async fn a_hold_that_is_lost_before_it_is_taken() {
-    let server = server().await;
-    let (_here, locks) = locks(&server, turns(10)).await;
-    let guard = locks.lock(KEY).await.unwrap();
+    let (server, _here, locks) = locks(turns(10)).await;
+    let guard = locks.acquire(KEY).await.unwrap();
     let next = in_line(&locks);
     let (node, last) = (guard.node(), guard.token());
     support::until_watched(&server, 1, 0).await;
@@ -295,8 +280,7 @@ async fn a_hold_that_is_lost_before_it_is_taken() {
 
 #[tokio::test]
 async fn everybody_in_line_hears_of_a_failure() {
-    let server = server().await;
-    let (session, locks) = locks(&server, turns(10)).await;
+    let (server, session, locks) = locks(turns(10)).await;
     let path = locks.path(KEY);
     make_foreign(&server, &format!("{path}/_c_00000000-0000-0000-0000-000000000000-lock-0000000000")).await;
     let operator = operator(&server).await;
@@ -307,51 +291,31 @@ async fn everybody_in_line_hears_of_a_failure() {
         let error = within("the failure", task.finished()).await.unwrap_err();
         assert!(matches!(error, AcquireError::ForeignContender { .. }), "{error}");
     }
-    assert!(matches!(locks.try_lock(KEY).await, Err(AcquireError::ForeignContender { .. })));
-    assert!(locks.lock("another key").await.unwrap().is_held());
-    let guard = locks.lock("a third key").await.unwrap();
+    assert!(matches!(locks.try_acquire(KEY).await, Err(AcquireError::ForeignContender { .. })));
+    assert!(locks.acquire("another key").await.unwrap().is_held());
+    let guard = locks.acquire("a third key").await.unwrap();
     let waits = tokio::spawn({
         let locks = locks.clone();
-        async move { locks.lock("a third key").await }
+        async move { locks.acquire("a third key").await }
     });
     eventually("two keys are in use", async || locks.len() <= 2).await;
     session.close().await.unwrap();
-    let error = within("the end", waits).await.unwrap().unwrap_err();
+    let error = refused(waits).await;
     assert!(matches!(error, AcquireError::SessionClosed { .. }), "{error}");
     assert!(!guard.is_held());
-    let late = within("the answer", locks.lock(KEY)).await.unwrap_err();
-    assert!(matches!(late, AcquireError::SessionClosed { .. }));
-}
-
-#[test]
-fn the_end_of_the_runtime_is_told() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(server());
-    let other = tokio::runtime::Runtime::new().unwrap();
-    let (_session, locks) = other.block_on(locks(&server, turns(10)));
-    let guard = other.block_on(locks.lock(KEY)).unwrap();
-    let waits = runtime.spawn({
-        let locks = locks.clone();
-        async move { locks.lock(KEY).await }
-    });
-    other.shutdown_timeout(support::BOUND);
-    let error = runtime.block_on(within("the news", waits)).unwrap().unwrap_err();
-    assert!(matches!(error, AcquireError::SessionClosed { .. }), "{error}");
-    assert!(!guard.is_held());
-    let late = runtime.block_on(within("the answer", locks.lock(KEY))).unwrap_err();
+    let late = within("the answer", locks.acquire(KEY)).await.unwrap_err();
     assert!(matches!(late, AcquireError::SessionClosed { .. }));
 }
 
 /// The line is no request's business: thousands of tasks wait on one node, and a broken connection costs them nothing.
 #[tokio::test]
 async fn thousands_wait_through_a_broken_connection() {
-    let server = server().await;
-    let (link, _here, locks) = linked_locks(&server, turns(u32::MAX)).await;
-    let guard = locks.lock(KEY).await.unwrap();
+    let (server, link, _here, locks) = linked_locks(turns(u32::MAX)).await;
+    let guard = locks.acquire(KEY).await.unwrap();
     let tasks = (0..5_000).map(|_| {
         let locks = locks.clone();
         tokio::spawn(async move {
-            let guard = locks.lock(KEY).await.unwrap();
+            let guard = locks.acquire(KEY).await.unwrap();
             guard.check().unwrap();
             guard.token()
         })

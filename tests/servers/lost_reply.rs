@@ -5,38 +5,15 @@ use zklock_test_support as support;
 use std::time::Duration;
 
 use support::{
-    Server, enqueue, enqueue_seen_by, eventually, granted, hide, linked, operator, queue, server, session,
+    Server, enqueue, enqueue_seen_by, eventually, granted, hide, linked, linked_session, operator, server,
     until_nothing_is_left, until_queued, until_watched, within,
 };
 use zklock::{AcquireError, LockOptions, SessionState};
 use zklock_testcontainers::{RequestKind, ZooKeeper};
 
 #[tokio::test]
-async fn a_create_whose_reply_was_lost_is_adopted() {
-    let server = server().await;
-    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
-    let other = session(&server).await;
-    let (lock, holder) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
-    let guard = holder.acquire().await.unwrap();
-
-    let lost = link.lose_reply(RequestKind::Create);
-    let second = enqueue_seen_by(&holder, &lock).await;
-    within("the lost reply", lost.happened()).await;
-    let third = enqueue(&holder).await;
-    assert_eq!(queue(&holder).await[1].session, Some(unlucky.id()), "the place in the queue is kept");
-    guard.release().await.unwrap();
-    let guard = granted(second).await;
-    assert_eq!(queue(&holder).await.len(), 2, "one node an acquisition");
-    assert!(guard.node().ends_with("lock-0000000001"));
-    guard.release().await.unwrap();
-    granted(third).await.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
 async fn a_create_is_adopted_among_others_of_its_session() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let (server, link, session) = linked_session(Duration::from_secs(20)).await;
     let (orders, bills) = (session.lock("/lock/orders").unwrap(), session.lock("/lock/ordersbills").unwrap());
     let mut held = vec![orders.acquire().await.unwrap(), bills.acquire().await.unwrap()];
     let other = support::session(&server).await;
@@ -56,64 +33,17 @@ async fn a_create_is_adopted_among_others_of_its_session() {
 }
 
 #[tokio::test]
-async fn a_create_that_never_arrived_is_sent_again() {
-    let server = server().await;
-    for kind in [RequestKind::Create, RequestKind::Multi] {
-        let (link, session) = linked(&server, Duration::from_secs(20)).await;
-        let path = format!("/lock/{kind:?}");
-        let lock = session.lock(&path).unwrap();
-        if kind == RequestKind::Create {
-            support::make_foreign(&server, &path).await;
-        }
-        lock.acquire().await.unwrap().release().await.unwrap();
-        let held = link.hold_request(kind);
-        let acquire = support::acquire(&lock);
-        within("the create", held.reached()).await;
-        link.cut();
-        let guard = granted(acquire).await;
-        until_queued(&lock, 1).await;
-        assert!(guard.node().ends_with("lock-0000000001"));
-        drop(guard);
-        until_nothing_is_left(&server).await;
-    }
-}
-
-#[tokio::test]
-async fn every_other_reply_may_be_lost_too() {
-    let server = server().await;
-    for kind in
-        [RequestKind::CreateContainer, RequestKind::GetChildren, RequestKind::GetData, RequestKind::Delete]
-    {
-        let (link, session) = linked(&server, Duration::from_secs(20)).await;
-        let other = support::session(&server).await;
-        let path = format!("/lock/{kind:?}");
-        let (lock, holder) = (session.lock(&path).unwrap(), other.lock(&path).unwrap());
-        if kind == RequestKind::GetChildren {
-            support::make_foreign(&server, &path).await;
-        }
-        let lost = if kind == RequestKind::CreateContainer {
-            let lost = link.lose_reply(kind);
-            let guard = within("acquire", lock.acquire()).await.unwrap();
-            guard.release().await.unwrap();
-            lost
-        } else {
-            lock.acquire().await.unwrap().release().await.unwrap();
-            let guard = holder.acquire().await.unwrap();
-            let lost = link.lose_reply(kind);
-            if kind == RequestKind::Delete {
-                assert!(within("try", lock.try_acquire()).await.unwrap().is_none());
-                guard.release().await.unwrap();
-            } else {
-                let waiter = enqueue_seen_by(&holder, &lock).await;
-                within("the lost reply", lost.happened()).await;
-                guard.release().await.unwrap();
-                granted(waiter).await.release().await.unwrap();
-            }
-            lost
-        };
-        within("the lost reply", lost.happened()).await;
-        until_nothing_is_left(&server).await;
-    }
+async fn the_reply_to_a_trys_withdrawal_may_be_lost() {
+    let (server, link, session) = linked_session(Duration::from_secs(20)).await;
+    let other = support::session(&server).await;
+    let (lock, holder) = (session.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let guard = holder.acquire().await.unwrap();
+    let lost = link.lose_reply(RequestKind::Delete);
+    assert!(within("try", lock.try_acquire()).await.unwrap().is_none());
+    within("the lost reply", lost.happened()).await;
+    guard.release().await.unwrap();
+    until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]
@@ -134,8 +64,7 @@ async fn a_server_that_hangs_up_on_every_create_is_not_hammered() {
 
 #[tokio::test]
 async fn a_create_is_adopted_though_another_node_of_its_session_is_hidden() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let (server, link, session) = linked_session(Duration::from_secs(20)).await;
     let lock = session.lock("/lock/orders").unwrap();
     let guard = lock.acquire().await.unwrap();
     hide(&operator(&server).await, &guard.node()).await;
@@ -149,63 +78,45 @@ async fn a_create_is_adopted_though_another_node_of_its_session_is_hidden() {
     assert_eq!(session.requeued(), 0);
 }
 
-/// Nobody can tell whose a node is that its own session may not read. It would keep the lock from everybody.
+/// Nobody can tell whose a node is that its own session may not read, or whose data was overwritten: its contender finds a
+/// node by an id in its data. It would keep the lock from everybody.
 #[tokio::test]
 async fn a_create_that_its_session_cannot_find_goes_with_the_session() {
     let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
-    let lock = session.lock("/lock/orders").unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
-    let id = session.id();
-    let held = link.hold_reply(RequestKind::Multi);
-    let acquiring = support::acquire(&lock);
-    within("the create", held.reached()).await;
-    hide(&operator(&server).await, "/lock/orders/lock-0000000001").await;
-    link.cut();
-    drop(held);
-    let guard = granted(acquiring).await;
-    assert_ne!(session.id(), id, "the session was given up");
-    assert_eq!(session.requeued(), 1);
-    assert_eq!(server.ephemerals().await, 1, "the lost node is gone");
-    guard.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
-
-/// A write to a node overwrites the id by which its contender finds that node.
-#[tokio::test]
-async fn a_create_whose_node_was_written_to_goes_with_the_session() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
     let operator = operator(&server).await;
-    let lock = session.lock("/lock/orders").unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
-    // An acquisition that still has its caller, and one that has none any more.
-    for (number, waits) in [(1, true), (3, false)] {
-        let id = session.id();
-        let held = link.hold_reply(RequestKind::Multi);
+    for (hides, waits) in [(true, true), (false, true), (false, false)] {
+        let (link, session) = linked(&server, Duration::from_secs(20)).await;
+        let lock = session.lock(&format!("/lock/{hides}-{waits}")).unwrap();
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let (id, held) = (session.id(), link.hold_reply(RequestKind::Multi));
         let acquiring = support::acquire(&lock);
         within("the create", held.reached()).await;
-        operator.set_data(&format!("/lock/orders/lock-000000000{number}"), b"mine", None).await.unwrap();
+        let node = format!("{}/lock-0000000001", lock.path());
+        if hides {
+            hide(&operator, &node).await;
+        } else {
+            operator.set_data(&node, b"mine", None).await.unwrap();
+        }
         if !waits {
             acquiring.abort();
         }
         link.cut();
         drop(held);
         if waits {
-            granted(acquiring).await.release().await.unwrap();
+            let guard = granted(acquiring).await;
             assert_eq!(session.requeued(), 1);
+            assert_eq!(server.ephemerals().await, 1, "the lost node is gone");
+            guard.release().await.unwrap();
         }
         eventually("another session", async || session.id() != id).await;
-        eventually("no node", async || server.ephemerals().await == 0).await;
+        until_nothing_is_left(&server).await;
     }
-    until_nothing_is_left(&server).await;
 }
 
 /// The node of the first may be either's. Both queue again in the next session.
 #[tokio::test]
 async fn two_creates_one_of_whose_nodes_was_written_to_go_with_the_session() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let (server, link, session) = linked_session(Duration::from_secs(20)).await;
     let lock = session.lock("/lock/orders").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
     let (id, reply) = (session.id(), link.hold_reply(RequestKind::Multi));
@@ -227,8 +138,7 @@ async fn two_creates_one_of_whose_nodes_was_written_to_go_with_the_session() {
 /// A server tells a session which nodes it has, whatever their ACLs say.
 #[tokio::test]
 async fn a_hidden_node_is_deleted_on_another_connection() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let (server, link, session) = linked_session(Duration::from_secs(20)).await;
     let holder = support::session(&server).await;
     let theirs = holder.lock("/lock/orders").unwrap();
     let guard = theirs.acquire().await.unwrap();
@@ -248,8 +158,7 @@ async fn a_hidden_node_is_deleted_on_another_connection() {
 /// What a contender knows to be its node is not what another one looks for.
 #[tokio::test]
 async fn a_create_is_sought_though_another_node_of_its_session_was_written_to() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let (server, link, session) = linked_session(Duration::from_secs(20)).await;
     let holder = support::session(&server).await;
     let theirs = holder.lock("/lock/orders").unwrap();
     let guard = theirs.acquire().await.unwrap();

@@ -2,7 +2,6 @@
 
 mod acquire;
 mod bounds;
-mod cancellation;
 mod close;
 mod connection;
 mod curator;

@@ -2,33 +2,48 @@
 //!
 //! | fault | test |
 //! |---|---|
-//! | a reply or a request is lost | [`each_request_and_each_reply_may_be_lost`] |
+//! | a request or a reply is lost | [`each_request_and_each_reply_may_be_lost`] |
+//! | the caller goes, while one is on its way | the same |
 //! | the caller goes, at each await | [`dropped_at_every_await_it_leaves_nothing`] |
+//! | the caller does not wait, or not for ever | [`a_try_and_a_wait_that_is_too_short_leave_nothing`] |
 //! | the caller does not poll | `unpolled::holds_nothing_for_long_at_any_await`, for each public future |
+//! | the connection is lost | [`a_lost_connection_costs_neither_a_hold_nor_a_place`] |
 //! | the session expires | [`an_expired_session_is_told_and_queued_for_again`] |
-//! | the runtime is gone | `shutdown`, for each public call |
-//! | an operator deletes nodes | [`an_operator_who_deletes_a_node_takes_the_hold`] |
+//! | the session is closed | [`a_closed_session_hands_over_at_once`] |
+//! | the runtime is gone | [`the_end_of_the_runtime_is_told`], and `shutdown`, for each public call |
+//! | ZooKeeper is paused | `bounds`, for each kind of call |
+//! | an operator deletes nodes, or writes to them | [`an_operator_who_touches_a_node_takes_the_hold`] |
 //! | the holder vanishes, with a takeover delay | [`a_holder_that_vanishes_is_survived_by_the_delay`] |
 //!
 //! What a member does beyond that under a fault has its test beside the member's others.
 
 use zklock_test_support as support;
 
+use std::any::Any;
+use std::collections::BTreeMap;
 use std::future::Future;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
-use support::{Server, Steps, eventually, linked, names_transactions, operator, server, session, within};
-use support::{dropped_after, dropped_before, until_nothing_is_left};
-use zklock::{LockOptions, LostReason, Session, SessionState};
+use futures::StreamExt;
+use futures::future::{BoxFuture, Either, join_all, select};
+use futures::stream;
+use support::{
+    BOUND, Server, Steps, dropped_after, dropped_before, eventually, linked, names_transactions, operator,
+    patient, server, session, sessions, until_nothing_is_left, within,
+};
+use tokio::runtime::Builder;
+use tokio::task::JoinHandle;
+use zklock::{AcquireError, LockOptions, LostReason, Session, SessionState};
 use zklock_testcontainers::{Link, RequestKind};
 
-use super::family::{FAMILY, Held, Member};
+use super::family::{FAMILY, Handle, Held, Member};
 
 /// What acquisitions and releases send. Heartbeats send some of them, too.
-const KINDS: [RequestKind; 7] = [
+const KINDS: [RequestKind; 8] = [
     RequestKind::CreateContainer,
     RequestKind::Create,
+    RequestKind::Exists,
     RequestKind::Multi,
     RequestKind::MultiRead,
     RequestKind::GetData,
@@ -39,124 +54,258 @@ const KINDS: [RequestKind; 7] = [
 /// Longer than any test takes.
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
+/// How many scenes are played at a time: most of one is waiting.
+const AT_A_TIME: usize = 64;
+
 /// Does the same for all members at once.
 async fn for_all<F: Future<Output = ()>>(mut check: impl FnMut(Member) -> F) {
     join_all(FAMILY.iter().map(|member| check(*member))).await;
 }
 
-async fn acquired(member: Member, session: &Session, path: &str) -> Held {
-    within(member.name, member.acquire(session, path, LockOptions::new())).await.expect("a hold")
+async fn acquired(handle: &Handle) -> Held {
+    within("a hold", handle.acquire()).await.expect("a hold")
+}
+
+/// Takes what excludes the member.
+async fn rival(member: Member, other: &Session, path: &str) -> Held {
+    acquired(&member.rival(other, path)).await
 }
 
 /// The next one gets all of it.
 async fn is_free(member: Member, other: &Session, path: &str) {
-    member.rival(other, path).await.release().await.expect("its release");
+    rival(member, other, path).await.release().await.expect("its release");
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Loss {
-    /// The server carries the request out, and the connection breaks before its reply.
-    Reply,
-    /// The same to the second request of its kind.
-    SecondReply,
-    /// The connection breaks before the request.
-    Request,
+/// What becomes of a message on its way, and of the caller.
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    /// It meets the reply, to a request that was carried out. Otherwise it meets the request.
+    reply: bool,
+    /// Which message of its kind it meets: the first one, or the second one.
+    nth: u64,
+    /// The connection breaks, so the message is lost.
+    lost: bool,
+    /// The caller goes.
+    gone: bool,
 }
 
-impl Loss {
-    /// Has it happen to the next request of this kind, and returns whether it has once `done` is.
-    async fn during<T>(self, link: &Link, kind: RequestKind, done: impl Future<Output = T>) -> (T, bool) {
-        let happens = async {
-            match self {
-                Self::Reply => link.lose_reply(kind).happened().await,
-                Self::SecondReply => {
-                    let first = link.hold_reply(kind);
-                    first.reached().await;
-                    let second = link.lose_reply(kind);
-                    first.release();
-                    second.happened().await;
-                }
-                Self::Request => {
-                    let held = link.hold_request(kind);
-                    held.reached().await;
+impl Fault {
+    fn all() -> impl Iterator<Item = Self> {
+        let outcomes = [(true, false), (true, true), (false, true)];
+        let messages = [(true, 1), (true, 2), (false, 1), (false, 2)];
+        messages
+            .into_iter()
+            .flat_map(move |(reply, nth)| outcomes.map(|(lost, gone)| Self { reply, nth, lost, gone }))
+    }
+
+    /// Holds the message on its way. Dropping the answer lets it go on.
+    async fn holds(self, link: &Link, kind: RequestKind) -> Box<dyn Any> {
+        if self.reply {
+            let mut held = link.hold_reply(kind);
+            for _ in 1..self.nth {
+                held.reached().await;
+                held = link.hold_reply(kind);
+            }
+            held.reached().await;
+            Box::new(held)
+        } else {
+            let mut held = link.hold_request(kind);
+            for _ in 1..self.nth {
+                held.reached().await;
+                held = link.hold_request(kind);
+            }
+            held.reached().await;
+            Box::new(held)
+        }
+    }
+
+    /// Has the call meet it. Returns the call's outcome, unless its caller has gone, and whether the call did meet it.
+    async fn meets<T>(
+        self,
+        link: &Link,
+        kind: RequestKind,
+        call: impl Future<Output = T>,
+    ) -> (Option<T>, bool) {
+        match select(Box::pin(self.holds(link, kind)), Box::pin(call)).await {
+            Either::Left((held, call)) => {
+                let call = (!self.gone).then_some(call);
+                if self.lost {
                     link.cut();
                 }
+                drop(held);
+                match call {
+                    Some(call) => (Some(within("the end", call).await), true),
+                    None => (None, true),
+                }
             }
-            true
-        };
-        tokio::pin!(done);
-        tokio::select! {
-            biased;
-            happened = happens => (within("the end", done).await, happened),
-            ended = &mut done => (ended, false),
+            Either::Right((ended, _)) => (Some(ended), false),
         }
     }
 }
 
-/// Acquires, if told behind a rival that releases meanwhile, and releases, while requests of a kind meet a loss. Returns how
-/// often they did.
-async fn loses(member: Member, server: &Server, loss: Loss, kind: RequestKind, behind: bool) -> usize {
-    let what = format!("{}, {loss:?}, {kind:?}, behind: {behind}", member.name);
-    let (link, unlucky) = linked(server, Duration::from_secs(30)).await;
-    let other = session(server).await;
-    let path = format!("/lost/{}-{loss:?}-{kind:?}-{behind}", member.name);
-    let rival = if behind { Some(member.rival(&other, &path).await) } else { None };
-    let mut rival = rival.map(|rival| async || rival.release().await.expect("its release"));
-    let mut acquiring = Steps::new(member.acquire(&unlucky, &path, LockOptions::new()));
-    let acquiring = async {
-        loop {
-            if let std::task::Poll::Ready(acquired) = acquiring.poll() {
-                break acquired;
+/// The directory of a queue, as an acquisition finds it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Directory {
+    /// Its handle does not know it, and it may not exist. A contender enters by a create and a look.
+    New,
+    /// Its handle has acquired there before. A contender enters by a transaction.
+    Used,
+    /// The same, and it has another program's data. A contender enters by a create and a read.
+    Foreign,
+}
+
+/// Where a member acquires.
+#[derive(Clone, Copy)]
+struct Scene {
+    member: Member,
+    directory: Directory,
+    /// Whether a rival holds it, and releases when nothing else happens any more.
+    behind: bool,
+}
+
+impl Scene {
+    fn all() -> impl Iterator<Item = Self> {
+        let settings = [Directory::New, Directory::Used, Directory::Foreign];
+        let settings = settings.into_iter().flat_map(|directory| [(directory, false), (directory, true)]);
+        let scenes = settings.flat_map(|(directory, behind)| {
+            FAMILY.iter().map(move |member| Self { member: *member, directory, behind })
+        });
+        // The data of a pool is its own.
+        scenes.filter(|scene| scene.directory != Directory::Foreign || !scene.member.is_pooled())
+    }
+
+    /// A session that is about to acquire by this handle, and the rival before it.
+    async fn set(
+        self,
+        server: &Server,
+        other: &Session,
+        path: &str,
+    ) -> (Link, Session, Handle, Option<Held>) {
+        let (link, session) = linked(server, Duration::from_secs(30)).await;
+        let handle = self.member.handle(&session, path);
+        if self.directory == Directory::Foreign {
+            let held = rival(self.member, other, path).await;
+            let client = operator(server).await;
+            for node in held.nodes() {
+                let (directory, _) = node.rsplit_once('/').expect("a path");
+                client.set_data(directory, b"precious", None).await.expect("the data is set");
             }
-            acquiring.woken_by(&mut rival).await;
+            held.release().await.expect("its release");
         }
-    };
-    let (held, entering) = loss.during(&link, kind, acquiring).await;
-    let held = held.unwrap_or_else(|error| panic!("{what}: {error}"));
-    assert!(held.is_held(), "{what}");
-    let (released, leaving) = loss.during(&link, kind, held.release()).await;
-    released.unwrap_or_else(|error| panic!("{what}: {error}"));
-    assert_eq!(unlucky.requeued(), 0, "{what}: it keeps its place");
-    is_free(member, &other, &path).await;
-    unlucky.close().await.expect("its end");
-    usize::from(entering) + usize::from(leaving)
+        if self.directory != Directory::New {
+            acquired(&handle).await.release().await.expect("its release");
+        }
+        let rival = if self.behind { Some(rival(self.member, other, path).await) } else { None };
+        (link, session, handle, rival)
+    }
+
+    /// Acquires and releases without a fault. Returns the faults that either can meet.
+    async fn rehearsed(self, server: &Server, other: &Session) -> Vec<(Fault, RequestKind)> {
+        let path = format!("/lost/{}-{:?}-{}", self.member.name, self.directory, self.behind);
+        let (link, _session, handle, rival) = self.set(server, other, &path).await;
+        let sent = || KINDS.map(|kind| link.requests_of(kind));
+        link.reset_counts();
+        let held = behind(rival, handle.acquire()).await.expect("a hold");
+        let entering = sent();
+        link.reset_counts();
+        held.release().await.expect("its release");
+        let most = entering.into_iter().zip(sent()).map(|(entering, leaving)| entering.max(leaving));
+        let kinds = KINDS.into_iter().zip(most).collect::<Vec<_>>();
+        let met =
+            |(fault, (kind, most)): (Fault, (RequestKind, u64))| (most >= fault.nth).then_some((fault, kind));
+        Fault::all().flat_map(|fault| kinds.iter().map(move |kind| (fault, *kind))).filter_map(met).collect()
+    }
+
+    /// Acquires and releases, while messages of a kind meet a fault. Returns how many of the two calls do.
+    async fn played(self, server: &Server, other: &Session, fault: Fault, kind: RequestKind) -> usize {
+        let Self { member, directory, behind: is_behind } = self;
+        let what = format!("{}, {directory:?}, behind: {is_behind}, {fault:?}, {kind:?}", member.name);
+        let (message, outcome) = ((fault.reply, fault.nth), (fault.lost, fault.gone));
+        let path =
+            format!("/lost/{}-{directory:?}-{is_behind}-{kind:?}-{message:?}-{outcome:?}", member.name);
+        let (link, session, handle, rival) = self.set(server, other, &path).await;
+        let before = rival.iter().flat_map(Held::nodes).collect::<Vec<_>>();
+        let (entered, entering) = fault.meets(&link, kind, behind(rival, handle.acquire())).await;
+        let held = match entered {
+            Some(Ok(held)) => {
+                for (node, before) in held.nodes().iter().zip(&before) {
+                    assert_eq!(number(node), number(before) + 1, "{what}: it keeps its place");
+                }
+                held
+            }
+            Some(Err(error)) => panic!("{what}: {error}"),
+            None => acquired(&handle).await,
+        };
+        assert!(held.is_held(), "{what}");
+        let (left, leaving) = fault.meets(&link, kind, held.release()).await;
+        left.unwrap_or(Ok(())).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(session.requeued(), 0, "{what}: it keeps its place");
+        is_free(member, other, &path).await;
+        session.close().await.expect("its end");
+        usize::from(entering) + usize::from(leaving)
+    }
+}
+
+/// Acquires behind a rival, if there is one, which releases when nothing else happens any more.
+async fn behind<T>(rival: Option<Held>, acquiring: BoxFuture<'static, T>) -> T {
+    let mut rival = rival.map(|rival| async || rival.release().await.expect("its release"));
+    let mut acquiring = Steps::new(acquiring);
+    loop {
+        if let Poll::Ready(acquired) = acquiring.poll() {
+            break acquired;
+        }
+        acquiring.woken_by(&mut rival).await;
+    }
+}
+
+/// The number of a node.
+fn number(node: &str) -> u32 {
+    node[node.len() - 10..].parse().expect("a number")
 }
 
 #[tokio::test]
 async fn each_request_and_each_reply_may_be_lost() {
-    let server = server().await;
-    for_all(async |member| {
-        for loss in [Loss::Reply, Loss::SecondReply, Loss::Request] {
-            let mut losses = 0;
-            for (kind, behind) in KINDS.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
-                losses += loses(member, &server, loss, kind, behind).await;
-            }
-            let least = if loss == Loss::SecondReply { 1 } else { 4 };
-            assert!(losses >= least, "{}: {loss:?} happened {losses} times", member.name);
+    let (server, [other]) = sessions().await;
+    let rehearsed = stream::iter(Scene::all())
+        .map(async |scene| scene.rehearsed(&server, &other).await.into_iter().map(move |it| (scene, it)));
+    let scenes = rehearsed.buffer_unordered(AT_A_TIME).collect::<Vec<_>>().await;
+    let played = stream::iter(scenes.into_iter().flatten()).map(async |(scene, (fault, kind))| {
+        let met = scene.played(&server, &other, fault, kind).await;
+        ((scene.member.name, fault.reply, fault.nth), met)
+    });
+    let mut met = BTreeMap::<_, usize>::new();
+    for (what, times) in played.buffer_unordered(AT_A_TIME).collect::<Vec<_>>().await {
+        *met.entry(what).or_default() += times;
+    }
+    for member in FAMILY {
+        for (reply, nth, least) in [(true, 1, 40), (false, 1, 40), (true, 2, 3), (false, 2, 3)] {
+            let times = met.get(&(member.name, reply, nth)).copied().unwrap_or_default();
+            assert!(times >= least, "{}, reply: {reply}, {nth}: {times} times", member.name);
         }
-    })
-    .await;
+    }
     until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]
 async fn dropped_at_every_await_it_leaves_nothing() {
-    let server = server().await;
-    let (ours, other) = (session(&server).await, session(&server).await);
+    let (server, [ours, other]) = sessions().await;
     for_all(async |member| {
-        for behind in [false, true] {
+        for (used, behind) in [(false, false), (false, true), (true, false), (true, true)] {
             let mut steps = 0;
             loop {
-                // New directories each time, so that their creation is among the steps.
-                let path = format!("/dropped/{}-{behind}-{steps}", member.name);
-                let rival = if behind { Some(member.rival(&other, &path).await) } else { None };
+                // New directories each time, so that their creation is among the steps of a handle that was not used.
+                let path = format!("/dropped/{}-{used}-{behind}-{steps}", member.name);
+                let handle = member.handle(&ours, &path);
+                if used {
+                    acquired(&handle).await.release().await.expect("its release");
+                }
+                let rival = if behind { Some(rival(member, &other, &path).await) } else { None };
                 let release = async || {
                     if let Some(rival) = rival {
                         rival.release().await.expect("its release");
                     }
                 };
-                let acquire = member.acquire(&ours, &path, LockOptions::new());
-                let done = dropped_before(steps, acquire, release).await;
+                let done = dropped_before(steps, handle.acquire(), release).await;
                 is_free(member, &other, &path).await;
                 if done {
                     break;
@@ -164,15 +313,93 @@ async fn dropped_at_every_await_it_leaves_nothing() {
                 steps += 1;
             }
             // The task of a key waits for its process's contender, whose steps are not its own.
-            assert!(steps >= 2, "{}, behind: {behind}: {steps} steps", member.name);
+            let least = if used && !behind { 1 } else { 2 };
+            assert!(steps >= least, "{}, behind: {behind}: {steps} steps", member.name);
         }
         let path = format!("/dropped/{}-release", member.name);
+        let handle = member.handle(&ours, &path);
         let mut steps = 0;
-        while !dropped_after(steps, acquired(member, &ours, &path).await.release()).await {
+        while !dropped_after(steps, acquired(&handle).await.release()).await {
             is_free(member, &other, &path).await;
             steps += 1;
         }
         assert!(steps >= 1, "{}: {steps} steps", member.name);
+    })
+    .await;
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_try_and_a_wait_that_is_too_short_leave_nothing() {
+    let (server, [ours, other]) = sessions().await;
+    for_all(async |member| {
+        let path = format!("/tried/{}", member.name);
+        let handle = member.handle(&ours, &path);
+        // Each try in vain is gone before the next one comes.
+        for _ in 0..3 {
+            let rival = rival(member, &other, &path).await;
+            assert!(handle.try_acquire().await.unwrap().is_none(), "{}: it is taken", member.name);
+            let (timeout, began) = (Duration::from_millis(200), Instant::now());
+            let waited = within("the timeout", handle.acquire_timeout(timeout)).await.unwrap();
+            assert!(waited.is_none() && began.elapsed() >= timeout, "{}: it is taken", member.name);
+            rival.release().await.unwrap();
+            let held = handle.try_acquire().await.unwrap().expect("it is free");
+            held.release().await.unwrap();
+            let held = within("a hold", handle.acquire_timeout(BOUND)).await.unwrap().expect("it is free");
+            held.release().await.unwrap();
+        }
+    })
+    .await;
+    until_nothing_is_left(&server).await;
+}
+
+/// What a member holds, and what it waits for behind a rival; and somebody who waits for what it holds.
+struct Contest {
+    held: Held,
+    waiter: JoinHandle<Result<Held, AcquireError>>,
+    rival: Held,
+    next: JoinHandle<Result<Held, AcquireError>>,
+}
+
+/// Waits until everybody waits.
+async fn contest(member: Member, server: &Server, ours: &Session, other: &Session, at: &str) -> Contest {
+    let (kept, awaited) = (format!("{at}/{}-kept", member.name), format!("{at}/{}", member.name));
+    let rival = rival(member, other, &awaited).await;
+    let waiter = tokio::spawn(member.handle(ours, &awaited).acquire());
+    until_it_watches(server, ours, &rival).await;
+    let held = acquired(&member.handle(ours, &kept)).await;
+    let next = tokio::spawn(member.rival(other, &kept).acquire());
+    until_it_watches(server, other, &held).await;
+    Contest { held, waiter, rival, next }
+}
+
+async fn granted(name: &str, waiter: JoinHandle<Result<Held, AcquireError>>) -> Held {
+    within(name, waiter).await.expect("no panic").expect("a hold")
+}
+
+#[tokio::test]
+async fn a_lost_connection_costs_neither_a_hold_nor_a_place() {
+    let server = server().await;
+    for_all(async |member| {
+        let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+        let other = session(&server).await;
+        let Contest { held, waiter, rival, next } = contest(member, &server, &unlucky, &other, "/cut").await;
+        let place = rival.nodes();
+        link.refuse();
+        link.cut();
+        eventually("the loss", async || unlucky.state() == SessionState::Disconnected).await;
+        rival.release().await.unwrap();
+        assert!(!waiter.is_finished() && held.is_held() && !next.is_finished(), "{}", member.name);
+        link.accept();
+        let guard = granted(member.name, waiter).await;
+        for (node, before) in guard.nodes().iter().zip(&place) {
+            assert_eq!(number(node), number(before) + 1, "{}: it keeps its place", member.name);
+        }
+        assert!(guard.is_held() && held.is_held() && !next.is_finished(), "{}", member.name);
+        assert_eq!(unlucky.requeued(), 0, "{}", member.name);
+        guard.release().await.unwrap();
+        held.release().await.unwrap();
+        granted(member.name, next).await.release().await.unwrap();
     })
     .await;
     until_nothing_is_left(&server).await;
@@ -184,29 +411,17 @@ async fn an_expired_session_is_told_and_queued_for_again() {
     for_all(async |member| {
         let (link, unlucky) = linked(&server, Duration::from_secs(6)).await;
         let other = session(&server).await;
-        let (held, awaited) = (format!("/expired/{}-held", member.name), format!("/expired/{}", member.name));
-        let rival = member.rival(&other, &awaited).await;
-        let guard = acquired(member, &unlucky, &held).await;
-        let waiter = tokio::spawn(member.acquire(&unlucky, &awaited, LockOptions::new()));
-        // Its entry is answered after what the session asks from here on.
-        acquired(member, &unlucky, &format!("/expired/{}-marker", member.name))
-            .await
-            .release()
-            .await
-            .unwrap();
-        let next = tokio::spawn({
-            let (other, held) = (other.clone(), held.clone());
-            async move { member.rival(&other, &held).await }
-        });
+        let Contest { held, waiter, rival, next } =
+            contest(member, &server, &unlucky, &other, "/expired").await;
         link.black_hole();
-        assert_eq!(within("the loss", guard.lost()).await, LostReason::Unconfirmed, "{}", member.name);
-        let next = within("the next one", next).await.expect("no panic");
-        assert!(!guard.is_held() && next.is_held(), "{}: two hold it", member.name);
-        guard.release().await.unwrap_err();
+        assert_eq!(within("the loss", held.lost()).await, LostReason::Unconfirmed, "{}", member.name);
+        let next = granted(member.name, next).await;
+        assert!(!held.is_held() && next.is_held(), "{}: two hold it", member.name);
+        held.release().await.unwrap_err();
         eventually("the end of the session", async || unlucky.state() == SessionState::Expired).await;
         link.restore();
         rival.release().await.unwrap();
-        let guard = within(member.name, waiter).await.expect("no panic").expect("a hold");
+        let guard = granted(member.name, waiter).await;
         assert!(guard.is_held() && unlucky.requeued() > 0, "{}", member.name);
         guard.release().await.unwrap();
         next.release().await.unwrap();
@@ -216,19 +431,91 @@ async fn an_expired_session_is_told_and_queued_for_again() {
 }
 
 #[tokio::test]
-async fn an_operator_who_deletes_a_node_takes_the_hold() {
+async fn a_closed_session_hands_over_at_once() {
     let server = server().await;
-    let (ours, other, operator) = (session(&server).await, session(&server).await, operator(&server).await);
     for_all(async |member| {
-        let nodes = acquired(member, &ours, &format!("/deleted/{}", member.name)).await.nodes.len();
-        for node in 0..nodes {
-            let path = format!("/deleted/{}-{node}", member.name);
-            let held = acquired(member, &ours, &path).await;
-            operator.delete(&held.nodes[node], None).await.unwrap();
+        let closing = patient(server.connect_string(), BOUND).connect().await.unwrap();
+        let other = session(&server).await;
+        let Contest { held, waiter, rival, next } =
+            contest(member, &server, &closing, &other, "/closed").await;
+        let began = Instant::now();
+        within("close", closing.close()).await.unwrap();
+        assert_eq!(within("the loss", held.lost()).await, LostReason::SessionClosed, "{}", member.name);
+        let next = granted(member.name, next).await;
+        assert!(began.elapsed() < BOUND / 2, "{}: long before the session timeout", member.name);
+        assert!(!held.is_held() && next.is_held(), "{}: two hold it", member.name);
+        held.release().await.unwrap_err();
+        let handle = member.handle(&closing, "/closed/again");
+        for ended in [
+            within("the end", waiter).await.unwrap().map(Some),
+            handle.acquire().await.map(Some),
+            handle.try_acquire().await,
+            handle.acquire_timeout(BOUND).await,
+        ] {
+            let error = ended.map(drop).unwrap_err();
+            assert!(matches!(error, AcquireError::SessionClosed { .. }), "{}: {error}", member.name);
+            assert!(error.is_session_over());
+        }
+        assert_eq!(closing.requeued(), 0, "{}", member.name);
+        next.release().await.unwrap();
+        // Nothing of the one that waited is left.
+        rival.release().await.unwrap();
+        is_free(member, &other, &format!("/closed/{}", member.name)).await;
+    })
+    .await;
+    until_nothing_is_left(&server).await;
+}
+
+/// The calls are polled in a runtime that goes on.
+#[tokio::test]
+async fn the_end_of_the_runtime_is_told() {
+    let (server, [other]) = sessions().await;
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let contests = join_all(FAMILY.iter().map(async |member| {
+        let servers = server.connect_string();
+        let theirs = runtime.spawn(async move { Session::connect(servers).await.unwrap() }).await.unwrap();
+        let contest = contest(*member, &server, &theirs, &other, "/gone").await;
+        (member, theirs, contest)
+    }))
+    .await;
+    runtime.shutdown_background();
+    for (member, theirs, Contest { held, waiter, .. }) in contests {
+        assert_eq!(within("the loss", held.lost()).await, LostReason::SessionClosed, "{}", member.name);
+        assert!(!held.is_held(), "{}: nobody follows the session any more", member.name);
+        let late = within("the end", member.handle(&theirs, "/gone/late").acquire()).await;
+        for ended in [within("the end", waiter).await.unwrap(), late] {
+            let error = ended.map(drop).unwrap_err();
+            assert!(matches!(error, AcquireError::SessionClosed { .. }), "{}: {error}", member.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_operator_who_touches_a_node_takes_the_hold() {
+    let server = server().await;
+    let operator = operator(&server).await;
+    for_all(async |member| {
+        // A session has one watch on a node, so each waits in its own.
+        let (ours, other) = (session(&server).await, session(&server).await);
+        let nodes = acquired(&member.handle(&ours, &format!("/touched/{}", member.name))).await.nodes().len();
+        for (node, deletes) in (0..nodes).flat_map(|node| [(node, true), (node, false)]) {
+            let path = format!("/touched/{}-{node}-{deletes}", member.name);
+            let held = acquired(&member.handle(&ours, &path)).await;
+            let next = tokio::spawn(member.rival(&other, &path).acquire());
+            until_it_watches(&server, &other, &held).await;
+            let touched = &held.nodes()[node];
+            until_watched_by(&server, &ours, vec![touched.clone()]).await;
+            if deletes {
+                operator.delete(touched, None).await.unwrap();
+            } else {
+                operator.set_data(touched, b"mine", None).await.unwrap();
+            }
             assert_eq!(within("the loss", held.lost()).await, LostReason::NodeDeleted, "{}", member.name);
-            assert!(!held.is_held());
+            assert!(!held.is_held(), "{}", member.name);
+            let is_left = nodes > 1 || !deletes;
+            assert!(!is_left || !next.is_finished(), "{}: the loser has not finished", member.name);
             held.release().await.unwrap_err();
-            is_free(member, &other, &path).await;
+            granted(member.name, next).await.release().await.unwrap();
         }
     })
     .await;
@@ -237,10 +524,16 @@ async fn an_operator_who_deletes_a_node_takes_the_hold() {
 
 /// Waits until a session watches what this hold stands on, or the pool that it is in.
 async fn until_it_watches(server: &Server, session: &Session, held: &Held) {
+    let nodes = held.nodes();
+    let parents = nodes.iter().filter_map(|node| Some(node.rsplit_once('/')?.0.to_owned()));
+    let watched = nodes.iter().cloned().chain(parents).collect();
+    until_watched_by(server, session, watched).await;
+}
+
+/// Waits until a session watches one of these nodes.
+async fn until_watched_by(server: &Server, session: &Session, nodes: Vec<String>) {
     let watcher = format!("\t{:#x}", session.id());
-    let parents = held.nodes.iter().filter_map(|node| Some(node.rsplit_once('/')?.0.to_owned()));
-    let watched =
-        held.nodes.iter().cloned().chain(parents).map(|path| server.full(&path)).collect::<Vec<_>>();
+    let watched = nodes.iter().map(|path| server.full(path)).collect::<Vec<_>>();
     eventually("its watch", async || {
         let answer = server.admin("wchp").await;
         let mut is_watched = false;
@@ -252,33 +545,60 @@ async fn until_it_watches(server: &Server, session: &Session, held: &Held) {
         })
     })
     .await;
+    // A server names no watches on children. It sets them before it answers what the session asks from here on.
+    assert_eq!(session.lock("/marker").unwrap().contenders().await, Ok(vec![]));
+}
+
+/// How a rival ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    Released,
+    Dropped,
+    /// Its session ends.
+    Vanished,
+    /// An operator deletes its nodes.
+    Deleted,
 }
 
 #[tokio::test]
 async fn a_holder_that_vanishes_is_survived_by_the_delay() {
     const DELAY: Duration = Duration::from_secs(1);
     let server = server().await;
+    let operator = operator(&server).await;
     let tells = names_transactions(&server).await;
     for_all(async |member| {
         // A session has one watch on a node, so each waits in its own.
-        for (released, delay) in [(false, DELAY), (true, FOR_EVER)] {
-            if released && (member.is_pooled || !tells) {
-                continue; // There a waiter cannot know.
-            }
+        for end in [End::Released, End::Dropped, End::Vanished, End::Deleted] {
+            let is_told = matches!(end, End::Released | End::Dropped) && tells && !member.is_pooled();
+            let delay = if is_told { FOR_EVER } else { DELAY };
             let (vanishing, waiting) = (session(&server).await, session(&server).await);
-            let path = format!("/delayed/{}-{released}", member.name);
-            let rival = member.rival(&vanishing, &path).await;
+            let path = format!("/delayed/{}-{end:?}", member.name);
+            let rival = rival(member, &vanishing, &path).await;
             let options = LockOptions::new().takeover_delay(delay);
-            let waiter = tokio::spawn(member.acquire(&waiting, &path, options));
+            let waiter = tokio::spawn(member.handle_with(&waiting, &path, options).acquire());
             until_it_watches(&server, &waiting, &rival).await;
             let began = Instant::now();
-            if released {
-                rival.release().await.unwrap();
-            } else {
-                vanishing.close().await.unwrap();
+            let mut loser = None;
+            match end {
+                End::Released => rival.release().await.unwrap(),
+                End::Dropped => drop(rival),
+                End::Vanished => {
+                    vanishing.close().await.unwrap();
+                    loser = Some((rival, LostReason::SessionClosed));
+                }
+                End::Deleted => {
+                    for node in rival.nodes() {
+                        operator.delete(&node, None).await.unwrap();
+                    }
+                    loser = Some((rival, LostReason::NodeDeleted));
+                }
             }
-            let held = within(member.name, waiter).await.expect("no panic").expect("a hold");
-            assert!(released || began.elapsed() >= DELAY, "{}: {:?}", member.name, began.elapsed());
+            let held = granted(&format!("{}, {end:?}", member.name), waiter).await;
+            assert!(is_told || began.elapsed() >= DELAY, "{}, {end:?}: {:?}", member.name, began.elapsed());
+            if let Some((loser, reason)) = loser {
+                assert!(!loser.is_held(), "{}, {end:?}: two hold it", member.name);
+                assert_eq!(within("the loss", loser.lost()).await, reason);
+            }
             held.release().await.unwrap();
         }
     })

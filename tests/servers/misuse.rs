@@ -4,7 +4,7 @@ use zklock_test_support as support;
 
 use std::time::{Duration, Instant};
 
-use support::{own_server, server, session, within};
+use support::{own_server, server, session, sessions, within};
 use zklock::{ConnectError, InvalidLock, LockOptions, PathProblem, Session};
 use zklock_testcontainers::{Ensemble, Link};
 
@@ -31,8 +31,7 @@ async fn bad_paths() {
 
 #[tokio::test]
 async fn options_that_are_too_long() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (_server, [session]) = sessions().await;
     let options = LockOptions::new().owner("x".repeat(257));
     let error = session.lock("/lock/orders").and_then(|it| it.with_options(options)).unwrap_err();
     assert!(

@@ -5,38 +5,22 @@ use zklock_test_support as support;
 use std::time::Duration;
 
 use support::{
-    Server, eventually, linked, make_foreign, operator, queue, server, session, until_nothing_is_left,
-    until_queued, within,
+    Server, Waiter, eventually, granted, linked, linked_session, make_foreign, operator, queue, refused,
+    session, sessions, until_nothing_is_left, until_queued, within,
 };
-use tokio::task::JoinHandle;
-use zklock::{
-    Access, AcquireError, InvalidLock, LockOptions, LostReason, MultiGuard, MultiLock, ReleaseError, Session,
-};
+use zklock::{Access, AcquireError, InvalidLock, LockOptions, MultiGuard, MultiLock, Session};
 use zklock_testcontainers::RequestKind;
 use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 
 const PATHS: [&str; 3] = ["/lock/a", "/lock/b", "/lock/deep/c"];
 
-type Waiter = JoinHandle<Result<MultiGuard, AcquireError>>;
-
 fn all(session: &Session) -> MultiLock {
     session.lock_all(PATHS).unwrap()
 }
 
-fn acquire(locks: &MultiLock) -> Waiter {
+fn acquire(locks: &MultiLock) -> Waiter<MultiGuard> {
     let locks = locks.clone();
     tokio::spawn(async move { locks.acquire().await })
-}
-
-async fn granted(waiter: Waiter) -> MultiGuard {
-    within("the grant", waiter).await.unwrap().unwrap()
-}
-
-/// Waits until each queue has this many contenders.
-async fn until_all_queued(session: &Session, contenders: usize) {
-    for path in PATHS {
-        until_queued(&session.lock(path).unwrap(), contenders).await;
-    }
 }
 
 /// The locks are free for everybody, and nothing of an earlier acquisition is left.
@@ -47,8 +31,7 @@ async fn nothing_remains(server: &Server, session: &Session) {
 
 #[tokio::test]
 async fn free_locks_are_granted_in_one_transaction_with_one_token() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(60)).await;
+    let (server, link, session) = linked_session(Duration::from_secs(60)).await;
     let locks = all(&session);
     locks.acquire().await.unwrap().release().await.unwrap();
     link.reset_counts();
@@ -75,8 +58,7 @@ async fn free_locks_are_granted_in_one_transaction_with_one_token() {
 
 #[tokio::test]
 async fn it_waits_for_the_last_of_its_locks() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let guards = [session.lock(PATHS[2]).unwrap(), session.lock(PATHS[0]).unwrap()];
     let (last, first) = (guards[0].acquire().await.unwrap(), guards[1].acquire().await.unwrap());
     let locks = all(&session);
@@ -96,8 +78,7 @@ async fn it_waits_for_the_last_of_its_locks() {
 
 #[tokio::test]
 async fn callers_name_their_locks_in_any_order() {
-    let server = server().await;
-    let (one, other) = (session(&server).await, session(&server).await);
+    let (server, [one, other]) = sessions().await;
     let orders = [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]].map(|order| order.map(|index| PATHS[index]));
     let mut tasks = Vec::new();
     for (index, order) in orders.into_iter().cycle().take(12).enumerate() {
@@ -116,8 +97,7 @@ async fn callers_name_their_locks_in_any_order() {
 
 #[tokio::test]
 async fn readers_and_writers_are_mixed() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let accesses = || [Access::shared("/lock/prices"), Access::exclusive("/lock/report")];
     let (prices, report) = (session.rw_lock("/lock/prices").unwrap(), session.lock("/lock/report").unwrap());
     let reading = prices.read().await.unwrap();
@@ -130,42 +110,18 @@ async fn readers_and_writers_are_mixed() {
     until_nothing_is_left(&server).await;
 }
 
+/// It is first in the other queues.
 #[tokio::test]
-async fn an_operator_who_deletes_one_node_leaves_no_other_behind() {
-    let server = server().await;
-    let (session, other) = (session(&server).await, session(&server).await);
-    let operator = operator(&server).await;
-    // Of a holder.
-    for index in 0..PATHS.len() {
-        let guard = all(&session).acquire().await.unwrap();
-        let waiting = acquire(&all(&other));
-        until_all_queued(&session, 2).await;
-        let node = guard.nodes().nth(index).unwrap();
-        operator.delete(&node, None).await.unwrap();
-        assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
-        assert!(!waiting.is_finished(), "the loser has not finished");
-        drop(guard);
-        granted(waiting).await.release().await.unwrap();
-        until_nothing_is_left(&server).await;
-    }
-    // Of a release that is under way.
-    for index in 0..PATHS.len() {
-        let guard = all(&session).acquire().await.unwrap();
-        let node = guard.nodes().nth(index).unwrap();
-        operator.delete(&node, None).await.unwrap();
-        assert!(matches!(guard.release().await, Err(ReleaseError::Lost(_))));
-        until_nothing_is_left(&server).await;
-    }
-    // Of a waiter that is first in the other queues.
+async fn an_operator_who_deletes_a_node_of_a_waiter_ends_its_wait() {
+    let (server, [session, other]) = sessions().await;
     let held = session.lock(PATHS[1]).unwrap();
     let guard = held.acquire().await.unwrap();
     let waiting = acquire(&all(&other));
     until_queued(&held, 2).await;
     let first = session.lock(PATHS[0]).unwrap();
     until_queued(&first, 1).await;
-    operator.delete(&queue(&first).await[0].path, None).await.unwrap();
-    let error = within("the end", waiting).await.unwrap().unwrap_err();
-    assert_eq!(error, AcquireError::NodeDeleted { path: PATHS[0].into() });
+    operator(&server).await.delete(&queue(&first).await[0].path, None).await.unwrap();
+    assert_eq!(refused(waiting).await, AcquireError::NodeDeleted { path: PATHS[0].into() });
     until_queued(&held, 1).await;
     guard.release().await.unwrap();
     nothing_remains(&server, &session).await;
@@ -174,8 +130,7 @@ async fn an_operator_who_deletes_one_node_leaves_no_other_behind() {
 /// ZooKeeper numbers the children anew in a directory that is made again.
 #[tokio::test]
 async fn a_lost_guard_leaves_nodes_alone_that_have_got_the_names_of_its_own() {
-    let server = server().await;
-    let (link, loser) = linked(&server, Duration::from_secs(60)).await;
+    let (server, link, loser) = linked_session(Duration::from_secs(60)).await;
     let (next, operator) = (session(&server).await, operator(&server).await);
     let guard = all(&loser).acquire().await.unwrap();
     eventually("the watches", async || server.watches().await == 3).await;
@@ -200,8 +155,7 @@ async fn a_lost_guard_leaves_nodes_alone_that_have_got_the_names_of_its_own() {
 
 #[tokio::test]
 async fn a_write_to_a_node_of_a_waiter_changes_nothing() {
-    let server = server().await;
-    let (session, other) = (session(&server).await, session(&server).await);
+    let (server, [session, other]) = sessions().await;
     let held = session.lock(PATHS[1]).unwrap();
     let guard = held.acquire().await.unwrap();
     let waiting = acquire(&all(&other));
@@ -222,77 +176,39 @@ async fn a_write_to_a_node_of_a_waiter_changes_nothing() {
     nothing_remains(&server, &session).await;
 }
 
+/// Nobody can tell whose a node is that was written to. So the session is given up, and all its nodes go with it.
 #[tokio::test]
-async fn each_lost_reply_leaves_nothing_behind() {
-    let server = server().await;
-    let other = session(&server).await;
-    for kind in [RequestKind::CreateContainer, RequestKind::MultiRead, RequestKind::Multi] {
+async fn a_node_that_is_touched_while_its_create_is_unanswered() {
+    let (server, [other]) = sessions().await;
+    let operator = operator(&server).await;
+    for deletes in [true, false] {
         let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
-        let lost = link.lose_reply(kind);
-        let guard = granted(acquire(&all(&unlucky))).await;
-        within("the lost reply", lost.happened()).await;
-        until_all_queued(&other, 1).await;
-        guard.release().await.unwrap();
-        nothing_remains(&server, &other).await;
-        // Of a transaction of which everything is known already, and of the release.
         let locks = all(&unlucky);
         locks.acquire().await.unwrap().release().await.unwrap();
-        let lost = link.lose_reply(RequestKind::Multi);
-        let guard = granted(acquire(&locks)).await;
-        assert!(lost.has_happened());
-        until_all_queued(&other, 1).await;
-        let lost = link.lose_reply(RequestKind::Multi);
-        within("the release", guard.release()).await.unwrap();
-        assert!(lost.has_happened());
+        let (id, held) = (unlucky.id(), link.hold_reply(RequestKind::Multi));
+        let waiting = acquire(&locks);
+        within("the reply", held.reached()).await;
+        let node = queue(&other.lock(PATHS[1]).unwrap()).await[0].path.clone();
+        if deletes {
+            operator.delete(&node, None).await.unwrap();
+        } else {
+            operator.set_data(&node, b"mine", None).await.unwrap();
+        }
+        link.cut();
+        held.release();
+        if deletes {
+            assert_eq!(refused(waiting).await, AcquireError::NodeDeleted { path: PATHS[1].into() });
+        } else {
+            granted(waiting).await.release().await.unwrap();
+            assert_ne!(unlucky.id(), id);
+        }
         nothing_remains(&server, &other).await;
     }
 }
 
 #[tokio::test]
-async fn a_node_that_is_deleted_while_its_create_is_unanswered_ends_the_acquisition() {
-    let server = server().await;
-    let other = session(&server).await;
-    let operator = operator(&server).await;
-    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
-    let locks = all(&unlucky);
-    locks.acquire().await.unwrap().release().await.unwrap();
-    let held = link.hold_reply(RequestKind::Multi);
-    let waiting = acquire(&locks);
-    within("the reply", held.reached()).await;
-    let middle = other.lock(PATHS[1]).unwrap();
-    operator.delete(&queue(&middle).await[0].path, None).await.unwrap();
-    link.cut();
-    held.release();
-    let error = within("the end", waiting).await.unwrap().unwrap_err();
-    assert_eq!(error, AcquireError::NodeDeleted { path: PATHS[1].into() });
-    nothing_remains(&server, &other).await;
-}
-
-/// Nobody can tell whose that node is, so the session is given up, and all its nodes go with it.
-#[tokio::test]
-async fn a_node_that_is_written_to_while_its_create_is_unanswered_goes_with_the_session() {
-    let server = server().await;
-    let other = session(&server).await;
-    let operator = operator(&server).await;
-    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
-    let locks = all(&unlucky);
-    locks.acquire().await.unwrap().release().await.unwrap();
-    let (id, held) = (unlucky.id(), link.hold_reply(RequestKind::Multi));
-    let waiting = acquire(&locks);
-    within("the reply", held.reached()).await;
-    let middle = other.lock(PATHS[1]).unwrap();
-    operator.set_data(&queue(&middle).await[0].path, b"mine", None).await.unwrap();
-    link.cut();
-    held.release();
-    granted(waiting).await.release().await.unwrap();
-    assert_ne!(unlucky.id(), id);
-    nothing_remains(&server, &other).await;
-}
-
-#[tokio::test]
 async fn a_refusal_in_one_queue_leaves_nothing_in_the_others() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let operator = operator(&server).await;
     let readable = [Acl::new(Permission::READ, AuthId::anyone())];
     let closed = CreateMode::Persistent.with_acls(Acls::new(&readable));
@@ -306,8 +222,7 @@ async fn a_refusal_in_one_queue_leaves_nothing_in_the_others() {
 
 #[tokio::test]
 async fn directories_with_data_of_others_are_left_alone() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     for paths in [&PATHS[..1], &PATHS[..]] {
         for path in paths {
             if operator(&server).await.check_stat(path).await.unwrap().is_none() {
@@ -329,8 +244,7 @@ async fn directories_with_data_of_others_are_left_alone() {
 
 #[tokio::test]
 async fn each_mistake_is_told() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (_server, [session]) = sessions().await;
     let refused = |paths: &[&str]| session.lock_all(paths.iter().copied()).unwrap_err();
     assert_eq!(refused(&[]), InvalidLock::NoLocks);
     let nested = |outer: &str, inner: &str| InvalidLock::Nested { outer: outer.into(), inner: inner.into() };

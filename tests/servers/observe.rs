@@ -5,8 +5,8 @@ use zklock_test_support as support;
 use std::time::{Duration, Instant};
 
 use support::{
-    enqueue, eventually, granted, hide, linked, operator, own_server, patient, server, session,
-    until_nothing_is_left, within,
+    enqueue, eventually, granted, hide, linked, linked_session, operator, own_server, patient, server,
+    session, sessions, until_nothing_is_left, within,
 };
 use zklock::{
     Acl, LockOptions, QueryError, Session, SessionState,
@@ -33,8 +33,7 @@ async fn node(holders: &mut Observer<Contender>) -> Option<String> {
 
 #[tokio::test]
 async fn the_holder_of_a_lock_and_the_next_one() {
-    let server = server().await;
-    let (first, second, looking) = (session(&server).await, session(&server).await, session(&server).await);
+    let (server, [first, second, looking]) = sessions().await;
     let (lock, other) = (first.lock("/lock/orders").unwrap(), second.lock("/lock/orders").unwrap());
     let watched = looking.lock("/lock/orders").unwrap();
     // There is no directory yet, and no parent of it.
@@ -90,8 +89,7 @@ async fn the_next_holder_costs_a_listing_and_a_read() {
 
 #[tokio::test]
 async fn a_change_of_the_leader_costs_one_read() {
-    let server = server().await;
-    let leading = session(&server).await;
+    let (server, [leading]) = sessions().await;
     let (link, looking) = linked(&server, Duration::from_secs(20)).await;
     let leadership = leading.election(PATH).unwrap().campaign("0").await.unwrap();
     let mut leaders = looking.election(PATH).unwrap().observe();
@@ -114,8 +112,7 @@ async fn a_change_of_the_leader_costs_one_read() {
 
 #[tokio::test]
 async fn several_observers_of_one_session() {
-    let server = server().await;
-    let (leading, looking) = (session(&server).await, session(&server).await);
+    let (server, [leading, looking]) = sessions().await;
     let election = looking.election(PATH).unwrap();
     let (mut one, mut two) = (election.observe(), election.observe());
     assert_eq!((value(&mut one).await, value(&mut two).await), (None, None));
@@ -139,8 +136,7 @@ async fn several_observers_of_one_session() {
 
 #[tokio::test]
 async fn an_observer_survives_its_connection() {
-    let server = server().await;
-    let leading = session(&server).await;
+    let (server, [leading]) = sessions().await;
     let (link, looking) = linked(&server, Duration::from_secs(20)).await;
     let leadership = leading.election(PATH).unwrap().campaign("one").await.unwrap();
     let watched = looking.lock("/service/queue").unwrap();
@@ -166,8 +162,7 @@ async fn an_observer_survives_its_connection() {
 
 #[tokio::test]
 async fn an_observer_survives_its_session() {
-    let server = server().await;
-    let leading = session(&server).await;
+    let (server, [leading]) = sessions().await;
     let (link, looking) = linked(&server, Duration::from_secs(6)).await;
     let election = leading.election(PATH).unwrap();
     let leadership = election.campaign("one").await.unwrap();
@@ -217,14 +212,17 @@ async fn what_is_known_is_answered_at_once_while_zookeeper_is_paused() {
 }
 
 #[tokio::test]
-async fn observers_do_not_keep_a_session_open() {
+async fn observers_and_events_do_not_keep_a_session_open() {
     let server = own_server().await;
     let session = session(&server).await;
     let mut leaders = session.election(PATH).unwrap().observe();
     let mut holders = session.lock("/lock/orders").unwrap().holders();
     assert_eq!(value(&mut leaders).await, None);
     assert_eq!(node(&mut holders).await, None);
+    let mut events = session.events();
+    assert_eq!(events.next().await.unwrap().state, SessionState::Connected);
     drop(session);
+    while within("the end", events.next()).await.is_some() {}
     assert_eq!(within("the end", leaders.next()).await, None);
     assert_eq!(within("the end", holders.next()).await, None);
     assert_eq!(leaders.next().await, None);
@@ -234,8 +232,7 @@ async fn observers_do_not_keep_a_session_open() {
 
 #[tokio::test]
 async fn an_observer_of_a_lazy_session_waits_for_it() {
-    let server = server().await;
-    let (link, _session) = linked(&server, Duration::from_secs(20)).await;
+    let (server, link, _session) = linked_session(Duration::from_secs(20)).await;
     link.refuse();
     let lazy = patient(server.at(link.address()), Duration::from_secs(20)).connect_lazy().unwrap();
     let mut leaders = lazy.election(PATH).unwrap().observe();
@@ -250,8 +247,7 @@ async fn an_observer_of_a_lazy_session_waits_for_it() {
 
 #[tokio::test]
 async fn a_node_that_may_not_be_read_is_a_refusal() {
-    let server = server().await;
-    let (leading, looking) = (session(&server).await, session(&server).await);
+    let (server, [leading, looking]) = sessions().await;
     let client = operator(&server).await;
     let leadership = leading.election(PATH).unwrap().campaign("one").await.unwrap();
     hide(&client, LEADER).await;
@@ -270,8 +266,7 @@ async fn a_node_that_may_not_be_read_is_a_refusal() {
 /// A server withholds events of a node from those who may not read it (ZOOKEEPER-4799).
 #[tokio::test]
 async fn an_observer_whose_node_was_hidden_looks_again() {
-    let server = server().await;
-    let leading = session(&server).await;
+    let (server, [leading]) = sessions().await;
     let (_link, looking) = linked(&server, Duration::from_secs(1)).await;
     let leadership = leading.election(PATH).unwrap().campaign("one").await.unwrap();
     let mut leaders = looking.election(PATH).unwrap().observe();
@@ -316,8 +311,7 @@ async fn the_next_holder_behind_one_that_may_not_be_read() {
 
 #[tokio::test]
 async fn other_children_of_a_queue_are_no_holders() {
-    let server = server().await;
-    let looking = session(&server).await;
+    let (server, [looking]) = sessions().await;
     let client = operator(&server).await;
     support::make(&client, "/lock/orders").await;
     let mut holders = looking.lock("/lock/orders").unwrap().holders();

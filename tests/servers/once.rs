@@ -7,16 +7,18 @@ use std::io;
 use std::sync::Mutex;
 use std::time::{Duration, UNIX_EPOCH};
 
-use support::{linked, make, operator, server, session, until_nothing_is_left, within};
+use support::{
+    linked, linked_session, make, operator, server, session, sessions, until_nothing_is_left, within,
+};
 use zklock::{
     AcquireError, InvalidLock, LockOptions, LostReason, Once, Session,
     once::{Claim, NameProblem, OnceOptions, Ran, Record, RecordError, RecordState, Run, RunEnd, RunError},
 };
 use zookeeper_client::{Acls, CreateMode};
 
-const PATH: &str = "/lock/report";
-const NAME: &str = "2026-11-22";
-const NODE: &str = "/lock/report.once/2026-11-22";
+pub(crate) const PATH: &str = "/lock/report";
+pub(crate) const NAME: &str = "2026-11-22";
+pub(crate) const NODE: &str = "/lock/report.once/2026-11-22";
 
 fn retrying(session: &Session) -> Once {
     session.once(PATH).unwrap().with_options(OnceOptions::new().retry(true)).unwrap()
@@ -30,16 +32,16 @@ async fn claim(once: &Once, name: &str) -> Claim {
     within("the claim", once.claim(name)).await.unwrap()
 }
 
-async fn begun(once: &Once, name: &str) -> Run {
+pub(crate) async fn begun(once: &Once, name: &str) -> Run {
     match claim(once, name).await {
         Claim::Run(run) => run,
-        Claim::Done(record) => panic!("{record:?}"),
+        Claim::Recorded(record) => panic!("{record:?}"),
     }
 }
 
 async fn done(once: &Once, name: &str) -> Record {
     match claim(once, name).await {
-        Claim::Done(record) => record,
+        Claim::Recorded(record) => record,
         Claim::Run(run) => panic!("{run:?}"),
     }
 }
@@ -63,7 +65,7 @@ async fn of_three_sessions_at_once_one_runs_it() {
                 run.complete().await.unwrap();
                 None
             }
-            Claim::Done(record) => Some(record),
+            Claim::Recorded(record) => Some(record),
         }
     };
     let claims = tokio::join!(contend("a"), contend("b"), contend("c"));
@@ -80,12 +82,10 @@ async fn of_three_sessions_at_once_one_runs_it() {
 
 #[tokio::test]
 async fn a_run_and_a_plain_lock_exclude_each_other() {
-    let server = server().await;
-    let (session, other) = (session(&server).await, session(&server).await);
+    let (server, [session, other]) = sessions().await;
     let (once, lock) = (session.once(PATH).unwrap(), other.lock(PATH).unwrap());
     let guard = lock.acquire().await.unwrap();
     assert!(once.try_claim(NAME).await.unwrap().is_none());
-    assert!(once.claim_timeout(NAME, Duration::from_millis(50)).await.unwrap().is_none());
     guard.release().await.unwrap();
     let run = begun(&once, NAME).await;
     assert!(lock.try_acquire().await.unwrap().is_none());
@@ -96,8 +96,7 @@ async fn a_run_and_a_plain_lock_exclude_each_other() {
 
 #[tokio::test]
 async fn the_one_that_waits_is_told_by_the_end_of_the_run() {
-    let server = server().await;
-    let (one, other) = (session(&server).await, session(&server).await);
+    let (_server, [one, other]) = sessions().await;
     let (once, late) = (one.once(PATH).unwrap(), other.once(PATH).unwrap());
     let run = begun(&once, NAME).await;
     assert_eq!((run.name(), run.attempt()), (NAME, 1));
@@ -108,14 +107,13 @@ async fn the_one_that_waits_is_told_by_the_end_of_the_run() {
     assert!(guard.is_held() && !waiter.is_finished());
     guard.release().await.unwrap();
     let claim = within("the claim", waiter).await.unwrap().unwrap().expect("it was in time");
-    let Claim::Done(record) = claim else { panic!("{claim:?}") };
+    let Claim::Recorded(record) = claim else { panic!("{claim:?}") };
     assert_eq!((record.state, record.token), (RecordState::Succeeded, token));
 }
 
 #[tokio::test]
 async fn a_failed_run_is_repeated_only_if_asked_for() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (_server, [session]) = sessions().await;
     let (once, again) = (session.once(PATH).unwrap(), retrying(&session));
     begun(&once, NAME).await.fail().await.unwrap();
     let failed = done(&once, NAME).await;
@@ -132,8 +130,7 @@ async fn a_failed_run_is_repeated_only_if_asked_for() {
 
 #[tokio::test]
 async fn a_run_whose_holder_vanished_is_repeated_only_if_asked_for() {
-    let server = server().await;
-    let (session, other) = (session(&server).await, session(&server).await);
+    let (_server, [session, other]) = sessions().await;
     let vanished = begun(&session.once(PATH).unwrap(), NAME).await;
     let token = vanished.guard().token();
     session.close().await.unwrap();
@@ -154,8 +151,7 @@ async fn a_run_whose_holder_vanished_is_repeated_only_if_asked_for() {
 
 #[tokio::test]
 async fn a_turn_that_is_dropped_releases_the_lock_and_has_no_end() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let once = session.once(PATH).unwrap();
     drop(begun(&once, NAME).await);
     assert_eq!(done(&once, NAME).await.state, RecordState::Begun);
@@ -168,8 +164,7 @@ async fn a_turn_that_is_dropped_releases_the_lock_and_has_no_end() {
 
 #[tokio::test]
 async fn work_runs_in_its_turn_and_its_end_is_recorded() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let once = session.once(PATH).unwrap();
     // Spawned, so that the future must be `Send`.
     let run = tokio::spawn({
@@ -202,8 +197,7 @@ async fn work_runs_in_its_turn_and_its_end_is_recorded() {
 /// Not by the clock of this machine, which a test of the program skews.
 #[tokio::test]
 async fn a_period_is_that_of_the_servers_clock() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let once = session.once(PATH).unwrap();
     let operator = operator(&server).await;
     let clock = async |name: &str| {
@@ -238,8 +232,7 @@ async fn a_period_is_that_of_the_servers_clock() {
 
 #[tokio::test]
 async fn the_oldest_records_are_dropped_and_their_runs_cannot_be_claimed() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let once = keeping(&session, 2);
     for name in ["d1", "d2", "d3", "d4"] {
         begun(&once, name).await.complete().await.unwrap();
@@ -267,8 +260,7 @@ async fn the_oldest_records_are_dropped_and_their_runs_cannot_be_claimed() {
 /// The leader's clock was decades ahead for a while, and more runs ran by it than records are kept.
 #[tokio::test]
 async fn runs_of_the_future_keep_no_present_run_from_running() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let once = keeping(&session, 3);
     for name in
         (1..=5).map(|day| format!("2099-01-{day:02}")).chain((1..=9).map(|day| format!("2026-11-{day:02}")))
@@ -312,8 +304,7 @@ async fn a_smaller_number_of_records_is_reached_by_the_next_claims() {
 
 #[tokio::test]
 async fn what_cannot_be_a_name_is_refused_before_anything_is_sent() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let (_server, link, session) = linked_session(Duration::from_secs(20)).await;
     let once = session.once(PATH).unwrap();
     link.reset_counts();
     for (name, problem) in [
@@ -360,7 +351,7 @@ async fn many_runs_each_happen_once() {
                     }
                     within("the end", run.complete()).await.unwrap();
                 }
-                Claim::Done(record) => {
+                Claim::Recorded(record) => {
                     assert_eq!(record.state, RecordState::Succeeded);
                     told += 1;
                 }

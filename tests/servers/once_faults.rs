@@ -2,12 +2,11 @@
 
 use zklock_test_support as support;
 
-use std::task::Poll;
 use std::time::Duration;
 
 use support::{
-    Server, Steps, linked, make, make_foreign, operator, own_server, server, session, until_nothing_is_left,
-    within,
+    Server, Waiter, dropped_before, granted, linked, linked_session, make, make_foreign, operator,
+    own_server, refused, server, session, sessions, until_nothing_is_left, within,
 };
 use zklock::{
     Acl, AcquireError, LockOptions, LostReason, Once, Session,
@@ -16,17 +15,9 @@ use zklock::{
 use zklock_testcontainers::{Link, RequestKind};
 use zookeeper_client::Permission;
 
-const PATH: &str = "/lock/report";
-const DIRECTORY: &str = "/lock/report.once";
-const NAME: &str = "2026-11-22";
-const NODE: &str = "/lock/report.once/2026-11-22";
+use super::once::{NAME, NODE, PATH, begun};
 
-async fn begun(once: &Once, name: &str) -> Run {
-    match within("the claim", once.claim(name)).await.unwrap() {
-        Claim::Run(run) => run,
-        Claim::Done(record) => panic!("{record:?}"),
-    }
-}
+const DIRECTORY: &str = "/lock/report.once";
 
 /// The state of the run's record, and how many times it has begun.
 async fn recorded(once: &Once) -> (RecordState, u32) {
@@ -36,66 +27,67 @@ async fn recorded(once: &Once) -> (RecordState, u32) {
 }
 
 /// A session whose contenders enter the queue by a `Create`, so that the next `Multi` is about a record.
-async fn unlucky(server: &Server) -> (Link, Session, Once) {
-    make_foreign(server, PATH).await;
-    make(&operator(server).await, DIRECTORY).await;
-    let (link, session) = linked(server, Duration::from_secs(20)).await;
+async fn unlucky(server: Server) -> (Server, Link, Session, Once) {
+    make_foreign(&server, PATH).await;
+    make(&operator(&server).await, DIRECTORY).await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
     let once = session.once(PATH).unwrap();
-    (link, session, once)
+    (server, link, session, once)
+}
+
+/// Claims it in a separate task.
+fn claiming(once: &Once, name: &'static str) -> Waiter<Claim> {
+    let once = once.clone();
+    tokio::spawn(async move { once.claim(name).await })
+}
+
+async fn running(claim: Waiter<Claim>) -> Run {
+    match granted(claim).await {
+        Claim::Run(run) => run,
+        Claim::Recorded(record) => panic!("it has not run: {record:?}"),
+    }
+}
+
+/// Breaks the connection at the next transaction: behind its reply, or before its request arrives.
+async fn loses(link: &Link, is_reply: bool) {
+    if is_reply {
+        link.lose_reply(RequestKind::Multi).happened().await;
+    } else {
+        let held = link.hold_request(RequestKind::Multi);
+        held.reached().await;
+        link.cut();
+    }
 }
 
 #[tokio::test]
-async fn a_begin_whose_reply_was_lost_is_recognised() {
-    let server = server().await;
-    let (link, _session, once) = unlucky(&server).await;
-    let lost = link.lose_reply(RequestKind::Multi);
-    let run = begun(&once, NAME).await;
-    assert!(lost.has_happened());
-    assert_eq!(run.attempt(), 1);
-    assert_eq!(recorded(&once).await, (RecordState::Begun, 1));
-    assert!(run.guard().is_held());
-    run.complete().await.unwrap();
-    assert_eq!(recorded(&once).await, (RecordState::Succeeded, 1));
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn a_begin_that_never_arrived_is_sent_again() {
-    let server = server().await;
-    let (link, _session, once) = unlucky(&server).await;
-    let held = link.hold_request(RequestKind::Multi);
-    let claim = tokio::spawn({
-        let once = once.clone();
-        async move { once.claim(NAME).await }
-    });
-    within("the begin", held.reached()).await;
-    link.cut();
-    let Claim::Run(run) = within("the claim", claim).await.unwrap().unwrap() else {
-        panic!("it has not run")
-    };
-    assert_eq!(recorded(&once).await, (RecordState::Begun, 1));
-    run.complete().await.unwrap();
-    until_nothing_is_left(&server).await;
+async fn a_begin_and_an_end_are_recorded_once_though_a_request_or_a_reply_is_lost() {
+    for is_reply in [true, false] {
+        let (server, link, _session, once) = unlucky(server().await).await;
+        let ((), run) = tokio::join!(loses(&link, is_reply), begun(&once, NAME));
+        assert_eq!(run.attempt(), 1);
+        assert_eq!(recorded(&once).await, (RecordState::Begun, 1));
+        assert!(run.guard().is_held());
+        let end = if is_reply { RecordState::Succeeded } else { RecordState::Failed };
+        let ends = async { if is_reply { run.complete().await } else { run.fail().await } };
+        let ((), ended) = within("the end", async { tokio::join!(loses(&link, is_reply), ends) }).await;
+        ended.unwrap();
+        assert_eq!(recorded(&once).await, (end, 1));
+        until_nothing_is_left(&server).await;
+    }
 }
 
 /// Nothing has run, though the record says that the run has begun. Nobody but this claim can know that.
 #[tokio::test]
 async fn a_begin_whose_reply_was_lost_with_its_session_is_made_good() {
-    let server = own_server().await;
-    let (link, session, once) = unlucky(&server).await;
+    let (server, link, session, once) = unlucky(own_server().await).await;
     let held = link.hold_reply(RequestKind::Multi);
-    let claim = tokio::spawn({
-        let once = once.clone();
-        async move { once.claim(NAME).await }
-    });
+    let claim = claiming(&once, NAME);
     within("the begin", held.reached()).await;
     let id = session.id();
     server.own().close_session(id).await.unwrap();
     link.cut();
     drop(held);
-    let Claim::Run(run) = within("the claim", claim).await.unwrap().unwrap() else {
-        panic!("it has not run")
-    };
+    let run = running(claim).await;
     assert_ne!(session.id(), id);
     assert_eq!(run.attempt(), 1);
     assert_eq!(recorded(&once).await, (RecordState::Begun, 1));
@@ -104,37 +96,10 @@ async fn a_begin_whose_reply_was_lost_with_its_session_is_made_good() {
     until_nothing_is_left(&server).await;
 }
 
-#[tokio::test]
-async fn an_end_whose_reply_was_lost_is_confirmed() {
-    let server = server().await;
-    let (link, _session, once) = unlucky(&server).await;
-    let run = begun(&once, NAME).await;
-    let lost = link.lose_reply(RequestKind::Multi);
-    within("the end", run.complete()).await.unwrap();
-    assert!(lost.has_happened());
-    assert_eq!(recorded(&once).await, (RecordState::Succeeded, 1));
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn an_end_that_never_arrived_is_sent_again() {
-    let server = server().await;
-    let (link, _session, once) = unlucky(&server).await;
-    let run = begun(&once, NAME).await;
-    let held = link.hold_request(RequestKind::Multi);
-    let end = tokio::spawn(run.fail());
-    within("the end", held.reached()).await;
-    link.cut();
-    within("the end", end).await.unwrap().unwrap();
-    assert_eq!(recorded(&once).await, (RecordState::Failed, 1));
-    until_nothing_is_left(&server).await;
-}
-
 /// The record was written, or was not; its writer cannot know.
 #[tokio::test]
 async fn an_end_whose_reply_was_lost_with_its_session_is_not_reported_as_a_success() {
-    let server = own_server().await;
-    let (link, session, once) = unlucky(&server).await;
+    let (server, link, session, once) = unlucky(own_server().await).await;
     let run = begun(&once, NAME).await;
     let held = link.hold_reply(RequestKind::Multi);
     let end = tokio::spawn(run.complete());
@@ -142,8 +107,7 @@ async fn an_end_whose_reply_was_lost_with_its_session_is_not_reported_as_a_succe
     server.own().close_session(session.id()).await.unwrap();
     link.cut();
     drop(held);
-    let error = within("the end", end).await.unwrap().unwrap_err();
-    assert_eq!(error, RecordError::Unconfirmed { path: NODE.into() });
+    assert_eq!(refused(end).await, RecordError::Unconfirmed { path: NODE.into() });
     let observer = support::session(&server).await;
     assert_eq!(recorded(&observer.once(PATH).unwrap()).await, (RecordState::Succeeded, 1));
 }
@@ -151,8 +115,7 @@ async fn an_end_whose_reply_was_lost_with_its_session_is_not_reported_as_a_succe
 /// The end was written, and its writer sees only what took its place.
 #[tokio::test]
 async fn an_end_that_was_replaced_before_it_was_seen_is_not_denied() {
-    let server = server().await;
-    let (link, _session, once) = unlucky(&server).await;
+    let (server, link, _session, once) = unlucky(server().await).await;
     let run = begun(&once, NAME).await;
     let held = link.hold_reply(RequestKind::Multi);
     let end = tokio::spawn(run.complete());
@@ -161,47 +124,25 @@ async fn an_end_that_was_replaced_before_it_was_seen_is_not_denied() {
     operator(&server).await.set_data(NODE, b"precious", Some(1)).await.unwrap();
     link.cut();
     drop(held);
-    let error = within("the end", end).await.unwrap().unwrap_err();
-    assert_eq!(error, RecordError::Unconfirmed { path: NODE.into() });
+    assert_eq!(refused(end).await, RecordError::Unconfirmed { path: NODE.into() });
     until_nothing_is_left(&server).await;
 }
 
+/// All of them are read once one is dropped.
 #[tokio::test]
-async fn every_other_reply_may_be_lost_too() {
-    let server = server().await;
-    // The directory of the records is created, the records are read, and all of them once one is dropped.
-    for (name, kind, before) in [
-        ("create", RequestKind::Create, 0),
-        ("read", RequestKind::MultiRead, 0),
-        ("read-all", RequestKind::MultiRead, 1),
-    ] {
-        let path = format!("/lock/{name}");
-        let (link, session) = linked(&server, Duration::from_secs(20)).await;
-        let once = session.once(&path).unwrap().with_options(OnceOptions::new().keep(1)).unwrap();
-        // From here on, contenders enter by a `Multi`.
-        once.lock().acquire().await.unwrap().release().await.unwrap();
-        if kind != RequestKind::Create {
-            begun(&once, "a").await.complete().await.unwrap();
-        }
-        let held = (before > 0).then(|| link.hold_reply(kind));
-        let claim = tokio::spawn({
-            let once = once.clone();
-            async move { once.claim("b").await }
-        });
-        let lost = match held {
-            Some(held) => {
-                within("the read", held.reached()).await;
-                let lost = link.lose_reply(kind);
-                held.release();
-                lost
-            }
-            None => link.lose_reply(kind),
-        };
-        let Claim::Run(run) = within("the claim", claim).await.unwrap().unwrap() else { panic!("{name}") };
-        assert!(lost.has_happened(), "{name}");
-        run.complete().await.unwrap();
-        assert_eq!(once.records().await.unwrap().len(), 1);
-    }
+async fn a_read_of_all_records_may_be_lost() {
+    let (server, link, session) = linked_session(Duration::from_secs(20)).await;
+    let once = session.once(PATH).unwrap().with_options(OnceOptions::new().keep(1)).unwrap();
+    begun(&once, "a").await.complete().await.unwrap();
+    let held = link.hold_reply(RequestKind::MultiRead);
+    let claim = claiming(&once, "b");
+    within("the read", held.reached()).await;
+    let lost = link.lose_reply(RequestKind::MultiRead);
+    held.release();
+    let run = running(claim).await;
+    assert!(lost.has_happened());
+    run.complete().await.unwrap();
+    assert_eq!(once.records().await.unwrap().len(), 1);
     until_nothing_is_left(&server).await;
 }
 
@@ -226,8 +167,7 @@ async fn the_present_run_may_be_asked_for_again() {
 
 #[tokio::test]
 async fn the_lock_is_lost_while_the_run_runs() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let once = session.once(PATH).unwrap();
     let run = begun(&once, NAME).await;
     operator(&server).await.delete(&run.guard().node(), None).await.unwrap();
@@ -242,8 +182,7 @@ async fn the_lock_is_lost_while_the_run_runs() {
 /// The holder does not know yet that its node is gone, but the servers do.
 #[tokio::test]
 async fn the_lock_is_lost_just_before_the_end_is_recorded() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let once = session.once(PATH).unwrap();
     let operator = operator(&server).await;
     let run = begun(&once, NAME).await;
@@ -261,8 +200,7 @@ async fn the_lock_is_lost_just_before_the_end_is_recorded() {
 
 #[tokio::test]
 async fn an_operator_deletes_records() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let once = session.once(PATH).unwrap();
     let operator = operator(&server).await;
     let running = begun(&once, NAME).await;
@@ -280,36 +218,30 @@ async fn an_operator_deletes_records() {
 /// Between the look and the begin. Without another look the run would run, though nobody knows whether it has run.
 #[tokio::test]
 async fn records_that_change_meanwhile_are_looked_at_again() {
-    let server = server().await;
-    let (link, _session, once) = unlucky(&server).await;
+    let (server, link, _session, once) = unlucky(server().await).await;
     let operator = operator(&server).await;
     let begin = async || {
         let held = link.hold_request(RequestKind::Multi);
-        let claim = tokio::spawn({
-            let once = once.clone();
-            async move { once.claim(NAME).await }
-        });
+        let claim = claiming(&once, NAME);
         within("the begin", held.reached()).await;
         (held, claim)
     };
     let (held, claim) = begin().await;
     make(&operator, NODE).await;
     held.release();
-    let error = within("the error", claim).await.unwrap().unwrap_err();
-    assert_eq!(error, AcquireError::NotARecord { path: NODE.into() });
+    assert_eq!(refused(claim).await, AcquireError::NotARecord { path: NODE.into() });
     operator.delete(NODE, None).await.unwrap();
     let (held, claim) = begin().await;
     operator.set_data(DIRECTORY, br#"{"forgotten":[["2026-01-01","2026-12-31"]]}"#, None).await.unwrap();
     held.release();
-    let error = within("the error", claim).await.unwrap().unwrap_err();
+    let error = refused(claim).await;
     assert!(matches!(error, AcquireError::Forgotten { last, .. } if last == "2026-12-31"));
     until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]
 async fn an_acl_that_the_server_rejects() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (_server, [session]) = sessions().await;
     let options = OnceOptions::new().lock(LockOptions::new().acl(Acl::creator_only()));
     let once = session.once(PATH).unwrap().with_options(options).unwrap();
     let rejected = AcquireError::InvalidAcl { path: PATH.into() };
@@ -319,8 +251,7 @@ async fn an_acl_that_the_server_rejects() {
 
 #[tokio::test]
 async fn an_operator_writes_to_records() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let once = session.once(PATH).unwrap();
     let operator = operator(&server).await;
     let running = begun(&once, NAME).await;
@@ -341,8 +272,7 @@ async fn an_operator_writes_to_records() {
 
 #[tokio::test]
 async fn without_permission_to_keep_records() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let once = session.once(PATH).unwrap();
     let operator = operator(&server).await;
     make(&operator, PATH).await;
@@ -379,22 +309,9 @@ async fn records_have_the_acl_of_the_lock() {
     }
 }
 
-/// Polls a call `steps` times and drops it. True if it had more to do.
-async fn drop_after<F: Future>(call: F, steps: usize) -> bool {
-    let mut call = Steps::new(call);
-    for _ in 0..steps {
-        if let Poll::Ready(_ended) = call.poll() {
-            return false;
-        }
-        call.woken().await;
-    }
-    true
-}
-
 #[tokio::test]
 async fn a_claim_is_dropped_at_every_await() {
-    let server = server().await;
-    let (mut caller, other) = (session(&server).await, session(&server).await);
+    let (server, [mut caller, other]) = sessions().await;
     // A run that was never begun, also by somebody who then closes the session; and one that has failed.
     for (failed, closes) in [(false, false), (false, true), (true, false)] {
         let mut steps = 0;
@@ -404,7 +321,7 @@ async fn a_claim_is_dropped_at_every_await() {
             if failed {
                 begun(&once, NAME).await.fail().await.unwrap();
             }
-            let more = drop_after(once.claim(NAME), steps).await;
+            let more = !dropped_before(steps, once.claim(NAME), async || ()).await;
             if closes {
                 caller.close().await.unwrap();
                 caller = session(&server).await;
@@ -427,19 +344,18 @@ async fn a_claim_is_dropped_at_every_await() {
 
 #[tokio::test]
 async fn an_end_is_dropped_at_every_await() {
-    let server = server().await;
-    let (mut caller, other) = (session(&server).await, session(&server).await);
+    let (server, [mut caller, other]) = sessions().await;
     let mut steps = 0;
     loop {
         let path = format!("/lock/end-{steps}");
         let once = caller.once(&path).unwrap();
         let running = begun(&once, NAME).await;
-        let more = drop_after(running.complete(), steps).await;
+        let more = !dropped_before(steps, running.complete(), async || ()).await;
         caller.close().await.unwrap();
         caller = session(&server).await;
         let next = other.once(&path).unwrap();
         let claim = within("the claim", next.claim(NAME)).await.unwrap();
-        let Claim::Done(record) = claim else { panic!("{claim:?}") };
+        let Claim::Recorded(record) = claim else { panic!("{claim:?}") };
         // It was not polled at all, or it goes on.
         assert_eq!(record.state, if steps == 0 { RecordState::Begun } else { RecordState::Succeeded });
         until_nothing_is_left(&server).await;
@@ -453,13 +369,12 @@ async fn an_end_is_dropped_at_every_await() {
 
 #[tokio::test]
 async fn the_present_run_is_dropped_at_every_await() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let operator = operator(&server).await;
     let mut steps = 0;
     loop {
         let once = session.once(&format!("/lock/name-{steps}")).unwrap();
-        let more = drop_after(once.period_name(Duration::from_secs(60)), steps).await;
+        let more = !dropped_before(steps, once.period_name(Duration::from_secs(60)), async || ()).await;
         // The next answer comes after everything that the dropped call has sent.
         once.period_name(Duration::from_secs(60)).await.unwrap();
         let directory = format!("/lock/name-{steps}.once");

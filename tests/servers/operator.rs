@@ -5,8 +5,9 @@ use zklock_test_support as support;
 use std::time::Duration;
 
 use support::{
-    Server, Waiter, enqueue, enqueue_seen_by, eventually, granted, hide, linked, names_transactions,
-    operator, queue, server, session, until_nothing_is_left, until_queued, until_watched, within,
+    Server, Waiter, enqueue, enqueue_seen_by, eventually, granted, hide, linked, linked_session,
+    names_transactions, operator, queue, refused, server, session, sessions, until_nothing_is_left,
+    until_queued, until_watched, within,
 };
 use zklock::{AcquireError, Guard, Lock, LostReason};
 use zklock_testcontainers::{Link, RequestKind};
@@ -14,8 +15,7 @@ use zookeeper_client::{Acls, Client, CreateMode};
 
 #[tokio::test]
 async fn the_holders_node_just_before_the_release() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let operator = operator(&server).await;
     let lock = session.lock("/lock/orders").unwrap();
     let guard = lock.acquire().await.unwrap();
@@ -28,8 +28,7 @@ async fn the_holders_node_just_before_the_release() {
 /// Its successor hears of the write, but it waits until the node is gone with the guard, and then it looks.
 #[tokio::test]
 async fn the_holders_data_which_takes_the_lock_from_it() {
-    let server = server().await;
-    let holder = session(&server).await;
+    let (server, [holder]) = sessions().await;
     let (link, waiting) = linked(&server, Duration::from_secs(20)).await;
     let lock = holder.lock("/lock/orders").unwrap();
     let guard = lock.acquire().await.unwrap();
@@ -109,62 +108,49 @@ async fn a_waiters_data_which_grants_nobody() {
 }
 
 #[tokio::test]
-async fn a_waiters_data_and_then_its_node() {
-    let it = Forgery::prepared().await;
-    it.operator.set_data(&it.node, b"", None).await.unwrap();
-    eventually("the event", async || it.link.counts().events == 1).await;
-    it.operator.delete(&it.node, None).await.unwrap();
-    it.waits_for_the_holder().await;
-}
-
-#[tokio::test]
-async fn a_waiters_data_and_its_node_in_two_transactions_at_once() {
-    let it = Forgery::prepared().await;
-    let (written, deleted) =
-        tokio::join!(it.operator.set_data(&it.node, b"", None), it.operator.delete(&it.node, None));
-    written.unwrap();
-    deleted.unwrap();
-    it.waits_for_the_holder().await;
-}
-
-#[tokio::test]
-async fn a_waiters_node_whose_predecessor_goes() {
-    let server = server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
-    let (holder, lock) = (first.lock("/lock/orders").unwrap(), second.lock("/lock/orders").unwrap());
-    let guard = holder.acquire().await.unwrap();
-    let evicted = enqueue(&lock).await;
-    let node = queue(&lock).await[1].path.clone();
-    operator(&server).await.delete(&node, None).await.unwrap();
-    // The holder's session ends, so its node is deleted rather than released, and the waiter looks at the queue.
-    first.close().await.unwrap();
-    drop(guard);
-    let error = within("the error", evicted).await.unwrap().unwrap_err();
-    assert_eq!(error, AcquireError::NodeDeleted { path: "/lock/orders".into() });
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn a_waiters_node_whose_predecessor_releases() {
-    let server = server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
-    let (holder, lock) = (first.lock("/lock/orders").unwrap(), second.lock("/lock/orders").unwrap());
-    let guard = holder.acquire().await.unwrap();
-    let evicted = enqueue(&lock).await;
-    until_watched(&server, 1, 1).await;
-    let node = queue(&lock).await[1].path.clone();
-    operator(&server).await.delete(&node, None).await.unwrap();
-    guard.release().await.unwrap();
-    if names_transactions(&server).await {
-        // It is granted by the event, and told by its own watch, which a contender that waited sets at once.
-        let guard = granted(evicted).await;
-        assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
-    } else {
-        // It has to look, and misses its node.
-        let error = within("the error", evicted).await.unwrap().map(|guard| guard.is_held()).unwrap_err();
-        assert_eq!(error, AcquireError::NodeDeleted { path: "/lock/orders".into() });
+async fn a_waiters_data_and_its_node_in_two_transactions() {
+    for at_once in [true, false] {
+        let it = Forgery::prepared().await;
+        let writes = it.operator.set_data(&it.node, b"", None);
+        // Each is sent where it is made.
+        if at_once {
+            let (written, deleted) = tokio::join!(writes, it.operator.delete(&it.node, None));
+            written.unwrap();
+            deleted.unwrap();
+        } else {
+            writes.await.unwrap();
+            eventually("the event", async || it.link.counts().events == 1).await;
+            it.operator.delete(&it.node, None).await.unwrap();
+        }
+        it.waits_for_the_holder().await;
     }
-    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_waiters_node_whose_predecessor_goes_or_releases() {
+    for releases in [true, false] {
+        let (server, [first, second]) = sessions().await;
+        let (holder, lock) = (first.lock("/lock/orders").unwrap(), second.lock("/lock/orders").unwrap());
+        let guard = holder.acquire().await.unwrap();
+        let evicted = enqueue(&lock).await;
+        until_watched(&server, 1, 1).await;
+        let node = queue(&lock).await[1].path.clone();
+        operator(&server).await.delete(&node, None).await.unwrap();
+        if releases {
+            guard.release().await.unwrap();
+        } else {
+            first.close().await.unwrap();
+        }
+        if releases && names_transactions(&server).await {
+            // It is granted by the event, and told by its own watch, which a contender that waited sets at once.
+            let guard = granted(evicted).await;
+            assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
+        } else {
+            // It has to look, and misses its node.
+            assert_eq!(refused(evicted).await, AcquireError::NodeDeleted { path: "/lock/orders".into() });
+        }
+        until_nothing_is_left(&server).await;
+    }
 }
 
 /// An operator deletes the whole queue and its directory.
@@ -178,8 +164,7 @@ async fn wipe(server: &Server, contenders: usize) {
 
 #[tokio::test]
 async fn the_directory_while_a_waiter_is_away() {
-    let server = server().await;
-    let (first, second, third) = (session(&server).await, session(&server).await, session(&server).await);
+    let (server, [first, second, third]) = sessions().await;
     let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
     let holder = first.lock("/lock/orders").unwrap();
     let _lost = holder.acquire().await.unwrap();
@@ -201,8 +186,7 @@ async fn the_directory_while_a_waiter_is_away() {
 
 #[tokio::test]
 async fn the_directory_while_a_holder_is_away() {
-    let server = server().await;
-    let other = session(&server).await;
+    let (server, [other]) = sessions().await;
     let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
     let away = unlucky.lock("/lock/orders").unwrap().acquire().await.unwrap();
     link.refuse();
@@ -225,8 +209,7 @@ async fn the_directory_while_a_holder_is_away() {
 /// A server withholds events of a node from those who may not read it (ZOOKEEPER-4799), so no watch tells of its end.
 #[tokio::test]
 async fn a_holders_node_that_was_hidden_before() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let operator = operator(&server).await;
     let lock = |path| session.lock(path).unwrap();
     let other = lock("/lock/bills").acquire().await.unwrap();
@@ -240,8 +223,7 @@ async fn a_holders_node_that_was_hidden_before() {
 
 #[tokio::test]
 async fn a_holders_node_that_is_hidden_and_there() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(10)).await;
+    let (server, link, session) = linked_session(Duration::from_secs(10)).await;
     let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     until_watched(&server, 1, 0).await;
     hide(&operator(&server).await, &guard.node()).await;
@@ -256,8 +238,7 @@ async fn a_holders_node_that_is_hidden_and_there() {
 
 #[tokio::test]
 async fn a_waiter_whose_predecessor_was_hidden_looks_again() {
-    let server = server().await;
-    let holder = session(&server).await;
+    let (server, [holder]) = sessions().await;
     let (_link, waiting) = linked(&server, Duration::from_secs(2)).await;
     let lock = holder.lock("/lock/orders").unwrap();
     let guard = lock.acquire().await.unwrap();
@@ -272,8 +253,7 @@ async fn a_waiter_whose_predecessor_was_hidden_looks_again() {
 
 #[tokio::test]
 async fn a_lower_number_that_was_made_by_hand() {
-    let server = server().await;
-    let (holder, waiting) = (session(&server).await, session(&server).await);
+    let (server, [holder, waiting]) = sessions().await;
     let operator = operator(&server).await;
     let lock = holder.lock("/lock/orders").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();

@@ -35,7 +35,13 @@ impl Peer {
                 let jars = target.join("zookeeper-3.9.5");
                 let jars = format!("{0}:{1}/lib/*:{1}/curator/*", peers.display(), jars.display());
                 let mut java = Command::new("java");
-                java.args(["-XX:TieredStopAtLevel=1", "-cp", &jars, "Peer"]);
+                java.args([
+                    "-XX:TieredStopAtLevel=1",
+                    "-Dorg.apache.logging.log4j.level=OFF",
+                    "-cp",
+                    &jars,
+                    "Peer",
+                ]);
                 java
             }
             Client::Kazoo => {

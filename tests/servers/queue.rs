@@ -7,31 +7,11 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use support::{
-    enqueue, enqueue_seen_by, granted, linked, names_transactions, own_server, queue, server, session,
-    until_nothing_is_left, until_queued, until_watched, within,
+    enqueue, enqueue_seen_by, granted, linked, names_transactions, orders, own_server, queue, server,
+    session, sessions, until_nothing_is_left, until_queued, until_watched, within,
 };
 use zklock::inspect::Kind;
 use zklock_testcontainers::RequestKind;
-
-#[tokio::test]
-async fn a_predecessor_that_dies_is_skipped() {
-    let server = server().await;
-    let (first, second, third) = (session(&server).await, session(&server).await, session(&server).await);
-    let locks = [&first, &second, &third].map(|session| session.lock("/lock/orders").unwrap());
-    let guard = locks[0].acquire().await.unwrap();
-    let dying = enqueue(&locks[1]).await;
-    let last = enqueue(&locks[2]).await;
-    second.close().await.unwrap();
-    assert!(within("the error", dying).await.unwrap().unwrap_err().is_session_over());
-    until_queued(&locks[0], 2).await;
-    // The last one now watches the holder.
-    until_watched(&server, 1, 1).await;
-    assert!(!last.is_finished());
-    assert!(guard.is_held());
-    guard.release().await.unwrap();
-    granted(last).await.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
 
 #[tokio::test]
 async fn two_hundred_contenders_drain_in_order() {
@@ -49,7 +29,7 @@ async fn two_hundred_contenders_drain_in_order() {
         let (lock, order) = (locks[turn % locks.len()].clone(), order.clone());
         waiters.push(tokio::spawn(async move {
             let guard = lock.acquire().await.unwrap();
-            order.lock().unwrap().push(guard.node());
+            order.lock().unwrap().push((guard.token(), guard.node()));
             guard.release().await.unwrap();
         }));
     }
@@ -61,15 +41,15 @@ async fn two_hundred_contenders_drain_in_order() {
     for waiter in waiters {
         within("a turn", waiter).await.unwrap();
     }
-    assert_eq!(*order.lock().unwrap(), expected);
+    let order = std::mem::take(&mut *order.lock().unwrap());
+    assert!(order.is_sorted(), "tokens increase");
+    assert_eq!(order.into_iter().map(|(_, node)| node).collect::<Vec<_>>(), expected);
     until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]
 async fn a_long_queue_is_not_listed() {
-    let server = server().await;
-    let other = session(&server).await;
-    let holder = other.lock("/lock/orders").unwrap();
+    let (server, [holder]) = orders().await;
     let guard = holder.acquire().await.unwrap();
     let mut waiters = Vec::new();
     for _ in 0..50 {
@@ -120,8 +100,7 @@ async fn the_locks_below_a_node_are_those_that_are_held() {
 
 #[tokio::test]
 async fn readers_that_hold_a_lock_together_are_counted() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (_server, [session]) = sessions().await;
     let lock = session.rw_lock("/lock/a").unwrap();
     let readers = [lock.read().await.unwrap(), lock.read().await.unwrap()];
     let waiter = enqueue(&session.lock("/lock/a").unwrap()).await;

@@ -4,44 +4,35 @@ use zklock_test_support as support;
 
 use std::time::Duration;
 
-use support::{eventually, linked, operator, patient, server, session, until_nothing_is_left, within};
-use tokio::task::JoinHandle;
-use zklock::{AcquireError, FenceGate, Guard, LockOptions, LostReason, ReadGuard, RwLock};
+use support::{
+    Waiter, eventually, granted, linked_session, operator, patient, queued, server, session, sessions,
+    until_nothing_is_left, within,
+};
+use zklock::{FenceGate, Guard, LockOptions, LostReason, ReadGuard, RwLock};
 use zklock_testcontainers::RequestKind;
 
 const PATH: &str = "/lock/prices";
 
-type Reader = JoinHandle<Result<ReadGuard, AcquireError>>;
-type Writer = JoinHandle<Result<Guard, AcquireError>>;
-
-async fn until_queued(lock: &RwLock, contenders: usize) {
-    eventually("the queue's length", async || lock.contenders().await.is_ok_and(|it| it.len() == contenders))
-        .await;
+async fn length(lock: &RwLock) -> usize {
+    lock.contenders().await.unwrap().len()
 }
 
-async fn reader(lock: &RwLock) -> Reader {
+async fn until_queued(lock: &RwLock, contenders: usize) {
+    eventually("the queue's length", async || length(lock).await == contenders).await;
+}
+
+async fn reader(lock: &RwLock) -> Waiter<ReadGuard> {
     reader_seen_by(lock, lock).await
 }
 
-async fn reader_seen_by(observer: &RwLock, lock: &RwLock) -> Reader {
-    let (before, lock) = (observer.contenders().await.unwrap().len(), lock.clone());
-    let reader = tokio::spawn(async move { lock.read().await });
-    until_queued(observer, before + 1).await;
-    reader
+async fn reader_seen_by(observer: &RwLock, lock: &RwLock) -> Waiter<ReadGuard> {
+    let lock = lock.clone();
+    queued(async || length(observer).await, async move { lock.read().await }).await
 }
 
-async fn writer(lock: &RwLock) -> Writer {
-    let (before, lock) = (lock.contenders().await.unwrap().len(), lock.clone());
-    let writer = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.write().await }
-    });
-    until_queued(&lock, before + 1).await;
-    writer
-}
-
-async fn granted<K>(task: JoinHandle<Result<Guard<K>, AcquireError>>) -> Guard<K> {
-    within("the grant", task).await.unwrap().unwrap()
+async fn writer(lock: &RwLock) -> Waiter {
+    let writer = lock.clone();
+    queued(async || length(lock).await, async move { writer.write().await }).await
 }
 
 /// The numbers of those in the queue that hold the lock.
@@ -52,8 +43,7 @@ async fn holders(lock: &RwLock) -> Vec<i32> {
 
 #[tokio::test]
 async fn they_are_served_in_the_order_of_their_arrival() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let lock = session.rw_lock(PATH).unwrap();
     let first = lock.write().await.unwrap();
     let (second, third) = (reader(&lock).await, reader(&lock).await);
@@ -82,8 +72,7 @@ async fn they_are_served_in_the_order_of_their_arrival() {
 
 #[tokio::test]
 async fn a_writer_contends_with_a_lock_at_the_same_path() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let (rw, lock) = (session.rw_lock(PATH).unwrap(), session.lock(PATH).unwrap());
     let guard: Guard = lock.acquire().await.unwrap();
     assert!(rw.try_read().await.unwrap().is_none());
@@ -104,8 +93,7 @@ async fn a_writer_contends_with_a_lock_at_the_same_path() {
 
 #[tokio::test]
 async fn a_writers_release_grants_every_reader_behind_it_without_a_request() {
-    let server = server().await;
-    let (link, readers) = linked(&server, Duration::from_secs(60)).await;
+    let (server, link, readers) = linked_session(Duration::from_secs(60)).await;
     let other = session(&server).await;
     let (held, lock) = (other.rw_lock(PATH).unwrap(), readers.rw_lock(PATH).unwrap());
     let writing = held.write().await.unwrap();
@@ -136,8 +124,7 @@ async fn a_writers_release_grants_every_reader_behind_it_without_a_request() {
 /// it together.
 #[tokio::test]
 async fn readers_of_one_session_that_have_waited_for_long_ask_a_quorum_once() {
-    let server = server().await;
-    let (link, readers) = linked(&server, Duration::from_secs(6)).await;
+    let (server, link, readers) = linked_session(Duration::from_secs(6)).await;
     let other = session(&server).await;
     let (held, lock) = (other.rw_lock(PATH).unwrap(), readers.rw_lock(PATH).unwrap());
     let writing = held.write().await.unwrap();
@@ -163,8 +150,7 @@ async fn readers_of_one_session_that_have_waited_for_long_ask_a_quorum_once() {
 
 #[tokio::test]
 async fn a_writer_that_gives_up_causes_no_listing() {
-    let server = server().await;
-    let (link, readers) = linked(&server, Duration::from_secs(60)).await;
+    let (server, link, readers) = linked_session(Duration::from_secs(60)).await;
     let other = session(&server).await;
     let (held, lock) = (other.rw_lock(PATH).unwrap(), readers.rw_lock(PATH).unwrap());
     let reading = held.read().await.unwrap();
@@ -189,65 +175,32 @@ async fn a_writer_that_gives_up_causes_no_listing() {
 }
 
 #[tokio::test]
-async fn a_reader_that_is_deleted_is_told_and_the_writer_behind_it_goes_on() {
-    let server = server().await;
-    let session = session(&server).await;
-    let lock = session.rw_lock(PATH).unwrap();
-    let (one, other) = (lock.read().await.unwrap(), lock.read().await.unwrap());
-    let waiting = writer(&lock).await;
-    let operator = operator(&server).await;
-    operator.delete(&other.node(), None).await.unwrap();
-    assert_eq!(within("the loss", other.lost()).await, LostReason::NodeDeleted);
-    assert!(one.is_held() && !waiting.is_finished());
-    one.release().await.unwrap();
-    granted(waiting).await.release().await.unwrap();
-    drop(other);
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn a_written_to_reader_grants_no_writer() {
-    let server = server().await;
-    let sessions = [session(&server).await, session(&server).await];
+async fn a_reader_that_is_deleted_or_written_to_grants_no_writer() {
+    let (server, sessions) = sessions::<2>().await;
     let [lock, waiter] = sessions.map(|session| session.rw_lock(PATH).unwrap());
-    let (one, other) = (lock.read().await.unwrap(), lock.read().await.unwrap());
-    let waiting = writer(&waiter).await;
-    support::until_watched(&server, 2, 1).await;
     let operator = operator(&server).await;
-    operator.set_data(&other.node(), b"forged", None).await.unwrap();
-    assert_eq!(within("the loss", other.lost()).await, LostReason::NodeDeleted);
-    drop(other);
-    until_queued(&lock, 2).await;
-    assert!(one.is_held() && !waiting.is_finished());
-    one.release().await.unwrap();
-    granted(waiting).await.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_session_that_expires_loses_its_readers_and_queues_those_that_wait_again() {
-    let server = server().await;
-    let (link, unlucky) = linked(&server, Duration::from_secs(6)).await;
-    let other = session(&server).await;
-    let (lock, holder) = (unlucky.rw_lock(PATH).unwrap(), other.rw_lock(PATH).unwrap());
-    let reading = lock.read().await.unwrap();
-    let beside = holder.read().await.unwrap();
-    let waiting = writer(&holder).await;
-    let again = reader_seen_by(&holder, &lock).await;
-    link.black_hole();
-    within("the loss", reading.lost()).await;
-    until_queued(&holder, 2).await;
-    beside.release().await.unwrap();
-    granted(waiting).await.release().await.unwrap();
-    link.restore();
-    granted(again).await.release().await.unwrap();
-    drop(reading);
-    until_nothing_is_left(&server).await;
+    for deletes in [true, false] {
+        let (one, other) = (lock.read().await.unwrap(), lock.read().await.unwrap());
+        let waiting = writer(&waiter).await;
+        support::until_watched(&server, 2, 1).await;
+        if deletes {
+            operator.delete(&other.node(), None).await.unwrap();
+        } else {
+            operator.set_data(&other.node(), b"forged", None).await.unwrap();
+        }
+        assert_eq!(within("the loss", other.lost()).await, LostReason::NodeDeleted);
+        drop(other);
+        until_queued(&lock, 2).await;
+        assert!(one.is_held() && !waiting.is_finished());
+        one.release().await.unwrap();
+        granted(waiting).await.release().await.unwrap();
+        until_nothing_is_left(&server).await;
+    }
 }
 
 #[tokio::test]
 async fn readers_fence_by_two_marks_and_may_write_under_their_lock() {
-    let server = server().await;
-    let (session, other) = (session(&server).await, session(&server).await);
+    let (_server, [session, other]) = sessions().await;
     let lock = session.rw_lock(PATH).unwrap();
     let mut gate = FenceGate::new();
     let (one, two) = (lock.read().await.unwrap(), lock.read().await.unwrap());
@@ -271,8 +224,7 @@ async fn readers_fence_by_two_marks_and_may_write_under_their_lock() {
 /// Readers in front may hold the lock, or wait for the delay themselves.
 #[tokio::test]
 async fn with_a_takeover_delay_a_reader_that_vanished_unseen_delays_the_writer() {
-    let server = server().await;
-    let sessions = [session(&server).await, session(&server).await];
+    let (server, sessions) = sessions::<2>().await;
     let delay = Duration::from_secs(2);
     let lock =
         sessions[0].rw_lock(PATH).unwrap().with_options(LockOptions::new().takeover_delay(delay)).unwrap();
@@ -307,8 +259,7 @@ async fn with_a_takeover_delay_a_reader_that_vanished_unseen_delays_the_writer()
 /// A writer in between gives up. So a later reader holds the lock beside an earlier one, and cannot speak for it.
 #[tokio::test]
 async fn with_a_takeover_delay_a_reader_in_front_of_a_writer_that_gave_up_counts() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let delay = Duration::from_secs(2);
     let lock = session.rw_lock(PATH).unwrap().with_options(LockOptions::new().takeover_delay(delay)).unwrap();
     let first = lock.read().await.unwrap();
@@ -345,16 +296,5 @@ async fn a_thousand_readers_wait_behind_one_writer() {
     }
     assert!(guards.iter().all(Guard::is_held), "all at once");
     drop(guards);
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn a_guard_keeps_its_session_open() {
-    let server = server().await;
-    let lock = session(&server).await.rw_lock(PATH).unwrap();
-    let reading = lock.read().await.unwrap();
-    drop(lock);
-    reading.verify().await.unwrap();
-    reading.release().await.unwrap();
     until_nothing_is_left(&server).await;
 }

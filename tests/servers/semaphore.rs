@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use support::{
-    Server, eventually, linked, make, operator, own_server, server, session, until_nothing_is_left, within,
+    Server, Waiter, eventually, granted, linked, linked_session, make, operator, own_server, queued, refused,
+    server, session, sessions, until_nothing_is_left, within,
 };
 use zklock::{
     AcquireError, InvalidLock, LockOptions, LostReason, Permit, Semaphore, Session,
@@ -18,9 +19,6 @@ use zklock_testcontainers::RequestKind;
 
 const PATH: &str = "/pool";
 
-/// Acquires a permit in a separate task.
-pub(crate) type Waiter = tokio::task::JoinHandle<Result<Permit, AcquireError>>;
-
 /// How many contenders are in the turnstile.
 pub(crate) async fn in_turnstile(session: &Session, path: &str) -> usize {
     let turnstile = session.lock(&format!("{path}/queue")).unwrap();
@@ -28,21 +26,10 @@ pub(crate) async fn in_turnstile(session: &Session, path: &str) -> usize {
 }
 
 /// Acquires a permit in a separate task, and waits until the acquisition is in the turnstile.
-pub(crate) async fn enqueue(observer: &Session, semaphore: &Semaphore, weight: u32) -> Waiter {
-    let before = in_turnstile(observer, semaphore.path()).await;
-    let waiter = tokio::spawn({
-        let semaphore = semaphore.clone();
-        async move { semaphore.acquire_many(weight).await }
-    });
-    eventually("its place in the turnstile", async || {
-        in_turnstile(observer, semaphore.path()).await == before + 1
-    })
-    .await;
-    waiter
-}
-
-pub(crate) async fn granted(waiter: Waiter) -> Permit {
-    within("the grant", waiter).await.unwrap().unwrap()
+pub(crate) async fn enqueue(observer: &Session, semaphore: &Semaphore, weight: u32) -> Waiter<Permit> {
+    let acquiring = semaphore.clone();
+    let length = async || in_turnstile(observer, semaphore.path()).await;
+    queued(length, async move { acquiring.acquire_many(weight).await }).await
 }
 
 /// The weights of all permits that are held.
@@ -70,8 +57,7 @@ pub(crate) async fn until_watched(server: &Server, path: &str) {
 
 #[tokio::test]
 async fn a_permit_is_a_guard() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let options = LockOptions::new().owner("billing").data("build 7");
     let semaphore = session.semaphore(PATH, 3).unwrap().with_options(options).unwrap();
     let (one, two) = (semaphore.acquire().await.unwrap(), semaphore.acquire_many(2).await.unwrap());
@@ -102,8 +88,7 @@ async fn a_permit_is_a_guard() {
 /// Entering the turnstile, a look, and the transaction; and the release.
 #[tokio::test]
 async fn a_free_permit_takes_three_requests_and_its_release_one() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(60)).await;
+    let (_server, link, session) = linked_session(Duration::from_secs(60)).await;
     let semaphore = session.semaphore(PATH, 2).unwrap();
     semaphore.acquire().await.unwrap().release().await.unwrap();
     link.reset_counts();
@@ -148,8 +133,7 @@ async fn never_above_its_capacity() {
 
 #[tokio::test]
 async fn weights_are_granted_in_order_and_a_large_one_is_not_starved() {
-    let server = server().await;
-    let (ours, observer) = (session(&server).await, session(&server).await);
+    let (server, [ours, observer]) = sessions().await;
     let semaphore = ours.semaphore(PATH, 4).unwrap();
     let (one, two) = (semaphore.acquire_many(2).await.unwrap(), semaphore.acquire_many(1).await.unwrap());
     let large = enqueue(&observer, &semaphore, 4).await;
@@ -172,8 +156,7 @@ async fn weights_are_granted_in_order_and_a_large_one_is_not_starved() {
 /// A recipe that watches the permit `capacity` places ahead misses a later one that is released first.
 #[tokio::test]
 async fn a_release_out_of_order_wakes_the_waiter() {
-    let server = server().await;
-    let (ours, observer) = (session(&server).await, session(&server).await);
+    let (server, [ours, observer]) = sessions().await;
     let semaphore = ours.semaphore(PATH, 3).unwrap();
     let mut permits = Vec::new();
     for _ in 0..3 {
@@ -198,8 +181,7 @@ async fn a_release_out_of_order_wakes_the_waiter() {
 /// An acquisition that asks for its whole need at once cannot deadlock with another one.
 #[tokio::test]
 async fn two_that_need_all_of_it_take_turns() {
-    let server = server().await;
-    let sessions = [session(&server).await, session(&server).await];
+    let (_server, sessions) = sessions::<2>().await;
     let turns = sessions.map(|session| {
         let semaphore = session.semaphore(PATH, 2).unwrap();
         tokio::spawn(async move {
@@ -214,27 +196,8 @@ async fn two_that_need_all_of_it_take_turns() {
 }
 
 #[tokio::test]
-async fn a_crash_frees_its_permits() {
-    let server = own_server().await;
-    let (crashing, other) = (session(&server).await, session(&server).await);
-    let theirs = crashing.semaphore(PATH, 2).unwrap();
-    let ours = other.semaphore(PATH, 2).unwrap();
-    let lost = [theirs.acquire().await.unwrap(), theirs.acquire().await.unwrap()];
-    let waiter = enqueue(&other, &ours, 2).await;
-    until_it_waits_for_room(&server, PATH).await;
-    server.own().close_session(crashing.id()).await.unwrap();
-    let permit = granted(waiter).await;
-    for lost in &lost {
-        let reason = within("the loss", lost.lost()).await;
-        assert!(matches!(reason, LostReason::SessionExpired | LostReason::NodeDeleted), "{reason}");
-    }
-    assert!(permit.is_held());
-}
-
-#[tokio::test]
 async fn another_capacity_is_refused_with_both_numbers() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     session.semaphore(PATH, 4).unwrap().acquire().await.unwrap().release().await.unwrap();
     let other = session.semaphore(PATH, 5).unwrap();
     let error = other.acquire().await.unwrap_err();
@@ -279,18 +242,16 @@ async fn what_can_never_be_had_is_refused_at_the_call() {
 
 #[tokio::test]
 async fn its_capacity_can_be_changed() {
-    let server = server().await;
-    let (ours, theirs) = (session(&server).await, session(&server).await);
+    let (server, [ours, theirs]) = sessions().await;
     let (semaphore, other) = (ours.semaphore(PATH, 2).unwrap(), theirs.semaphore(PATH, 2).unwrap());
     assert_eq!(semaphore.permits().await.unwrap().capacity, None);
     let held_already = semaphore.acquire_many(2).await.unwrap();
     // One that waits is refused, because it states the old one.
-    let refused = enqueue(&ours, &other, 1).await;
+    let stale = enqueue(&ours, &other, 1).await;
     until_it_waits_for_room(&server, PATH).await;
     semaphore.set_capacity(4).await.unwrap();
     assert_eq!((semaphore.capacity(), semaphore.clone().capacity(), other.capacity()), (4, 4, 2));
-    let error = within("the refusal", refused).await.unwrap().unwrap_err();
-    assert_eq!(error, AcquireError::Capacity { path: PATH.into(), stated: 2, found: 4 });
+    assert_eq!(refused(stale).await, AcquireError::Capacity { path: PATH.into(), stated: 2, found: 4 });
     assert!(held_already.is_held());
     let more = semaphore.acquire_many(2).await.unwrap();
     // Those that are held stay, though they are more than the new capacity.
@@ -311,71 +272,8 @@ async fn its_capacity_can_be_changed() {
 }
 
 #[tokio::test]
-async fn a_timeout_ends_the_wait() {
-    let server = server().await;
-    let session = session(&server).await;
-    let semaphore = session.semaphore(PATH, 1).unwrap();
-    let permit = semaphore.acquire_timeout(Duration::from_secs(60)).await.unwrap().unwrap();
-    assert!(semaphore.acquire_timeout(Duration::from_millis(200)).await.unwrap().is_none());
-    permit.release().await.unwrap();
-    eventually("a free permit", async || match semaphore.try_acquire().await.unwrap() {
-        Some(permit) => permit.release().await.is_ok(),
-        None => false,
-    })
-    .await;
-    until_nothing_is_left(&server).await;
-}
-
-/// One try after the other, without a pause: the earlier one has left the turnstile by then.
-#[tokio::test]
-async fn a_try_in_vain_does_not_keep_the_next_one_out() {
-    let server = server().await;
-    let session = session(&server).await;
-    let semaphore = session.semaphore(PATH, 1).unwrap();
-    for _ in 0..10 {
-        let permit = semaphore.try_acquire().await.unwrap().expect("nobody holds it");
-        assert!(semaphore.try_acquire().await.unwrap().is_none());
-        permit.release().await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn an_operator_deletes_a_permit() {
-    let server = server().await;
-    let (ours, observer) = (session(&server).await, session(&server).await);
-    let semaphore = ours.semaphore(PATH, 1).unwrap();
-    let permit = semaphore.acquire().await.unwrap();
-    let waiter = enqueue(&observer, &semaphore, 1).await;
-    until_it_waits_for_room(&server, PATH).await;
-    operator(&server).await.delete(&permit.node(), None).await.unwrap();
-    assert_eq!(within("the loss", permit.lost()).await, LostReason::NodeDeleted);
-    let next = granted(waiter).await;
-    assert!(permit.verify().await.is_err() && next.verify().await.is_ok());
-    drop(permit);
-    next.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn an_operator_writes_to_a_permit() {
-    let server = server().await;
-    let session = session(&server).await;
-    let semaphore = session.semaphore(PATH, 1).unwrap();
-    let permit = semaphore.acquire().await.unwrap();
-    operator(&server).await.set_data(&permit.node(), b"mine", None).await.unwrap();
-    let lost = permit.transaction().create("/late", "").commit().await.unwrap_err();
-    assert!(matches!(lost, TransactionError::Lost(_)), "{lost}");
-    // It stays until the loser has finished.
-    assert!(semaphore.try_acquire().await.unwrap().is_none());
-    drop(permit);
-    within("the next one", semaphore.acquire()).await.unwrap().release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
 async fn an_operator_deletes_everything() {
-    let server = server().await;
-    let (ours, theirs) = (session(&server).await, session(&server).await);
+    let (server, [ours, theirs]) = sessions().await;
     let (semaphore, other) = (ours.semaphore(PATH, 2).unwrap(), theirs.semaphore(PATH, 2).unwrap());
     let permits = [semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap()];
     let waiting = enqueue(&theirs, &other, 1).await;
@@ -405,8 +303,7 @@ async fn an_operator_deletes_everything() {
 /// The directory of permits may be gone between the look and the transaction, or have another version.
 #[tokio::test]
 async fn a_change_after_the_look_leads_to_another_look() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let (server, link, session) = linked_session(Duration::from_secs(20)).await;
     let operator = operator(&server).await;
     let semaphore = session.semaphore(PATH, 2).unwrap();
     semaphore.acquire().await.unwrap().release().await.unwrap();
@@ -438,8 +335,7 @@ async fn a_change_after_the_look_leads_to_another_look() {
 
 #[tokio::test]
 async fn nodes_that_somebody_made_by_hand_count_by_their_names() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let operator = operator(&server).await;
     let semaphore = session.semaphore(PATH, 3).unwrap();
     semaphore.acquire().await.unwrap().release().await.unwrap();
@@ -461,8 +357,7 @@ async fn nodes_that_somebody_made_by_hand_count_by_their_names() {
 
 #[tokio::test]
 async fn a_transaction_may_not_touch_permits() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let permit = session.semaphore(PATH, 3).unwrap().acquire().await.unwrap();
     let node = permit.node();
     for transaction in [
@@ -474,13 +369,15 @@ async fn a_transaction_may_not_touch_permits() {
         assert!(matches!(error, TransactionError::Invalid { .. }), "{error}");
     }
     assert!(permit.is_held());
+    operator(&server).await.set_data(&node, b"mine", None).await.unwrap();
+    let lost = permit.transaction().create("/late", "").commit().await.unwrap_err();
+    assert!(matches!(lost, TransactionError::Lost(_)), "{lost}");
 }
 
 /// Each ends, and what this process states is what the semaphore has in the end.
 #[tokio::test]
 async fn two_changes_at_once_leave_one_capacity() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (_server, [session]) = sessions().await;
     let semaphore = session.semaphore(PATH, 4).unwrap();
     drop(semaphore.acquire().await.unwrap());
     for round in 0..10 {

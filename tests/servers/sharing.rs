@@ -5,15 +5,14 @@ use zklock_test_support as support;
 use std::time::{Duration, Instant};
 
 use support::{
-    enqueue, eventually, granted, own_server, patient, queue, server, session, until_nothing_is_left,
-    until_watched, within,
+    enqueue, eventually, granted, linked_session, own_server, queue, session, sessions,
+    until_nothing_is_left, until_watched, within,
 };
 use zklock_testcontainers::{Link, RequestKind};
 
 #[tokio::test]
 async fn two_locks_of_one_session_are_independent() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let (orders, bills) = (session.lock("/lock/orders").unwrap(), session.lock("/lock/bills").unwrap());
     let first = orders.acquire().await.unwrap();
     let second = within("the other lock", bills.acquire()).await.unwrap();
@@ -29,8 +28,7 @@ async fn two_locks_of_one_session_are_independent() {
 
 #[tokio::test]
 async fn handles_of_one_session_exclude_each_other() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (_server, [session]) = sessions().await;
     let lock = session.lock("/lock/orders").unwrap();
     let same = session.lock("/lock/orders").unwrap();
     let guard = lock.acquire().await.unwrap();
@@ -42,26 +40,17 @@ async fn handles_of_one_session_exclude_each_other() {
 }
 
 #[tokio::test]
-async fn a_lock_and_a_guard_outlive_their_session_handle() {
-    let server = server().await;
-    let session = session(&server).await;
-    let lock = session.lock("/lock/orders").unwrap();
-    drop(session);
-    let guard = within("acquire", lock.acquire()).await.unwrap();
-    drop(lock);
-    assert!(guard.is_held());
-    guard.release().await.unwrap();
-}
-
-#[tokio::test]
 async fn the_last_handle_closes_the_session() {
     let server = own_server().await;
     let session = session(&server).await;
-    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let lock = session.lock("/lock/orders").unwrap();
     let sessions = async || support::monitored(&server, "zk_global_sessions").await;
     assert_eq!(sessions().await, 1);
     drop(session);
+    let guard = lock.acquire().await.unwrap();
+    drop(lock);
     assert_eq!(sessions().await, 1);
+    assert!(guard.is_held());
     drop(guard);
     support::eventually("the session's end", async || sessions().await == 0).await;
     until_nothing_is_left(&server).await;
@@ -69,9 +58,7 @@ async fn the_last_handle_closes_the_session() {
 
 #[tokio::test]
 async fn twenty_guards_share_one_heartbeat() {
-    let server = server().await;
-    let link = Link::start(server.address()).await.unwrap();
-    let session = patient(server.at(link.address()), Duration::from_secs(8)).connect().await.unwrap();
+    let (server, link, session) = linked_session(Duration::from_secs(8)).await;
     let mut guards = Vec::new();
     for number in 0..20 {
         guards.push(session.lock(&format!("/lock/orders-{number}")).unwrap().acquire().await.unwrap());

@@ -117,6 +117,15 @@ struct Call {
     outcome: BoxFuture<'static, String>,
 }
 
+impl Call {
+    /// Polls it once.
+    fn begin(&mut self) {
+        if let Some(outcome) = (&mut self.outcome).now_or_never() {
+            self.outcome = std::future::ready(outcome).boxed();
+        }
+    }
+}
+
 /// Adds a call. It begins at the first poll, with clones of these variables, or else with what it moves.
 macro_rules! call {
     ($calls:ident, $gone:literal, $($used:ident)* => $call:expr) => {{
@@ -151,10 +160,10 @@ async fn calls(server: &Server, root: &str) -> Vec<Call> {
     let resigns = other.campaign("me").await.unwrap();
     let permit = semaphore.acquire().await.unwrap();
     let slot = slots.acquire().await.unwrap();
-    let key = locks.lock("held").await.unwrap();
+    let key = locks.acquire("held").await.unwrap();
     let turn = async |name: &str| match session.once(&path(name)).unwrap().claim("1").await.unwrap() {
         Claim::Run(turn) => turn,
-        Claim::Done(_) => panic!("it has run"),
+        Claim::Recorded(_) => panic!("it has run"),
     };
     let (succeeds, fails) = (turn("ran").await, turn("fails").await);
     let (records, gives_up) = (turn("records").await, turn("gives-up").await);
@@ -196,10 +205,10 @@ async fn calls(server: &Server, root: &str) -> Vec<Call> {
     call!(calls, "SessionClosed", taken => taken.acquire_timeout(SOON).await);
     call!(calls, "Ok(2)", => several.sequencers().map(|all| all.len()));
 
-    call!(calls, "SessionClosed", locks => locks.lock("free").await.map(drop));
-    call!(calls, "SessionClosed", locks => locks.try_lock("another").await.map(drop));
-    call!(calls, "SessionClosed", locks => locks.lock_timeout("held", SOON).await.map(drop));
-    call!(calls, "SessionClosed", locks => locks.lock_timeout("a third", support::BOUND).await.map(drop));
+    call!(calls, "SessionClosed", locks => locks.acquire("free").await.map(drop));
+    call!(calls, "SessionClosed", locks => locks.try_acquire("another").await.map(drop));
+    call!(calls, "SessionClosed", locks => locks.acquire_timeout("held", SOON).await.map(drop));
+    call!(calls, "SessionClosed", locks => locks.acquire_timeout("a third", support::BOUND).await.map(drop));
     call!(calls, "SessionClosed", locks => locks.lock_all(["x", "y"]).unwrap().acquire().await.map(drop));
     call!(calls, "(true,", locks => (!locks.is_empty(), locks.len(), locks.path("x")));
     call!(calls, "SessionClosed", => key.release().await);
@@ -289,11 +298,7 @@ struct Dropped(Vec<Call>, mpsc::Sender<Vec<Call>>);
 
 impl Drop for Dropped {
     fn drop(&mut self) {
-        for call in &mut self.0 {
-            if let Some(outcome) = (&mut call.outcome).now_or_never() {
-                call.outcome = std::future::ready(outcome).boxed();
-            }
-        }
+        self.0.iter_mut().for_each(Call::begin);
         self.1.send(std::mem::take(&mut self.0)).unwrap();
     }
 }
@@ -321,6 +326,11 @@ fn no_call_panics_or_hangs_without_a_runtime() {
         let (ended, in_none) = with_calls("in-none");
         drop(ended);
         outside(in_none, |call, outcome| outcome.contains(call.gone));
+        // Begun before.
+        let (ended, mut begun) = with_calls("begun");
+        ended.block_on(async { begun.iter_mut().for_each(Call::begin) });
+        ended.shutdown_background();
+        outside(begun, |_, outcome| !outcome.starts_with("no outcome"));
         // While it shuts down, and afterwards.
         let (ending, dropped) = with_calls("dropped");
         let (tell, told) = mpsc::channel();

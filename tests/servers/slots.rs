@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use support::{operator, server, session, until_nothing_is_left, within};
-use zklock::{AcquireError, InvalidLock, LostReason, Slots, inspect::Kind};
+use support::{sessions, until_nothing_is_left, within};
+use zklock::{AcquireError, InvalidLock, Slots, inspect::Kind};
 
 use super::semaphore::until_it_waits_for_room;
 
@@ -24,8 +24,7 @@ async fn held(slots: &Slots) -> Vec<u32> {
 
 #[tokio::test]
 async fn the_lowest_free_index_or_the_preferred_one() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     let slots = session.slots(PATH, 4).unwrap();
     assert_eq!(slots.slots().await.unwrap().count, None);
     let (zero, one) = (slots.acquire().await.unwrap(), slots.acquire().await.unwrap());
@@ -49,8 +48,7 @@ async fn the_lowest_free_index_or_the_preferred_one() {
 
 #[tokio::test]
 async fn what_is_not_there_is_refused() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (server, [session]) = sessions().await;
     assert_eq!(session.slots(PATH, 0).unwrap_err(), InvalidLock::Nothing { path: PATH.into() });
     let error = session.slots(PATH, Slots::LARGEST_COUNT + 1).unwrap_err();
     assert!(matches!(error, InvalidLock::TooManySlots { .. }), "{error}");
@@ -64,8 +62,8 @@ async fn what_is_not_there_is_refused() {
     let error = session.semaphore(PATH, 4).unwrap().acquire().await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "/workers is wanted as a semaphore, and /workers is in use as slots; a path has one kind: use another path for one of \
-         the two"
+        "/workers is wanted as a semaphore, and /workers is used as slots; a path has one kind: use another path for one of \
+         the two, or delete the nodes that slots left there"
     );
     assert!(slots.set_count(0).await.is_err());
     until_nothing_is_left(&server).await;
@@ -73,8 +71,7 @@ async fn what_is_not_there_is_refused() {
 
 #[tokio::test]
 async fn no_index_is_held_twice() {
-    let server = server().await;
-    let sessions = [session(&server).await, session(&server).await];
+    let (server, sessions) = sessions::<2>().await;
     let taken = Arc::new(Mutex::new(HashSet::new()));
     let tasks = (0..12usize).map(|task| {
         let (slots, taken) = (sessions[task % 2].slots(PATH, 3).unwrap(), taken.clone());
@@ -97,24 +94,21 @@ async fn no_index_is_held_twice() {
 
 #[tokio::test]
 async fn a_claim_waits_until_one_is_free() {
-    let server = server().await;
-    let (ours, other) = (session(&server).await, session(&server).await);
+    let (server, [ours, other]) = sessions().await;
     let (slots, theirs) = (ours.slots(PATH, 2).unwrap(), other.slots(PATH, 2).unwrap());
     let (_zero, one) = (slots.acquire().await.unwrap(), slots.acquire().await.unwrap());
     let waiter = tokio::spawn(async move { theirs.acquire().await });
     until_it_waits_for_room(&server, PATH).await;
-    // Somebody deletes it: its holder is told, and the index goes to the next one.
-    operator(&server).await.delete(&one.node(), None).await.unwrap();
+    let last = one.token();
+    one.release().await.unwrap();
     let next = within("the claim", waiter).await.unwrap().unwrap();
     assert_eq!(next.index(), 1);
-    assert_eq!(within("the loss", one.lost()).await, LostReason::NodeDeleted);
-    assert!(next.token() > one.token());
+    assert!(next.token() > last);
 }
 
 #[tokio::test]
 async fn their_number_can_be_changed() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (_server, [session]) = sessions().await;
     let slots = session.slots(PATH, 2).unwrap();
     let (zero, one) = (slots.acquire().await.unwrap(), slots.acquire().await.unwrap());
     slots.set_count(1).await.unwrap();

@@ -5,7 +5,7 @@ use zklock_test_support as support;
 use std::time::Duration;
 
 use support::{
-    Server, enqueue, granted, own_server, patient, server, session, until_nothing_is_left, within,
+    Server, enqueue, granted, linked_session, own_server, server, session, until_nothing_is_left, within,
 };
 use zklock::{Guard, InvalidLock, LockOptions, LostReason, Session, guard::Applied};
 use zklock_testcontainers::{HeldReply, Link, RequestKind, ZooKeeper};
@@ -17,13 +17,11 @@ const TIMEOUT: Duration = Duration::from_secs(12);
 const LONGEST: Duration = Duration::from_nanos(3_390_020_606);
 
 /// A session through a link, and its guard with the longest stop margin.
-async fn held(server: &Server) -> (Link, Session, Guard) {
-    let link = Link::start(server.address()).await.expect("a link");
-    let session = patient(server.at(link.address()), TIMEOUT).connect().await.expect("a session");
-    let lock =
-        session.lock("/lock/orders").unwrap().with_options(LockOptions::new().stop_margin(LONGEST)).unwrap();
-    let guard = lock.acquire().await.unwrap();
-    (link, session, guard)
+async fn held() -> (Server, Link, Session, Guard) {
+    let (server, link, session) = linked_session(TIMEOUT).await;
+    let options = LockOptions::new().stop_margin(LONGEST);
+    let guard = session.lock("/lock/orders").unwrap().with_options(options).unwrap().acquire().await.unwrap();
+    (server, link, session, guard)
 }
 
 /// Holds the reply to the second heartbeat back. The client drops a connection on which it hears nothing. If it were the
@@ -44,8 +42,7 @@ fn ending(reason: LostReason) -> Duration {
 
 #[tokio::test]
 async fn tells_of_the_end_while_the_lock_is_still_held() {
-    let server = server().await;
-    let (link, _session, guard) = held(&server).await;
+    let (_server, link, _session, guard) = held().await;
     link.black_hole();
     let first = ending(within("the loss", guard.lost()).await);
     assert!(guard.is_held());
@@ -59,8 +56,7 @@ async fn tells_of_the_end_while_the_lock_is_still_held() {
 
 #[tokio::test]
 async fn the_end_that_was_told_is_not_put_off() {
-    let server = server().await;
-    let (link, session, guard) = held(&server).await;
+    let (_server, link, session, guard) = held().await;
     link.black_hole();
     ending(within("the loss", guard.lost()).await);
     link.restore();
@@ -73,8 +69,7 @@ async fn the_end_that_was_told_is_not_put_off() {
 
 #[tokio::test]
 async fn a_holder_that_winds_down_can_still_release() {
-    let server = server().await;
-    let (link, _session, guard) = held(&server).await;
+    let (server, link, _session, guard) = held().await;
     let waiter = enqueue(&session(&server).await.lock("/lock/orders").unwrap()).await;
     let held = hold_a_heartbeat(&link).await;
     within("the loss", guard.lost()).await;
@@ -86,8 +81,7 @@ async fn a_holder_that_winds_down_can_still_release() {
 
 #[tokio::test]
 async fn a_holder_that_winds_down_can_still_write() {
-    let server = server().await;
-    let (link, _session, guard) = held(&server).await;
+    let (_server, link, _session, guard) = held().await;
     let reply = hold_a_heartbeat(&link).await;
     within("the loss", guard.lost()).await;
     reply.release();
@@ -100,8 +94,7 @@ async fn a_holder_that_winds_down_can_still_write() {
 
 #[tokio::test]
 async fn what_runs_is_dropped_in_time() {
-    let server = server().await;
-    let (link, _session, guard) = held(&server).await;
+    let (_server, link, _session, guard) = held().await;
     link.black_hole();
     let lost = within("the loss", guard.run(std::future::pending::<()>())).await.unwrap_err();
     ending(lost.reason);
@@ -112,8 +105,7 @@ async fn what_runs_is_dropped_in_time() {
 
 #[tokio::test]
 async fn a_loss_that_nobody_foresees_leaves_no_time() {
-    let server = server().await;
-    let (link, _session, guard) = held(&server).await;
+    let (server, link, _session, guard) = held().await;
     let operator = support::operator(&server).await;
     link.black_hole();
     ending(within("the loss", guard.lost()).await);
@@ -125,10 +117,9 @@ async fn a_loss_that_nobody_foresees_leaves_no_time() {
 #[tokio::test]
 async fn nobody_winds_down_while_heartbeats_are_answered() {
     const HEARTBEATS: u64 = 4;
-    let server = server().await;
     // The margin begins a second and a half after a heartbeat is due. A busy machine may be so late.
     for _ in 0..3 {
-        let (link, _session, guard) = held(&server).await;
+        let (_server, link, _session, guard) = held().await;
         let before = link.requests_of(RequestKind::Multi);
         let heartbeats = support::eventually("the heartbeats", async || {
             link.requests_of(RequestKind::Multi) >= before + HEARTBEATS
@@ -188,8 +179,7 @@ async fn a_margin_is_cut_to_what_the_next_session_allows() {
 
 #[tokio::test]
 async fn a_margin_that_a_lease_cannot_keep_is_refused() {
-    let server = server().await;
-    let (_link, session, _guard) = held(&server).await;
+    let (_server, _link, session, _guard) = held().await;
     let stop_margin = LONGEST + Duration::from_nanos(1);
     let options = LockOptions::new().stop_margin(stop_margin);
     let error = session.lock("/lock/orders").and_then(|it| it.with_options(options)).unwrap_err();

@@ -6,11 +6,11 @@ use zklock_test_support as support;
 use std::time::{Duration, Instant};
 
 use support::{
-    Server, Steps, Waiter, acquire, enqueue, enqueue_seen_by, eventually, granted, linked,
-    names_transactions, operator, queue, server, session, until_nothing_is_left, until_queued, until_watched,
-    within,
+    Server, Steps, acquire, enqueue, enqueue_seen_by, eventually, granted, linked, linked_session,
+    names_transactions, operator, queue, refused, server, session, sessions, until_nothing_is_left,
+    until_queued, until_watched, within,
 };
-use zklock::{AcquireError, Guard, Lock, LockOptions, LostReason, Session, SessionState};
+use zklock::{AcquireError, Lock, LockOptions, Session, SessionState};
 use zklock_testcontainers::RequestKind;
 
 const DELAY: Duration = Duration::from_secs(1);
@@ -28,31 +28,9 @@ async fn spared(server: &Server) -> (Duration, Duration) {
     if names_transactions(server).await { (FOR_EVER, Duration::ZERO) } else { (DELAY, DELAY) }
 }
 
-/// A holder, and a waiter behind it with this delay.
-async fn contest(server: &Server, first: &Session, second: &Session, delay: Duration) -> (Guard, Waiter) {
-    let guard = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    let waiter = enqueue(&delayed(second, delay)).await;
-    until_watched(server, 1, 1).await;
-    (guard, waiter)
-}
-
-#[tokio::test]
-async fn a_dropped_guard_hands_over_at_once() {
-    let server = server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
-    let (delay, least) = spared(&server).await;
-    let (guard, waiter) = contest(&server, &first, &second, delay).await;
-    let started = Instant::now();
-    drop(guard);
-    let next = granted(waiter).await;
-    assert!(started.elapsed() >= least);
-    next.release().await.unwrap();
-}
-
 #[tokio::test]
 async fn a_free_lock_is_taken_at_once() {
-    let server = server().await;
-    let session = session(&server).await;
+    let (_server, [session]) = sessions().await;
     let lock = delayed(&session, FOR_EVER);
     for _ in 0..3 {
         within("acquire", lock.acquire()).await.unwrap().release().await.unwrap();
@@ -62,8 +40,7 @@ async fn a_free_lock_is_taken_at_once() {
 
 #[tokio::test]
 async fn a_waiter_that_goes_delays_nobody_behind_it() {
-    let server = server().await;
-    let (first, second, third) = (session(&server).await, session(&server).await, session(&server).await);
+    let (server, [first, second, third]) = sessions().await;
     let (delay, least) = spared(&server).await;
     let guard = delayed(&first, delay).acquire().await.unwrap();
     let impatient = enqueue(&delayed(&second, delay)).await;
@@ -74,6 +51,7 @@ async fn a_waiter_that_goes_delays_nobody_behind_it() {
     until_queued(&lock, 2).await;
     // It looked again, and waits for the holder now.
     until_watched(&server, 1, 1).await;
+    assert!(guard.is_held() && !waiter.is_finished());
     let started = Instant::now();
     guard.release().await.unwrap();
     let next = granted(waiter).await;
@@ -82,23 +60,8 @@ async fn a_waiter_that_goes_delays_nobody_behind_it() {
 }
 
 #[tokio::test]
-async fn an_operators_deletion_leaves_no_overlap() {
-    let server = server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
-    let (guard, waiter) = contest(&server, &first, &second, DELAY).await;
-    let started = Instant::now();
-    operator(&server).await.delete(&guard.node(), None).await.unwrap();
-    let next = granted(waiter).await;
-    assert!(!guard.is_held(), "two guards at once");
-    assert!(started.elapsed() >= DELAY);
-    assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
-    next.release().await.unwrap();
-}
-
-#[tokio::test]
 async fn giving_up_during_the_delay_passes_the_delay_on() {
-    let server = server().await;
-    let (first, second, third) = (session(&server).await, session(&server).await, session(&server).await);
+    let (server, [first, second, third]) = sessions().await;
     let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let observer = delayed(&third, DELAY);
     let impatient = enqueue(&delayed(&second, FOR_EVER)).await;
@@ -116,8 +79,7 @@ async fn giving_up_during_the_delay_passes_the_delay_on() {
 
 #[tokio::test]
 async fn a_deadline_ends_the_delay() {
-    let server = server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
+    let (server, [first, second]) = sessions().await;
     let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let lock = delayed(&second, FOR_EVER);
     let waiting = tokio::spawn({
@@ -132,8 +94,7 @@ async fn a_deadline_ends_the_delay() {
 
 #[tokio::test]
 async fn a_contender_that_an_operator_deleted_meanwhile_is_not_granted() {
-    let server = server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
+    let (server, [first, second]) = sessions().await;
     let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let lock = delayed(&second, Duration::from_secs(5));
     let waiter = enqueue(&lock).await;
@@ -141,14 +102,12 @@ async fn a_contender_that_an_operator_deleted_meanwhile_is_not_granted() {
     let (operator, node) = (operator(&server).await, queue(&lock).await[1].path.clone());
     first.close().await.unwrap();
     operator.delete(&node, None).await.unwrap();
-    let error = within("the error", waiter).await.unwrap().map(|guard| guard.is_held()).unwrap_err();
-    assert_eq!(error, AcquireError::NodeDeleted { path: "/lock/orders".into() });
+    assert_eq!(refused(waiter).await, AcquireError::NodeDeleted { path: "/lock/orders".into() });
 }
 
 #[tokio::test]
 async fn a_waiter_that_an_operator_deleted_is_not_granted_by_a_release_either() {
-    let server = server().await;
-    let (first, second, third) = (session(&server).await, session(&server).await, session(&server).await);
+    let (server, [first, second, third]) = sessions().await;
     let guard = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let lock = delayed(&second, DELAY);
     let evicted = enqueue(&lock).await;
@@ -159,16 +118,14 @@ async fn a_waiter_that_an_operator_deleted_is_not_granted_by_a_release_either() 
     // The one behind has looked again, and both watch the holder: its release is told to both.
     until_watched(&server, 1, 2).await;
     guard.release().await.unwrap();
-    let error = within("the error", evicted).await.unwrap().map(|guard| guard.is_held()).unwrap_err();
-    assert_eq!(error, AcquireError::NodeDeleted { path: "/lock/orders".into() });
+    assert_eq!(refused(evicted).await, AcquireError::NodeDeleted { path: "/lock/orders".into() });
     granted(waiter).await.release().await.unwrap();
     until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]
 async fn the_sessions_end_ends_the_delay() {
-    let server = server().await;
-    let first = session(&server).await;
+    let (server, [first]) = sessions().await;
     let (link, second) = linked(&server, Duration::from_secs(6)).await;
     let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let observer = session(&server).await.lock("/lock/orders").unwrap();
@@ -189,8 +146,7 @@ async fn the_sessions_end_ends_the_delay() {
 
 #[tokio::test]
 async fn a_waiter_that_queues_again_is_delayed_though_it_finds_nobody() {
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(6)).await;
+    let (server, link, session) = linked_session(Duration::from_secs(6)).await;
     let observer = support::session(&server).await.lock("/lock/orders").unwrap();
     let lock = delayed(&session, DELAY);
     let _lost = lock.acquire().await.unwrap();
@@ -207,8 +163,7 @@ async fn a_waiter_that_queues_again_is_delayed_though_it_finds_nobody() {
 
 #[tokio::test]
 async fn a_waiter_that_was_out_of_touch_until_its_session_ended_is_delayed() {
-    let server = server().await;
-    let first = session(&server).await;
+    let (server, [first]) = sessions().await;
     let (link, second) = linked(&server, Duration::from_secs(6)).await;
     let observer = session(&server).await.lock("/lock/orders").unwrap();
     let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
@@ -225,8 +180,7 @@ async fn a_waiter_that_was_out_of_touch_until_its_session_ended_is_delayed() {
 
 #[tokio::test]
 async fn a_contender_whose_first_look_was_lost_is_delayed() {
-    let server = server().await;
-    let first = session(&server).await;
+    let (server, [first]) = sessions().await;
     let (link, second) = linked(&server, Duration::from_secs(20)).await;
     let observer = session(&server).await.lock("/lock/orders").unwrap();
     let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
@@ -248,8 +202,7 @@ async fn a_contender_whose_first_look_was_lost_is_delayed() {
 /// A contender that comes without a connection is entered by the session's background task, which also takes in the reply.
 #[tokio::test]
 async fn a_contender_whose_first_look_waited_for_it_while_the_connection_was_lost_is_delayed() {
-    let server = server().await;
-    let first = session(&server).await;
+    let (server, [first]) = sessions().await;
     let (link, second) = linked(&server, Duration::from_secs(40)).await;
     let observer = session(&server).await.lock("/lock/orders").unwrap();
     let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
@@ -278,8 +231,7 @@ async fn a_contender_whose_first_look_waited_for_it_while_the_connection_was_los
 
 #[tokio::test]
 async fn a_holder_that_drops_a_lost_guard_has_vanished() {
-    let server = server().await;
-    let (link, first) = linked(&server, Duration::from_secs(10)).await;
+    let (server, link, first) = linked_session(Duration::from_secs(10)).await;
     let second = session(&server).await;
     // Told early, so that the link is there again before ZooKeeper expires the session.
     let options = LockOptions::new().stop_margin(Duration::from_millis(2_500));

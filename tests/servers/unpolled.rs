@@ -10,14 +10,16 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{LocalBoxFuture, join_all};
 use support::{
-    BOUND, Steps, enqueue_seen_by, eventually, granted, linked, patient, queue, server, session,
+    BOUND, Steps, enqueue_seen_by, eventually, granted, linked_session, patient, queue, server, session,
     until_nothing_is_left, within,
 };
 use zklock::{
-    Guard, Leadership, ReleaseError, Session, SessionState,
+    AcquireError, Election, Lock, Locks, MultiLock, Once, ReleaseError, RwLock, Semaphore, Session,
+    SessionState, Slots,
     once::{Claim, RecordState, Run, RunEnd},
 };
 
+use super::family::Held;
 use super::public;
 
 /// Half of it is how long work may ask to be polled.
@@ -30,61 +32,31 @@ const FEW: usize = 8;
 const NAME: &str = "2026-11-22";
 const KEY: &str = "a";
 
-/// What a future has acquired.
-trait Held: Send {
-    fn is_held(&self) -> bool;
-}
+type Ended = Result<Option<Held>, String>;
 
-impl<K> Held for Guard<K> {
-    fn is_held(&self) -> bool {
-        Guard::is_held(self)
-    }
-}
-
-impl Held for Leadership {
-    fn is_held(&self) -> bool {
-        Guard::is_held(self)
-    }
-}
-
-impl Held for Run {
-    fn is_held(&self) -> bool {
-        self.guard().is_held()
-    }
-}
-
-type Ended = Result<Option<Box<dyn Held>>, String>;
-
-fn ended<T: Held + 'static, E: Debug>(acquired: Result<Option<T>, E>) -> Ended {
+fn ended<T: Into<Held>, E: Debug>(acquired: Result<Option<T>, E>) -> Ended {
     let held = acquired.map_err(|error| format!("{error:?}"))?;
-    Ok(held.map(|held| Box::new(held) as Box<dyn Held>))
+    Ok(held.map(Into::into))
 }
 
-fn held<T: Held + 'static, E: Debug>(acquired: Result<T, E>) -> Ended {
+fn held<T: Into<Held>, E: Debug>(acquired: Result<T, E>) -> Ended {
     ended(acquired.map(Some))
 }
 
 fn done<E: Debug>(released: Result<(), E>) -> Ended {
-    ended(released.map(|()| None::<Guard>))
+    ended(released.map(|()| None::<Held>))
 }
 
-/// Only the claims of a case begin its run, and they do not end it.
-fn run(claim: Claim) -> Run {
-    match claim {
-        Claim::Run(run) => run,
-        Claim::Done(record) => panic!("nobody has run it: {record:?}"),
+/// Its run, unless others have run it.
+fn run_now(claim: Claim) -> Option<Held> {
+    matches!(claim, Claim::Run(_)).then(|| claim.into())
+}
+
+async fn a_run(once: Once) -> Result<Run, AcquireError> {
+    match once.claim(NAME).await? {
+        Claim::Run(run) => Ok(run),
+        Claim::Recorded(record) => panic!("nobody has run it: {record:?}"),
     }
-}
-
-fn run_now(claim: Claim) -> Option<Run> {
-    match claim {
-        Claim::Run(run) => Some(run),
-        Claim::Done(_) => None,
-    }
-}
-
-async fn a_run(session: &Session, path: &str) -> Run {
-    run(session.once(path).unwrap().claim(NAME).await.unwrap())
 }
 
 /// How a future ends that is polled on after others have had the lock.
@@ -104,12 +76,13 @@ enum Late {
 type Begin = fn(Session, String) -> LocalBoxFuture<'static, Steps<LocalBoxFuture<'static, Ended>>>;
 
 /// Takes all that a call may hold, in another session.
-type Rival = fn(Session, String) -> LocalBoxFuture<'static, Box<dyn Held>>;
+type Rival = fn(Session, String) -> LocalBoxFuture<'static, Held>;
 
 macro_rules! begin {
-    (|$session:ident, $path:ident| $(let $needed:ident = $prepare:expr;)? $call:expr) => {
-        |$session, $path| async move {
-            $(let $needed = $prepare;)?
+    ($handle:ident, |$it:ident| $(let $needed:ident = $prepare:expr;)? $call:expr) => {
+        |session, path| async move {
+            let $it = $handle(&session, &path);
+            $(let $needed = $prepare.await.unwrap();)?
             Steps::new(async move { $call }.boxed_local())
         }
         .boxed_local()
@@ -118,28 +91,55 @@ macro_rules! begin {
 
 macro_rules! rival {
     (|$session:ident, $path:ident| $taken:expr) => {
-        |$session, $path| async move { Box::new($taken) as Box<dyn Held> }.boxed_local()
+        |$session, $path| async move { Held::from($taken) }.boxed_local()
     };
 }
 
-const LOCK: Rival = rival!(|session, path| session.lock(&path).unwrap().acquire().await.unwrap());
-const LEADER: Rival = rival!(|session, path| session.election(&path).unwrap().campaign("").await.unwrap());
-const KEYED: Rival = rival!(|session, path| session.locks(&path).unwrap().lock(KEY).await.unwrap());
-const ALL: Rival = rival!(|session, path| several(&session, &path).acquire().await.unwrap());
-const PERMITS: Rival =
-    rival!(|session, path| session.semaphore(&path, 2).unwrap().acquire_many(2).await.unwrap());
-const ONLY_SLOT: Rival = rival!(|session, path| session.slots(&path, 1).unwrap().acquire().await.unwrap());
-/// It begins the run, and leaves it without an end.
-const BEGUN: Rival = rival!(|session, path| a_run(&session, &path).await);
+fn lock(session: &Session, path: &str) -> Lock {
+    session.lock(path).unwrap()
+}
 
-fn several(session: &Session, path: &str) -> zklock::MultiLock {
+fn rw(session: &Session, path: &str) -> RwLock {
+    session.rw_lock(path).unwrap()
+}
+
+fn several(session: &Session, path: &str) -> MultiLock {
     session.lock_all([format!("{path}/a"), format!("{path}/b")]).unwrap()
 }
 
+fn keys(session: &Session, path: &str) -> Locks {
+    session.locks(path).unwrap()
+}
+
+fn election(session: &Session, path: &str) -> Election {
+    session.election(path).unwrap()
+}
+
+fn once(session: &Session, path: &str) -> Once {
+    session.once(path).unwrap()
+}
+
+fn semaphore(session: &Session, path: &str) -> Semaphore {
+    session.semaphore(path, 2).unwrap()
+}
+
+fn slots(session: &Session, path: &str) -> Slots {
+    session.slots(path, 1).unwrap()
+}
+
+const LOCK: Rival = rival!(|session, path| lock(&session, &path).acquire().await.unwrap());
+const LEADER: Rival = rival!(|session, path| election(&session, &path).campaign("").await.unwrap());
+const KEYED: Rival = rival!(|session, path| keys(&session, &path).acquire(KEY).await.unwrap());
+const ALL: Rival = rival!(|session, path| several(&session, &path).acquire().await.unwrap());
+const PERMITS: Rival = rival!(|session, path| semaphore(&session, &path).acquire_many(2).await.unwrap());
+const ONLY_SLOT: Rival = rival!(|session, path| slots(&session, &path).acquire().await.unwrap());
+/// It begins the run, and leaves it without an end.
+const BEGUN: Rival = rival!(|session, path| once(&session, &path).claim(NAME).await.unwrap());
+
 /// Begins no run, and finds this one done.
 const RAN: Rival = rival!(|session, path| {
-    let once = session.once(&path).unwrap();
-    let Claim::Done(record) = once.claim(NAME).await.unwrap() else { panic!("it has run") };
+    let once = once(&session, &path);
+    let Claim::Recorded(record) = once.claim(NAME).await.unwrap() else { panic!("it has run") };
     assert_ne!(record.state, RecordState::Begun, "its end was to be written");
     once.lock().acquire().await.unwrap()
 });
@@ -183,142 +183,86 @@ const fn ends(name: &'static str, rival: Rival, begin: Begin) -> Call {
 
 /// Each public call that may hold a lock while it is not polled. A call that borrows a guard holds nothing by itself.
 const CALLS: &[Call] = &[
-    waits("Lock::acquire", LOCK, begin!(|s, p| held(s.lock(&p).unwrap().acquire().await))),
-    waits(
-        "Lock::acquire_timeout",
-        LOCK,
-        begin!(|s, p| ended(s.lock(&p).unwrap().acquire_timeout(BOUND).await)),
-    ),
-    tries("Lock::try_acquire", LOCK, begin!(|s, p| ended(s.lock(&p).unwrap().try_acquire().await))),
+    waits("Lock::acquire", LOCK, begin!(lock, |it| held(it.acquire().await))),
+    waits("Lock::acquire_timeout", LOCK, begin!(lock, |it| ended(it.acquire_timeout(BOUND).await))),
+    tries("Lock::try_acquire", LOCK, begin!(lock, |it| ended(it.try_acquire().await))),
     releases(
         "Guard::release",
         LOCK,
-        begin!(|s, p| let guard = s.lock(&p).unwrap().acquire().await.unwrap(); done(guard.release().await)),
+        begin!(lock, |it| let guard = it.acquire(); done(guard.release().await)),
     ),
     releases(
         "Guard::release_all",
         LOCK,
-        begin!(|s, p| let guard = s.lock(&p).unwrap().acquire().await.unwrap(); done(guard.release_all().await)),
+        begin!(lock, |it| let guard = it.acquire(); done(guard.release_all().await)),
     ),
-    waits("RwLock::read", LOCK, begin!(|s, p| held(s.rw_lock(&p).unwrap().read().await))),
-    waits(
-        "RwLock::read_timeout",
-        LOCK,
-        begin!(|s, p| ended(s.rw_lock(&p).unwrap().read_timeout(BOUND).await)),
-    ),
-    tries("RwLock::try_read", LOCK, begin!(|s, p| ended(s.rw_lock(&p).unwrap().try_read().await))),
-    waits("RwLock::write", LOCK, begin!(|s, p| held(s.rw_lock(&p).unwrap().write().await))),
-    waits(
-        "RwLock::write_timeout",
-        LOCK,
-        begin!(|s, p| ended(s.rw_lock(&p).unwrap().write_timeout(BOUND).await)),
-    ),
-    tries("RwLock::try_write", LOCK, begin!(|s, p| ended(s.rw_lock(&p).unwrap().try_write().await))),
-    waits("MultiLock::acquire", ALL, begin!(|s, p| held(several(&s, &p).acquire().await))),
-    waits(
-        "MultiLock::acquire_timeout",
-        ALL,
-        begin!(|s, p| ended(several(&s, &p).acquire_timeout(BOUND).await)),
-    ),
-    tries("MultiLock::try_acquire", ALL, begin!(|s, p| ended(several(&s, &p).try_acquire().await))),
-    waits("Locks::lock", KEYED, begin!(|s, p| held(s.locks(&p).unwrap().lock(KEY).await))),
-    waits(
-        "Locks::lock_timeout",
-        KEYED,
-        begin!(|s, p| ended(s.locks(&p).unwrap().lock_timeout(KEY, BOUND).await)),
-    ),
-    tries("Locks::try_lock", KEYED, begin!(|s, p| ended(s.locks(&p).unwrap().try_lock(KEY).await))),
-    waits(
-        "Locks::lock_all",
-        ALL,
-        begin!(|s, p| held(s.locks(&p).unwrap().lock_all(["a", "b"]).unwrap().acquire().await)),
-    ),
-    waits("Election::campaign", LEADER, begin!(|s, p| held(s.election(&p).unwrap().campaign("").await))),
+    waits("RwLock::read", LOCK, begin!(rw, |it| held(it.read().await))),
+    waits("RwLock::read_timeout", LOCK, begin!(rw, |it| ended(it.read_timeout(BOUND).await))),
+    tries("RwLock::try_read", LOCK, begin!(rw, |it| ended(it.try_read().await))),
+    waits("RwLock::write", LOCK, begin!(rw, |it| held(it.write().await))),
+    waits("RwLock::write_timeout", LOCK, begin!(rw, |it| ended(it.write_timeout(BOUND).await))),
+    tries("RwLock::try_write", LOCK, begin!(rw, |it| ended(it.try_write().await))),
+    waits("MultiLock::acquire", ALL, begin!(several, |it| held(it.acquire().await))),
+    waits("MultiLock::acquire_timeout", ALL, begin!(several, |it| ended(it.acquire_timeout(BOUND).await))),
+    tries("MultiLock::try_acquire", ALL, begin!(several, |it| ended(it.try_acquire().await))),
+    waits("Locks::lock", KEYED, begin!(keys, |it| held(it.acquire(KEY).await))),
+    waits("Locks::acquire_timeout", KEYED, begin!(keys, |it| ended(it.acquire_timeout(KEY, BOUND).await))),
+    tries("Locks::try_acquire", KEYED, begin!(keys, |it| ended(it.try_acquire(KEY).await))),
+    waits("Locks::lock_all", ALL, begin!(keys, |it| held(it.lock_all(["a", "b"]).unwrap().acquire().await))),
+    waits("Election::campaign", LEADER, begin!(election, |it| held(it.campaign("").await))),
     waits(
         "Election::campaign_timeout",
         LEADER,
-        begin!(|s, p| ended(s.election(&p).unwrap().campaign_timeout("", BOUND).await)),
+        begin!(election, |it| ended(it.campaign_timeout("", BOUND).await)),
     ),
-    tries(
-        "Election::try_campaign",
-        LEADER,
-        begin!(|s, p| ended(s.election(&p).unwrap().try_campaign("").await)),
-    ),
+    tries("Election::try_campaign", LEADER, begin!(election, |it| ended(it.try_campaign("").await))),
     releases(
         "Leadership::resign",
         LEADER,
-        begin!(|s, p| let leads = s.election(&p).unwrap().campaign("").await.unwrap(); done(leads.resign().await)),
+        begin!(election, |it| let leads = it.campaign(""); done(leads.resign().await)),
     ),
-    waits("Once::claim", LOCK, begin!(|s, p| held(s.once(&p).unwrap().claim(NAME).await.map(run)))),
-    waits(
-        "Once::claim_timeout",
-        LOCK,
-        begin!(|s, p| ended(s.once(&p).unwrap().claim_timeout(NAME, BOUND).await.map(|it| it.map(run)))),
-    ),
-    tries(
-        "Once::try_claim",
-        LOCK,
-        begin!(|s, p| ended(s.once(&p).unwrap().try_claim(NAME).await.map(|it| it.map(run)))),
-    ),
-    ends(
-        "Once::claim-run-by-others",
-        BEGUN,
-        begin!(|s, p| ended(s.once(&p).unwrap().claim(NAME).await.map(run_now))),
-    ),
+    waits("Once::claim", LOCK, begin!(once, |it| held(it.claim(NAME).await))),
+    waits("Once::claim_timeout", LOCK, begin!(once, |it| ended(it.claim_timeout(NAME, BOUND).await))),
+    tries("Once::try_claim", LOCK, begin!(once, |it| ended(it.try_claim(NAME).await))),
+    ends("Once::claim-run-by-others", BEGUN, begin!(once, |it| ended(it.claim(NAME).await.map(run_now)))),
     runs(
         "Once::run",
         LOCK,
-        begin!(|s, p| done(s.once(&p).unwrap().run(NAME, async |_| Ok::<_, String>(())).await.map(drop))),
+        begin!(once, |it| done(it.run(NAME, async |_| Ok::<_, String>(())).await.map(drop))),
     ),
-    ends("Run::complete", RAN, begin!(|s, p| let run = a_run(&s, &p).await; done(run.complete().await))),
-    ends("Run::fail", RAN, begin!(|s, p| let run = a_run(&s, &p).await; done(run.fail().await))),
+    ends("Run::complete", RAN, begin!(once, |it| let run = a_run(it); done(run.complete().await))),
+    ends("Run::fail", RAN, begin!(once, |it| let run = a_run(it); done(run.fail().await))),
     ends(
         "Run::record",
         RAN,
-        begin!(|s, p| let run = a_run(&s, &p).await; held(run.record(RunEnd::Succeeded).await)),
+        begin!(once, |it| let run = a_run(it); held(run.record(RunEnd::Succeeded).await)),
     ),
-    waits("Semaphore::acquire", PERMITS, begin!(|s, p| held(s.semaphore(&p, 2).unwrap().acquire().await))),
-    waits(
-        "Semaphore::acquire_many",
-        PERMITS,
-        begin!(|s, p| held(s.semaphore(&p, 2).unwrap().acquire_many(2).await)),
-    ),
+    waits("Semaphore::acquire", PERMITS, begin!(semaphore, |it| held(it.acquire().await))),
+    waits("Semaphore::acquire_many", PERMITS, begin!(semaphore, |it| held(it.acquire_many(2).await))),
     waits(
         "Semaphore::acquire_timeout",
         PERMITS,
-        begin!(|s, p| ended(s.semaphore(&p, 2).unwrap().acquire_timeout(BOUND).await)),
+        begin!(semaphore, |it| ended(it.acquire_timeout(BOUND).await)),
     ),
     waits(
         "Semaphore::acquire_many_timeout",
         PERMITS,
-        begin!(|s, p| ended(s.semaphore(&p, 2).unwrap().acquire_many_timeout(2, BOUND).await)),
+        begin!(semaphore, |it| ended(it.acquire_many_timeout(2, BOUND).await)),
     ),
-    tries(
-        "Semaphore::try_acquire",
-        PERMITS,
-        begin!(|s, p| ended(s.semaphore(&p, 2).unwrap().try_acquire().await)),
-    ),
+    tries("Semaphore::try_acquire", PERMITS, begin!(semaphore, |it| ended(it.try_acquire().await))),
     tries(
         "Semaphore::try_acquire_many",
         PERMITS,
-        begin!(|s, p| ended(s.semaphore(&p, 2).unwrap().try_acquire_many(2).await)),
+        begin!(semaphore, |it| ended(it.try_acquire_many(2).await)),
     ),
-    waits("Slots::acquire", ONLY_SLOT, begin!(|s, p| held(s.slots(&p, 1).unwrap().acquire().await))),
-    waits(
-        "Slots::acquire-preferring",
-        ONLY_SLOT,
-        begin!(|s, p| held(s.slots(&p, 1).unwrap().preferring(0).acquire().await)),
-    ),
-    waits(
-        "Slots::acquire_timeout",
-        ONLY_SLOT,
-        begin!(|s, p| ended(s.slots(&p, 1).unwrap().acquire_timeout(BOUND).await)),
-    ),
-    tries("Slots::try_acquire", ONLY_SLOT, begin!(|s, p| ended(s.slots(&p, 1).unwrap().try_acquire().await))),
+    waits("Slots::acquire", ONLY_SLOT, begin!(slots, |it| held(it.acquire().await))),
+    waits("Slots::acquire-preferring", ONLY_SLOT, begin!(slots, |it| held(it.preferring(0).acquire().await))),
+    waits("Slots::acquire_timeout", ONLY_SLOT, begin!(slots, |it| ended(it.acquire_timeout(BOUND).await))),
+    tries("Slots::try_acquire", ONLY_SLOT, begin!(slots, |it| ended(it.try_acquire().await))),
     tries(
         "Slots::try_acquire-preferring",
         ONLY_SLOT,
-        begin!(|s, p| ended(s.slots(&p, 1).unwrap().preferring(0).try_acquire().await)),
+        begin!(slots, |it| ended(it.preferring(0).try_acquire().await)),
     ),
 ];
 
@@ -471,8 +415,7 @@ async fn that_is_polled_keeps_its_place_however_long_it_waits() {
 
 #[tokio::test]
 async fn a_release_goes_on() {
-    let server = server().await;
-    let (link, lazy) = linked(&server, Duration::from_secs(8)).await;
+    let (server, link, lazy) = linked_session(Duration::from_secs(8)).await;
     let other = session(&server).await;
     let (theirs, ours) = (lazy.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
     let guard = theirs.acquire().await.unwrap();

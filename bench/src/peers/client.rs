@@ -14,13 +14,8 @@ pub(super) const DATA: &[u8] =
 /// A client of one peer, with a session and a lock. It may contend several times at once.
 pub(crate) trait Client: Send + Sync {
     /// Acquires the lock.
-    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Box<dyn Held + '_>>>;
+    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Release<'_>>>;
 }
 
-/// A lock that is held.
-pub(crate) trait Held: Send {
-    /// Releases it; returns once it is free, where the peer can tell.
-    fn release<'a>(self: Box<Self>) -> BoxFuture<'a, anyhow::Result<()>>
-    where
-        Self: 'a;
-}
+/// Releases a lock that is held; returns once it is free, where the peer can tell.
+pub(crate) type Release<'a> = BoxFuture<'a, anyhow::Result<()>>;

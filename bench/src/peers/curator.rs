@@ -13,7 +13,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::{OnceCell, oneshot};
 
-use super::client::{Client, DATA, Held};
+use super::client::{Client, DATA, Release};
+use super::peer::PERMITS;
 
 /// All clients are in one machine, which ends with this process.
 static MACHINE: OnceCell<Machine> = OnceCell::const_new();
@@ -37,31 +38,27 @@ pub(super) struct CuratorPermits {
     number: usize,
 }
 
-struct Permit<'a> {
-    client: &'a CuratorPermits,
-}
-
 impl CuratorPermits {
-    pub(super) async fn connect(address: &str, directory: &str, permits: u32) -> anyhow::Result<Self> {
+    pub(super) async fn connect(address: &str, directory: &str) -> anyhow::Result<Self> {
         let machine = MACHINE.get_or_try_init(async || Machine::start()).await?;
         let number = machine.clients.fetch_add(1, Ordering::Relaxed);
         let data = std::str::from_utf8(DATA)?;
-        machine.ask(number, &format!("open {number} {address} {directory} {permits} {data}")).await?;
+        machine.ask(number, &format!("open {number} {address} {directory} {PERMITS} {data}")).await?;
         Ok(Self { machine, number })
     }
 }
 
 impl Machine {
     fn start() -> anyhow::Result<Self> {
-        let classes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/curator");
+        let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
+        let (classes, jars) = (target.join("peers"), target.join("zookeeper-3.9.5"));
         ensure!(
             classes.join("Permits.class").exists(),
-            "Curator is not here: run scripts/have-curator.sh (or `make curator`)"
+            "Curator is not here: run scripts/have-peers.sh (or `make peers`)"
         );
-        let jars = ["curator-recipes", "curator-framework", "curator-client", "zookeeper", "slf4j-nop"];
-        let jars = jars.map(|jar| format!("/usr/share/java/{jar}.jar")).join(":");
+        let jars = format!("{0}:{1}/lib/*:{1}/curator/*", classes.display(), jars.display());
         let mut process = Command::new("java")
-            .args(["-cp", &format!("{}:{jars}", classes.display()), "Permits"])
+            .args(["-Dorg.apache.logging.log4j.level=OFF", "-cp", &jars, "Permits"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -106,23 +103,11 @@ impl Answers {
 }
 
 impl Client for CuratorPermits {
-    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Box<dyn Held + '_>>> {
-        async move {
-            self.machine.ask(self.number, &format!("acquire {}", self.number)).await?;
-            Ok(Box::new(Permit { client: self }) as Box<dyn Held>)
-        }
-        .boxed()
-    }
-}
-
-impl Held for Permit<'_> {
-    fn release<'a>(self: Box<Self>) -> BoxFuture<'a, anyhow::Result<()>>
-    where
-        Self: 'a,
-    {
-        async move {
-            let CuratorPermits { machine, number } = self.client;
-            machine.ask(*number, &format!("release {number}")).await
+    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Release<'_>>> {
+        async {
+            let Self { machine, number } = self;
+            machine.ask(*number, &format!("acquire {number}")).await?;
+            Ok(async move { machine.ask(*number, &format!("release {number}")).await }.boxed())
         }
         .boxed()
     }

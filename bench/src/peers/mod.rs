@@ -2,91 +2,26 @@
 
 mod client;
 mod curator;
-mod raw;
-mod watchers;
+mod peer;
+mod plain;
 mod zklock;
 mod zookeeper_client;
 
 use std::sync::Arc;
 
-pub(crate) use client::{Client, Held};
+pub(crate) use client::{Client, Release};
+pub(crate) use peer::Peer;
 pub(crate) use zookeeper_client::Recipe;
 
-/// How many locks are acquired at once.
-const SEVERAL: usize = 3;
-
-/// How many permits a semaphore has.
-const PERMITS: u32 = 8;
-
-/// Who is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Peer {
-    Zklock,
-    /// zklock's `Session::lock_all`, with [`SEVERAL`] locks.
-    ZklockSeveral,
-    /// Readers of zklock's read-write lock.
-    ZklockReaders,
-    /// zklock's locks by key.
-    ZklockKeys,
-    /// Permits of zklock's semaphore.
-    ZklockPermits,
-    /// Permits of Curator's `InterProcessSemaphoreV2`.
-    CuratorPermits,
-    /// zookeeper-client's own recipe, `Client::lock`.
-    ZookeeperClient(Recipe),
-    /// A bare create and a bare delete: no lock, but what one cannot be faster than.
-    Raw,
-    /// Bare watches of the first node: no lock, but what readers cannot be faster than.
-    Watchers,
-}
-
-impl Peer {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Zklock => "zklock",
-            Self::ZklockSeveral => "zklock/3-locks",
-            Self::ZklockReaders => "zklock/readers",
-            Self::ZklockKeys => "zklock-keys",
-            Self::ZklockPermits => "zklock-permits",
-            Self::CuratorPermits => "curator-permits",
-            Self::ZookeeperClient(Recipe { curator: false, .. }) => "zookeeper-client",
-            Self::ZookeeperClient(Recipe { curator: true, .. }) => "zookeeper-client/curator",
-            Self::Raw => "raw",
-            Self::Watchers => "raw/watchers",
+/// Opens a session at `address` for the lock at `directory`.
+pub(crate) async fn connect(peer: Peer, address: &str, directory: &str) -> anyhow::Result<Arc<dyn Client>> {
+    Ok(match peer {
+        Peer::CuratorPermits => Arc::new(curator::CuratorPermits::connect(address, directory).await?),
+        Peer::ZookeeperClient(recipe) => {
+            Arc::new(zookeeper_client::ZookeeperClient::connect(address, directory, recipe).await?)
         }
-    }
-
-    /// The directories of its locks, if its first one is in `directory`.
-    pub(crate) fn directories(self, directory: &str) -> Vec<String> {
-        match self {
-            Self::ZklockPermits => ["queue", "permits"].map(|name| format!("{directory}/{name}")).into(),
-            Self::CuratorPermits => ["locks", "leases"].map(|name| format!("{directory}/{name}")).into(),
-            Self::ZklockSeveral => {
-                let others = (1..SEVERAL).map(|number| format!("{directory}-{number}"));
-                std::iter::once(directory.to_owned()).chain(others).collect()
-            }
-            _ => vec![directory.to_owned()],
-        }
-    }
-
-    /// Opens a session at `address` for the lock at `directory`.
-    pub(crate) async fn connect(self, address: &str, directory: &str) -> anyhow::Result<Arc<dyn Client>> {
-        Ok(match self {
-            Self::Zklock => Arc::new(zklock::Zklock::connect(address, directory).await?),
-            Self::ZklockSeveral => {
-                Arc::new(zklock::Several::connect(address, &self.directories(directory)).await?)
-            }
-            Self::ZklockReaders => Arc::new(zklock::Readers::connect(address, directory).await?),
-            Self::ZklockPermits => Arc::new(zklock::Permits::connect(address, directory, PERMITS).await?),
-            Self::CuratorPermits => {
-                Arc::new(curator::CuratorPermits::connect(address, directory, PERMITS).await?)
-            }
-            Self::ZklockKeys => Arc::new(zklock::Keys::connect(address, directory).await?),
-            Self::ZookeeperClient(recipe) => {
-                Arc::new(zookeeper_client::ZookeeperClient::connect(address, directory, recipe).await?)
-            }
-            Self::Raw => Arc::new(raw::Raw::connect(address, directory).await?),
-            Self::Watchers => Arc::new(watchers::Watchers::connect(address, directory).await?),
-        })
-    }
+        Peer::Raw => Arc::new(plain::Plain::connect(address, directory, false).await?),
+        Peer::Watchers => Arc::new(plain::Plain::connect(address, directory, true).await?),
+        _ => Arc::new(zklock::Zklock::connect(peer, address, directory).await?),
+    })
 }

@@ -5,106 +5,55 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use zklock::{Guard, Lock, LockOptions, Locks, LocksOptions, MultiLock, RwLock, Semaphore, Session};
 
-use super::client::{Client, Held, SESSION_TIMEOUT};
+use super::client::{Client, Release, SESSION_TIMEOUT};
+use super::peer::{PERMITS, Peer};
 
-pub(super) struct Zklock {
-    lock: Lock,
-}
-
-pub(super) struct Several {
-    locks: MultiLock,
-}
-
-pub(super) struct Readers {
-    lock: RwLock,
-}
-
-pub(super) struct Permits {
-    semaphore: Semaphore,
-}
-
-pub(super) struct Keys {
-    locks: Locks,
-    key: String,
-}
-
-async fn connect(address: &str) -> anyhow::Result<Session> {
-    Ok(Session::builder(address).session_timeout(SESSION_TIMEOUT).connect().await?)
-}
-
-fn options() -> LockOptions {
-    LockOptions::new().owner("bench")
+pub(super) enum Zklock {
+    One(Lock),
+    Several(MultiLock),
+    Readers(RwLock),
+    Permits(Semaphore),
+    /// With the default budget.
+    Key(Locks, String),
 }
 
 impl Zklock {
-    pub(super) async fn connect(address: &str, directory: &str) -> anyhow::Result<Self> {
-        Ok(Self { lock: connect(address).await?.lock(directory)?.with_options(options())? })
-    }
-}
-
-impl Several {
-    pub(super) async fn connect(address: &str, directories: &[String]) -> anyhow::Result<Self> {
-        Ok(Self { locks: connect(address).await?.lock_all(directories)?.with_options(options())? })
-    }
-}
-
-impl Readers {
-    pub(super) async fn connect(address: &str, directory: &str) -> anyhow::Result<Self> {
-        Ok(Self { lock: connect(address).await?.rw_lock(directory)?.with_options(options())? })
-    }
-}
-
-impl Keys {
-    /// The lock of the key at `directory`, with the default budget.
-    pub(super) async fn connect(address: &str, directory: &str) -> anyhow::Result<Self> {
-        let (root, key) = directory.rsplit_once('/').context("a directory has a parent")?;
-        let options = LocksOptions::new().lock(options());
-        Ok(Self { locks: connect(address).await?.locks(root)?.with_options(options)?, key: key.to_owned() })
-    }
-}
-
-impl Permits {
-    pub(super) async fn connect(address: &str, directory: &str, permits: u32) -> anyhow::Result<Self> {
-        let session = connect(address).await?;
-        Ok(Self { semaphore: session.semaphore(directory, permits)?.with_options(options())? })
-    }
-}
-
-impl Client for Permits {
-    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Box<dyn Held + '_>>> {
-        async { Ok(Box::new(self.semaphore.acquire().await?) as Box<dyn Held>) }.boxed()
-    }
-}
-
-impl Client for Keys {
-    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Box<dyn Held + '_>>> {
-        async { Ok(Box::new(self.locks.lock(&self.key).await?) as Box<dyn Held>) }.boxed()
+    pub(super) async fn connect(peer: Peer, address: &str, directory: &str) -> anyhow::Result<Self> {
+        let session = Session::builder(address).session_timeout(SESSION_TIMEOUT).connect().await?;
+        let options = LockOptions::new().owner("bench");
+        Ok(match peer {
+            Peer::ZklockSeveral => {
+                Self::Several(session.lock_all(peer.directories(directory))?.with_options(options)?)
+            }
+            Peer::ZklockReaders => Self::Readers(session.rw_lock(directory)?.with_options(options)?),
+            Peer::ZklockPermits => {
+                Self::Permits(session.semaphore(directory, PERMITS)?.with_options(options)?)
+            }
+            Peer::ZklockKeys => {
+                let (root, key) = directory.rsplit_once('/').context("a directory has a parent")?;
+                let options = LocksOptions::new().lock(options);
+                Self::Key(session.locks(root)?.with_options(options)?, key.to_owned())
+            }
+            _ => Self::One(session.lock(directory)?.with_options(options)?),
+        })
     }
 }
 
 impl Client for Zklock {
-    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Box<dyn Held + '_>>> {
-        async { Ok(Box::new(self.lock.acquire().await?) as Box<dyn Held>) }.boxed()
+    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Release<'_>>> {
+        async move {
+            Ok(match self {
+                Self::One(lock) => release(lock.acquire().await?),
+                Self::Several(locks) => release(locks.acquire().await?),
+                Self::Readers(lock) => release(lock.read().await?),
+                Self::Permits(semaphore) => release(semaphore.acquire().await?),
+                Self::Key(locks, key) => release(locks.acquire(key).await?),
+            })
+        }
+        .boxed()
     }
 }
 
-impl Client for Several {
-    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Box<dyn Held + '_>>> {
-        async { Ok(Box::new(self.locks.acquire().await?) as Box<dyn Held>) }.boxed()
-    }
-}
-
-impl Client for Readers {
-    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Box<dyn Held + '_>>> {
-        async { Ok(Box::new(self.lock.read().await?) as Box<dyn Held>) }.boxed()
-    }
-}
-
-impl<K: Send + Sync> Held for Guard<K> {
-    fn release<'a>(self: Box<Self>) -> BoxFuture<'a, anyhow::Result<()>>
-    where
-        Self: 'a,
-    {
-        async move { Ok(Guard::release(*self).await?) }.boxed()
-    }
+fn release<K: Send + Sync + 'static>(guard: Guard<K>) -> Release<'static> {
+    async move { Ok(guard.release().await?) }.boxed()
 }

@@ -2,9 +2,9 @@
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use zookeeper_client::{Acls, Client as Session, LockClient, LockPrefix};
+use zookeeper_client::{Acls, Client as Session, LockPrefix};
 
-use super::client::{Client, DATA, Held, SESSION_TIMEOUT};
+use super::client::{Client, DATA, Release, SESSION_TIMEOUT};
 
 /// What can be chosen about zookeeper-client's recipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +25,6 @@ pub(super) struct ZookeeperClient {
     recipe: Recipe,
 }
 
-struct Lock<'a> {
-    lock: LockClient<'a>,
-    drops: bool,
-}
-
 impl ZookeeperClient {
     pub(super) async fn connect(address: &str, directory: &str, recipe: Recipe) -> anyhow::Result<Self> {
         let session = Session::connector().with_session_timeout(SESSION_TIMEOUT).connect(address).await?;
@@ -39,34 +34,24 @@ impl ZookeeperClient {
 }
 
 impl Client for ZookeeperClient {
-    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Box<dyn Held + '_>>> {
-        async {
+    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Release<'_>>> {
+        async move {
             let prefix = match self.recipe.curator {
                 true => LockPrefix::new_curator(&self.directory, "lock-")?,
                 false => LockPrefix::new_shared(&self.shared_prefix)?,
             };
             let lock = self.session.lock(prefix, DATA, Acls::anyone_all()).await?;
-            Ok(Box::new(Lock { lock, drops: self.recipe.drops }) as Box<dyn Held>)
-        }
-        .boxed()
-    }
-}
-
-impl Held for Lock<'_> {
-    fn release<'a>(self: Box<Self>) -> BoxFuture<'a, anyhow::Result<()>>
-    where
-        Self: 'a,
-    {
-        async move {
-            let Self { lock, drops } = *self;
-            if drops {
-                drop(lock);
-                return Ok(());
-            }
-            // The one request that dropping it sends; dropped, it would send that once more.
-            let (session, path) = (lock.client(), lock.lock_path().to_owned());
-            std::mem::forget(lock);
-            Ok(session.delete(&path, None).await?)
+            let release = async move {
+                if self.recipe.drops {
+                    drop(lock);
+                    return Ok(());
+                }
+                // The one request that dropping it sends; dropped, it would send that once more.
+                let path = lock.lock_path().to_owned();
+                std::mem::forget(lock);
+                Ok(self.session.delete(&path, None).await?)
+            };
+            Ok(release.boxed())
         }
         .boxed()
     }

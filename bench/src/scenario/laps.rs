@@ -8,20 +8,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use futures::FutureExt;
-use futures::future::{BoxFuture, try_join_all};
+use futures::future::try_join_all;
 
-use super::cast::{Cast, Slice};
-use crate::peers::{Client, Peer};
+use super::slice::Slice;
+use crate::peers::{Client, Peer, connect};
 use crate::stage::Stage;
 
-pub(super) struct Laps {
+pub(crate) struct Laps {
     /// How long each holds the lock.
     hold: Duration,
     clients: Vec<Arc<dyn Client>>,
     /// How many tasks each client has.
     tasks: u32,
-    directories: Vec<String>,
+    pub(crate) directories: Vec<String>,
 }
 
 impl Laps {
@@ -36,7 +35,7 @@ impl Laps {
                 cast.directories.push(directory);
             }
             let first = first.context("a peer without a lock")?;
-            cast.clients.push(peer.connect(&stage.link().address(), &first).await?);
+            cast.clients.push(connect(peer, &stage.link().address(), &first).await?);
         }
         Ok(cast)
     }
@@ -51,37 +50,28 @@ impl Laps {
     ) -> anyhow::Result<Self> {
         let directory = stage.directory(peer.name()).await?;
         let address = stage.link().address();
-        let clients = try_join_all((0..clients).map(|_| peer.connect(&address, &directory))).await?;
+        let clients = try_join_all((0..clients).map(|_| connect(peer, &address, &directory))).await?;
         Ok(Self { hold, clients, tasks, directories: peer.directories(&directory) })
     }
-}
 
-impl Cast for Laps {
-    fn perform<'a>(&'a self, _: &'a Stage, cycles: u32) -> BoxFuture<'a, anyhow::Result<Slice>> {
-        async move {
-            let start = Instant::now();
-            let clients = self.clients.iter().flat_map(|client| (0..self.tasks).map(|_| client.clone()));
-            let tasks =
-                clients.map(|client| tokio::spawn(run(client, cycles, self.hold))).collect::<Vec<_>>();
-            let count = tasks.len();
-            let mut slice = Slice::default();
-            let mut held = Duration::ZERO;
-            for laps in try_join_all(tasks).await? {
-                let laps = laps?;
-                slice.cycles.extend(laps.cycles);
-                slice.longest_wait = slice.longest_wait.max(laps.longest_wait);
-                held += laps.held;
-            }
-            slice.wall = start.elapsed().saturating_sub(held);
-            slice.handoffs = slice.cycles.len() as u64;
-            slice.contenders = count;
-            Ok(slice)
+    /// Has each measured client go through so many cycles.
+    pub(super) async fn perform(&self, cycles: u32) -> anyhow::Result<Slice> {
+        let start = Instant::now();
+        let clients = self.clients.iter().flat_map(|client| (0..self.tasks).map(|_| client.clone()));
+        let tasks = clients.map(|client| tokio::spawn(run(client, cycles, self.hold))).collect::<Vec<_>>();
+        let count = tasks.len();
+        let mut slice = Slice::default();
+        let mut held = Duration::ZERO;
+        for laps in try_join_all(tasks).await? {
+            let laps = laps?;
+            slice.cycles.extend(laps.cycles);
+            slice.longest_wait = slice.longest_wait.max(laps.longest_wait);
+            held += laps.held;
         }
-        .boxed()
-    }
-
-    fn directories(&self) -> &[String] {
-        &self.directories
+        slice.wall = start.elapsed().saturating_sub(held);
+        slice.handoffs = slice.cycles.len() as u64;
+        slice.contenders = count;
+        Ok(slice)
     }
 }
 
@@ -97,14 +87,14 @@ async fn run(client: Arc<dyn Client>, cycles: u32, hold: Duration) -> anyhow::Re
     let mut own = Run::default();
     for _ in 0..cycles {
         let start = Instant::now();
-        let guard = client.acquire().await?;
+        let release = client.acquire().await?;
         let held = Instant::now();
         own.longest_wait = own.longest_wait.max(held - start);
         if !hold.is_zero() {
             tokio::time::sleep(hold).await;
             own.held += held.elapsed();
         }
-        guard.release().await?;
+        release.await?;
         own.cycles.push(start.elapsed());
     }
     Ok(own)

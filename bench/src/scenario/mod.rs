@@ -1,17 +1,19 @@
 //! What the clients do while they are measured.
 
-mod cast;
 mod laps;
 mod queue;
 mod readers;
+mod slice;
 
 use std::time::Duration;
-
-pub(crate) use cast::{Cast, Slice};
 
 use crate::args::{Compare, Scenario};
 use crate::peers::{Peer, Recipe};
 use crate::stage::Stage;
+use laps::Laps;
+use queue::Queue;
+use readers::Readers;
+pub(crate) use slice::Slice;
 
 impl Scenario {
     /// Who takes part.
@@ -26,23 +28,46 @@ impl Scenario {
             Self::Readers => vec![Peer::ZklockReaders, Peer::Zklock, Peer::Watchers],
         }
     }
+}
 
-    /// Puts a peer's clients in their places.
-    pub(crate) async fn cast(peer: Peer, compare: &Compare, stage: &Stage) -> anyhow::Result<Box<dyn Cast>> {
-        let clients = compare.clients;
+/// One peer's clients in their places.
+pub(crate) enum Cast {
+    Laps(Laps),
+    Queue(Queue),
+    Readers(Readers),
+}
+
+impl Cast {
+    pub(crate) async fn new(peer: Peer, compare: &Compare, stage: &Stage) -> anyhow::Result<Self> {
+        let Compare { clients, tasks, .. } = *compare;
+        let contended = async |tasks, hold| Laps::contended(peer, clients, tasks, hold, stage).await;
         Ok(match compare.scenario {
-            Self::Free | Self::Multi => Box::new(laps::Laps::free(peer, clients, stage).await?),
-            Self::Contended => {
-                Box::new(laps::Laps::contended(peer, clients, 1, compare.hold(), stage).await?)
-            }
-            Self::Permits => Box::new(laps::Laps::contended(peer, clients, 1, Duration::ZERO, stage).await?),
-            Self::Keys => {
-                Box::new(laps::Laps::contended(peer, clients, compare.tasks, compare.hold(), stage).await?)
-            }
-            Self::Queue => Box::new(queue::Queue::new(peer, clients, stage).await?),
+            Scenario::Free | Scenario::Multi => Self::Laps(Laps::free(peer, clients, stage).await?),
+            Scenario::Contended => Self::Laps(contended(1, compare.hold()).await?),
+            Scenario::Permits => Self::Laps(contended(1, Duration::ZERO).await?),
+            Scenario::Keys => Self::Laps(contended(tasks, compare.hold()).await?),
+            Scenario::Queue => Self::Queue(Queue::new(peer, clients, stage).await?),
             // A lock has one successor, a writer as many as there are readers.
-            Self::Readers if peer == Peer::Zklock => Box::new(readers::Readers::new(peer, 1, stage).await?),
-            Self::Readers => Box::new(readers::Readers::new(peer, clients, stage).await?),
+            Scenario::Readers if peer == Peer::Zklock => Self::Readers(Readers::new(peer, 1, stage).await?),
+            Scenario::Readers => Self::Readers(Readers::new(peer, clients, stage).await?),
         })
+    }
+
+    /// Has each measured client go through so many cycles.
+    pub(crate) async fn perform(&self, stage: &Stage, cycles: u32) -> anyhow::Result<Slice> {
+        match self {
+            Self::Laps(laps) => laps.perform(cycles).await,
+            Self::Queue(queue) => queue.perform(stage, cycles).await,
+            Self::Readers(readers) => readers.perform(stage, cycles).await,
+        }
+    }
+
+    /// The directories of the locks, all of them empty between two slices.
+    pub(crate) fn directories(&self) -> &[String] {
+        match self {
+            Self::Laps(laps) => &laps.directories,
+            Self::Queue(queue) => &queue.directories,
+            Self::Readers(readers) => &readers.directories,
+        }
     }
 }

@@ -8,35 +8,34 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
-use futures::FutureExt;
-use futures::future::{BoxFuture, try_join_all};
+use futures::future::try_join_all;
 
-use super::cast::{Cast, Slice};
-use crate::peers::{Client, Peer};
+use super::slice::Slice;
+use crate::peers::{Client, Peer, connect};
 use crate::stage::Stage;
 
 /// How many sessions the others share.
 const SESSIONS: usize = 4;
 
-pub(super) struct Queue {
+pub(crate) struct Queue {
     measured: Arc<dyn Client>,
     others: Vec<Arc<dyn Client>>,
     waiters: usize,
-    directories: [String; 1],
+    pub(crate) directories: [String; 1],
 }
 
 impl Queue {
     pub(super) async fn new(peer: Peer, waiters: u32, stage: &Stage) -> anyhow::Result<Self> {
         let directory = stage.directory(peer.name()).await?;
-        let measured = peer.connect(&stage.link().address(), &directory).await?;
-        let others = try_join_all((0..SESSIONS).map(|_| peer.connect(stage.address(), &directory))).await?;
+        let measured = connect(peer, &stage.link().address(), &directory).await?;
+        let others = try_join_all((0..SESSIONS).map(|_| connect(peer, stage.address(), &directory))).await?;
         Ok(Self { measured, others, waiters: usize::try_from(waiters)?, directories: [directory] })
     }
 
     async fn cycle(&self, stage: &Stage, slice: &mut Slice) -> anyhow::Result<()> {
         let [directory] = &self.directories;
         let holder = self.others.first().context("nobody to hold the lock")?.clone();
-        let held = holder.acquire().await?;
+        let release = holder.acquire().await?;
         let queue: Vec<_> = self.others.iter().cycle().take(self.waiters).cloned().collect();
         let waiters: Vec<_> = queue.into_iter().map(|client| tokio::spawn(pass(client))).collect();
         stage.wait_for_children(directory, self.waiters + 1).await?;
@@ -44,9 +43,9 @@ impl Queue {
         let before = stage.link().counts().requests;
         let measured = self.measured.clone();
         let acquired = tokio::spawn(async move {
-            let held = measured.acquire().await?;
+            let release = measured.acquire().await?;
             let at = Instant::now();
-            held.release().await?;
+            release.await?;
             anyhow::Ok(at)
         });
         stage.wait_for_children(directory, self.waiters + 2).await?;
@@ -54,7 +53,7 @@ impl Queue {
         stage.wait_for_replies(before + 2).await?;
 
         let start = Instant::now();
-        held.release().await?;
+        release.await?;
         let time = acquired.await??.duration_since(start);
         for passed in try_join_all(waiters).await? {
             passed?;
@@ -64,25 +63,17 @@ impl Queue {
         slice.handoffs += self.waiters as u64 + 1;
         stage.wait_for_children(directory, 0).await
     }
-}
 
-impl Cast for Queue {
-    fn perform<'a>(&'a self, stage: &'a Stage, cycles: u32) -> BoxFuture<'a, anyhow::Result<Slice>> {
-        async move {
-            let mut slice = Slice::default();
-            for _ in 0..cycles {
-                self.cycle(stage, &mut slice).await?;
-            }
-            Ok(slice)
+    /// Has each measured client go through so many cycles.
+    pub(super) async fn perform(&self, stage: &Stage, cycles: u32) -> anyhow::Result<Slice> {
+        let mut slice = Slice::default();
+        for _ in 0..cycles {
+            self.cycle(stage, &mut slice).await?;
         }
-        .boxed()
-    }
-
-    fn directories(&self) -> &[String] {
-        &self.directories
+        Ok(slice)
     }
 }
 
 async fn pass(client: Arc<dyn Client>) -> anyhow::Result<()> {
-    client.acquire().await?.release().await
+    client.acquire().await?.await
 }

@@ -15,16 +15,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use futures::FutureExt;
-use futures::future::{BoxFuture, try_join_all};
+use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use zklock_testcontainers::RequestKind;
 
-use super::cast::{Cast, Slice};
-use crate::peers::{Client, Held, Peer};
+use super::slice::Slice;
+use crate::peers::{Client, Peer, Release, connect};
 use crate::stage::Stage;
 
 /// How many sessions are opened at a time.
@@ -33,18 +32,19 @@ const AT_ONCE: usize = 50;
 /// How long grants may take while the link holds back requests: less than a lease.
 const WITHOUT_REQUESTS: Duration = Duration::from_secs(4);
 
-pub(super) struct Readers {
+pub(crate) struct Readers {
     writer: Arc<dyn Client>,
     waiters: Vec<Arc<dyn Client>>,
     peer: Peer,
     /// Whether the cycle without requests is over.
     counted: AtomicBool,
-    directories: [String; 1],
+    pub(crate) directories: [String; 1],
 }
 
 /// Clients that wait.
 struct Queue<'a> {
-    front: Box<dyn Held + 'a>,
+    /// Releases the writer's lock.
+    front: Release<'a>,
     /// Each says when it was granted the lock. It has released by then.
     waiters: Vec<JoinHandle<anyhow::Result<Instant>>>,
     /// How many of them hold the lock.
@@ -55,8 +55,8 @@ impl Readers {
     pub(super) async fn new(peer: Peer, waiters: u32, stage: &Stage) -> anyhow::Result<Self> {
         let directory = stage.directory(&format!("{}/0", peer.name())).await?;
         let front = if peer == Peer::Watchers { Peer::Raw } else { Peer::Zklock };
-        let writer = front.connect(stage.address(), &directory).await?;
-        let waiters = connect(peer, waiters as usize, stage.address(), &directory).await?;
+        let writer = connect(front, stage.address(), &directory).await?;
+        let waiters = connect_all(peer, waiters as usize, stage.address(), &directory).await?;
         Ok(Self { writer, waiters, peer, counted: AtomicBool::default(), directories: [directory] })
     }
 
@@ -78,12 +78,12 @@ impl Readers {
     /// Says how many of as many waiters behind the link need no request for their grant.
     async fn count(&self, stage: &Stage) -> anyhow::Result<()> {
         let [directory] = &self.directories;
-        let counted = connect(self.peer, self.waiters.len(), &stage.link().address(), directory).await?;
+        let counted = connect_all(self.peer, self.waiters.len(), &stage.link().address(), directory).await?;
         let Queue { front, waiters, mut hold } = self.queue(stage, &counted).await?;
         stage.wait_for_replies(0).await?;
         // Each connection's next request is held back, and everything behind it.
         let held_back: Vec<_> = waiters.iter().map(|_| stage.link().hold_request(RequestKind::Any)).collect();
-        front.release().await?;
+        front.await?;
         let all = waiters.len();
         let _in_time = timeout(WITHOUT_REQUESTS, hold.wait_for(|hold| *hold >= all)).await.is_ok();
         let granted = *hold.borrow();
@@ -97,7 +97,7 @@ impl Readers {
     async fn cycle(&self, stage: &Stage) -> anyhow::Result<Duration> {
         let Queue { front, waiters, .. } = self.queue(stage, &self.waiters).await?;
         let start = Instant::now();
-        front.release().await?;
+        front.await?;
         let last = self.end(stage, waiters).await?;
         Ok(last.duration_since(start))
     }
@@ -113,16 +113,31 @@ impl Readers {
         stage.wait_for_children(directory, 0).await?;
         granted.into_iter().max().context("nobody waited")
     }
+
+    /// Has each measured client go through so many cycles.
+    pub(super) async fn perform(&self, stage: &Stage, cycles: u32) -> anyhow::Result<Slice> {
+        if !self.counted.swap(true, Ordering::Relaxed) {
+            self.count(stage).await?;
+        }
+        let mut slice = Slice::default();
+        for _ in 0..cycles {
+            let time = self.cycle(stage).await?;
+            slice.wall += time;
+            slice.cycles.push(time);
+            slice.handoffs += self.waiters.len() as u64;
+        }
+        Ok(slice)
+    }
 }
 
 /// Opens sessions of waiters.
-async fn connect(
+async fn connect_all(
     peer: Peer,
     count: usize,
     address: &str,
     directory: &str,
 ) -> anyhow::Result<Vec<Arc<dyn Client>>> {
-    let connects = (0..count).map(|_| peer.connect(address, directory));
+    let connects = (0..count).map(|_| connect(peer, address, directory));
     stream::iter(connects).buffer_unordered(AT_ONCE).try_collect().await
 }
 
@@ -132,7 +147,7 @@ async fn pass(
     mut hold: watch::Receiver<usize>,
     all: usize,
 ) -> anyhow::Result<Instant> {
-    let held = client.acquire().await?;
+    let release = client.acquire().await?;
     let granted = Instant::now();
     // Whoever were woken at each grant would delay the next.
     told.send_if_modified(|hold| {
@@ -140,29 +155,6 @@ async fn pass(
         *hold >= all
     });
     hold.wait_for(|hold| *hold >= all).await?;
-    held.release().await?;
+    release.await?;
     Ok(granted)
-}
-
-impl Cast for Readers {
-    fn perform<'a>(&'a self, stage: &'a Stage, cycles: u32) -> BoxFuture<'a, anyhow::Result<Slice>> {
-        async move {
-            if !self.counted.swap(true, Ordering::Relaxed) {
-                self.count(stage).await?;
-            }
-            let mut slice = Slice::default();
-            for _ in 0..cycles {
-                let time = self.cycle(stage).await?;
-                slice.wall += time;
-                slice.cycles.push(time);
-                slice.handoffs += self.waiters.len() as u64;
-            }
-            Ok(slice)
-        }
-        .boxed()
-    }
-
-    fn directories(&self) -> &[String] {
-        &self.directories
-    }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use zklock::guard::AnyKind;
 use zklock::once::{RecordError, Run, RunEnd};
 use zklock::{
-    FencingToken, Guard, Leadership, Lost, LostReason, MultiGuard, Permit, ReleaseError, Sequencer, Slot,
+    AnyGuard, FencingToken, Guard, Leadership, Lost, LostReason, MultiGuard, Permit, ReleaseError, Sequencer,
+    Slot,
 };
 
 use super::locks::Names;
@@ -22,9 +22,8 @@ pub(super) struct Grant {
 }
 
 enum Held {
-    Guard(Guard<AnyKind>),
+    Guard(AnyGuard),
     Run(Run),
-    Leadership(Leadership),
 }
 
 impl Grant {
@@ -41,7 +40,7 @@ impl Grant {
 
     pub(super) fn leadership(leadership: Leadership) -> Self {
         let sequencers = leadership.sequencer().map(|it| vec![it]);
-        Self::new(Held::Leadership(leadership), sequencers)
+        Self::new(Held::Guard(leadership.into_any()), sequencers)
     }
 
     /// Nobody can check a permit or a slot.
@@ -78,7 +77,7 @@ impl Grant {
     }
 
     /// The guard, of whichever kind.
-    pub(super) fn guard(&self) -> &dyn AnyGuard {
+    pub(super) fn guard(&self) -> &dyn Hold {
         self.held.guard()
     }
 
@@ -97,23 +96,21 @@ impl Grant {
         match self.held {
             Held::Guard(guard) => guard.release().await,
             Held::Run(run) => run.into_guard().release().await,
-            Held::Leadership(leadership) => leadership.resign().await,
         }
     }
 }
 
 impl Held {
-    fn guard(&self) -> &dyn AnyGuard {
+    fn guard(&self) -> &dyn Hold {
         match self {
             Self::Guard(guard) => guard,
             Self::Run(run) => run.guard(),
-            Self::Leadership(leadership) => &**leadership,
         }
     }
 }
 
 /// What guards of all kinds have in common.
-pub(super) trait AnyGuard {
+pub(super) trait Hold {
     fn paths(&self) -> Vec<String>;
     fn token(&self) -> FencingToken;
     fn check(&self) -> Result<(), Lost>;
@@ -121,7 +118,7 @@ pub(super) trait AnyGuard {
     fn lost(&self) -> BoxFuture<'static, LostReason>;
 }
 
-impl<K: 'static> AnyGuard for Guard<K> {
+impl<K: 'static> Hold for Guard<K> {
     fn paths(&self) -> Vec<String> {
         self.paths().map(str::to_owned).collect()
     }

@@ -120,7 +120,7 @@ impl Target {
                     Some(timeout) => once.claim_timeout(name, timeout).await?,
                 };
                 match claim {
-                    Some(Claim::Done(record)) => return Ok(Some(Taken::Done(record))),
+                    Some(Claim::Recorded(record)) => return Ok(Some(Taken::Done(record))),
                     Some(Claim::Run(run)) => Some(Grant::run(run)),
                     None => None,
                 }

@@ -174,13 +174,13 @@ async fn another_number_than_zookeeper_keeps_is_64() {
             "run --slot /convert/8 -t 0 -E 9 -- true",
             64,
             "",
-            "/convert is wanted as slots, and /convert is in use as a semaphore",
+            "/convert is wanted as slots, and /convert is used as a semaphore",
         ),
         (
             "run --permits /workers/8 -- true",
             64,
             "",
-            "/workers is wanted as a semaphore, and /workers is in use as slots",
+            "/workers is wanted as a semaphore, and /workers is used as slots",
         ),
     ];
     answers(&servers, &refused).await;

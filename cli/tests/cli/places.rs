@@ -39,15 +39,15 @@ async fn another_kind_is_refused_at_once() {
     let _leads = session.election("/feed").unwrap().campaign("me").await.unwrap();
     let _permit = session.semaphore("/convert", 3).unwrap().acquire().await.unwrap();
     let _slot = session.slots("/workers", 3).unwrap().acquire().await.unwrap();
-    let election = "/feed is wanted as a lock, and /feed is in use as an election";
-    let semaphore = "/convert/queue is wanted as a lock, and /convert is in use as a semaphore";
+    let election = "/feed is wanted as a lock, and /feed is used as an election";
+    let semaphore = "/convert/queue is wanted as a lock, and /convert is used as a semaphore";
     let refused = [
         ("run /feed -- true", 64, "", election),
         ("run -t 0 /feed -- true", 64, "", election),
-        ("run /workers -- true", 64, "", "/workers is wanted as a lock, and /workers is in use as slots"),
+        ("run /workers -- true", 64, "", "/workers is wanted as a lock, and /workers is used as slots"),
         ("run /convert/queue -- true", 64, "", semaphore),
-        ("run -t 1 --slot /convert/3 -- true", 64, "", "as slots, and /convert is in use as a semaphore"),
-        ("lead --value x /workers -- true", 64, "", "as an election, and /workers is in use as slots"),
+        ("run -t 1 --slot /convert/3 -- true", 64, "", "as slots, and /convert is used as a semaphore"),
+        ("lead --value x /workers -- true", 64, "", "as an election, and /workers is used as slots"),
     ];
     answers(&servers, &refused).await;
 }

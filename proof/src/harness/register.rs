@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 use zklock::{FenceGate, FencingToken};
 
 use super::clock::Instant;
@@ -19,31 +20,27 @@ use super::speech::to_line;
 
 /// What a holder asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "op", rename_all = "snake_case")]
-pub(crate) enum Request<W> {
-    /// `shared` if its guard is a reader's.
-    Read {
-        who: W,
-        token: Option<FencingToken>,
-        shared: bool,
-    },
+pub(crate) struct Request<W> {
+    pub(crate) who: W,
+    pub(crate) token: Option<FencingToken>,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum What {
+    Read,
+    /// A read under the guard of a reader.
+    Look,
+    /// A write of this value by one that has read the other one.
     Write {
-        who: W,
-        token: Option<FencingToken>,
         read: u64,
         value: u64,
     },
 }
 
-/// What the register answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Answer {
-    Value(u64),
-    Accepted,
-    /// A higher token was there before: of anybody for a writer, of a writer for a reader.
-    Stale,
-}
+/// What the register has then; `None` if a higher token was there before: of anybody for a writer, of a writer for a reader.
+pub(crate) type Answer = Option<u64>;
 
 /// A write that was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +51,14 @@ pub(crate) struct Write<W> {
     /// What its writer had read.
     pub(crate) read: u64,
     pub(crate) value: u64,
+}
+
+#[cfg(test)]
+impl<W> Write<W> {
+    /// One of a value that is one higher than what was read, for tests.
+    pub(crate) fn sample(at: u64, who: W, token: i64, read: u64) -> Self {
+        Self { at: Instant(at), who, token: Some(FencingToken::new(token)), read, value: read + 1 }
+    }
 }
 
 /// A reader's read that was accepted.
@@ -73,8 +78,6 @@ pub(crate) struct Ledger<W> {
     pub(crate) value: u64,
     pub(crate) writes: Vec<Write<W>>,
     pub(crate) looks: Vec<Look<W>>,
-    /// Reads of writers.
-    pub(crate) reads: u64,
     /// Reads and writes that were refused for their tokens.
     pub(crate) refused_reads: u64,
     pub(crate) refused_writes: u64,
@@ -83,15 +86,23 @@ pub(crate) struct Ledger<W> {
 impl<W> Default for Ledger<W> {
     fn default() -> Self {
         let (writes, looks) = (Vec::new(), Vec::new());
-        Self { value: 0, writes, looks, reads: 0, refused_reads: 0, refused_writes: 0 }
+        Self { value: 0, writes, looks, refused_reads: 0, refused_writes: 0 }
     }
 }
 
-/// The register, as long as its task serves it.
+#[cfg(test)]
+impl<W> Ledger<W> {
+    /// One that was written to, for tests.
+    pub(crate) fn sample(writes: Vec<Write<W>>) -> Self {
+        Self { value: writes.len() as u64, writes, ..Self::default() }
+    }
+}
+
+/// The register, as long as it is served.
 pub(crate) struct Register<W> {
     address: String,
     store: Arc<Mutex<Store<W>>>,
-    task: tokio::task::JoinHandle<()>,
+    _served: JoinSet<()>,
 }
 
 struct Store<W> {
@@ -104,18 +115,16 @@ impl<W: Clone + DeserializeOwned + Send + 'static> Register<W> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot open the register")?;
         let address = listener.local_addr()?.to_string();
         let store = Arc::new(Mutex::new(Store { gate: FenceGate::new(), ledger: Ledger::default() }));
-        let task = tokio::spawn({
-            let store = store.clone();
-            async move {
-                // A client that cannot be accepted connects again.
-                loop {
-                    if let Ok((stream, _)) = listener.accept().await {
-                        tokio::spawn(serve(stream, store.clone()));
-                    }
+        let (mut served, its) = (JoinSet::new(), store.clone());
+        served.spawn(async move {
+            // A client that cannot be accepted connects again.
+            loop {
+                if let Ok((stream, _)) = listener.accept().await {
+                    tokio::spawn(serve(stream, its.clone()));
                 }
             }
         });
-        Ok(Self { address, store, task })
+        Ok(Self { address, store, _served: served })
     }
 
     pub(crate) fn address(&self) -> &str {
@@ -125,12 +134,6 @@ impl<W: Clone + DeserializeOwned + Send + 'static> Register<W> {
     /// What it was asked for so far.
     pub(crate) fn ledger(&self) -> Ledger<W> {
         locked(&self.store).ledger.clone()
-    }
-}
-
-impl<W> Drop for Register<W> {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
@@ -154,37 +157,29 @@ async fn serve<W: DeserializeOwned>(stream: TcpStream, store: Arc<Mutex<Store<W>
 }
 
 impl<W> Store<W> {
-    fn take(&mut self, request: Request<W>, at: Instant) -> Answer {
-        let (Request::Read { token, .. } | Request::Write { token, .. }) = request;
-        let shared = matches!(request, Request::Read { shared: true, .. });
-        let admitted = token.is_none_or(|token| match shared {
-            true => self.gate.admit_shared(token).is_ok(),
-            false => self.gate.admit(token).is_ok(),
+    fn take(&mut self, Request { who, token, what }: Request<W>, at: Instant) -> Answer {
+        let Self { gate, ledger } = self;
+        let is_admitted = token.is_none_or(|token| match what {
+            What::Look => gate.admit_shared(token).is_ok(),
+            What::Read | What::Write { .. } => gate.admit(token).is_ok(),
         });
-        match request {
-            Request::Read { who, .. } if admitted && shared => {
-                let (value, writes) = (self.ledger.value, self.ledger.writes.len());
-                self.ledger.looks.push(Look { who, token, value, writes });
-                Answer::Value(value)
+        if !is_admitted {
+            let is_write = matches!(what, What::Write { .. });
+            *(if is_write { &mut ledger.refused_writes } else { &mut ledger.refused_reads }) += 1;
+            return None;
+        }
+        match what {
+            What::Read => {}
+            What::Look => {
+                let (value, writes) = (ledger.value, ledger.writes.len());
+                ledger.looks.push(Look { who, token, value, writes });
             }
-            Request::Read { .. } if admitted => {
-                self.ledger.reads += 1;
-                Answer::Value(self.ledger.value)
-            }
-            Request::Write { who, token, read, value } if admitted => {
-                self.ledger.value = value;
-                self.ledger.writes.push(Write { at, who, token, read, value });
-                Answer::Accepted
-            }
-            Request::Read { .. } => {
-                self.ledger.refused_reads += 1;
-                Answer::Stale
-            }
-            Request::Write { .. } => {
-                self.ledger.refused_writes += 1;
-                Answer::Stale
+            What::Write { read, value } => {
+                ledger.value = value;
+                ledger.writes.push(Write { at, who, token, read, value });
             }
         }
+        Some(ledger.value)
     }
 }
 
@@ -215,58 +210,52 @@ impl Desk {
 mod tests {
     use super::*;
 
-    const WHO: u16 = 1;
+    /// What is asked for one after the other, with these tokens, and the answers.
+    async fn asked(requests: &[(Option<i64>, What, Answer)]) -> Ledger<u16> {
+        let register = Register::<u16>::open().await.unwrap();
+        let mut desk = Desk::connect(register.address()).await.unwrap();
+        for (number, (token, what, answer)) in requests.iter().enumerate() {
+            let request = Request { who: 1_u16, token: token.map(FencingToken::new), what: *what };
+            assert_eq!(desk.ask(request).await.unwrap(), *answer, "request {number}");
+        }
+        register.ledger()
+    }
+
+    const FIRST: What = What::Write { read: 0, value: 1 };
 
     #[tokio::test]
     async fn a_holder_that_was_succeeded_is_refused_once_its_successor_has_read() {
-        let register = Register::<u16>::open().await.unwrap();
-        let mut desk = Desk::connect(register.address()).await.unwrap();
-        let read = |token| Request::Read { who: WHO, token: Some(FencingToken::new(token)), shared: false };
-        let write = |token, read| Request::Write {
-            who: WHO,
-            token: Some(FencingToken::new(token)),
-            read,
-            value: read + 1,
-        };
-        assert_eq!(desk.ask(read(5)).await.unwrap(), Answer::Value(0));
-        assert_eq!(desk.ask(read(6)).await.unwrap(), Answer::Value(0));
-        assert_eq!(desk.ask(write(5, 0)).await.unwrap(), Answer::Stale);
-        assert_eq!(desk.ask(write(6, 0)).await.unwrap(), Answer::Accepted);
-        assert_eq!(desk.ask(read(5)).await.unwrap(), Answer::Stale);
-        let ledger = register.ledger();
-        assert_eq!((ledger.value, ledger.writes.len(), ledger.reads), (1, 1, 2));
+        let ledger = asked(&[
+            (Some(5), What::Read, Some(0)),
+            (Some(6), What::Read, Some(0)),
+            (Some(5), FIRST, None),
+            (Some(6), FIRST, Some(1)),
+            (Some(5), What::Read, None),
+        ])
+        .await;
+        assert_eq!((ledger.value, ledger.writes.len(), ledger.looks.len()), (1, 1, 0));
         assert_eq!((ledger.refused_reads, ledger.refused_writes), (1, 1));
     }
 
     #[tokio::test]
     async fn readers_share_the_register_until_a_writer_comes() {
-        let register = Register::<u16>::open().await.unwrap();
-        let mut desk = Desk::connect(register.address()).await.unwrap();
-        let look = |token| Request::Read { who: WHO, token: Some(FencingToken::new(token)), shared: true };
-        let write =
-            |token| Request::Write { who: WHO, token: Some(FencingToken::new(token)), read: 0, value: 1 };
-        for token in [6, 5] {
-            assert_eq!(desk.ask(look(token)).await.unwrap(), Answer::Value(0));
-        }
-        assert_eq!(desk.ask(write(5)).await.unwrap(), Answer::Stale);
-        assert_eq!(desk.ask(write(7)).await.unwrap(), Answer::Accepted);
-        assert_eq!(desk.ask(look(6)).await.unwrap(), Answer::Stale);
-        assert_eq!(desk.ask(look(8)).await.unwrap(), Answer::Value(1));
-        let looks: Vec<_> = register.ledger().looks.iter().map(|look| (look.token, look.writes)).collect();
-        assert_eq!(
-            looks,
-            [(6, 0), (5, 0), (8, 1)].map(|(token, writes)| (Some(FencingToken::new(token)), writes))
-        );
+        let ledger = asked(&[
+            (Some(6), What::Look, Some(0)),
+            (Some(5), What::Look, Some(0)),
+            (Some(5), FIRST, None),
+            (Some(7), FIRST, Some(1)),
+            (Some(6), What::Look, None),
+            (Some(8), What::Look, Some(1)),
+        ])
+        .await;
+        let looks: Vec<_> = ledger.looks.iter().map(|look| (look.token, look.writes)).collect();
+        let token = |token| Some(FencingToken::new(token));
+        assert_eq!(looks, [(token(6), 0), (token(5), 0), (token(8), 1)]);
     }
 
     #[tokio::test]
     async fn without_tokens_everything_is_taken() {
-        let register = Register::<u16>::open().await.unwrap();
-        let mut desk = Desk::connect(register.address()).await.unwrap();
-        let write = Request::Write { who: WHO, token: None, read: 0, value: 1 };
-        assert_eq!(desk.ask(write).await.unwrap(), Answer::Accepted);
-        assert_eq!(desk.ask(write).await.unwrap(), Answer::Accepted);
-        let ledger = register.ledger();
+        let ledger = asked(&[(None, FIRST, Some(1)), (None, FIRST, Some(1))]).await;
         assert_eq!((ledger.value, ledger.writes.len()), (1, 2));
     }
 }

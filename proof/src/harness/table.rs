@@ -2,6 +2,14 @@
 
 use std::fmt;
 
+use clap::ValueEnum;
+
+/// How a table names this: by its comment.
+pub(crate) fn title(value: &impl ValueEnum) -> String {
+    let help = value.to_possible_value().and_then(|value| value.get_help().map(ToString::to_string));
+    help.unwrap_or_default()
+}
+
 /// What was measured in one scenario, in seconds.
 pub(crate) struct Row {
     scenario: String,

@@ -8,7 +8,7 @@ use zklock_test_support::{BOUND, Waiter, enqueue_behind, number, within};
 use zklock_testcontainers::{Ensemble, EnsembleBuilder, Link};
 use zookeeper_client::Client;
 
-use crate::harness::Instant;
+use crate::harness::{Instant, Row};
 
 /// The holder's session timeout.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(4);
@@ -21,15 +21,33 @@ pub(crate) fn servers() -> EnsembleBuilder {
     Ensemble::builder(3).tick_time(Duration::from_secs(1)).max_session_timeout(LONG_TIMEOUT)
 }
 
-/// Starts three such servers.
-pub(crate) async fn ensemble() -> Ensemble {
-    servers().start().await.expect("an ensemble")
+/// Plays a scenario so often on such servers, with a number each time, and undoes every fault after it. There is a row for
+/// each of the seconds that it measures.
+pub(crate) async fn repeated<const ROWS: usize>(
+    times: usize,
+    servers: EnsembleBuilder,
+    rows: [&str; ROWS],
+    play: impl AsyncFn(&Ensemble, usize) -> [f64; ROWS],
+) -> Vec<Row> {
+    let ensemble = servers.start().await.expect("an ensemble");
+    let mut rows = rows.map(Row::of);
+    for repetition in 0..times {
+        let seconds = play(&ensemble, repetition).await;
+        rows.iter_mut().zip(seconds).for_each(|(row, seconds)| row.record(seconds));
+        recover(&ensemble).await;
+    }
+    rows.into()
 }
 
 /// Undoes every fault.
 pub(crate) async fn recover(ensemble: &Ensemble) {
     ensemble.heal().await.unwrap();
     ensemble.wait_until_serving().await.unwrap();
+}
+
+/// A link to this server.
+pub(crate) async fn link(ensemble: &Ensemble, server: usize) -> Link {
+    Link::start(ensemble.address(server)).await.expect("a link")
 }
 
 /// All servers but one, for those whom a fault must spare.
@@ -42,7 +60,7 @@ pub(crate) fn without(ensemble: &Ensemble, server: usize) -> String {
 pub(crate) async fn links(ensemble: &Ensemble) -> Vec<Link> {
     let mut links = Vec::new();
     for server in 0..ensemble.len() {
-        links.push(Link::start(ensemble.address(server)).await.expect("a link"));
+        links.push(link(ensemble, server).await);
     }
     links
 }

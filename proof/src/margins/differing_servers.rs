@@ -3,11 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use zklock::LockOptions;
 use zklock_test_support::{enqueue_behind, eventually};
 use zklock_testcontainers::{Ensemble, Link};
 
-use super::contest::{Contest, LONG_TIMEOUT, path, recover, resumptions, servers, session, without};
+use super::contest::{Contest, LONG_TIMEOUT, link, path, repeated, resumptions, servers, session, without};
 use crate::harness::Row;
 
 /// What the holder asks for, and what all servers grant but one.
@@ -30,10 +29,8 @@ async fn contest(ensemble: &Ensemble, holder: String, path: &str) -> Contest {
     assert_ne!(ensemble.leader().await.unwrap(), MEAGRE, "the scenario is about a follower");
     let (holding, waiting) =
         (session(holder, ASKED).await, session(without(ensemble, MEAGRE), LONG_TIMEOUT).await);
-    let lock =
-        |session: &zklock::Session| session.lock(path).unwrap().with_options(LockOptions::new()).unwrap();
-    let guard = lock(&holding).acquire().await.unwrap();
-    let waiter = enqueue_behind(&guard, &lock(&waiting)).await;
+    let guard = holding.lock(path).unwrap().acquire().await.unwrap();
+    let waiter = enqueue_behind(&guard, &waiting.lock(path).unwrap()).await;
     Contest { holding, guard, waiter, waiting }
 }
 
@@ -57,26 +54,24 @@ async fn until_moved(contest: &Contest, ensemble: &Ensemble, link: &Link) {
     .await;
 }
 
-pub(super) async fn the_holders_session_moves_to_a_server_with_a_lower_limit(repetitions: usize) -> Vec<Row> {
-    let ensemble = servers().property_of(MEAGRE, LIMIT, limit()).start().await.expect("an ensemble");
-    let mut margins =
-        Row::of("its session moves to a server that grants a quarter of its timeout, which is cut off");
-    for repetition in 0..repetitions {
-        let link = Link::start(ensemble.address(1)).await.expect("a link");
-        let mut contest = contest(&ensemble, link.address(), &path(repetition)).await;
-        until_moved(&contest, &ensemble, &link).await;
+pub(super) async fn move_of_the_session(times: usize) -> Vec<Row> {
+    let rows = ["its session moves to a server that grants a quarter of its timeout, which is cut off"];
+    let servers = servers().property_of(MEAGRE, LIMIT, limit());
+    repeated(times, servers, rows, async |ensemble, repetition| {
+        let link = link(ensemble, 1).await;
+        let mut contest = contest(ensemble, link.address(), &path(repetition)).await;
+        until_moved(&contest, ensemble, &link).await;
         ensemble.isolate(MEAGRE).await.unwrap();
-        margins.record(contest.outcome().await.margin);
-        recover(&ensemble).await;
-    }
-    vec![margins]
+        [contest.outcome().await.margin]
+    })
+    .await
 }
 
-pub(super) async fn the_limit_is_lowered_by_a_rolling_change(repetitions: usize) -> Vec<Row> {
+pub(super) async fn rolling_change(times: usize) -> Vec<Row> {
     let mut margins = Row::of("the same, where that limit was lowered while the session lived");
-    for repetition in 0..repetitions {
+    for repetition in 0..times {
         let ensemble = servers().start().await.expect("an ensemble");
-        let link = Link::start(ensemble.address(1)).await.expect("a link");
+        let link = link(&ensemble, 1).await;
         let mut contest = contest(&ensemble, link.address(), &path(repetition)).await;
         ensemble.reconfigure(MEAGRE, LIMIT, limit()).await.unwrap();
         ensemble.restart(MEAGRE).await.unwrap();
@@ -89,14 +84,14 @@ pub(super) async fn the_limit_is_lowered_by_a_rolling_change(repetitions: usize)
 }
 
 /// The request to resume reaches the server, which shortens the session's life, and the holder is not told.
-pub(super) async fn the_answer_of_a_server_with_a_lower_limit_is_lost(repetitions: usize) -> Vec<Row> {
-    let ensemble = servers().property_of(MEAGRE, LIMIT, limit()).start().await.expect("an ensemble");
-    let mut margins = Row::of("the answer of a server that grants a quarter of its timeout is lost");
-    for repetition in 0..repetitions {
-        let ample = Link::start(ensemble.address(1)).await.expect("a link");
-        let meagre = Link::start(ensemble.address(MEAGRE)).await.expect("a link");
+pub(super) async fn lost_answer(times: usize) -> Vec<Row> {
+    let rows = ["the answer of a server that grants a quarter of its timeout is lost"];
+    let servers = servers().property_of(MEAGRE, LIMIT, limit());
+    repeated(times, servers, rows, async |ensemble, repetition| {
+        let ample = link(ensemble, 1).await;
+        let meagre = link(ensemble, MEAGRE).await;
         let holder = format!("{},{}", ample.address(), meagre.address());
-        let mut contest = contest(&ensemble, holder, &path(repetition)).await;
+        let mut contest = contest(ensemble, holder, &path(repetition)).await;
         // It does not stay there, as it has asked for more.
         assert_eq!(contest.holding.timeout(), ASKED);
         ample.refuse();
@@ -104,13 +99,12 @@ pub(super) async fn the_answer_of_a_server_with_a_lower_limit_is_lost(repetition
         ample.cut();
         let away = Instant::now();
         eventually("the last report of the server before", async || away.elapsed() > GRANTED / 2).await;
-        let resumed = resumptions(&ensemble, MEAGRE).await;
+        let resumed = resumptions(ensemble, MEAGRE).await;
         meagre.accept();
         meagre.lose_handshakes();
-        eventually("a request to resume", async || resumptions(&ensemble, MEAGRE).await > resumed).await;
+        eventually("a request to resume", async || resumptions(ensemble, MEAGRE).await > resumed).await;
         meagre.refuse();
-        margins.record(contest.outcome().await.margin);
-        recover(&ensemble).await;
-    }
-    vec![margins]
+        [contest.outcome().await.margin]
+    })
+    .await
 }

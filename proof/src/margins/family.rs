@@ -3,25 +3,27 @@
 use tokio::task::JoinHandle;
 use zklock::{AcquireError, Leadership, LostReason, Session, election::Leader, inspect::Observer};
 use zklock_test_support::{eventually, within};
-use zklock_testcontainers::Link;
 
-use super::contest::{LONG_TIMEOUT, TIMEOUT, outcome, recover, servers, session, without};
+use super::contest::{LONG_TIMEOUT, TIMEOUT, link, outcome, repeated, servers, session, without};
 use crate::harness::{Instant, Row};
 
 /// What the first leader and the next one announce.
 const FIRST: &str = "first";
 const NEXT: &str = "next";
 
-pub(super) async fn a_follower_is_cut_off_under_the_whole_family(repetitions: usize) -> Vec<Row> {
-    let ensemble = servers().property("syncLimit", "15").start().await.expect("an ensemble");
-    let names = ["under a reader", "under a writer", "under one of several locks", "under a leader"];
-    let mut rows = names.map(|name| Row::of(format!("its follower is cut off, {name}")));
-    for repetition in 0..repetitions {
+pub(super) async fn follower_is_cut_off(times: usize) -> Vec<Row> {
+    let rows = [
+        "its follower is cut off, under a reader",
+        "its follower is cut off, under a writer",
+        "its follower is cut off, under one of several locks",
+        "its follower is cut off, under a leader",
+    ];
+    repeated(times, servers().property("syncLimit", "15"), rows, async |ensemble, repetition| {
         let alone = ensemble.followers().await.unwrap()[0];
-        let link = Link::start(ensemble.address(alone)).await.expect("a link");
+        let link = link(ensemble, alone).await;
         let holding = session(link.address(), TIMEOUT).await;
-        let waiting = session(without(&ensemble, alone), LONG_TIMEOUT).await;
-        let looking = session(without(&ensemble, alone), LONG_TIMEOUT).await;
+        let waiting = session(without(ensemble, alone), LONG_TIMEOUT).await;
+        let looking = session(without(ensemble, alone), LONG_TIMEOUT).await;
         let path = |name: &str| format!("/lock/{name}-{repetition}");
         let (read, written) = (path("read"), path("written"));
         let (several, one, led) = ([path("a"), path("b"), path("c")], path("b"), path("led"));
@@ -55,12 +57,9 @@ pub(super) async fn a_follower_is_cut_off_under_the_whole_family(repetitions: us
             succession(&leader, &mut behind_leader, &mut leaders),
         );
         assert_eq!(connections, 1, "the holder was told by the end of its connection");
-        for (row, margin) in rows.iter_mut().zip([first.margin, second.margin, third.margin, fourth]) {
-            row.record(margin);
-        }
-        recover(&ensemble).await;
-    }
-    rows.into()
+        [first.margin, second.margin, third.margin, fourth]
+    })
+    .await
 }
 
 /// Runs an acquisition in a separate task, and waits until it is in the queue behind the one holder.

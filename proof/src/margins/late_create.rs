@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use zklock::MultiGuard;
 use zklock_test_support::{eventually, within};
-use zklock_testcontainers::{Ensemble, Link, RequestKind};
-use zookeeper_client::{Acls, Client, CreateMode};
+use zklock_testcontainers::{Ensemble, RequestKind};
+use zookeeper_client::{Acls, CreateMode};
 
-use super::contest::{LONG_TIMEOUT, path, resumptions, servers, session, without};
+use super::contest::{LONG_TIMEOUT, link, path, plain, repeated, resumptions, servers, session, without};
 use crate::harness::Row;
 
 /// So many writes keep the leader busy for longer than it takes to read the request behind them.
@@ -15,43 +15,28 @@ const BACKLOG: u64 = 3_000;
 
 const TIMEOUT: Duration = Duration::from_secs(8);
 
-/// The leader takes note of a session's server when it reads a request to resume the session, and looks at that note when
-/// it handles a request. So a create that was stuck on its way to the leader is carried out if such a request is stuck
-/// behind it: the leader takes the session for being on the old server again. Its client has long moved on.
-pub(super) async fn a_create_that_was_stuck_does_not_block_the_lock(repetitions: usize) -> Vec<Row> {
-    until_carried_out(repetitions, 1, Caller::Waits).await
-}
-
-/// One transaction creates the nodes of all queues.
-pub(super) async fn a_create_of_several_locks_that_was_stuck_blocks_none_of_them(
-    repetitions: usize,
-) -> Vec<Row> {
-    until_carried_out(repetitions, 3, Caller::Waits).await
-}
-
-pub(super) async fn a_create_of_several_locks_that_was_stuck_and_has_no_caller_blocks_none_of_them(
-    repetitions: usize,
-) -> Vec<Row> {
-    until_carried_out(repetitions, 3, Caller::Gone).await
-}
-
 /// What becomes of the caller while its create is stuck.
 #[derive(Clone, Copy)]
-enum Caller {
+pub(super) enum Caller {
     Waits,
     Gone,
 }
 
-async fn until_carried_out(repetitions: usize, locks: usize, caller: Caller) -> Vec<Row> {
-    let ensemble = servers().property("syncLimit", "15").start().await.expect("an ensemble");
+/// The leader takes note of a session's server when it reads a request to resume the session, and looks at that note when
+/// it handles a request. So a create that was stuck on its way to the leader is carried out if such a request is stuck
+/// behind it: the leader takes the session for being on the old server again. Its client has long moved on.
+///
+/// If there are several locks, one transaction creates the nodes of all queues.
+pub(super) async fn until_carried_out(times: usize, locks: usize, caller: Caller) -> Vec<Row> {
     // Now and then the leader handles the create before it reads the request behind it, and refuses it.
-    for repetition in 0..repetitions {
+    repeated(times, servers().property("syncLimit", "15"), [], async |ensemble, repetition| {
         let attempts = (10 * repetition..10 * (repetition + 1)).map(path);
         let mut paths =
             attempts.map(|path| (0..locks).map(|lock| format!("{path}/{lock}")).collect::<Vec<_>>());
-        while !is_carried_out(&ensemble, &paths.next().expect("a late create"), caller).await {}
-    }
-    Vec::new()
+        while !is_carried_out(ensemble, &paths.next().expect("a late create"), caller).await {}
+        []
+    })
+    .await
 }
 
 /// A create for these locks is stuck, and its session moves. Whether the create was carried out; the locks are free in the
@@ -59,10 +44,7 @@ async fn until_carried_out(repetitions: usize, locks: usize, caller: Caller) -> 
 async fn is_carried_out(ensemble: &Ensemble, paths: &[String], caller: Caller) -> bool {
     let (leader, old) = (ensemble.leader().await.unwrap(), ensemble.followers().await.unwrap()[0]);
     let other = session(without(ensemble, old), LONG_TIMEOUT).await;
-    let (before, after) = (
-        Link::start(ensemble.address(old)).await.unwrap(),
-        Link::start(ensemble.address(leader)).await.unwrap(),
-    );
+    let (before, after) = (link(ensemble, old).await, link(ensemble, leader).await);
     after.refuse();
     let unlucky = session(format!("{},{}", before.address(), after.address()), TIMEOUT).await;
     let id = unlucky.id();
@@ -70,9 +52,8 @@ async fn is_carried_out(ensemble: &Ensemble, paths: &[String], caller: Caller) -
     let guard = locks.acquire().await.unwrap();
     let earlier = numbers(&guard);
     guard.release().await.unwrap();
-    let crowd = Link::start(ensemble.address(old)).await.unwrap();
-    let connector = Client::connector().with_session_timeout(LONG_TIMEOUT);
-    let writer = connector.connect(&crowd.address()).await.unwrap();
+    let crowd = link(ensemble, old).await;
+    let writer = plain(&crowd.address(), LONG_TIMEOUT).await;
     let node = format!("{}-crowd", paths[0]);
     writer.create(&node, b"", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
 

@@ -4,12 +4,12 @@ use zklock::{Lock, Session};
 use zklock_test_support::{acquire, enqueue_behind, eventually, granted, queue, within};
 use zklock_testcontainers::{Ensemble, HeldReply, HeldRequest, Link, RequestKind};
 
-use super::contest::{LONG_TIMEOUT, behind, ensemble, links, path, recover, session};
+use super::contest::{LONG_TIMEOUT, behind, links, path, recover, repeated, servers, session};
 use crate::harness::{Instant, Row};
 
 /// How far the request came.
 #[derive(Clone, Copy)]
-enum Moment {
+pub(super) enum Moment {
     /// No server has it.
     Sent,
     /// A quorum has committed it, and the reply is on its way.
@@ -23,105 +23,79 @@ enum At {
     Follower,
 }
 
-pub(super) async fn the_leader_dies_before_it_gets_a_release(repetitions: usize) -> Vec<Row> {
-    release("the leader is killed before it gets its release", Moment::Sent, repetitions).await
-}
+pub(super) async fn release(times: usize, row: &str, moment: Moment) -> Vec<Row> {
+    repeated(2 * times, servers(), [row], async |ensemble, repetition| {
+        let (path, at) = (path(repetition), At::of(repetition));
+        let leader = ensemble.leader().await.unwrap();
+        let (links, server, holding) = connect(ensemble, at).await;
+        let waiting = session(ensemble.connect_string(), LONG_TIMEOUT).await;
+        let guard = holding.lock(&path).unwrap().acquire().await.unwrap();
+        let lock = waiting.lock(&path).unwrap();
+        let waiter = enqueue_behind(&guard, &lock).await;
+        let (token, lost) = (guard.token(), guard.lost());
 
-pub(super) async fn the_leader_dies_before_its_answer_to_a_release_is_seen(repetitions: usize) -> Vec<Row> {
-    release("the leader is killed before its answer to a release is seen", Moment::Committed, repetitions)
-        .await
-}
-
-pub(super) async fn the_leader_dies_before_it_gets_a_create(repetitions: usize) -> Vec<Row> {
-    create("the leader is killed before it gets a create", Moment::Sent, repetitions).await
-}
-
-pub(super) async fn the_leader_dies_before_its_answer_to_a_create_is_seen(repetitions: usize) -> Vec<Row> {
-    create("the leader is killed before its answer to a create is seen", Moment::Committed, repetitions).await
-}
-
-async fn release(scenario: &'static str, moment: Moment, repetitions: usize) -> Vec<Row> {
-    let ensemble = ensemble().await;
-    let mut margins = Row::of(scenario);
-    for repetition in 0..repetitions {
-        for at in [At::Leader, At::Follower] {
-            let path = format!("{}-{}", path(repetition), at.name());
-            let leader = ensemble.leader().await.unwrap();
-            let (links, server, holding) = connect(&ensemble, at).await;
-            let waiting = session(ensemble.connect_string(), LONG_TIMEOUT).await;
-            let guard = holding.lock(&path).unwrap().acquire().await.unwrap();
-            let lock = waiting.lock(&path).unwrap();
-            let waiter = enqueue_behind(&guard, &lock).await;
-            let (token, lost) = (guard.token(), guard.lost());
-
-            let held = Held::next(&links[server], moment);
-            let release = tokio::spawn(guard.release());
-            within("the end of the guard", lost).await;
-            let ended = Instant::now();
-            let ((next, granted), ()) =
-                tokio::join!(async { (granted(waiter).await, Instant::now()) }, async {
-                    held.kill(&ensemble, leader, &links[server]).await;
-                    within("the release", release).await.expect("no panic").expect("a confirmed release");
-                });
-            assert!(next.is_held() && next.token() > token);
-            margins.record(granted.seconds_after(ended));
-
-            let contenders = until_queued(&lock, 1).await;
-            assert_eq!(contenders, [next.node()], "one node a grant");
-            recover_from(&ensemble, leader).await;
-            next.release().await.unwrap();
-            until_nothing_is_left(&ensemble, &lock).await;
-        }
-    }
-    vec![margins]
-}
-
-async fn create(scenario: &'static str, moment: Moment, repetitions: usize) -> Vec<Row> {
-    let ensemble = ensemble().await;
-    let mut margins = Row::of(scenario);
-    for repetition in 0..repetitions {
-        for at in [At::Leader, At::Follower] {
-            let path = format!("{}-{}", path(repetition), at.name());
-            let leader = ensemble.leader().await.unwrap();
-            let (links, server, entering) = connect(&ensemble, at).await;
-            let holding = session(ensemble.connect_string(), LONG_TIMEOUT).await;
-            let lock = entering.lock(&path).unwrap();
-            // A session that knows that the directory has no data enters by a transaction.
-            lock.acquire().await.unwrap().release().await.unwrap();
-            let watching = holding.lock(&path).unwrap();
-            let guard = watching.acquire().await.unwrap();
-
-            let held = Held::next(&links[server], moment);
-            let waiter = acquire(&lock);
-            held.kill(&ensemble, leader, &links[server]).await;
-            let contenders = until_queued(&watching, 2).await;
-            assert_eq!(contenders[0], guard.node());
-            assert!(guard.is_held() && !waiter.is_finished(), "two guards at once");
-            recover_from(&ensemble, leader).await;
-            assert_eq!(until_queued(&watching, 2).await, contenders, "one node an acquisition");
-
-            let (token, lost) = (guard.token(), guard.lost());
-            let release = tokio::spawn(guard.release());
-            within("the end of the guard", lost).await;
-            let ended = Instant::now();
-            let next = granted(waiter).await;
-            margins.record(Instant::now().seconds_after(ended));
+        let held = Held::next(&links[server], moment);
+        let release = tokio::spawn(guard.release());
+        within("the end of the guard", lost).await;
+        let ended = Instant::now();
+        let ((next, granted), ()) = tokio::join!(async { (granted(waiter).await, Instant::now()) }, async {
+            held.kill(ensemble, leader, &links[server]).await;
             within("the release", release).await.expect("no panic").expect("a confirmed release");
-            assert!(next.is_held() && next.token() > token);
-            assert_eq!(next.node(), contenders[1]);
-            next.release().await.unwrap();
-            until_nothing_is_left(&ensemble, &lock).await;
-        }
-    }
-    vec![margins]
+        });
+        assert!(next.is_held() && next.token() > token);
+        let seconds = granted.seconds_after(ended);
+
+        let contenders = until_queued(&lock, 1).await;
+        assert_eq!(contenders, [next.node()], "one node a grant");
+        recover_from(ensemble, leader).await;
+        next.release().await.unwrap();
+        until_nothing_is_left(ensemble, &lock).await;
+        [seconds]
+    })
+    .await
+}
+
+pub(super) async fn create(times: usize, row: &str, moment: Moment) -> Vec<Row> {
+    repeated(2 * times, servers(), [row], async |ensemble, repetition| {
+        let (path, at) = (path(repetition), At::of(repetition));
+        let leader = ensemble.leader().await.unwrap();
+        let (links, server, entering) = connect(ensemble, at).await;
+        let holding = session(ensemble.connect_string(), LONG_TIMEOUT).await;
+        let lock = entering.lock(&path).unwrap();
+        // A session that knows that the directory has no data enters by a transaction.
+        lock.acquire().await.unwrap().release().await.unwrap();
+        let watching = holding.lock(&path).unwrap();
+        let guard = watching.acquire().await.unwrap();
+
+        let held = Held::next(&links[server], moment);
+        let waiter = acquire(&lock);
+        held.kill(ensemble, leader, &links[server]).await;
+        let contenders = until_queued(&watching, 2).await;
+        assert_eq!(contenders[0], guard.node());
+        assert!(guard.is_held() && !waiter.is_finished(), "two guards at once");
+        recover_from(ensemble, leader).await;
+        assert_eq!(until_queued(&watching, 2).await, contenders, "one node an acquisition");
+
+        let (token, lost) = (guard.token(), guard.lost());
+        let release = tokio::spawn(guard.release());
+        within("the end of the guard", lost).await;
+        let ended = Instant::now();
+        let next = granted(waiter).await;
+        let seconds = Instant::now().seconds_after(ended);
+        within("the release", release).await.expect("no panic").expect("a confirmed release");
+        assert!(next.is_held() && next.token() > token);
+        assert_eq!(next.node(), contenders[1]);
+        next.release().await.unwrap();
+        until_nothing_is_left(ensemble, &lock).await;
+        [seconds]
+    })
+    .await
 }
 
 impl At {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Leader => "leader",
-            Self::Follower => "follower",
-        }
+    /// They take turns.
+    fn of(repetition: usize) -> Self {
+        if repetition.is_multiple_of(2) { Self::Leader } else { Self::Follower }
     }
 
     async fn server(self, ensemble: &Ensemble) -> usize {

@@ -6,8 +6,7 @@
 
 mod args;
 mod contest;
-mod cut_off_client;
-mod cut_off_server;
+mod cut_off;
 mod differing_servers;
 mod family;
 mod holder;

@@ -6,39 +6,23 @@ use zklock::{Guard, LockOptions, LostReason, Session};
 use zklock_test_support::{eventually, granted, within};
 use zklock_testcontainers::Ensemble;
 
-use super::contest::{Contest, LONG_TIMEOUT, ensemble, path, plain, without};
+use super::contest::{Contest, LONG_TIMEOUT, path, plain, repeated, servers, without};
 use crate::harness::{Instant, Row};
 
 /// How long the holder may take to hear of it, and two may believe they hold the lock: far more than a notification.
 const NOTIFICATION: f64 = 3.0;
 
 /// With this takeover delay there is no overlap: far more than a notification takes, too.
-const DELAY: Duration = Duration::from_secs(1);
+pub(super) const DELAY: Duration = Duration::from_secs(1);
 
-pub(super) async fn an_operator_deletes_the_holders_node(repetitions: usize) -> Vec<Row> {
-    take_away("an operator deletes its node", Duration::ZERO, deletes_node, repetitions).await
-}
-
-pub(super) async fn an_operator_deletes_the_holders_node_and_waiters_delay(repetitions: usize) -> Vec<Row> {
-    take_away("the same, with a takeover delay of 1 s", DELAY, deletes_node, repetitions).await
-}
-
-pub(super) async fn an_operator_closes_the_holders_session(repetitions: usize) -> Vec<Row> {
-    take_away("an operator closes its session", Duration::ZERO, closes_session, repetitions).await
-}
-
-pub(super) async fn an_operator_closes_the_holders_session_and_waiters_delay(repetitions: usize) -> Vec<Row> {
-    take_away("the same, with a takeover delay of 1 s", DELAY, closes_session, repetitions).await
-}
-
-async fn deletes_node(ensemble: &Ensemble, guard: &Guard, _: &Session) -> Instant {
+pub(super) async fn deletes_node(ensemble: &Ensemble, guard: &Guard, _: &Session) -> Instant {
     let operator = plain(&ensemble.connect_string(), LONG_TIMEOUT).await;
     let struck = Instant::now();
     operator.delete(&guard.node(), None).await.unwrap();
     struck
 }
 
-async fn closes_session(ensemble: &Ensemble, _: &Guard, holding: &Session) -> Instant {
+pub(super) async fn closes_session(ensemble: &Ensemble, _: &Guard, holding: &Session) -> Instant {
     let struck = Instant::now();
     ensemble.close_session(holding.id()).await.unwrap();
     struck
@@ -46,25 +30,23 @@ async fn closes_session(ensemble: &Ensemble, _: &Guard, holding: &Session) -> In
 
 /// `strike` takes the lock from its holder, and says when it began to. The holder tries to write under its lock as soon
 /// as the next one has it.
-async fn take_away(
-    scenario: &'static str,
+pub(super) async fn takes_the_lock(
+    times: usize,
+    row: &str,
     delay: Duration,
     strike: impl AsyncFn(&Ensemble, &Guard, &Session) -> Instant,
-    repetitions: usize,
 ) -> Vec<Row> {
     let options = LockOptions::new().takeover_delay(delay);
-    let ensemble = ensemble().await;
-    let mut margins = Row::of(scenario);
-    for repetition in 0..repetitions {
+    repeated(times, servers(), [row], async |ensemble, repetition| {
         let server = ensemble.followers().await.unwrap()[0];
-        let (holder, waiter) = (ensemble.address(server), without(&ensemble, server));
+        let (holder, waiter) = (ensemble.address(server), without(ensemble, server));
         let contest = Contest::start_with(holder, waiter, &path(repetition), options.clone()).await;
         let Contest { holding, guard, waiter, waiting: _waiting } = contest;
         // From then on both are told; before, nobody can be.
-        eventually("the holder's watch and the waiter's", async || watches(&ensemble).await == 2).await;
+        eventually("the holder's watch and the waiter's", async || watches(ensemble).await == 2).await;
         let stale = format!("{}-stale", path(repetition));
         let (struck, (lost, reason), (next, granted)) = tokio::join!(
-            strike(&ensemble, &guard, &holding),
+            strike(ensemble, &guard, &holding),
             within("the loss", async {
                 let reason = guard.lost().await;
                 (Instant::now(), reason)
@@ -87,9 +69,9 @@ async fn take_away(
         assert!(delay.is_zero() || margin > 0.0, "two held the lock for {margin} s in spite of the delay");
         // It could not if the old holder's write had taken effect.
         next.transaction().create(stale.as_str(), "by the next holder").commit().await.unwrap();
-        margins.record(margin);
-    }
-    vec![margins]
+        [margin]
+    })
+    .await
 }
 
 /// How many watches the servers have in all.

@@ -5,16 +5,15 @@ use std::time::Instant;
 use zklock::QueryError;
 use zklock_test_support::eventually;
 
-use super::contest::{Contest, TIMEOUT, ensemble, path, recover, without};
+use super::contest::{Contest, TIMEOUT, path, recover, repeated, servers, without};
 use crate::harness::Row;
 
-pub(super) async fn the_holders_server_is_paused(repetitions: usize) -> Vec<Row> {
-    let ensemble = ensemble().await;
-    let mut margins = Row::of("its server is paused for longer than the session timeout");
-    for repetition in 0..repetitions {
+pub(super) async fn past_its_timeout(times: usize) -> Vec<Row> {
+    let rows = ["its server is paused for longer than the session timeout"];
+    repeated(times, servers(), rows, async |ensemble, repetition| {
         let paused = ensemble.followers().await.unwrap()[0];
         let path = path(repetition);
-        let mut contest = Contest::start(ensemble.address(paused), without(&ensemble, paused), &path).await;
+        let mut contest = Contest::start(ensemble.address(paused), without(ensemble, paused), &path).await;
         ensemble.pause(paused).await.unwrap();
         let since = Instant::now();
         let outcome = contest.outcome().await;
@@ -29,10 +28,10 @@ pub(super) async fn the_holders_server_is_paused(repetitions: usize) -> Vec<Row>
             matches!(lock.contenders().await, Ok(_) | Err(QueryError::SessionOver { .. }))
         })
         .await;
-        recover(&ensemble).await;
+        recover(ensemble).await;
         assert!(!contest.guard.is_held(), "a lost guard came back");
         assert!(outcome.next.is_held());
-        margins.record(outcome.margin);
-    }
-    vec![margins]
+        [outcome.margin]
+    })
+    .await
 }

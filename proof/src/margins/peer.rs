@@ -2,12 +2,10 @@
 
 use tokio::task::JoinHandle;
 use zklock_test_support::{eventually, within};
-use zookeeper_client::{
-    Acls, Client, CreateMode, Error, LockOptions, LockPrefix, OwnedLockClient, SessionState, StateWatcher,
-};
+use zookeeper_client::{Client, OwnedLockClient, SessionState, StateWatcher};
 
 use super::contest::{LONG_TIMEOUT, TIMEOUT, plain};
-use crate::harness::Instant;
+use crate::harness::{Instant, peer_lock};
 
 /// One client holds the lock, one waits for it, as in a [`Contest`](super::contest::Contest).
 pub(crate) struct Peer {
@@ -21,7 +19,7 @@ impl Peer {
     pub(crate) async fn contend(holder: &str, waiter: &str, directory: &str) -> Self {
         let (holding, waiting) = (plain(holder, TIMEOUT).await, plain(waiter, LONG_TIMEOUT).await);
         let told = holding.state_watcher();
-        let held = lock(&holding, directory).await.expect("the peer's lock");
+        let held = peer_lock(&holding, directory, b"").await.expect("the peer's lock");
         let waiter = tokio::spawn(acquire(waiting.clone(), directory.to_owned()));
         eventually("the peer's waiter", async || {
             // Its server may not have heard of the directory yet.
@@ -47,18 +45,11 @@ impl Peer {
 
 async fn acquire(client: Client, directory: String) -> (OwnedLockClient, Instant) {
     loop {
-        match lock(&client, &directory).await {
+        match peer_lock(&client, &directory, b"").await {
             Ok(lock) => return (lock, Instant::now()),
             // It fails when its server stalls, as all do while they elect a leader. Its users try again.
             Err(error) if client.state() != SessionState::Expired => eprintln!("peer: {error}, trying again"),
             Err(error) => panic!("the peer's waiter: {error}"),
         }
     }
-}
-
-async fn lock(client: &Client, directory: &str) -> Result<OwnedLockClient, Error> {
-    let options = LockOptions::new(Acls::anyone_all())
-        .with_ancestor_options(CreateMode::Persistent.with_acls(Acls::anyone_all()))?;
-    let lock = client.lock(LockPrefix::new_curator(directory, "lock-")?, b"", options).await?;
-    Ok(lock.into_owned())
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::contest::{ensemble, path, session};
+use super::contest::{path, repeated, servers, session};
 use crate::harness::Row;
 
 /// The holder's session timeout: the default.
@@ -11,10 +11,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the holder looks how long its guard is valid for.
 const LOOKS: Duration = Duration::from_millis(5);
 
-pub(super) async fn a_rolling_restart_costs_nobody_the_lock(repetitions: usize) -> Vec<Row> {
-    let ensemble = ensemble().await;
-    let mut margins = Row::of("all servers are restarted in turn (least time its lease had left)");
-    for repetition in 0..repetitions {
+pub(super) async fn costs_nobody_the_lock(times: usize) -> Vec<Row> {
+    let rows = ["all servers are restarted in turn (least time its lease had left)"];
+    repeated(times, servers(), rows, async |ensemble, repetition| {
         let session = session(ensemble.connect_string(), TIMEOUT).await;
         let guard = session.lock(&path(repetition)).unwrap().acquire().await.unwrap();
         let (token, lost, acquired) = (guard.token(), guard.lost(), Instant::now());
@@ -46,7 +45,7 @@ pub(super) async fn a_rolling_restart_costs_nobody_the_lock(repetitions: usize) 
         guard.check().expect("the guard is held");
         assert_eq!(guard.token(), token);
         guard.release().await.expect("its own release");
-        margins.record(least.as_secs_f64());
-    }
-    vec![margins]
+        [least.as_secs_f64()]
+    })
+    .await
 }

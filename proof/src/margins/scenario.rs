@@ -1,11 +1,16 @@
 //! All scenarios, in the order of the table.
 
+use std::time::Duration;
+
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
+use super::late_create::Caller;
+use super::leader_death::Moment;
+use super::operator::{DELAY, closes_session, deletes_node};
 use super::{
-    cut_off_client, cut_off_server, differing_servers, family, late_create, leader_death, operator,
-    paused_server, rolling_restart, stalled_server, stopped_process,
+    cut_off, differing_servers, family, late_create, leader_death, operator, paused_server, rolling_restart,
+    stalled_server, stopped_process,
 };
 use crate::harness::Row;
 
@@ -17,33 +22,46 @@ pub(crate) struct Scenario {
 }
 
 macro_rules! scenarios {
-    ($($file:ident::$name:ident,)*) => {
-        &[$(Scenario { name: stringify!($name), play: |times| $file::$name(times).boxed_local() },)*]
+    ($($name:ident: $file:ident::$play:ident($($argument:expr),*),)*) => {
+        &[$(Scenario {
+            name: stringify!($name),
+            play: |times| $file::$play(times, $($argument),*).boxed_local(),
+        },)*]
     };
 }
 
 pub(crate) const SCENARIOS: &[Scenario] = scenarios![
-    cut_off_server::the_holders_follower_is_cut_off,
-    cut_off_server::the_holders_server_is_the_leader_and_cut_off,
-    cut_off_server::a_holder_that_reconnects_to_a_leader_which_is_cut_off,
-    stalled_server::the_leaders_word_comes_late_to_the_holders_follower,
-    cut_off_client::the_holders_client_is_cut_off_from_every_server,
-    paused_server::the_holders_server_is_paused,
-    family::a_follower_is_cut_off_under_the_whole_family,
-    leader_death::the_leader_dies_before_it_gets_a_release,
-    leader_death::the_leader_dies_before_its_answer_to_a_release_is_seen,
-    leader_death::the_leader_dies_before_it_gets_a_create,
-    leader_death::the_leader_dies_before_its_answer_to_a_create_is_seen,
-    late_create::a_create_that_was_stuck_does_not_block_the_lock,
-    late_create::a_create_of_several_locks_that_was_stuck_blocks_none_of_them,
-    late_create::a_create_of_several_locks_that_was_stuck_and_has_no_caller_blocks_none_of_them,
-    differing_servers::the_holders_session_moves_to_a_server_with_a_lower_limit,
-    differing_servers::the_limit_is_lowered_by_a_rolling_change,
-    differing_servers::the_answer_of_a_server_with_a_lower_limit_is_lost,
-    operator::an_operator_deletes_the_holders_node,
-    operator::an_operator_deletes_the_holders_node_and_waiters_delay,
-    operator::an_operator_closes_the_holders_session,
-    operator::an_operator_closes_the_holders_session_and_waiters_delay,
-    stopped_process::the_holders_process_is_stopped,
-    rolling_restart::a_rolling_restart_costs_nobody_the_lock,
+    the_holders_follower_is_cut_off: cut_off::follower(),
+    the_holders_server_is_the_leader_and_cut_off: cut_off::leader(),
+    a_holder_that_reconnects_to_a_leader_which_is_cut_off: cut_off::leader_and_reconnects(),
+    the_leaders_word_comes_late_to_the_holders_follower: stalled_server::follower_hears_late(),
+    the_holders_client_is_cut_off_from_every_server: cut_off::client(),
+    the_holders_server_is_paused: paused_server::past_its_timeout(),
+    a_follower_is_cut_off_under_the_whole_family: family::follower_is_cut_off(),
+    the_leader_dies_before_it_gets_a_release:
+        leader_death::release("the leader is killed before it gets its release", Moment::Sent),
+    the_leader_dies_before_its_answer_to_a_release_is_seen:
+        leader_death::release("the leader is killed before its answer to a release is seen", Moment::Committed),
+    the_leader_dies_before_it_gets_a_create:
+        leader_death::create("the leader is killed before it gets a create", Moment::Sent),
+    the_leader_dies_before_its_answer_to_a_create_is_seen:
+        leader_death::create("the leader is killed before its answer to a create is seen", Moment::Committed),
+    a_create_that_was_stuck_does_not_block_the_lock: late_create::until_carried_out(1, Caller::Waits),
+    a_create_of_several_locks_that_was_stuck_blocks_none_of_them:
+        late_create::until_carried_out(3, Caller::Waits),
+    a_create_of_several_locks_that_was_stuck_and_has_no_caller_blocks_none_of_them:
+        late_create::until_carried_out(3, Caller::Gone),
+    the_holders_session_moves_to_a_server_with_a_lower_limit: differing_servers::move_of_the_session(),
+    the_limit_is_lowered_by_a_rolling_change: differing_servers::rolling_change(),
+    the_answer_of_a_server_with_a_lower_limit_is_lost: differing_servers::lost_answer(),
+    an_operator_deletes_the_holders_node:
+        operator::takes_the_lock("an operator deletes its node", Duration::ZERO, deletes_node),
+    an_operator_deletes_the_holders_node_and_waiters_delay:
+        operator::takes_the_lock("the same, with a takeover delay of 1 s", DELAY, deletes_node),
+    an_operator_closes_the_holders_session:
+        operator::takes_the_lock("an operator closes its session", Duration::ZERO, closes_session),
+    an_operator_closes_the_holders_session_and_waiters_delay:
+        operator::takes_the_lock("the same, with a takeover delay of 1 s", DELAY, closes_session),
+    the_holders_process_is_stopped: stopped_process::and_continues(),
+    a_rolling_restart_costs_nobody_the_lock: rolling_restart::costs_nobody_the_lock(),
 ];

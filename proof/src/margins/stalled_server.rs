@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use zklock::Session;
 use zklock_test_support::{acquire, enqueue, eventually, granted, until_queued};
-use zklock_testcontainers::{Link, RequestKind};
+use zklock_testcontainers::RequestKind;
 
-use super::contest::{Contest, LONG_TIMEOUT, path, recover, servers, session, without};
+use super::contest::{Contest, LONG_TIMEOUT, link, path, repeated, servers, session, without};
 use crate::harness::Row;
 
 /// So long that a heartbeat more or less is more than the tick by which the leader rounds.
@@ -21,16 +21,15 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// A touch counts once the leader has heard of it: after the follower has answered a ping. A quorum write that was sent
 /// long after the touch does not prove that, because the pings may come as late as the write's acknowledgement, and the way
 /// to the leader end before the answers arrive.
-pub(super) async fn the_leaders_word_comes_late_to_the_holders_follower(repetitions: usize) -> Vec<Row> {
-    let ensemble = servers().property("syncLimit", "10").start().await.expect("an ensemble");
-    let mut margins = Row::of("its follower hears the leader late, and is then cut off");
-    for repetition in 0..repetitions {
+pub(super) async fn follower_hears_late(times: usize) -> Vec<Row> {
+    let rows = ["its follower hears the leader late, and is then cut off"];
+    repeated(times, servers().property("syncLimit", "10"), rows, async |ensemble, repetition| {
         let (leader, late) = (ensemble.leader().await.unwrap(), ensemble.followers().await.unwrap()[0]);
         let path = path(repetition);
-        let waiting = session(without(&ensemble, late), LONG_TIMEOUT).await;
+        let waiting = session(without(ensemble, late), LONG_TIMEOUT).await;
         // The directory is there, so that a contender enters with its first write.
         waiting.lock(&path).unwrap().acquire().await.unwrap().release().await.unwrap();
-        let link = Link::start(ensemble.address(late)).await.expect("a link");
+        let link = link(ensemble, late).await;
         let holding = Session::builder(link.address())
             .session_timeout(TIMEOUT)
             .tick(Duration::from_secs(1))
@@ -57,8 +56,7 @@ pub(super) async fn the_leaders_word_comes_late_to_the_holders_follower(repetiti
         ensemble.isolate(late).await.unwrap();
 
         let mut contest = Contest { holding, guard, waiter, waiting };
-        margins.record(contest.outcome().await.margin);
-        recover(&ensemble).await;
-    }
-    vec![margins]
+        [contest.outcome().await.margin]
+    })
+    .await
 }

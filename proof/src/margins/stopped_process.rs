@@ -4,14 +4,13 @@ use zklock::{FenceGate, FencingToken};
 use zklock_test_support::{enqueue, granted, until_queued};
 use zookeeper_client::{Acls, CreateMode};
 
-use super::contest::{LONG_TIMEOUT, TIMEOUT, ensemble, path, plain, session};
+use super::contest::{LONG_TIMEOUT, TIMEOUT, path, plain, repeated, servers, session};
 use super::holder::{HELD, Holder, Order, WRITTEN};
 use crate::harness::{Instant, Row};
 
-pub(super) async fn the_holders_process_is_stopped(repetitions: usize) -> Vec<Row> {
-    let ensemble = ensemble().await;
-    let mut margins = Row::of("its process is stopped (from the stop to the next grant)");
-    for repetition in 0..repetitions {
+pub(super) async fn and_continues(times: usize) -> Vec<Row> {
+    let rows = ["its process is stopped (from the stop to the next grant)"];
+    repeated(times, servers(), rows, async |ensemble, repetition| {
         let path = path(repetition);
         let mut holder = Holder::start(&ensemble.connect_string(), &path);
         let token: FencingToken = holder.says().await.parse().expect("a token");
@@ -31,7 +30,7 @@ pub(super) async fn the_holders_process_is_stopped(repetitions: usize) -> Vec<Ro
         holder.process.stop().await.unwrap();
         let stopped = Instant::now();
         let next = granted(waiter).await;
-        margins.record(Instant::now().seconds_after(stopped));
+        let seconds = Instant::now().seconds_after(stopped);
         next.transaction().set(node.as_str(), "the next holder's", None).commit().await.unwrap();
         gate.admit(next.token()).unwrap();
         // The next grant may come before the stop is as long as the session timeout.
@@ -47,6 +46,7 @@ pub(super) async fn the_holders_process_is_stopped(repetitions: usize) -> Vec<Ro
         assert_eq!(store.get_data(&node).await.unwrap().0, b"the next holder's");
         gate.admit(token).unwrap_err();
         assert!(next.is_held());
-    }
-    vec![margins]
+        [seconds]
+    })
+    .await
 }

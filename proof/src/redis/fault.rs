@@ -3,11 +3,17 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use clap::ValueEnum;
+use futures::FutureExt;
 use serde::Serialize;
 use thiserror::Error;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
-use super::contender::{Contender, Order};
+use super::contender::{Contender, prompt};
 use super::holds::{late, together};
+use super::kind::Kind;
+use super::lock::{Lock, Redisson, SetNxPx, SetnxExpire, SetnxGetset, Spring, Zklock};
 use super::outcome::{Outcome, Told};
 use super::stage::{Stage, TTL};
 use crate::harness::Instant;
@@ -18,12 +24,13 @@ const BOUND: Duration = Duration::from_secs(12);
 /// How long both of two holders work on at the same time, if they believe that they hold the lock.
 const WORK: Duration = Duration::from_millis(500);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// What happens. The table's rows have these headings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Fault {
-    /// The reply to the request that won is later than the TTL.
+    /// the winning request's reply is later than the TTL
     LateReply,
-    /// The holder is stopped for longer than the TTL, between its check and its write.
+    /// the holder is stopped past the TTL, between check and write
     Stopped,
 }
 
@@ -33,28 +40,44 @@ pub(super) enum Fault {
 pub(super) struct Spoiled;
 
 impl Fault {
-    pub(super) const ALL: [Self; 2] = [Self::LateReply, Self::Stopped];
-
-    /// The heading of its rows.
-    pub(super) fn title(self) -> &'static str {
-        match self {
-            Self::LateReply => "the winning request's reply is later than the TTL",
-            Self::Stopped => "the holder is stopped past the TTL, between check and write",
-        }
-    }
-
     pub(super) async fn play(self, stage: &Stage) -> anyhow::Result<Outcome> {
-        let mut outcome = Outcome::default();
-        match self {
-            Self::LateReply => late_reply(stage, &mut outcome).await?,
-            Self::Stopped => stopped(stage, &mut outcome).await?,
-        }
+        let mut outcome = match stage.kind {
+            Kind::SetNxPx => self.of::<SetNxPx>(stage).await?,
+            Kind::SetnxExpire => self.of::<SetnxExpire>(stage).await?,
+            Kind::SetnxGetset => self.of::<SetnxGetset>(stage).await?,
+            Kind::Spring => self.of::<Spring>(stage).await?,
+            Kind::Redisson => self.of::<Redisson>(stage).await?,
+            Kind::ZklockUnfenced | Kind::Zklock => self.of::<Zklock>(stage).await?,
+        };
         let (ledger, holds) =
             (stage.register.ledger(), stage.holds.lock().unwrap_or_else(PoisonError::into_inner));
         (outcome.double_holds, outcome.longest) = together(&holds);
         (outcome.late_writes, outcome.refused) = (late(&ledger.writes, &holds), ledger.refused_writes);
         Ok(outcome)
     }
+
+    async fn of<L: Lock>(self, stage: &Stage) -> anyhow::Result<Outcome> {
+        let (first, second) = tokio::try_join!(Contender::<L>::enter(stage, 0), Contender::enter(stage, 1))?;
+        let mut outcome = Outcome::default();
+        match self {
+            Self::LateReply => late_reply(stage, first, second, &mut outcome).await?,
+            Self::Stopped => stopped(first, second, &mut outcome).await?,
+        }
+        Ok(outcome)
+    }
+}
+
+/// Waits until an acquisition returns, so long. `None` if it has not; else when it was granted, if it was.
+async fn acquired(acquiring: &mut JoinHandle<Option<Instant>>) -> anyhow::Result<Option<Option<Instant>>> {
+    Ok(timeout(BOUND, acquiring).await.ok().transpose()?)
+}
+
+async fn check_and_write<L: Lock>(contender: &Contender<L>) -> anyhow::Result<bool> {
+    prompt(contender.tell(|it| it.check_and_write().boxed())).await?
+}
+
+async fn release<L: Lock>(contender: &Contender<L>) -> anyhow::Result<bool> {
+    prompt(contender.tell(|it| it.release().boxed())).await
 }
 
 /// The server does what the first one asks for, and its reply takes longer than the TTL. Meanwhile the second one acquires
@@ -62,42 +85,46 @@ impl Fault {
 ///
 /// Where an acquisition has two steps, the late reply is the second one's: the TTL counts from there. If the first one's reply
 /// were late, no client would hold the lock for so long, and the key would have no end yet.
-async fn late_reply(stage: &Stage, outcome: &mut Outcome) -> anyhow::Result<()> {
-    let (mut first, mut second) = tokio::try_join!(Contender::enter(stage, 0), Contender::enter(stage, 1))?;
+async fn late_reply<L: Lock>(
+    stage: &Stage,
+    mut first: Contender<L>,
+    second: Contender<L>,
+    outcome: &mut Outcome,
+) -> anyhow::Result<()> {
     first.way.hold(stage.kind.replies_before_the_last());
-    first.tell(Order::Acquire)?;
+    let mut acquiring = first.tell(|it| it.acquire().boxed());
     first.way.held().await;
     let granted = Instant::now();
 
-    second.tell(Order::Acquire)?;
-    outcome.next(granted, second.acquired(BOUND).await?.flatten());
+    let next = acquired(&mut second.tell(|it| it.acquire().boxed())).await?;
+    outcome.next(granted, next.flatten());
     if outcome.stuck {
         return Ok(());
     }
-    second.check_and_write().await?;
+    check_and_write(&second).await?;
 
     first.way.release();
-    match first.acquired(TTL).await? {
+    match timeout(TTL, &mut acquiring).await.ok().transpose()? {
         Some(Some(_)) => {
             stage.was_granted(granted);
             // Each of them believes that it has the lock to itself.
-            first.check_and_write().await?;
+            check_and_write(&first).await?;
             tokio::time::sleep(WORK).await;
-            second.check_and_write().await?;
-            outcome.told_by_release(first.release().await?);
-            second.release().await?;
+            check_and_write(&second).await?;
+            outcome.told_by_release(release(&first).await?);
+            release(&second).await?;
         }
         Some(None) => {
             outcome.told = Some(Told::AcquireFails);
-            second.release().await?;
+            release(&second).await?;
         }
         None => {
             outcome.told = Some(Told::Waits);
-            second.release().await?;
+            release(&second).await?;
             // Its turn has come, by a hold of its own.
-            outcome.stuck |= first.acquired(BOUND).await?.flatten().is_none();
-            first.check_and_write().await?;
-            first.release().await?;
+            outcome.stuck |= acquired(&mut acquiring).await?.flatten().is_none();
+            check_and_write(&first).await?;
+            release(&first).await?;
         }
     }
     Ok(())
@@ -105,41 +132,42 @@ async fn late_reply(stage: &Stage, outcome: &mut Outcome) -> anyhow::Result<()> 
 
 /// The first one asks its lock, is stopped before it writes, and continues once the second one holds the lock: it writes
 /// what it was about to write, and works on.
-async fn stopped(stage: &Stage, outcome: &mut Outcome) -> anyhow::Result<()> {
-    let (mut first, mut second) = tokio::try_join!(Contender::enter(stage, 0), Contender::enter(stage, 1))?;
-    first.tell(Order::Acquire)?;
+async fn stopped<L: Lock>(
+    first: Contender<L>,
+    second: Contender<L>,
+    outcome: &mut Outcome,
+) -> anyhow::Result<()> {
     // A free lock: if that fails, a client was not served in time.
-    first.acquired(BOUND).await?.flatten().ok_or(Spoiled)?;
-    first.check_and_write().await?;
+    acquired(&mut first.tell(|it| it.acquire().boxed())).await?.flatten().ok_or(Spoiled)?;
+    check_and_write(&first).await?;
     let (stopped, resume) = first.stop().await?;
 
-    second.tell(Order::Acquire)?;
-    outcome.next(stopped, second.acquired(BOUND).await?.flatten());
+    let next = acquired(&mut second.tell(|it| it.acquire().boxed())).await?;
+    outcome.next(stopped, next.flatten());
     if outcome.stuck {
         return Ok(());
     }
-    if second.check_and_write().await? {
+    if check_and_write(&second).await? {
         // It lost the lock before it wrote, so nothing shows that a late write is late.
         return Err(Spoiled.into());
     }
 
     // The write was decided upon by the check before the stop. This check only shows what the lock says by now.
-    first.tell(Order::Check)?;
-    first.tell(Order::Write)?;
+    let check = first.tell(|it| async { it.look() }.boxed());
+    let write = first.tell(|it| it.write().boxed());
     drop(resume);
-    let check = first.held().await?;
-    first.answer().await?;
+    let check = prompt(check).await?;
+    prompt(write).await??;
     if check == Some(false) {
         outcome.told = Some(Told::Check);
     } else {
-        first.tell(Order::Inquire)?;
-        if first.held().await? == Some(false) {
+        if prompt(first.tell(|it| it.inquire().boxed())).await? == Some(false) {
             outcome.told = Some(Told::IfItAsks);
         }
         tokio::time::sleep(WORK).await;
     }
-    outcome.told_by_release(first.release().await?);
-    second.check_and_write().await?;
-    second.release().await?;
+    outcome.told_by_release(release(&first).await?);
+    check_and_write(&second).await?;
+    release(&second).await?;
     Ok(())
 }

@@ -1,53 +1,29 @@
 //! The locks that are compared.
 
-use std::time::Duration;
-
+use clap::ValueEnum;
 use serde::Serialize;
 
-/// One lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// One lock. The table's columns have these headings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Kind {
-    /// `SET NX PX`, and a script that deletes only the holder's own.
+    /// SET NX PX
     SetNxPx,
-    /// `SETNX` and `EXPIRE`, one after the other.
+    /// SETNX, EXPIRE
     SetnxExpire,
-    /// `SETNX` with a timestamp, and `GETSET` once that has passed.
+    /// SETNX, GETSET
     SetnxGetset,
-    /// Spring Integration's `RedisLockRegistry`.
+    /// Spring
     Spring,
-    /// Redisson's `RLock`.
+    /// Redisson
     Redisson,
-    /// zklock, and a register that looks at no token.
+    /// zklock, unfenced
     ZklockUnfenced,
-    /// zklock, and a register that refuses lower tokens.
+    /// zklock, fenced
     Zklock,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 7] = [
-        Self::SetNxPx,
-        Self::SetnxExpire,
-        Self::SetnxGetset,
-        Self::Spring,
-        Self::Redisson,
-        Self::ZklockUnfenced,
-        Self::Zklock,
-    ];
-
-    /// The heading of its column.
-    pub(super) fn title(self) -> &'static str {
-        match self {
-            Self::SetNxPx => "SET NX PX",
-            Self::SetnxExpire => "SETNX, EXPIRE",
-            Self::SetnxGetset => "SETNX, GETSET",
-            Self::Spring => "Spring",
-            Self::Redisson => "Redisson",
-            Self::ZklockUnfenced => "zklock, unfenced",
-            Self::Zklock => "zklock, fenced",
-        }
-    }
-
     pub(super) fn is_zklock(self) -> bool {
         matches!(self, Self::ZklockUnfenced | Self::Zklock)
     }
@@ -60,17 +36,5 @@ impl Kind {
     /// How many replies come before the one that completes the acquisition of a free lock.
     pub(super) fn replies_before_the_last(self) -> usize {
         usize::from(self == Self::SetnxExpire)
-    }
-
-    /// How long a client waits for Redis's reply before it gives up, in proportion to the TTL as its defaults are.
-    pub(super) fn response_timeout(self, ttl: Duration) -> Option<Duration> {
-        match self {
-            // Lettuce, which Spring Data uses by default: 60 s, as long as the registry's TTL.
-            Self::Spring => Some(ttl),
-            // 3 s, of a TTL of 30 s.
-            Self::Redisson => Some(ttl / 10),
-            // The recipes name none.
-            _ => None,
-        }
     }
 }

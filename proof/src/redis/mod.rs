@@ -21,7 +21,7 @@ mod table;
 use std::sync::Arc;
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use fault::{Fault, Spoiled};
@@ -55,12 +55,12 @@ const ATTEMPTS: usize = 5;
 pub(crate) async fn run(show: &Redis) -> anyhow::Result<bool> {
     eprintln!("Starting servers ..");
     let servers = Arc::new(Servers::start(show.zookeepers.into()).await?);
-    let pairs = Fault::ALL.into_iter().flat_map(|fault| Kind::ALL.map(|lock| (lock, fault)));
-    let mut cells = pairs.map(|(lock, fault)| Cell::new(lock, fault)).collect::<Vec<_>>();
+    let locks = |fault: &'static Fault| Kind::value_variants().iter().map(|lock| Cell::new(*lock, *fault));
+    let mut cells = Fault::value_variants().iter().flat_map(locks).collect::<Vec<_>>();
     let runs = (0..show.runs).flat_map(|_| cells.iter().map(|cell| (cell.lock, cell.fault)).enumerate());
     let runs = runs.map(async |(index, (lock, fault))| {
         let outcome = outcome(lock, fault, &servers).await;
-        anyhow::Ok((index, outcome.with_context(|| format!("{}: {}", lock.title(), fault.title()))?))
+        anyhow::Ok((index, outcome.with_context(|| format!("{lock:?}: {fault:?}"))?))
     });
     let runs = runs.collect::<Vec<_>>();
     let outcomes = stream::iter(runs).buffer_unordered(AT_ONCE).try_collect::<Vec<_>>().await?;

@@ -3,7 +3,7 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use zklock_testcontainers::{HeldReply, Link, RequestKind};
 
 use super::kind::Kind;
@@ -72,7 +72,7 @@ impl Way {
 pub(super) struct Proxy {
     address: String,
     gate: watch::Sender<Gate>,
-    task: JoinHandle<()>,
+    _task: JoinSet<()>,
 }
 
 /// What becomes of the next reply.
@@ -88,8 +88,8 @@ impl Proxy {
     async fn start(socket: std::path::PathBuf) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let (address, gate) = (listener.local_addr()?.to_string(), watch::Sender::new(Gate::Open));
-        let gates = gate.clone();
-        let task = tokio::spawn(async move {
+        let (mut task, gates) = (JoinSet::new(), gate.clone());
+        task.spawn(async move {
             // They end with this task.
             let mut connections = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
@@ -98,18 +98,12 @@ impl Proxy {
                 }
             }
         });
-        Ok(Self { address, gate, task })
+        Ok(Self { address, gate, _task: task })
     }
 
     async fn reached(&self, gate: Gate) {
         // An error would mean that the sender is gone, and this is one.
         let _ = self.gate.subscribe().wait_for(|present| *present == gate).await;
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 

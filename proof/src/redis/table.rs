@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::fault::Fault;
 use super::kind::Kind;
 use super::outcome::{Outcome, Told};
 use super::stage::TTL;
+use crate::harness::table::title;
 
 /// One lock under one fault: the worst of all runs.
 #[derive(Debug, Serialize)]
@@ -47,14 +49,14 @@ impl Cell {
 /// Prints it in Markdown.
 pub(super) fn print(runs: u16, servers: &str, cells: &[Cell]) {
     println!("TTL and session timeout: {} each. The worst of {runs} runs. {servers}.\n", seconds(TTL));
-    println!("| fault | | {} |", Kind::ALL.map(Kind::title).join(" | "));
-    println!("{}|", "|---".repeat(2 + Kind::ALL.len()));
-    for fault in Fault::ALL {
-        let mut title = fault.title();
+    println!("| fault | | {} |", Kind::value_variants().iter().map(title).collect::<Vec<_>>().join(" | "));
+    println!("{}|", "|---".repeat(2 + Kind::value_variants().len()));
+    for fault in Fault::value_variants() {
+        let mut title = title(fault);
         for (question, answer) in QUESTIONS {
-            let answers = cells.iter().filter(|cell| cell.fault == fault).map(|cell| answer(&cell.outcome));
+            let answers = cells.iter().filter(|cell| cell.fault == *fault).map(|cell| answer(&cell.outcome));
             println!("| {title} | {question} | {} |", answers.collect::<Vec<_>>().join(" | "));
-            title = "";
+            title.clear();
         }
     }
 }

@@ -2,57 +2,67 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use clap::ValueEnum;
 use serde::Serialize;
 use zklock::FencingToken;
 
 use super::args::Mode;
-use super::history::{History, Left, Outcome, Remains};
+use super::history::{History, Hold, Left, Outcome, Remains};
 use super::mode::rules;
 use super::record::Who;
 use super::servers::SERVERS;
 use super::taken::Taken;
 use super::wish::{Claim, conflict};
 use crate::harness::overlaps;
-use crate::harness::register::{Ledger, Look, Write};
+use crate::harness::register::{Ledger, Look};
 
 /// How many violations of a sort are told in full.
-const EXAMPLES: usize = 20;
+const EXAMPLES: u64 = 20;
 
-/// Each must be 0.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct Verdict {
+/// What must not be. The report shows these texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Wrong {
     /// Pairs of guards in conflict that were valid at the same time.
-    pub(crate) overlaps: u64,
+    Overlaps,
     /// Guards that lacked the node of one of their locks.
-    pub(crate) partial: u64,
+    Partial,
     /// Grants, accepted writes and reads whose token is not above, or not as high as, one in conflict with it before.
-    pub(crate) out_of_order: u64,
+    OutOfOrder,
     /// Accepted writes that were built on another value than the one they replaced, reads of another value than the last
     /// one written, and what is missing in the end.
-    pub(crate) lost_updates: u64,
+    LostUpdates,
     /// Nodes and watches that nobody owned, when all was over.
-    pub(crate) orphans: u64,
+    Orphans,
     /// Nodes that some of the servers had then, and others had not.
-    pub(crate) divided: u64,
+    Divided,
     /// Announcements and ends of announcements that observers were told of, and should not have been.
-    pub(crate) misled: u64,
+    Misled,
     /// Observers that were not told the present state, when all was over.
-    pub(crate) uninformed: u64,
+    Uninformed,
     /// What else the mode forbids.
-    pub(crate) broken: u64,
+    Broken,
     /// Acquisitions without an outcome though their process lived, and contenders that were not granted once more.
-    pub(crate) unfinished: u64,
+    Unfinished,
     /// Clients that ended by themselves.
-    pub(crate) crashes: u64,
+    Crashes,
     /// What a run of this mode has to show, and this one has not.
-    pub(crate) unproven: u64,
+    Unproven,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Verdict {
+    /// How often; each must be 0.
+    #[serde(flatten)]
+    pub(crate) wrong: BTreeMap<Wrong, u64>,
     /// What exactly, for the first ones of each.
     pub(crate) examples: Vec<String>,
 }
 
 impl Verdict {
     pub(crate) fn of(mode: Mode, history: &History) -> Self {
-        let mut verdict = Self::default();
+        let wrong = Wrong::value_variants().iter().map(|wrong| (*wrong, 0)).collect();
+        let (mut verdict, rules) = (Self { wrong, examples: Vec::new() }, rules(mode));
         verdict.overlaps(history);
         verdict.order(history);
         for ledger in &history.ledgers {
@@ -60,58 +70,65 @@ impl Verdict {
         }
         verdict.remains(history);
         verdict.liveness(history);
-        verdict.observers(mode, history);
-        for (number, broken) in (1..).zip(rules(mode).broken(history)) {
-            verdict.broken = number;
-            verdict.tell(number, format!("broken: {broken}"));
+        for misled in (rules.misled)(history) {
+            verdict.find(Wrong::Misled, misled);
         }
-        let unproven = rules(mode).unproven(history);
-        verdict.unproven = unproven.len() as u64;
-        for (number, missing) in (1..).zip(unproven) {
-            verdict.tell(number, format!("unproven: {missing}"));
+        for who in &history.announcements.uninformed {
+            verdict.find(Wrong::Uninformed, format!("{who} was not told the present state in the end"));
+        }
+        for broken in (rules.broken)(history) {
+            verdict.find(Wrong::Broken, broken);
+        }
+        for missing in rules.unproven(history) {
+            verdict.find(Wrong::Unproven, missing.to_owned());
         }
         verdict
     }
 
-    pub(crate) fn passed(&self) -> bool {
-        let Self { overlaps, partial, out_of_order, lost_updates, .. } = self;
-        let Self { orphans, divided, misled, uninformed, broken, unfinished, crashes, unproven, .. } = self;
-        let of_guards = [overlaps, partial, out_of_order, lost_updates, orphans, divided, unfinished];
-        let mut wrong = of_guards.into_iter().chain([misled, uninformed, broken, crashes, unproven]);
-        wrong.all(|number| *number == 0)
+    /// What is wrong, and how often, with a good history of this mode that was spoiled.
+    #[cfg(test)]
+    pub(crate) fn spoiled(
+        mode: Mode,
+        mut history: History,
+        spoil: impl FnOnce(&mut History),
+    ) -> Vec<(Wrong, u64)> {
+        spoil(&mut history);
+        history.holds.sort_by_key(|hold| hold.granted);
+        let mut wrong = Self::of(mode, &history).wrong;
+        wrong.retain(|_, number| *number > 0);
+        wrong.into_iter().collect()
     }
 
-    fn tell(&mut self, number: u64, example: String) {
-        if number as usize <= EXAMPLES {
-            self.examples.push(example);
+    pub(crate) fn passed(&self) -> bool {
+        self.wrong.values().all(|number| *number == 0)
+    }
+
+    fn find(&mut self, wrong: Wrong, what: String) {
+        self.find_several(wrong, 1, what);
+    }
+
+    fn find_several(&mut self, wrong: Wrong, several: u64, what: String) {
+        let number = self.wrong.entry(wrong).or_default();
+        if *number < EXAMPLES {
+            self.examples.push(format!("{wrong:?}: {what}"));
         }
+        *number += several;
     }
 
     fn overlaps(&mut self, history: &History) {
         let taken = Taken::of(&history.faults);
         let spans = history.holds.iter().map(|hold| (hold, hold.granted, hold.valid_until(taken.has(hold))));
         for (before, hold, time) in overlaps(spans.collect()) {
-            if !conflict(&before.claims, &hold.claims) {
-                continue;
+            if conflict(&before.claims, &hold.claims) {
+                let (before, end, ms) = (granted(before), &before.end, time.as_secs_f64() * 1e3);
+                self.find(
+                    Wrong::Overlaps,
+                    format!("{before}, {end:?}, with {} for {ms:.3} ms", granted(hold)),
+                );
             }
-            self.overlaps += 1;
-            let text = format!(
-                "overlap: {} (granted {} at {}, {:?}) with {} (granted {} at {}) for {:.3} ms",
-                before.who,
-                text(&before.claims),
-                before.granted.0,
-                before.end,
-                hold.who,
-                text(&hold.claims),
-                hold.granted.0,
-                time.as_secs_f64() * 1e3
-            );
-            self.tell(self.overlaps, text);
         }
         for hold in history.holds.iter().filter(|hold| !hold.is_whole) {
-            self.partial += 1;
-            let text = format!("partial: {}, granted {} at {}", hold.who, text(&hold.claims), hold.granted.0);
-            self.tell(self.partial, text);
+            self.find(Wrong::Partial, granted(hold));
         }
     }
 
@@ -121,14 +138,12 @@ impl Verdict {
         for hold in &history.holds {
             for claim in &hold.claims {
                 let marks = marks.entry(claim.lock).or_default();
-                let highest = marks.against(claim.shared);
-                if hold.token.is_some() && hold.token <= highest {
-                    self.out_of_order += 1;
-                    let (who, token) = (hold.who, hold.token);
-                    let text = format!("order: {who} was granted {claim} with {token:?} after {highest:?}");
-                    self.tell(self.out_of_order, text);
+                let (who, token, highest) = (hold.who, hold.token, marks.against(claim.shared));
+                if token.is_some() && token <= highest {
+                    let what = format!("{who} was granted {claim} with {token:?} after {highest:?}");
+                    self.find(Wrong::OutOfOrder, what);
                 }
-                marks.see(claim.shared, hold.token);
+                marks.see(claim.shared, token);
             }
         }
     }
@@ -136,13 +151,18 @@ impl Verdict {
     /// What a register has accepted, in its order: no write with a lower token than any before, no read of a reader with a
     /// lower one than any write before; each built on the last value, or told of it.
     fn register(&mut self, ledger: &Ledger<Who>) {
-        let (mut marks, mut value, lost_before) = (Marks::default(), 0, self.lost_updates);
+        let (mut marks, mut value) = (Marks::default(), 0);
+        let lost_before = self.wrong.get(&Wrong::LostUpdates).copied();
         let mut looks = ledger.looks.iter().peekable();
         for (number, write) in ledger.writes.iter().enumerate() {
             while let Some(look) = looks.next_if(|look| look.writes <= number) {
                 self.look(look, &mut marks, value);
             }
-            self.write(write, &mut marks, value);
+            self.admitted(write.who, write.token, false, &mut marks);
+            if write.read != value {
+                let what = format!("{} replaced {value}, having read {}", write.who, write.read);
+                self.find(Wrong::LostUpdates, what);
+            }
             value = write.value;
         }
         for look in looks {
@@ -150,81 +170,49 @@ impl Verdict {
         }
         // What the register says of itself must agree.
         let accepted = ledger.writes.len() as u64;
-        if ledger.value != accepted && self.lost_updates == lost_before {
-            self.lost_updates += accepted.abs_diff(ledger.value);
-            self.tell(1, format!("lost update: {} after {accepted} writes", ledger.value));
+        if ledger.value != accepted && self.wrong.get(&Wrong::LostUpdates).copied() == lost_before {
+            let what = format!("{} after {accepted} writes", ledger.value);
+            self.find_several(Wrong::LostUpdates, accepted.abs_diff(ledger.value), what);
         }
     }
 
     fn look(&mut self, look: &Look<Who>, marks: &mut Marks, value: u64) {
-        let (who, token, highest) = (look.who, look.token, marks.against(true));
-        if token < highest {
-            self.out_of_order += 1;
-            self.tell(self.out_of_order, format!("order: {who} read with {token:?} after {highest:?}"));
-        }
-        marks.see(true, token);
+        self.admitted(look.who, look.token, true, marks);
         if look.value != value {
-            self.lost_updates += 1;
-            self.tell(self.lost_updates, format!("lost update: {who} was told {} for {value}", look.value));
+            self.find(Wrong::LostUpdates, format!("{} was told {} for {value}", look.who, look.value));
         }
     }
 
-    fn write(&mut self, write: &Write<Who>, marks: &mut Marks, value: u64) {
-        let (who, token, highest) = (write.who, write.token, marks.against(false));
+    fn admitted(&mut self, who: Who, token: Option<FencingToken>, shared: bool, marks: &mut Marks) {
+        let highest = marks.against(shared);
         if token < highest {
-            self.out_of_order += 1;
-            self.tell(self.out_of_order, format!("order: {who} wrote with {token:?} after {highest:?}"));
+            let did = if shared { "read" } else { "wrote" };
+            self.find(Wrong::OutOfOrder, format!("{who} {did} with {token:?} after {highest:?}"));
         }
-        marks.see(false, token);
-        if write.read != value {
-            self.lost_updates += 1;
-            let text = format!("lost update: {who} replaced {value}, having read {}", write.read);
-            self.tell(self.lost_updates, text);
-        }
+        marks.see(shared, token);
     }
 
     fn remains(&mut self, history: &History) {
         let Remains { nodes, watches, ephemerals } = &history.remains;
         for left in nodes {
-            let (number, what) = match left.servers.len() {
-                SERVERS => (&mut self.orphans, "orphan"),
-                _ => (&mut self.divided, "divided"),
-            };
-            *number += 1;
-            let (number, servers) = (*number, &left.servers);
-            self.tell(number, format!("{what}: {} on the servers {servers:?}", owned(left, history)));
+            let wrong = if left.servers.len() == SERVERS { Wrong::Orphans } else { Wrong::Divided };
+            self.find(wrong, format!("{} on the servers {:?}", owned(left, history), left.servers));
         }
-        self.orphans += watches + ephemerals;
         if watches + ephemerals > 0 {
-            self.tell(1, format!("orphans: {watches} watches, {ephemerals} nodes without a client"));
-        }
-    }
-
-    fn observers(&mut self, mode: Mode, history: &History) {
-        for (number, misled) in (1..).zip(rules(mode).misled(history)) {
-            self.misled = number;
-            self.tell(number, format!("misled: {misled}"));
-        }
-        for (number, who) in (1..).zip(&history.announcements.uninformed) {
-            self.uninformed = number;
-            self.tell(number, format!("uninformed: {who} was not told the present state in the end"));
+            let what = format!("{watches} watches, {ephemerals} nodes without a client");
+            self.find_several(Wrong::Orphans, watches + ephemerals, what);
         }
     }
 
     fn liveness(&mut self, history: &History) {
         let pending = history.attempts.iter().filter(|attempt| attempt.outcome == Outcome::Pending);
         let pending: BTreeSet<Who> = pending.map(|attempt| attempt.who).collect();
-        let all: BTreeSet<Who> = pending.iter().chain(&history.starved).copied().collect();
-        self.unfinished = all.len() as u64;
-        for (number, who) in (1..).zip(all) {
-            self.tell(
-                number,
-                format!("unfinished: {who}, whose acquisition is pending: {}", pending.contains(&who)),
-            );
+        for who in pending.iter().chain(&history.starved).collect::<BTreeSet<_>>() {
+            let what = format!("{who}, whose acquisition is pending: {}", pending.contains(who));
+            self.find(Wrong::Unfinished, what);
         }
-        self.crashes = history.crashes.len() as u64;
-        for (number, client) in (1..).zip(&history.crashes) {
-            self.tell(number, format!("crash: client {client} ended by itself"));
+        for client in &history.crashes {
+            self.find(Wrong::Crashes, format!("client {client} ended by itself"));
         }
     }
 }
@@ -243,8 +231,10 @@ fn owned(left: &Left, history: &History) -> String {
     format!("{path} of {who}, session {session:#x}, {known},")
 }
 
-fn text(claims: &[Claim]) -> String {
-    claims.iter().map(Claim::to_string).collect::<Vec<_>>().join(" and ")
+/// Who was granted what, and when.
+fn granted(hold: &Hold) -> String {
+    let claims = hold.claims.iter().map(Claim::to_string).collect::<Vec<_>>().join(" and ");
+    format!("{} (granted {claims} at {})", hold.who, hold.granted.0)
 }
 
 /// The highest tokens that were seen so far.
@@ -268,11 +258,12 @@ impl Marks {
 
 #[cfg(test)]
 mod tests {
-    use super::super::history::{Attempt, End, Fault, Hold};
-    use super::super::record::How;
+    use super::super::history::{Attempt, End, Fault};
     use super::super::schedule::Kind;
+    use super::Wrong::*;
     use super::*;
     use crate::harness::Instant;
+    use crate::harness::register::Write;
 
     const ONE: Who = Who { client: 1, task: 1 };
     const TWO: Who = Who { client: 2, task: 1 };
@@ -287,90 +278,56 @@ mod tests {
 
     /// Two take turns, and write what they should.
     fn history() -> History {
-        let write = |at, who, token, read| Write {
-            at: Instant(at),
-            who,
-            token: Some(FencingToken::new(token)),
-            read,
-            value: read + 1,
-        };
-        let attempt = |who, asked, outcome| Attempt {
-            who,
-            how: How::Wait,
-            key: None,
-            weight: None,
-            asked: Instant(asked),
-            ended: Instant(asked + 5),
-            outcome,
-        };
+        let holds = vec![
+            hold(ONE, 5, 10, 20, End::Released),
+            hold(TWO, 6, 30, 40, lost("the lease is over")),
+            hold(ONE, 7, 50, 60, End::Killed),
+            hold(TWO, 8, 70, 80, End::Dropped),
+        ];
+        let killed = Attempt { outcome: Outcome::Killed, ..Attempt::of(&holds[1]) };
+        let writes =
+            vec![Write::sample(15, ONE, 5, 0), Write::sample(16, ONE, 5, 1), Write::sample(35, TWO, 6, 2)];
         History {
-            holds: vec![
-                hold(ONE, 5, 10, 20, End::Released),
-                hold(TWO, 6, 30, 40, lost("the lease is over")),
-                hold(ONE, 7, 50, 60, End::Killed),
-                hold(TWO, 8, 70, 80, End::Dropped),
-            ],
-            attempts: vec![attempt(ONE, 1, Outcome::Granted), attempt(TWO, 2, Outcome::Killed)],
-            ledgers: vec![Ledger {
-                value: 3,
-                writes: vec![write(15, ONE, 5, 0), write(16, ONE, 5, 1), write(35, TWO, 6, 2)],
-                ..Ledger::default()
-            }],
+            attempts: vec![Attempt::of(&holds[0]), killed],
+            holds,
+            ledgers: vec![Ledger::sample(writes)],
             ..History::default()
         }
     }
 
-    fn verdict(spoil: impl FnOnce(&mut History)) -> Verdict {
-        let mut history = history();
-        spoil(&mut history);
-        Verdict { examples: Vec::new(), ..Verdict::of(Mode::Lock, &history) }
+    fn verdict(spoil: impl FnOnce(&mut History)) -> Vec<(Wrong, u64)> {
+        Verdict::spoiled(Mode::Lock, history(), spoil)
     }
 
     #[test]
-    fn a_good_history_passes() {
-        let verdict = verdict(|_| {});
-        assert!(verdict.passed(), "{verdict:?}");
-    }
-
-    #[test]
-    fn a_grant_before_the_last_look_that_said_valid_is_an_overlap() {
-        let found = verdict(|it| it.holds[1].granted = Instant(19));
-        assert_eq!(found, Verdict { overlaps: 1, ..Verdict::default() });
-        assert!(!found.passed());
-    }
-
-    #[test]
-    fn a_short_hold_does_not_hide_a_long_one() {
-        // The first is valid throughout the second, and into the third.
+    fn guards_that_are_valid_one_after_the_other_pass_and_others_overlap() {
+        assert_eq!(verdict(|_| {}), []);
+        assert_eq!(
+            verdict(|it| it.holds[1].granted = Instant(19)),
+            [(Overlaps, 1)],
+            "the last look said valid"
+        );
+        // A short hold does not hide a long one.
         let found = verdict(|it| it.holds[0].seen.valid = Instant(55));
-        assert_eq!(found.overlaps, 2);
+        assert_eq!(found, [(Overlaps, 2)], "it is valid throughout the second, and into the third");
     }
 
     #[test]
     fn a_grant_within_what_a_lost_lease_had_promised_is_an_overlap() {
         // Its process was stopped, so that it could not look; had it been continued, it would have been told "valid".
         let promised = |it: &mut History| it.holds[1].seen.promised = Some(Instant(55));
-        assert_eq!(verdict(promised).overlaps, 1);
+        assert_eq!(verdict(promised), [(Overlaps, 1)]);
         let with = |kind, session| {
             verdict(|it| {
                 promised(it);
-                it.faults.push(Fault {
-                    kind,
-                    at: Instant(35),
-                    until: Instant(36),
-                    servers: vec![],
-                    client: None,
-                    session: Some(session),
-                    node: None,
-                    holder: Some(TWO),
-                });
+                it.faults.push(Fault { session: Some(session), ..Fault::begins(kind, Instant(35)) });
             })
         };
         for kind in [Kind::CloseHolder, Kind::WriteWaiter] {
-            assert!(with(kind, 2).passed(), "{kind:?} took it");
-            assert_eq!(with(kind, 1).overlaps, 1, "{kind:?} met another session");
+            assert_eq!(with(kind, 2), [], "{kind:?} took it");
+            assert_eq!(with(kind, 1), [(Overlaps, 1)], "{kind:?} met another session");
         }
-        assert_eq!(with(Kind::Neglect, 2).overlaps, 1);
+        assert_eq!(with(Kind::Neglect, 2), [(Overlaps, 1)]);
     }
 
     /// Its session has moved to a server with a lower limit, so its lease was cut.
@@ -383,59 +340,43 @@ mod tests {
                 it.holds[1].over = Instant(over);
             })
         };
-        assert!(cut(45).passed());
-        assert_eq!(cut(60).overlaps, 1, "it said so too late");
+        assert_eq!(cut(45), []);
+        assert_eq!(cut(60), [(Overlaps, 1)], "it said so too late");
     }
 
     #[test]
     fn the_dead_hold_until_they_were_killed_and_no_longer() {
         let promise = |it: &mut History| it.holds[2].seen.promised = Some(Instant(500));
-        assert_eq!(verdict(promise).overlaps, 0);
+        assert_eq!(verdict(promise), []);
         let killed_late = |it: &mut History| {
             promise(it);
             it.holds[2].over = Instant(75);
         };
-        assert_eq!(verdict(killed_late).overlaps, 1);
+        assert_eq!(verdict(killed_late), [(Overlaps, 1)]);
     }
 
     #[test]
-    fn a_token_given_twice_is_out_of_order() {
-        assert_eq!(verdict(|it| it.holds[1].token = Some(FencingToken::new(5))).out_of_order, 1);
-    }
-
-    #[test]
-    fn a_write_with_a_lower_token_is_out_of_order() {
-        assert_eq!(verdict(|it| it.ledgers[0].writes[2].token = Some(FencingToken::new(4))).out_of_order, 1);
-    }
-
-    #[test]
-    fn a_write_on_a_value_that_was_replaced_is_a_lost_update() {
+    fn tokens_grow_and_writes_follow_one_another() {
+        let token = |token| Some(FencingToken::new(token));
+        assert_eq!(verdict(|it| it.holds[1].token = token(5)), [(OutOfOrder, 1)], "a token given twice");
+        let found = verdict(|it| it.ledgers[0].writes[2].token = token(4));
+        assert_eq!(found, [(OutOfOrder, 1)], "a write with a lower token");
         let found = verdict(|it| {
-            it.ledgers[0].writes[2].read = 1;
-            it.ledgers[0].writes[2].value = 2;
+            it.ledgers[0].writes[2] = Write::sample(35, TWO, 6, 1);
             it.ledgers[0].value = 2;
         });
-        assert_eq!(found, Verdict { lost_updates: 1, ..Verdict::default() });
+        assert_eq!(found, [(LostUpdates, 1)], "a write on a value that was replaced");
+        assert_eq!(verdict(|it| it.ledgers[0].value = 2), [(LostUpdates, 1)], "the register forgot a write");
     }
 
     #[test]
-    fn a_register_that_forgot_a_write_is_a_lost_update() {
-        assert_eq!(verdict(|it| it.ledgers[0].value = 2).lost_updates, 1);
-    }
-
-    #[test]
-    fn what_is_left_is_an_orphan() {
-        let nodes = vec![Left::sample(&[0, 1, 2])];
-        let found = verdict(|it| it.remains = Remains { nodes, watches: 2, ephemerals: 0 });
-        assert_eq!(found, Verdict { orphans: 3, ..Verdict::default() });
-    }
-
-    #[test]
-    fn what_only_some_servers_have_is_no_orphan_but_their_fault() {
-        let nodes = vec![Left::sample(&[1])];
-        let found = verdict(|it| it.remains = Remains { nodes, ..Remains::default() });
-        assert_eq!(found, Verdict { divided: 1, ..Verdict::default() });
-        assert!(!found.passed());
+    fn what_is_left_is_an_orphan_and_what_only_some_servers_have_their_fault() {
+        let left = |servers: &[usize], watches| {
+            let nodes = vec![Left::sample(servers)];
+            verdict(|it| it.remains = Remains { nodes, watches, ephemerals: 0 })
+        };
+        assert_eq!(left(&[0, 1, 2], 2), [(Orphans, 3)]);
+        assert_eq!(left(&[1], 0), [(Divided, 1)]);
     }
 
     #[test]
@@ -449,17 +390,16 @@ mod tests {
     }
 
     #[test]
-    fn an_acquisition_without_an_outcome_is_unfinished() {
-        assert_eq!(verdict(|it| it.attempts[0].outcome = Outcome::Pending).unfinished, 1);
+    fn every_acquisition_ends_and_nobody_starves_or_crashes() {
+        assert_eq!(verdict(|it| it.attempts[0].outcome = Outcome::Pending), [(Unfinished, 1)]);
+        assert_eq!(verdict(|it| it.starved.push(TWO)), [(Unfinished, 1)], "it is not granted once more");
+        assert_eq!(verdict(|it| it.crashes.push(1)), [(Crashes, 1)]);
     }
 
     #[test]
-    fn who_is_not_granted_once_more_is_unfinished() {
-        assert_eq!(verdict(|it| it.starved.push(TWO)).unfinished, 1);
-    }
-
-    #[test]
-    fn a_client_that_ends_by_itself_is_told() {
-        assert!(!verdict(|it| it.crashes.push(1)).passed());
+    fn a_verdict_passes_if_nothing_was_wrong() {
+        let passed = |history| Verdict::of(Mode::Lock, &history).passed();
+        assert!(passed(history()));
+        assert!(!passed(History { crashes: vec![1], ..history() }));
     }
 }

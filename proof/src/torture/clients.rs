@@ -29,8 +29,9 @@ pub(crate) struct Client {
     /// The takeover delay that it was told of: a process that is started anew has to be told, too.
     delay: Mutex<Duration>,
     /// How much faster than true time its clocks are to run from the next start on, in parts per million.
-    slew: AtomicI64,
-    brake: Brake,
+    pub(crate) slew: AtomicI64,
+    /// Stops its `CLOCK_BOOTTIME` if its clocks are slewed.
+    pub(crate) brake: Brake,
     life: tokio::sync::Mutex<Option<Life>>,
 }
 
@@ -56,7 +57,7 @@ impl Client {
         for server in 0..ensemble.len() {
             links.push(Link::start(ensemble.address(server)).await?);
         }
-        let tasks = rules(setup.mode).tasks(number);
+        let tasks = (rules(setup.mode).tasks)(number);
         let brake = Brake::new(&setup.shim, number)?;
         let slew = if slew::is_slewed(number) { slew::rate(u32::from(number / 2)) } else { 0 };
         let (delay, slew, life) = (Mutex::default(), AtomicI64::new(slew), tokio::sync::Mutex::default());
@@ -68,25 +69,10 @@ impl Client {
         (1..=self.tasks).map(move |task| Who { client, task })
     }
 
-    /// Stops its `CLOCK_BOOTTIME` if its clocks are slewed.
-    pub(crate) fn stop_clock(&self) -> anyhow::Result<()> {
-        self.brake.stop()
-    }
-
-    /// Lets that clock go on, as if it had never stopped.
-    pub(crate) fn start_clock(&self) -> anyhow::Result<()> {
-        self.brake.go()
-    }
-
-    /// Has its clocks run so many parts per million too fast from the next start on.
-    pub(crate) fn slew(&self, slew: i64) {
-        self.slew.store(slew, Ordering::SeqCst);
-    }
-
     /// Starts the process. `life` makes its seed differ from those of the processes before.
     pub(crate) async fn start(&self, life: u64) -> anyhow::Result<()> {
         // It makes sure that its clocks are slewed.
-        self.start_clock()?;
+        self.brake.go()?;
         let slew = self.slew.load(Ordering::SeqCst);
         let servers: Vec<_> = self.links.iter().map(Link::address).collect();
         let drawn = u64::from(self.number) * 10_007 + life * 101;

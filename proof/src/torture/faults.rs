@@ -19,10 +19,9 @@ use zookeeper_client::{Client as Operator, Error};
 
 use super::client::Order;
 use super::clients::Client;
-use super::history::Fault;
+use super::history::{Fault, Hold};
 use super::occasion::{pool_victim, victim};
-use super::record::Who;
-use super::scene::{Holder, Scene};
+use super::scene::Scene;
 use super::schedule::{Aim, Kind, Planned};
 use super::servers::{LESSER, Node, SERVERS, Servers, Trouble, permits, queues};
 use super::slew;
@@ -131,24 +130,21 @@ impl Injector {
         }
         let _among_others = self.peace.read().await;
         match planned.kind {
-            Kind::IsolateFollower
-            | Kind::IsolateLeader
-            | Kind::StallServer
-            | Kind::PauseServer
-            | Kind::KillServer => self.trouble_server(planned).await,
-            Kind::LoseQuorum => self.lose_quorum(planned).await,
+            kind if kind.is_of_servers() => self.trouble_servers(planned).await,
             Kind::WriteWaiter => self.write(planned).await,
             _ => self.trouble_client(planned).await,
         }
     }
 
-    async fn trouble_server(&self, planned: Planned) -> Done {
-        let Some((trouble, holder)) = self.server_for(planned).await else { return Ok(None) };
-        let server = trouble.server;
+    async fn trouble_servers(&self, planned: Planned) -> Done {
+        let (troubles, holder) = self.servers_for(planned).await;
+        let Some(server) = troubles.first().map(|trouble| trouble.server) else { return Ok(None) };
         let ensemble = &self.servers.ensemble;
-        self.servers.revive(server).await?;
-        let mut fault = self.begin(planned, holder.as_ref());
-        fault.servers = vec![server];
+        let servers: Vec<_> = troubles.iter().map(|trouble| trouble.server).collect();
+        for server in &servers {
+            self.servers.revive(*server).await?;
+        }
+        let fault = Fault { servers, ..self.begin(planned, holder.as_ref()) };
         match planned.kind {
             Kind::StallServer => {
                 if !self.stall(planned, server).await? {
@@ -174,12 +170,16 @@ impl Injector {
                 let _ = timeout(planned.lasts + Duration::from_secs(20), ensemble.restart(server)).await;
             }
             _ => {
-                ensemble.isolate(server).await?;
+                for server in &fault.servers {
+                    ensemble.isolate(*server).await?;
+                }
                 sleep(planned.lasts).await;
-                ensemble.rejoin(server).await?;
+                for server in &fault.servers {
+                    ensemble.rejoin(*server).await?;
+                }
             }
         }
-        drop(trouble);
+        drop(troubles);
         Ok(Some(Fault { until: Instant::now(), ..fault }))
     }
 
@@ -208,51 +208,29 @@ impl Injector {
         Ok(true)
     }
 
-    /// The server to meet, and the holder that is connected to it, if it was looked for.
-    async fn server_for(&self, planned: Planned) -> Option<(Trouble, Option<Holder>)> {
+    /// The servers to meet, two for a quorum, and the holder that is connected to the one, if it was looked for.
+    async fn servers_for(&self, planned: Planned) -> (Vec<Trouble>, Option<Hold>) {
         let leader = self.servers.leader().await;
         let will_do = |server: usize| match planned.kind {
             Kind::IsolateLeader => leader == Some(server),
             Kind::IsolateFollower | Kind::StallServer => leader.is_some_and(|leader| leader != server),
             _ => true,
         };
-        if planned.aim == Aim::Holder {
-            let its_server = |holder: &Holder| self.client(holder.who.client)?.server();
-            let met = |holder: &Holder| its_server(holder).is_some_and(will_do);
+        if planned.aim == Aim::Holder && planned.kind != Kind::LoseQuorum {
+            let its_server = |holder: &Hold| self.client(holder.who.client)?.server();
+            let met = |holder: &Hold| its_server(holder).is_some_and(will_do);
             if let Some(holder) = self.meet(planned, met).await
                 && let Some(trouble) = its_server(&holder).and_then(|server| self.servers.reserve(server))
             {
-                return Some((trouble, Some(holder)));
+                return (vec![trouble], Some(holder));
             }
         }
         let from = planned.pick as usize;
-        let trouble = (from..from + SERVERS)
+        let troubles = (from..from + SERVERS)
             .map(|number| number % SERVERS)
             .filter(|server| will_do(*server))
-            .find_map(|server| self.servers.reserve(server));
-        trouble.map(|trouble| (trouble, None))
-    }
-
-    async fn lose_quorum(&self, planned: Planned) -> Done {
-        let from = planned.pick as usize;
-        let troubles: Vec<_> = (from..from + SERVERS)
-            .filter_map(|number| self.servers.reserve(number % SERVERS))
-            .take(2)
-            .collect();
-        if troubles.is_empty() {
-            return Ok(None);
-        }
-        let mut fault = self.begin(planned, None);
-        fault.servers = troubles.iter().map(|trouble| trouble.server).collect();
-        for server in &fault.servers {
-            self.servers.ensemble.isolate(*server).await?;
-        }
-        sleep(planned.lasts).await;
-        for server in &fault.servers {
-            self.servers.ensemble.rejoin(*server).await?;
-        }
-        drop(troubles);
-        Ok(Some(Fault { until: Instant::now(), ..fault }))
+            .filter_map(|server| self.servers.reserve(server));
+        (troubles.take(if planned.kind == Kind::LoseQuorum { 2 } else { 1 }).collect(), None)
     }
 
     async fn trouble_client(&self, planned: Planned) -> Done {
@@ -281,10 +259,10 @@ impl Injector {
             Kind::BlackHole | Kind::StopClock => {
                 client.links.iter().for_each(|link| link.black_hole());
                 if planned.kind == Kind::StopClock {
-                    client.stop_clock()?;
+                    client.brake.stop()?;
                 }
                 sleep(planned.lasts).await;
-                client.start_clock()?;
+                client.brake.go()?;
                 client.links.iter().for_each(|link| link.restore());
             }
             Kind::CutConnections => client.links.iter().for_each(|link| link.cut()),
@@ -332,7 +310,7 @@ impl Injector {
                 let Some(killed) = client.kill().await? else { return Ok(None) };
                 fault.at = killed.at;
                 if planned.kind == Kind::SlewClock {
-                    client.slew(slew::rate(planned.pick));
+                    client.slew.store(slew::rate(planned.pick), Ordering::SeqCst);
                 }
                 sleep(planned.lasts).await;
                 client.start(self.lives.fetch_add(1, Ordering::SeqCst)).await?;
@@ -358,10 +336,10 @@ impl Injector {
     async fn waiter(&self, planned: Planned, operator: &Operator) -> Result<Node, Error> {
         loop {
             let queues = queues(operator, self.locks).await?;
-            let holders = self.scene.present().holders();
+            let holders = self.scene.holders();
             let behind = queues.iter().flat_map(|queue| queue.get(1..).unwrap_or_default());
             let waiting: Vec<_> =
-                behind.filter(|node| !holders.iter().any(|holder| holder.has(node))).collect();
+                behind.filter(|node| !holders.iter().any(|holder| holder.has(&node.path))).collect();
             let leaving = waiting.iter().find(|node| node.who.is_some_and(|who| self.scene.gives_up(who)));
             let anyone = waiting.get(planned.pick as usize % waiting.len().max(1));
             if let Some(victim) = leaving.or(anyone) {
@@ -387,29 +365,30 @@ impl Injector {
     }
 
     /// A holder and whom to strike, if all is calm, the holders' watches stand, and the takeover delay covers the act.
-    async fn occasion(&self, planned: Planned, operator: &Operator) -> Option<(Holder, Node)> {
+    async fn occasion(&self, planned: Planned, operator: &Operator) -> Option<(Hold, Node)> {
         if !self.servers.is_calm().await {
             return None;
         }
         // A waiter without a delay would never leave if the holder stayed.
-        if !self.scene.present().is_delayed() {
+        if !self.scene.is_delayed() {
             return None;
         }
-        let mut holders = self.scene.present().holders();
+        let mut holders = self.scene.holders();
         for holder in &holders {
             self.client(holder.who.client)?.order(Order::Stay(planned.stay)).await.ok()?;
         }
         let first = holders.last()?;
-        sleep(SETTLED.saturating_sub(Instant::now().since(first.since))).await;
+        sleep(SETTLED.saturating_sub(Instant::now().since(first.granted))).await;
         let now = Instant::now();
-        holders.retain(|holder| now.since(holder.since) >= SETTLED);
+        holders.retain(|holder| now.since(holder.granted) >= SETTLED);
         let queues = queues(operator, self.locks).await.ok()?;
-        let present = self.scene.present();
-        if !present.is_delayed() {
+        if !self.scene.is_delayed() {
             return None;
         }
-        holders.retain(|holder| present.holders().contains(holder));
-        let stays = |node: &Node| present.stays(node, SETTLED, Instant::now());
+        let present = self.scene.holders();
+        let same = |one: &Hold, other: &Hold| (one.who, one.granted) == (other.who, other.granted);
+        holders.retain(|holder| present.iter().any(|other| same(holder, other)));
+        let stays = |node: &Node| self.scene.stays(node, SETTLED);
         if !self.is_pool {
             return victim(planned, &holders, &queues, stays);
         }
@@ -430,7 +409,7 @@ impl Injector {
         &self,
         planned: Planned,
         operator: &Operator,
-        holder: &Holder,
+        holder: &Hold,
         victim: &Node,
     ) -> anyhow::Result<Fault> {
         let mut fault = self.begin(planned, Some(holder));
@@ -448,7 +427,7 @@ impl Injector {
 
     /// A holder that will do. One that is to stay is told so, which may come too late for this time; then it is met when it
     /// holds again.
-    async fn meet(&self, planned: Planned, will_do: impl Fn(&Holder) -> bool) -> Option<Holder> {
+    async fn meet(&self, planned: Planned, will_do: impl Fn(&Hold) -> bool) -> Option<Hold> {
         let holder = self.scene.holder_within(CHANCE, &will_do).await?;
         if planned.stay.is_zero() {
             return Some(holder);
@@ -457,20 +436,18 @@ impl Injector {
         client.order(Order::Stay(planned.stay + CHANCE / 4)).await.ok()?;
         // By then it has heard that, or has released.
         sleep(HEARING).await;
-        let same = |seen: &Holder| seen.who.client == holder.who.client && will_do(seen);
+        let same = |seen: &Hold| seen.who.client == holder.who.client && will_do(seen);
         match self.scene.holder_within(CHANCE, same).await {
             Some(holder) => Some(holder),
-            None => self.scene.present().holders().into_iter().find(will_do),
+            None => self.scene.holders().into_iter().find(will_do),
         }
     }
 
     /// What all faults have in common.
-    fn begin(&self, planned: Planned, holder: Option<&Holder>) -> Fault {
-        let at = Instant::now();
-        let holder: Option<Who> =
-            holder.map(|holder| holder.who).or(self.scene.holder().map(|holder| holder.who));
-        let (servers, kind) = (Vec::new(), planned.kind);
-        Fault { kind, at, until: at, servers, client: None, session: None, node: None, holder }
+    fn begin(&self, planned: Planned, holder: Option<&Hold>) -> Fault {
+        let holder =
+            holder.map(|holder| holder.who).or(self.scene.holders().first().map(|holder| holder.who));
+        Fault { holder, ..Fault::begins(planned.kind, Instant::now()) }
     }
 
     fn client(&self, number: u16) -> Option<&Arc<Client>> {

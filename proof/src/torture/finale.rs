@@ -6,6 +6,7 @@ use anyhow::Context;
 use zklock::Session;
 
 use super::announcements::{Announcement, Announcements};
+use super::part::TICK;
 use super::record::Who;
 use super::scene::Scene;
 use super::servers::{LESSER_TIMEOUT, Servers};
@@ -21,40 +22,26 @@ const VALUE: &str = "the last leader";
 /// The coordinator has no client's number.
 const LEADER: Who = Who { client: 0, task: 1 };
 
-/// What came of it.
-pub(super) struct Finale {
-    announcement: Announcement,
-    uninformed: Vec<Who>,
-}
-
-impl Finale {
-    /// Leads, and resigns.
-    pub(super) async fn play(
-        servers: &Servers,
-        tick: Duration,
-        scene: &Scene,
-        observers: &[Who],
-    ) -> anyhow::Result<Self> {
-        // Every server grants this timeout.
-        let session = Session::builder(servers.ensemble.connect_string()).session_timeout(LESSER_TIMEOUT);
-        let session = session.tick(tick).connect_timeout(BOUND).connect().await.context("no session")?;
-        let at = Instant::now();
-        let leadership = session.election(ELECTION)?.campaign_timeout(VALUE, BOUND).await?;
-        let leadership = leadership.context("an idle election has no leader in time")?;
-        let token = leadership.token();
-        let mut uninformed = scene.uninformed_within(BOUND, observers, Some(token)).await;
-        leadership.resign().await?;
-        uninformed.extend(scene.uninformed_within(BOUND, observers, None).await);
-        uninformed.sort();
-        uninformed.dedup();
-        session.close().await?;
-        let announcement = Announcement { at, who: LEADER, token: Some(token), is_campaign: true };
-        Ok(Self { announcement, uninformed })
-    }
-
-    /// Adds it to what is judged.
-    pub(super) fn join(self, announcements: &mut Announcements) {
-        announcements.values.insert(VALUE.to_owned(), self.announcement);
-        announcements.uninformed.extend(self.uninformed);
-    }
+/// Leads, and resigns. Returns what it announced, and the observers that were not told of it.
+pub(super) async fn play(
+    servers: &Servers,
+    scene: &Scene,
+    observers: &[Who],
+) -> anyhow::Result<Announcements> {
+    // Every server grants this timeout.
+    let session = Session::builder(servers.ensemble.connect_string()).session_timeout(LESSER_TIMEOUT);
+    let session = session.tick(TICK).connect_timeout(BOUND).connect().await.context("no session")?;
+    let at = Instant::now();
+    let leadership = session.election(ELECTION)?.campaign_timeout(VALUE, BOUND).await?;
+    let leadership = leadership.context("an idle election has no leader in time")?;
+    let token = leadership.token();
+    let mut uninformed = scene.uninformed_within(BOUND, observers, Some(token)).await;
+    leadership.resign().await?;
+    uninformed.extend(scene.uninformed_within(BOUND, observers, None).await);
+    uninformed.sort();
+    uninformed.dedup();
+    session.close().await?;
+    let announcement = Announcement { at, who: LEADER, token: Some(token), is_campaign: true };
+    let values = [(VALUE.to_owned(), announcement)].into();
+    Ok(Announcements { values, uninformed, ..Announcements::default() })
 }

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use zklock::FencingToken;
 
-use super::announcements::{Announcements, Collector};
-use super::heard::{Heard, Killed};
-use super::record::{Entry, Event, How, Leaving, Record, Seen, Who};
-use super::runs::{self, Runs};
+use super::announcements::Announcements;
+use super::record::{Entry, How, Seen, Who};
+use super::runs::Runs;
 use super::schedule::Kind;
-use super::wish::{Claim, Wish};
+use super::wish::Claim;
 use crate::harness::Instant;
 use crate::harness::register::Ledger;
 
@@ -55,6 +54,16 @@ pub(crate) struct Attempt {
     pub(crate) outcome: Outcome,
 }
 
+impl Attempt {
+    /// The one that led to this guard, for tests.
+    #[cfg(test)]
+    pub(crate) fn of(hold: &Hold) -> Self {
+        let Hold { who, weight, asked, granted: ended, .. } = *hold;
+        let key = hold.is_keyed.then_some(0);
+        Self { who, how: How::Wait, key, weight, asked, ended, outcome: Outcome::Granted }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
@@ -80,6 +89,8 @@ pub(crate) struct Hold {
     pub(crate) token: Option<FencingToken>,
     /// Which locks it holds, in the order in which they were named.
     pub(crate) claims: Vec<Claim>,
+    /// Its nodes, each with its directory, as long as it holds.
+    pub(crate) nodes: Vec<String>,
     /// Whether it has one node in the queue of each of them.
     pub(crate) is_whole: bool,
     /// The weight of a permit.
@@ -139,6 +150,14 @@ pub(crate) struct Fault {
     pub(crate) holder: Option<Who>,
 }
 
+impl Fault {
+    /// One that begins now, and of which no more is known.
+    pub(crate) fn begins(kind: Kind, at: Instant) -> Self {
+        let (servers, until) = (Vec::new(), at);
+        Self { kind, at, until, servers, client: None, session: None, node: None, holder: None }
+    }
+}
+
 /// What was left on the servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Remains {
@@ -170,27 +189,12 @@ impl Left {
     }
 }
 
-/// Builds the history, record by record.
-#[derive(Default)]
-pub(crate) struct Builder {
-    history: History,
-    asking: BTreeMap<Who, Asking>,
-    holding: BTreeMap<Who, Hold>,
-    reasons: BTreeMap<String, Reason>,
-    collector: Collector,
-    runs: runs::Collector,
-}
-
-/// An acquisition that is under way.
-#[derive(Clone, Copy)]
-struct Asking {
-    at: Instant,
-    how: How,
-    key: Option<usize>,
-    weight: Option<u32>,
-}
-
 impl Hold {
+    /// Whether this is one of its nodes.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.nodes.iter().any(|node| node == path)
+    }
+
     /// The last instant at which the guard was valid, or would have said so: a stopped process cannot ask it. The promise of
     /// the lease stands, unless the holder gave the lock away or an operator took it.
     pub(crate) fn valid_until(&self, is_taken: bool) -> Instant {
@@ -220,6 +224,7 @@ impl Hold {
             session: i64::from(who.client),
             token: Some(FencingToken::new(token)),
             claims: claims.to_vec(),
+            nodes: Vec::new(),
             is_whole: true,
             weight: None,
             is_keyed: false,
@@ -232,168 +237,5 @@ impl Hold {
             over,
             end: End::Released,
         }
-    }
-}
-
-impl Builder {
-    pub(crate) fn hear(&mut self, heard: &Heard) {
-        match heard {
-            Heard::Said(record) => self.said(record),
-            Heard::Killed { client, killed } => self.gone(*client, *killed),
-            Heard::Crashed { client, at } => {
-                self.history.crashes.push(*client);
-                self.gone(*client, Killed { at: *at, dead: *at });
-            }
-        }
-    }
-
-    pub(crate) fn add(&mut self, fault: Fault) {
-        self.history.faults.push(fault);
-    }
-
-    fn said(&mut self, record: &Record) {
-        let Record { at, who, event } = record;
-        self.runs.said(record);
-        match event {
-            Event::Asks { how, wish, .. } => {
-                if let Wish::Lead(value) = wish {
-                    self.collector.campaigns(*who, *at, value);
-                }
-                self.asking
-                    .insert(*who, Asking { at: *at, how: *how, key: wish.key(), weight: wish.weight() });
-            }
-            Event::LeftWithout { why } => {
-                let outcome = match why {
-                    Leaving::TimedOut => Outcome::TimedOut,
-                    Leaving::Cancelled => Outcome::Cancelled,
-                    Leaving::Busy => Outcome::Busy,
-                    Leaving::Deleted => Outcome::NodeDeleted,
-                    Leaving::Done { .. } | Leaving::Forgotten => Outcome::Done,
-                    Leaving::Failed(why) => {
-                        *self.history.failures.entry(why.clone()).or_default() += 1;
-                        Outcome::Failed
-                    }
-                };
-                self.collector.leaves(*who);
-                self.attempted(*who, *at, outcome);
-            }
-            Event::Neglected { requeued } => {
-                self.history.neglected += 1;
-                self.history.requeued += requeued;
-            }
-            Event::Granted { session, token, claims, nodes, seen } => {
-                self.collector.leads(*who, *token);
-                let asking = self.attempted(*who, *at, Outcome::Granted);
-                let asked = asking.map_or(*at, |asking| asking.at);
-                let weight = asking.and_then(|asking| asking.weight);
-                let is_keyed = asking.is_some_and(|asking| asking.key.is_some());
-                let (session, token, seen, granted, over) = (*session, *token, *seen, *at, *at);
-                let is_whole = claims.len() == nodes.len()
-                    && claims.iter().zip(nodes).all(|(claim, node)| claim.fits(node));
-                let (who, claims, end) = (*who, claims.clone(), End::Killed);
-                let (shares, has_claimed, entries) = (0, false, Entries::default());
-                let hold = Hold {
-                    who,
-                    session,
-                    token,
-                    claims,
-                    is_whole,
-                    weight,
-                    is_keyed,
-                    shares,
-                    has_claimed,
-                    entries,
-                    asked,
-                    granted,
-                    seen,
-                    over,
-                    end,
-                };
-                self.holding.insert(who, hold);
-            }
-            Event::Holds { seen } => {
-                self.holding.entry(*who).and_modify(|hold| hold.seen = *seen);
-            }
-            Event::Shares { number } => {
-                self.holding.entry(*who).and_modify(|hold| hold.shares = *number);
-            }
-            Event::Claims => {
-                self.holding.entry(*who).and_modify(|hold| hold.has_claimed = true);
-            }
-            Event::Enters => {
-                self.holding.entry(*who).and_modify(|hold| hold.entries.open += 1);
-            }
-            Event::Entered { done } => {
-                self.holding.entry(*who).and_modify(|Hold { entries, .. }| {
-                    entries.open -= 1;
-                    entries.committed += u64::from(*done);
-                });
-            }
-            Event::Outlived => self.history.outlived.push(*who),
-            Event::Lost { seen, reason } => {
-                let reason = self.reasons.entry(reason.clone()).or_insert_with(|| reason.as_str().into());
-                let end = End::Lost(reason.clone());
-                self.held(*who, *at, Some(*seen), end);
-            }
-            Event::Releases { seen } => self.held(*who, *at, Some(*seen), End::Released),
-            Event::Drops { seen } => self.held(*who, *at, Some(*seen), End::Dropped),
-            Event::Released { unconfirmed } if !unconfirmed.is_empty() => {
-                *self.history.unconfirmed.entry(unconfirmed.clone()).or_default() += 1;
-            }
-            Event::Proclaims { value } => {
-                let token = self.holding.get(who).and_then(|hold| hold.token);
-                self.collector.proclaims(*who, *at, value, token);
-            }
-            Event::Unannounced { why } => *self.history.failures.entry(why.clone()).or_default() += 1,
-            Event::Observes => self.collector.observes(*who),
-            Event::Told { leader } => self.collector.tells(*who, *at, leader.clone()),
-            Event::Released { .. } | Event::Witnesses { .. } | Event::Finished => {}
-        }
-    }
-
-    /// The acquisition that has ended.
-    fn attempted(&mut self, who: Who, ended: Instant, outcome: Outcome) -> Option<Asking> {
-        let asking = self.asking.remove(&who)?;
-        let Asking { at: asked, how, key, weight } = asking;
-        self.history.attempts.push(Attempt { who, how, key, weight, asked, ended, outcome });
-        Some(asking)
-    }
-
-    fn held(&mut self, who: Who, over: Instant, seen: Option<Seen>, end: End) {
-        if let Some(hold) = self.holding.remove(&who) {
-            let seen = seen.unwrap_or(hold.seen);
-            self.history.holds.push(Hold { seen, over, end, ..hold });
-        }
-    }
-
-    /// A process is no more.
-    fn gone(&mut self, client: u16, killed: Killed) {
-        let asking: Vec<_> = self.asking.keys().copied().filter(|who| who.client == client).collect();
-        for who in asking {
-            self.attempted(who, killed.at, Outcome::Killed);
-            self.collector.leaves(who);
-        }
-        let holding: Vec<_> = self.holding.keys().copied().filter(|who| who.client == client).collect();
-        for who in holding {
-            self.held(who, killed.at, None, End::Killed);
-        }
-    }
-
-    /// What happened until this instant, in the order in which it began.
-    pub(crate) fn finish(mut self, now: Instant) -> History {
-        let asking: Vec<_> = self.asking.keys().copied().collect();
-        for who in asking {
-            self.attempted(who, now, Outcome::Pending);
-        }
-        let holding: Vec<_> = self.holding.keys().copied().collect();
-        for who in holding {
-            self.held(who, now, None, End::Killed);
-        }
-        self.history.attempts.sort_by_key(|attempt| attempt.asked);
-        self.history.holds.sort_by_key(|hold| hold.granted);
-        self.history.faults.sort_by_key(|fault| fault.at);
-        self.history.announcements = self.collector.announcements;
-        self.history.runs = self.runs.finish();
-        self.history
     }
 }

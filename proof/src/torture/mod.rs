@@ -70,6 +70,7 @@ use tokio::time::{Instant as Timer, sleep, timeout};
 
 use crate::harness::Instant;
 use crate::harness::register::Register;
+use announcements::Announcements;
 pub(crate) use args::Torture;
 use args::{Mode, Recipe};
 use checker::Verdict;
@@ -77,21 +78,18 @@ use client::Order;
 pub(crate) use client::run as run_client;
 use clients::Client;
 use faults::Injector;
-use finale::Finale;
 use heard::Heard;
-use history::{Builder, Fault, History, Remains};
+use history::{Fault, History, Remains};
 use journal::Journal;
 use mode::rules;
 pub(crate) use part::Part;
 use part::Setup;
-use record::{Entry, Who};
+use record::Who;
 use report::Report;
+use runs::Runs;
 use scene::Scene;
-use servers::{Records, Servers, left, logs, make_logs, records};
+use servers::{Servers, left, logs, make_logs, records};
 use stalls::Stalls;
-
-const TICK: Duration = Duration::from_secs(1);
-const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// How long it may take until every contender was granted its last times, when all servers serve again: some session
 /// timeouts, and a takeover delay each.
@@ -110,7 +108,7 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
         "zookeeper-client has no recipe for this mode; use --mode lock"
     );
     let rules = rules(torture.mode);
-    let locks = rules.locks();
+    let locks = rules.locks;
     let seed = torture.seed.unwrap_or_else(|| fastrand::u64(..1_000_000_000));
     let journal = Journal::open(torture.journal.as_deref())?;
     eprintln!(
@@ -129,12 +127,12 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     let started = Instant::now();
 
     let shim = slew::Shim::build().await?;
-    let servers = Servers::start(TICK).await?;
-    if rules.keeps_logs() {
+    let servers = Servers::start().await?;
+    if rules.keeps_logs {
         make_logs(&servers.operator().await?, locks).await?;
     }
     let registers = try_join_all((0..locks).map(|_| Register::open())).await?;
-    let scene = Arc::new(Scene::new());
+    let scene = Arc::<Scene>::default();
     let (heard, hearing) = mpsc::unbounded_channel();
     let (done, doing) = mpsc::unbounded_channel();
     let listener = tokio::spawn(listen(hearing, doing, scene.clone(), journal));
@@ -142,8 +140,6 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
         lock: torture.lock,
         mode: torture.mode,
         registers: registers.iter().map(|register| register.address().to_owned()).collect(),
-        session_timeout: SESSION_TIMEOUT,
-        tick: TICK,
         shim: shim.path(),
     };
     let mut clients = Vec::new();
@@ -161,7 +157,7 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
         clients: clients.clone(),
         scene: scene.clone(),
         locks,
-        is_pool: rules.is_pool(),
+        is_pool: rules.is_pool,
         done,
         lives: AtomicU64::new(1),
         peace: RwLock::default(),
@@ -171,20 +167,19 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     tokio::time::sleep_until(start + length).await;
     drop(injector);
     let healed = Instant::now();
-    let End { starved, finale, remains, logs, records } =
-        aftermath(&servers, &clients, &scene, torture.mode).await?;
+    let end = aftermath(&servers, &clients, &scene, torture.mode).await?;
 
     drop(clients);
-    let (builder, mut journal) = timeout(END_BOUND, listener).await.context("somebody still speaks")??;
+    let mut journal = timeout(END_BOUND, listener).await.context("somebody still speaks")??;
     let ledgers = registers.iter().map(Register::ledger).collect();
-    let mut history = History { ledgers, starved, remains, logs, ..builder.finish(Instant::now()) };
-    (history.runs.records, history.runs.ranges) = records;
-    if let Some(finale) = finale {
-        finale.join(&mut history.announcements);
-    }
+    let History { starved, announcements, remains, logs, runs, .. } = end;
+    let mut history = History { ledgers, starved, remains, logs, ..scene.finish(Instant::now()) };
+    (history.runs.records, history.runs.ranges) = (runs.records, runs.ranges);
+    history.announcements.values.extend(announcements.values);
+    history.announcements.uninformed = announcements.uninformed;
     let verdict = Verdict::of(torture.mode, &history);
     let times = report::Times { started, begun, healed, ended: Instant::now() };
-    let report = Report::of(torture, seed, &history, &omitted, verdict, times, stalls.longest())?;
+    let report = Report::of(torture, seed, &history, &omitted, verdict, times, stalls.longest());
     report.print(torture.json)?;
     if let Some(path) = &torture.report {
         picture::draw(path, &history, &report, times)?;
@@ -203,59 +198,43 @@ async fn listen(
     mut doing: mpsc::UnboundedReceiver<Fault>,
     scene: Arc<Scene>,
     mut journal: Journal,
-) -> (Builder, Journal) {
-    let mut builder = Builder::default();
+) -> Journal {
     loop {
         tokio::select! {
             Some(heard) = hearing.recv() => {
                 scene.hear(&heard);
-                builder.hear(&heard);
                 journal.write(&heard);
             }
             Some(fault) = doing.recv() => {
                 journal.write(&fault);
-                builder.add(fault);
+                scene.add(fault);
             }
-            else => return (builder, journal),
+            else => return journal,
         }
     }
 }
 
-/// How a run ended.
-struct End {
-    /// The contenders that were not granted once more.
-    starved: Vec<Who>,
-    /// What came of the last leader, if anybody observes.
-    finale: Option<Finale>,
-    /// What is left on the servers.
-    remains: Remains,
-    /// What was entered in the logs of the locks.
-    logs: Vec<Vec<Entry>>,
-    /// The records of slots that run once, and the ranges of those that were dropped.
-    records: Records,
-}
-
-/// Undoes all faults, has every contender finish, and every observer be told of the last leader.
+/// Undoes all faults, has every contender finish, and every observer be told of the last leader. Returns how the run ended.
 async fn aftermath(
     servers: &Servers,
     clients: &[Arc<Client>],
     scene: &Scene,
     mode: Mode,
-) -> anyhow::Result<End> {
-    let locks = rules(mode).locks();
+) -> anyhow::Result<History> {
+    let locks = rules(mode).locks;
     servers.recover().await?;
     for client in clients {
         client.order(Order::Finish).await?;
     }
     let all: Vec<_> = clients.iter().flat_map(|client| client.contenders()).collect();
     let starved =
-        scene.unfinished_within(FINISH_BOUND + TURN_BOUND * (rules(mode).last_turns() - 1), &all).await;
-    let observing = clients.iter().filter(|client| rules(mode).observes(client.number));
+        scene.unfinished_within(FINISH_BOUND + TURN_BOUND * (rules(mode).last_turns - 1), &all).await;
+    let observing = clients.iter().filter(|client| (rules(mode).observes)(client.number));
     let observers: Vec<_> = observing.map(|client| Who::process(client.number)).collect();
     // A contender that is still in the queue would keep the last leader out.
-    let finale = match observers.is_empty() || !starved.is_empty() {
-        true => None,
-        false => Some(Finale::play(servers, TICK, scene, &observers).await?),
+    let announcements = match observers.is_empty() || !starved.is_empty() {
+        true => Announcements::default(),
+        false => finale::play(servers, scene, &observers).await?,
     };
     for client in clients {
         client.order(Order::LookAway).await?;
@@ -285,12 +264,13 @@ async fn aftermath(
         if remains.ephemerals == 0 || Timer::now() >= deadline {
             // The clients are gone, so nothing is added any more.
             let operator = servers.operator().await?;
-            let logs = match rules(mode).keeps_logs() {
+            let logs = match rules(mode).keeps_logs {
                 true => logs(&operator, locks).await?,
                 false => Vec::new(),
             };
-            let records = records(&operator).await?;
-            return Ok(End { starved, finale, remains, logs, records });
+            let (records, ranges) = records(&operator).await?;
+            let runs = Runs { records, ranges, ..Runs::default() };
+            return Ok(History { starved, announcements, remains, logs, runs, ..History::default() });
         }
         sleep(Duration::from_millis(100)).await;
     }

@@ -7,22 +7,22 @@
 //! - A contender that waits is behind a holder that stays and is in conflict with it. So it does not hold the lock, whatever
 //!   it is about to be told.
 
-use super::scene::Holder;
+use super::history::Hold;
 use super::schedule::{Kind, Planned};
 use super::servers::Node;
 
 /// One of the holders, and the node to delete, or one whose session is to be closed. The holders have been told to stay.
 pub(super) fn victim(
     planned: Planned,
-    holders: &[Holder],
+    holders: &[Hold],
     queues: &[Vec<Node>],
     stays: impl Fn(&Node) -> bool,
-) -> Option<(Holder, Node)> {
+) -> Option<(Hold, Node)> {
     let Planned { kind, pick, .. } = planned;
     let view = View { holders, queues, stays };
     let nodes: Vec<_> = queues.iter().flatten().filter(|node| view.may_be_struck(kind, node)).collect();
     let victim = nodes.get(pick as usize % nodes.len().max(1))?;
-    let holder = holders.iter().find(|holder| holder.has(victim)).or(holders.first())?;
+    let holder = holders.iter().find(|holder| holder.has(&victim.path)).or(holders.first())?;
     Some((holder.clone(), Node::clone(victim)))
 }
 
@@ -31,14 +31,14 @@ pub(super) fn victim(
 /// has waited for room, and stays. The turnstile keeps nobody out of the pool, so each node in it may go.
 pub(super) fn pool_victim(
     planned: Planned,
-    holders: &[Holder],
+    holders: &[Hold],
     turnstile: &[Node],
     permits: &[Node],
     stays: impl Fn(&Node) -> bool,
-) -> Option<(Holder, Node)> {
+) -> Option<(Hold, Node)> {
     let Planned { kind, pick, .. } = planned;
     let first = turnstile.first().filter(|first| stays(first));
-    let holder = |node: &Node| holders.iter().find(|holder| holder.has(node));
+    let holder = |node: &Node| holders.iter().find(|holder| holder.has(&node.path));
     let is_covered = |node: &&Node| first.is_some_and(|first| first.session != node.session);
     let has_permit = |node: &&Node| permits.iter().any(|permit| permit.session == node.session);
     let nodes: Vec<_> = match kind {
@@ -55,7 +55,7 @@ pub(super) fn pool_victim(
 }
 
 struct View<'a, F> {
-    holders: &'a [Holder],
+    holders: &'a [Hold],
     queues: &'a [Vec<Node>],
     stays: F,
 }
@@ -74,8 +74,8 @@ impl<F: Fn(&Node) -> bool> View<'_, F> {
         }
     }
 
-    fn holder(&self, node: &Node) -> Option<&Holder> {
-        self.holders.iter().find(|holder| holder.has(node))
+    fn holder(&self, node: &Node) -> Option<&Hold> {
+        self.holders.iter().find(|holder| holder.has(&node.path))
     }
 
     fn holds(&self, session: i64) -> bool {
@@ -124,7 +124,6 @@ mod tests {
     use super::super::record::Who;
     use super::super::schedule::Aim;
     use super::*;
-    use crate::harness::Instant;
 
     fn node(queue: &str, name: &str, client: u16) -> Node {
         let who = Some(Who { client, task: 1 });
@@ -132,13 +131,9 @@ mod tests {
         Node { path, shared: name.starts_with('r'), session: client.into(), czxid, who, age }
     }
 
-    fn holder(client: u16, nodes: &[&str]) -> Holder {
-        Holder {
-            who: Who { client, task: 1 },
-            since: Instant(0),
-            session: client.into(),
-            nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
-        }
+    fn holder(client: u16, nodes: &[&str]) -> Hold {
+        let nodes = nodes.iter().map(|node| (*node).to_owned()).collect();
+        Hold { nodes, ..Hold::sample(Who { client, task: 1 }, 1, 0, 0, &[]) }
     }
 
     fn planned(kind: Kind) -> Planned {
@@ -147,7 +142,7 @@ mod tests {
     }
 
     /// The paths of all who may be struck, by whatever is picked, if these clients stay.
-    fn victims(kind: Kind, holders: &[Holder], queues: &[Vec<Node>], staying: &[u16]) -> Vec<String> {
+    fn victims(kind: Kind, holders: &[Hold], queues: &[Vec<Node>], staying: &[u16]) -> Vec<String> {
         let planned = |pick| Planned { pick, ..planned(kind) };
         let picked = |pick| {
             victim(planned(pick), holders, queues, |node| {

@@ -7,6 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::args::{Mode, Recipe};
 
+/// The tick of the servers.
+pub(crate) const TICK: Duration = Duration::from_secs(1);
+/// What every contender asks for.
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+
 /// The same for all clients.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Setup {
@@ -14,8 +19,6 @@ pub(crate) struct Setup {
     pub(crate) mode: Mode,
     /// The addresses of the registers, one for each lock.
     pub(crate) registers: Vec<String>,
-    pub(crate) session_timeout: Duration,
-    pub(crate) tick: Duration,
     /// The library that slews the clocks of a process.
     pub(crate) shim: PathBuf,
 }

@@ -4,14 +4,10 @@
 
 use std::path::Path;
 
-use anyhow::anyhow;
-use plotters::coord::Shift;
-use plotters::coord::types::RangedCoordf64;
-use plotters::element::DashedPathElement;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use anyhow::Context;
 
-use super::args::{Mode, Recipe};
+use super::args::Mode;
+use super::checker::Wrong;
 use super::history::{End, Fault, History, Hold, Outcome};
 use super::record::Who;
 use super::report::{Report, Times};
@@ -24,36 +20,34 @@ use crate::harness::Instant;
 const LONGEST: f64 = 90.0;
 /// By so much the part that is shown is moved in search of the one with the most losses.
 const STEP: f64 = 10.0;
+/// The seconds from one mark of the axis to the next.
+const TICK: usize = 5;
 
-const WIDTH: u32 = 1800;
-const ROW: u32 = 30;
-const HEAD: u32 = 78;
-const AXIS: u32 = 46;
-const FOOT: u32 = 64;
-const LABELS: u32 = 130;
-const FONT: &str = "sans-serif";
+const WIDTH: f64 = 1800.0;
+const ROW: f64 = 30.0;
+const HEAD: f64 = 78.0;
+const AXIS: f64 = 46.0;
+const FOOT: f64 = 64.0;
+const LABELS: f64 = 130.0;
+/// The right end of the rows.
+const RIGHT: f64 = WIDTH - 30.0;
 
-const HELD: RGBColor = RGBColor(46, 125, 50);
-const WAITING: RGBColor = RGBColor(144, 190, 230);
-const LOST: RGBColor = RGBColor(211, 47, 47);
-const CUT_OFF: RGBColor = RGBColor(245, 140, 0);
-const STOPPED: RGBColor = RGBColor(142, 68, 173);
-const DEAD: RGBColor = RGBColor(70, 80, 88);
-const NO_QUORUM: RGBColor = RGBColor(255, 232, 230);
-const INK: RGBColor = RGBColor(33, 37, 41);
-const FAINT: RGBColor = RGBColor(120, 126, 132);
-const STRIPE: RGBColor = RGBColor(246, 247, 248);
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
-type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+const HELD: &str = "#2e7d32";
+const WAITING: &str = "#90bee6";
+const LOST: &str = "#d32f2f";
+const CUT_OFF: &str = "#f58c00";
+const STOPPED: &str = "#8e44ad";
+const DEAD: &str = "#465058";
+const NO_QUORUM: &str = "#ffe8e6";
+const INK: &str = "#212529";
+const FAINT: &str = "#787e84";
+const STRIPE: &str = "#f6f7f8";
 
 /// Draws the history, or the most eventful part of a long one, into this file.
 pub(super) fn draw(path: &Path, history: &History, report: &Report, times: Times) -> anyhow::Result<()> {
-    let picture = Picture::new(history, report.mode, times);
-    let size = (WIDTH, HEAD + picture.rows() as u32 * ROW + AXIS + FOOT);
-    let area = SVGBackend::new(path, size).into_drawing_area();
-    picture.draw(&area, report).map_err(|error| anyhow!("cannot draw {}: {error}", path.display()))
+    let mut picture = Picture::new(history, report.mode, times);
+    picture.draw(report);
+    std::fs::write(path, picture.svg).with_context(|| format!("cannot draw {}", path.display()))
 }
 
 struct Picture<'a> {
@@ -69,6 +63,7 @@ struct Picture<'a> {
     /// The part that is shown, in seconds since the beginning.
     from: f64,
     to: f64,
+    svg: String,
 }
 
 impl<'a> Picture<'a> {
@@ -82,7 +77,8 @@ impl<'a> Picture<'a> {
             Mode::Slots => ("slot", 0),
             _ => ("lock", 1),
         };
-        let mut picture = Self { history, times, locks, one, first, contenders, from: 0.0, to: 0.0 };
+        let (from, to, svg) = (0.0, 0.0, String::new());
+        let mut picture = Self { history, times, locks, one, first, contenders, from, to, svg };
         let end = picture.seconds(times.ended);
         picture.from = picture.most_eventful(end);
         picture.to = end.min(picture.from + LONGEST);
@@ -111,60 +107,45 @@ impl<'a> Picture<'a> {
         self.locks + SERVERS + self.contenders.partition_point(|other| *other < who)
     }
 
-    fn draw(&self, area: &Area<'_>, report: &Report) -> Drawn {
-        area.fill(&WHITE)?;
-        let (head, rest) = area.split_vertically(HEAD);
-        let (body, foot) = rest.split_vertically(self.rows() as u32 * ROW + AXIS);
-        self.title(&head, report)?;
-        legend(&foot)?;
-        let mut chart = ChartBuilder::on(&body)
-            .margin_right(30)
-            .set_label_area_size(LabelAreaPosition::Left, LABELS)
-            .set_label_area_size(LabelAreaPosition::Bottom, AXIS)
-            .build_cartesian_2d(self.from..self.to, self.rows() as f64..0.0)?;
-        self.background(&mut chart)?;
-        chart
-            .configure_mesh()
-            .disable_y_mesh()
-            .disable_y_axis()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(INK.mix(0.12))
-            .axis_style(INK.mix(0.6))
-            .x_labels(((self.to - self.from) / 5.0) as usize + 1)
-            .x_label_formatter(&|seconds| format!("{seconds:.0} s"))
-            .x_label_style((FONT, 15).into_font().color(&INK))
-            .draw()?;
-        self.labels(&body, &chart)?;
-        self.servers(&mut chart)?;
-        self.clients(&mut chart)?;
-        (0..self.locks).try_for_each(|lock| self.lock(&mut chart, lock))
+    /// Where a moment is in the picture.
+    fn x(&self, seconds: f64) -> f64 {
+        LABELS + (seconds - self.from) / (self.to - self.from) * (RIGHT - LABELS)
     }
 
-    fn title(&self, area: &Area<'_>, report: &Report) -> Drawn {
-        let lock = match (report.lock, report.mode) {
-            (Recipe::Zklock, Mode::Lock) => "zklock",
-            (Recipe::Zklock, Mode::Rw) => "zklock's read-write lock",
-            (Recipe::Zklock, Mode::Multi) => "several locks of zklock at once",
-            (Recipe::Zklock, Mode::Election) => "zklock's election",
-            (Recipe::Zklock, Mode::Registry) => "zklock's locks by key",
-            (Recipe::Zklock, Mode::Semaphore) => "zklock's semaphore",
-            (Recipe::Zklock, Mode::Slots) => "zklock's slots",
-            (Recipe::Zklock, Mode::Once) => "zklock's slots that run once",
-            (Recipe::ZookeeperClient, _) => "zookeeper-client's lock",
-        };
-        let verdict = &report.verdict;
-        let broken = match verdict.broken {
+    fn draw(&mut self, report: &Report) {
+        let height = Self::y(self.rows() as f64) + AXIS + FOOT;
+        self.svg = format!(
+            r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif">"#
+        );
+        self.block((0.0, WIDTH), (0.0, height), &fill("white", 1.0));
+        self.title(report);
+        self.background();
+        self.labels();
+        self.servers();
+        self.clients();
+        (0..self.locks).for_each(|lock| self.lock(lock));
+        self.legend();
+        self.svg += "</svg>\n";
+    }
+
+    fn title(&mut self, report: &Report) {
+        let wrong = |wrong| report.verdict.wrong.get(&wrong).copied().unwrap_or(0);
+        let (overlaps, lost) = (wrong(Wrong::Overlaps), wrong(Wrong::LostUpdates));
+        let broken = match wrong(Wrong::Broken) {
             0 => String::new(),
             broken => format!(", {broken} more broken promises"),
         };
-        let title = format!(
-            "{lock} under torture: {} overlap{} of valid guards, {} lost updates{broken}",
-            verdict.overlaps,
-            if verdict.overlaps == 1 { "" } else { "s" },
-            verdict.lost_updates
-        );
+        let s = if overlaps == 1 { "" } else { "s" };
         let colour = if report.passed { INK } else { LOST };
-        area.draw(&Text::new(title, (20, 16), (FONT, 26).into_font().style(FontStyle::Bold).color(&colour)))?;
+        let title = format!(
+            "{:?}, mode {:?}, under torture: {overlaps} overlap{s} of valid guards, {lost} lost updates{broken}",
+            report.lock, report.mode
+        );
+        self.text(
+            (20.0, 28.0),
+            &format!(r#"font-size="26" font-weight="bold" {}"#, fill(colour, 1.0)),
+            &title,
+        );
         let whole = self.seconds(self.times.ended);
         let part = match self.from > 0.0 || self.to < whole {
             true => format!("; shown are {:.0} of {whole:.0} s, those with most losses", self.to - self.from),
@@ -174,31 +155,39 @@ impl<'a> Picture<'a> {
             "seed {}, {} client processes, three servers, session timeout 4 s: {} holds, {} of them lost or killed; {} faults{part}",
             report.seed,
             report.clients,
-            report.holds,
+            self.history.holds.len(),
             report.ends.get("lost").unwrap_or(&0) + report.ends.get("killed").unwrap_or(&0),
             report.faults.values().sum::<u64>()
         );
-        area.draw(&Text::new(text, (20, 48), (FONT, 17).into_font().color(&FAINT)))
+        self.text((20.0, 56.0), &format!(r#"font-size="17" {}"#, fill(FAINT, 1.0)), &text);
     }
 
-    /// Stripes for the rows, and where there was no quorum.
-    fn background(&self, chart: &mut Chart<'_, '_>) -> Drawn {
-        for row in (self.locks..self.rows()).filter(|row| (row - self.locks).is_multiple_of(2)) {
-            self.bar(chart, self.from, self.to, row, (0.0, 1.0), STRIPE.filled())?;
+    /// Stripes for the rows, where there was no quorum, and the axis.
+    fn background(&mut self) {
+        let rows = self.rows();
+        for row in (self.locks..rows).step_by(2) {
+            self.bar((self.from, self.to), row, (0.0, 1.0), &fill(STRIPE, 1.0));
         }
-        for (from, to) in self.without_quorum() {
-            self.span(chart, from, to, 0.0, self.rows() as f64, NO_QUORUM.mix(0.8).filled())?;
+        for span in self.without_quorum() {
+            self.span(span, (0.0, rows as f64), &fill(NO_QUORUM, 0.8));
         }
         // Where the lock, the servers and the clients part.
         for row in [self.locks, self.locks + SERVERS] {
-            self.span(chart, self.from, self.to, row as f64, row as f64, INK.mix(0.5).stroke_width(1))?;
+            self.line((LABELS, Self::y(row as f64)), (RIGHT, Self::y(row as f64)), &stroke(INK, 0.5, 1));
+        }
+        let (top, bottom) = (Self::y(0.0), Self::y(rows as f64));
+        self.line((LABELS, bottom), (RIGHT, bottom), &stroke(INK, 0.6, 1));
+        for second in (self.from.ceil() as usize..=self.to as usize).step_by(TICK) {
+            let x = self.x(second as f64);
+            self.line((x, top), (x, bottom + 5.0), &stroke(INK, 0.12, 1));
+            let style = format!(r#"font-size="15" text-anchor="middle" {}"#, fill(INK, 1.0));
+            self.text((x, bottom + 16.0), &style, &format!("{second} s"));
         }
         let healed = self.seconds(self.times.healed);
         if (self.from..self.to).contains(&healed) {
-            let line = vec![(healed, 0.0), (healed, self.rows() as f64)];
-            chart.draw_series([DashedPathElement::new(line, 6, 4, INK.mix(0.7).stroke_width(1))])?;
+            let x = self.x(healed);
+            self.line((x, top), (x, bottom), &(stroke(INK, 0.7, 1) + r#" stroke-dasharray="6 4""#));
         }
-        Ok(())
     }
 
     /// From when to when two servers were in trouble.
@@ -223,31 +212,27 @@ impl<'a> Picture<'a> {
         spans
     }
 
-    fn labels(&self, body: &Area<'_>, chart: &Chart<'_, '_>) -> Drawn {
+    fn labels(&mut self) {
         let mut names: Vec<_> =
-            (0..self.locks).map(|lock| (format!("{} {}", self.one, self.first + lock), true)).collect();
+            (0..self.locks).map(|lock| (format!("{} {}", self.one, self.first + lock), "bold")).collect();
         if let [(name, _)] = names.as_mut_slice() {
             *name = format!("the {}", self.one);
         }
-        names.extend((1..=SERVERS).map(|server| (format!("server {server}"), false)));
+        names.extend((1..=SERVERS).map(|server| (format!("server {server}"), "normal")));
         names.extend(self.contenders.iter().map(|who| {
             let alone = !self.contenders.iter().any(|other| other.client == who.client && other != who);
             let task = if alone { String::new() } else { format!(", task {}", who.task) };
-            (format!("client {}{task}", who.client), false)
+            (format!("client {}{task}", who.client), "normal")
         }));
-        let (left, top) = body.get_base_pixel();
-        for (row, (name, bold)) in names.into_iter().enumerate() {
-            let (x, y) = chart.plotting_area().map_coordinate(&(self.from, row as f64 + 0.5));
-            let style = if bold { FontStyle::Bold } else { FontStyle::Normal };
+        for (row, (name, weight)) in names.into_iter().enumerate() {
             let style =
-                (FONT, 16).into_font().style(style).color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
-            body.draw(&Text::new(name, (x - left - 10, y - top), style))?;
+                format!(r#"font-size="16" text-anchor="end" font-weight="{weight}" {}"#, fill(INK, 1.0));
+            self.text((LABELS - 10.0, Self::y(row as f64 + 0.5)), &style, &name);
         }
-        Ok(())
     }
 
     /// What was done to servers.
-    fn servers(&self, chart: &mut Chart<'_, '_>) -> Drawn {
+    fn servers(&mut self) {
         for fault in self.history.faults.iter().filter(|fault| fault.kind.is_of_servers()) {
             let (colour, text) = match fault.kind {
                 Kind::IsolateLeader => (CUT_OFF, "leader, cut off"),
@@ -257,35 +242,29 @@ impl<'a> Picture<'a> {
                 _ => (CUT_OFF, "cut off"),
             };
             for server in &fault.servers {
-                self.band(chart, fault, self.locks + server, colour)?;
-                self.name(chart, fault, self.locks + server, text)?;
+                self.band(fault, self.locks + server, colour);
+                self.name(fault, self.locks + server, text);
             }
         }
-        Ok(())
     }
 
     /// A fault that lasts: a band.
-    fn band(&self, chart: &mut Chart<'_, '_>, fault: &Fault, row: usize, colour: RGBColor) -> Drawn {
-        let (from, to) = (self.seconds(fault.at), self.seconds(fault.until));
-        self.bar(chart, from, to, row, (0.06, 0.94), colour.mix(0.45).filled())?;
-        self.bar(chart, from, to, row, (0.06, 0.94), colour.mix(0.9).stroke_width(1))
+    fn band(&mut self, fault: &Fault, row: usize, colour: &str) {
+        self.bar((self.seconds(fault.at), self.seconds(fault.until)), row, (0.06, 0.94), &outlined(colour));
     }
 
     /// What it is, if there is room.
-    fn name(&self, chart: &mut Chart<'_, '_>, fault: &Fault, row: usize, text: &str) -> Drawn {
-        let (from, to) = (self.seconds(fault.at), self.seconds(fault.until));
-        let room =
-            (to.min(self.to) - from.max(self.from)) / (self.to - self.from) * f64::from(WIDTH - LABELS);
-        if room > text.len() as f64 * 7.2 + 8.0 {
-            let style = (FONT, 13).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Center));
-            let middle = f64::midpoint(from.max(self.from), to.min(self.to));
-            chart.draw_series([Text::new(text.to_owned(), (middle, row as f64 + 0.5), style)])?;
+    fn name(&mut self, fault: &Fault, row: usize, text: &str) {
+        let from = self.x(self.seconds(fault.at).max(self.from));
+        let to = self.x(self.seconds(fault.until).min(self.to));
+        if to - from > text.len() as f64 * 7.2 + 8.0 {
+            let style = format!(r#"font-size="13" text-anchor="middle" {}"#, fill(INK, 1.0));
+            self.text((f64::midpoint(from, to), Self::y(row as f64 + 0.5)), &style, text);
         }
-        Ok(())
     }
 
     /// What contenders did, and what was done to them.
-    fn clients(&self, chart: &mut Chart<'_, '_>) -> Drawn {
+    fn clients(&mut self) {
         let history = self.history;
         for fault in history.faults.iter().filter(|fault| !fault.kind.is_act()) {
             let colour = match fault.kind {
@@ -294,25 +273,28 @@ impl<'a> Picture<'a> {
                 kind if kind.is_kill() => DEAD,
                 _ => continue,
             };
-            for who in self.contenders.iter().filter(|who| Some(who.client) == fault.client) {
-                self.band(chart, fault, self.row_of(*who), colour)?;
-            }
+            self.rows_of(fault.client).for_each(|row| self.band(fault, row, colour));
         }
         for attempt in history.attempts.iter().filter(|attempt| attempt.outcome != Outcome::Busy) {
-            let (from, to) = (self.seconds(attempt.asked), self.seconds(attempt.ended));
-            self.bar(chart, from, to, self.row_of(attempt.who), (0.42, 0.58), WAITING.filled())?;
+            let time = (self.seconds(attempt.asked), self.seconds(attempt.ended));
+            self.bar(time, self.row_of(attempt.who), (0.42, 0.58), &fill(WAITING, 1.0));
         }
         for hold in &history.holds {
-            let (from, to) = self.held(hold);
-            self.bar(chart, from, to, self.row_of(hold.who), (0.22, 0.78), HELD.filled())?;
+            self.bar(self.held(hold), self.row_of(hold.who), (0.22, 0.78), &fill(HELD, 1.0));
         }
-        for fault in &history.faults {
-            self.moment(chart, fault)?;
-        }
+        history.faults.iter().for_each(|fault| self.moment(fault));
         for hold in history.holds.iter().filter(|hold| matches!(hold.end, End::Lost(_) | End::Killed)) {
-            self.cross(chart, self.seconds(hold.over), self.row_of(hold.who))?;
+            let at = self.seconds(hold.over);
+            if (self.from..self.to).contains(&at) {
+                self.cross(self.x(at), Self::y(self.row_of(hold.who) as f64 + 0.5));
+            }
         }
-        Ok(())
+    }
+
+    /// The rows of this client's contenders.
+    fn rows_of(&self, client: Option<u16>) -> impl Iterator<Item = usize> + use<> {
+        let its = self.contenders.iter().filter(|who| Some(who.client) == client);
+        its.map(|who| self.row_of(*who)).collect::<Vec<_>>().into_iter()
     }
 
     /// A guard in a process that was stopped counts until its lease was over, though nobody could ask it.
@@ -327,150 +309,147 @@ impl<'a> Picture<'a> {
     }
 
     /// A fault of a moment: a mark on top of the row that it met.
-    fn moment(&self, chart: &mut Chart<'_, '_>, fault: &Fault) -> Drawn {
+    fn moment(&mut self, fault: &Fault) {
         let colour = match fault.kind {
             Kind::CutConnections | Kind::LoseReply => CUT_OFF,
             kind if kind.may_take() => LOST,
-            _ => return Ok(()),
+            _ => return,
         };
         let at = self.seconds(fault.at);
         // A waiter's client is told by the session, if that ever held the lock.
         let of_session = || self.history.holds.iter().find(|hold| Some(hold.session) == fault.session);
         let client = fault.client.or_else(|| of_session().map(|hold| hold.who.client));
-        let met = |who: &&Who| Some(who.client) == client;
-        for who in self.contenders.iter().filter(met) {
-            if (self.from..self.to).contains(&at) {
-                let place = (at, self.row_of(*who) as f64 + 0.12);
-                let mark =
-                    EmptyElement::at(place) + Polygon::new(vec![(0, 9), (-5, 0), (5, 0)], colour.filled());
-                chart.draw_series([mark])?;
+        if (self.from..self.to).contains(&at) {
+            for row in self.rows_of(client) {
+                self.mark(self.x(at), Self::y(row as f64 + 0.12), colour);
             }
         }
-        Ok(())
-    }
-
-    fn cross(&self, chart: &mut Chart<'_, '_>, at: f64, row: usize) -> Drawn {
-        if (self.from..self.to).contains(&at) {
-            let style = LOST.stroke_width(3);
-            chart.draw_series([EmptyElement::at((at, row as f64 + 0.5))
-                + PathElement::new(vec![(-5, -7), (5, 7)], style)
-                + PathElement::new(vec![(-5, 7), (5, -7)], style)])?;
-        }
-        Ok(())
     }
 
     /// A lock's own row: green while any client holds it, red while guards in conflict do by the checker's judgement.
-    fn lock(&self, chart: &mut Chart<'_, '_>, lock: usize) -> Drawn {
-        let taken = Taken::of(&self.history.faults);
+    fn lock(&mut self, lock: usize) {
+        let history = self.history;
+        let taken = Taken::of(&history.faults);
         // The ends of the longest guards so far: of those that hold it alone, and of readers.
         let (mut alone, mut beside) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
-        let holds = self.history.holds.iter();
-        let of_lock = holds.filter_map(|hold| {
+        let of_lock = history.holds.iter().filter_map(|hold| {
             let claim = hold.claims.iter().find(|claim| claim.lock == lock)?;
             Some((hold, claim.shared))
         });
         for (number, (hold, shared)) in of_lock.enumerate() {
             let (from, to) = self.held(hold);
-            let colour = if number % 2 == 0 { HELD.mix(1.0) } else { HELD.mix(0.6) };
-            let height = if shared { (0.36, 0.84) } else { (0.16, 0.84) };
-            self.bar(chart, from, to, lock, height, colour.filled())?;
+            let opacity = if number % 2 == 0 { 1.0 } else { 0.6 };
+            self.bar((from, to), lock, (if shared { 0.36 } else { 0.16 }, 0.84), &fill(HELD, opacity));
             let until = self.seconds(hold.valid_until(taken.has(hold)));
             let against = if shared { alone } else { alone.max(beside) };
             if from < against {
-                self.bar(chart, from, until.min(against), lock, (0.0, 1.0), LOST.filled())?;
+                self.bar((from, until.min(against)), lock, (0.0, 1.0), &fill(LOST, 1.0));
             }
             let longest = if shared { &mut beside } else { &mut alone };
             *longest = longest.max(until);
         }
-        Ok(())
+    }
+
+    /// What is what.
+    fn legend(&mut self) {
+        type Key<'a> = (&'a str, f64, fn(&mut Picture<'_>, f64, f64));
+        let first: [Key<'_>; 6] = [
+            ("holds a lock", 170.0, |it, x, y| it.swatch(x, y, 9.0, &fill(HELD, 1.0))),
+            ("waits for it", 150.0, |it, x, y| it.swatch(x, y, 3.0, &fill(WAITING, 1.0))),
+            ("lost it, or died holding it", 240.0, |it, x, y| it.cross(x + 13.0, y)),
+            ("two valid guards", 190.0, |it, x, y| it.swatch(x, y, 9.0, &fill(LOST, 1.0))),
+            ("no quorum", 150.0, |it, x, y| it.swatch(x, y, 11.0, &fill(NO_QUORUM, 1.0))),
+            ("all faults undone", 190.0, |it, x, y| {
+                let style = stroke(INK, 1.0, 1) + r#" stroke-dasharray="5 3""#;
+                it.line((x + 13.0, y - 11.0), (x + 13.0, y + 11.0), &style);
+            }),
+        ];
+        let second: [Key<'_>; 5] = [
+            ("cut off, or half", 190.0, |it, x, y| it.swatch(x, y, 10.0, &outlined(CUT_OFF))),
+            ("stopped", 150.0, |it, x, y| it.swatch(x, y, 10.0, &outlined(STOPPED))),
+            ("dead", 240.0, |it, x, y| it.swatch(x, y, 10.0, &outlined(DEAD))),
+            ("connection reset, or a reply lost", 340.0, |it, x, y| it.mark(x + 13.0, y - 4.0, CUT_OFF)),
+            ("an operator touches a node, or closes a session", 400.0, |it, x, y| {
+                it.mark(x + 13.0, y - 4.0, LOST);
+            }),
+        ];
+        let mut y = Self::y(self.rows() as f64) + AXIS + 14.0;
+        for keys in [&first[..], &second[..]] {
+            let mut x = LABELS;
+            for (name, wide, draw) in keys {
+                draw(self, x, y);
+                self.text((x + 34.0, y), &format!(r#"font-size="15" {}"#, fill(INK, 1.0)), name);
+                x += wide;
+            }
+            y += 30.0;
+        }
+    }
+
+    fn swatch(&mut self, x: f64, y: f64, half: f64, style: &str) {
+        self.block((x, x + 26.0), (y - half, y + half), style);
     }
 
     /// Part of a row, as far as it is shown.
-    fn bar(
-        &self,
-        chart: &mut Chart<'_, '_>,
-        from: f64,
-        to: f64,
-        row: usize,
-        (top, bottom): (f64, f64),
-        style: ShapeStyle,
-    ) -> Drawn {
-        self.span(chart, from, to, row as f64 + top, row as f64 + bottom, style)
+    fn bar(&mut self, time: (f64, f64), row: usize, (top, bottom): (f64, f64), style: &str) {
+        self.span(time, (row as f64 + top, row as f64 + bottom), style);
     }
 
-    fn span(
-        &self,
-        chart: &mut Chart<'_, '_>,
-        from: f64,
-        to: f64,
-        top: f64,
-        bottom: f64,
-        style: ShapeStyle,
-    ) -> Drawn {
-        if to < self.from || from > self.to {
-            return Ok(());
+    fn span(&mut self, (from, to): (f64, f64), (top, bottom): (f64, f64), style: &str) {
+        if to >= self.from && from <= self.to {
+            let (left, right) = (self.x(from.max(self.from)), self.x(to.min(self.to)));
+            // What is shorter than a pixel is to be seen all the same.
+            self.block((left, right.max(left + 1.0)), (Self::y(top), Self::y(bottom)), style);
         }
-        // What is shorter than a pixel is to be seen all the same.
-        let pixel = (self.to - self.from) / f64::from(WIDTH - LABELS);
-        let (from, to) = (from.max(self.from), to.max(from + pixel).min(self.to));
-        chart.draw_series([Rectangle::new([(from, top), (to, bottom)], style)])?;
-        Ok(())
+    }
+
+    /// The top of a row.
+    fn y(row: f64) -> f64 {
+        HEAD + row * ROW
+    }
+
+    fn block(&mut self, (left, right): (f64, f64), (top, bottom): (f64, f64), style: &str) {
+        let (width, height) = (right - left, bottom - top);
+        self.add(&format!(
+            r#"<rect x="{left:.1}" y="{top:.1}" width="{width:.1}" height="{height:.1}" {style}/>"#
+        ));
+    }
+
+    fn line(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64), style: &str) {
+        self.add(&format!(r#"<path d="M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}" {style}/>"#));
+    }
+
+    fn cross(&mut self, x: f64, y: f64) {
+        for up in [-7.0, 7.0] {
+            self.line((x - 5.0, y + up), (x + 5.0, y - up), &stroke(LOST, 1.0, 3));
+        }
+    }
+
+    /// A triangle, with its point nine pixels below this.
+    fn mark(&mut self, x: f64, y: f64, colour: &str) {
+        self.add(&format!(r#"<path d="M{x:.1} {y:.1}m0 9l-5 -9h10z" {}/>"#, fill(colour, 1.0)));
+    }
+
+    /// A text, whose middle is at this height.
+    fn text(&mut self, (x, y): (f64, f64), style: &str, text: &str) {
+        self.add(&format!(
+            r#"<text x="{x:.1}" y="{y:.1}" dominant-baseline="central" {style}>{text}</text>"#
+        ));
+    }
+
+    fn add(&mut self, element: &str) {
+        self.svg.push_str(element);
+        self.svg.push('\n');
     }
 }
 
-/// What is what.
-fn legend(area: &Area<'_>) -> Drawn {
-    let text = (FONT, 15).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
-    let mut x = LABELS as i32;
-    let (y, second) = (14, 44);
-    let mut place = |name: &str, y: i32, wide: i32| {
-        let start = x;
-        x += wide;
-        area.draw(&Text::new(name.to_owned(), (start + 34, y), text.clone())).map(|()| start)
-    };
-    let swatch = |at: i32, y: i32, half: i32, style: ShapeStyle| {
-        area.draw(&Rectangle::new([(at, y - half), (at + 26, y + half)], style))
-    };
-    let at = place("holds a lock", y, 170)?;
-    swatch(at, y, 9, HELD.filled())?;
-    let at = place("waits for it", y, 150)?;
-    swatch(at, y, 3, WAITING.filled())?;
-    let at = place("lost it, or died holding it", y, 240)?;
-    for ends in [[(-5, -7), (5, 7)], [(-5, 7), (5, -7)]] {
-        let path = ends.map(|(dx, dy)| (at + 13 + dx, y + dy)).to_vec();
-        area.draw(&PathElement::new(path, LOST.stroke_width(3)))?;
-    }
-    let at = place("two valid guards", y, 190)?;
-    swatch(at, y, 9, LOST.filled())?;
-    let at = place("no quorum", y, 150)?;
-    swatch(at, y, 11, NO_QUORUM.filled())?;
-    let at = place("all faults undone", y, 190)?;
-    for from in [-11, -3, 5] {
-        area.draw(&PathElement::new(
-            vec![(at + 13, y + from), (at + 13, y + from + 5)],
-            INK.stroke_width(1),
-        ))?;
-    }
-    x = LABELS as i32;
-    let mut place = |name: &str, wide: i32| {
-        let start = x;
-        x += wide;
-        area.draw(&Text::new(name.to_owned(), (start + 34, second), text.clone())).map(|()| start)
-    };
-    for (name, wide, colour) in
-        [("cut off, or half", 190, CUT_OFF), ("stopped", 150, STOPPED), ("dead", 240, DEAD)]
-    {
-        let at = place(name, wide)?;
-        swatch(at, second, 10, colour.mix(0.45).filled())?;
-        swatch(at, second, 10, colour.stroke_width(1))?;
-    }
-    for (name, wide, colour) in [
-        ("connection reset, or a reply lost", 340, CUT_OFF),
-        ("an operator touches a node, or closes a session", 400, LOST),
-    ] {
-        let at = place(name, wide)?;
-        let corners = [(13, 5), (8, -4), (18, -4)].map(|(dx, dy)| (at + dx, second + dy));
-        area.draw(&Polygon::new(corners.to_vec(), colour.filled()))?;
-    }
-    Ok(())
+fn fill(colour: &str, opacity: f64) -> String {
+    format!(r#"fill="{colour}" fill-opacity="{opacity}""#)
+}
+
+fn stroke(colour: &str, opacity: f64, width: u32) -> String {
+    format!(r#"stroke="{colour}" stroke-opacity="{opacity}" stroke-width="{width}""#)
+}
+
+fn outlined(colour: &str) -> String {
+    fill(colour, 0.45) + " " + &stroke(colour, 0.9, 1)
 }

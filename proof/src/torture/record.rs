@@ -126,15 +126,19 @@ pub(crate) enum Leaving {
     /// Somebody deleted its node.
     Deleted,
     /// Its run must not happen: its record says so.
-    Done {
-        state: String,
-        owner: String,
-        token: i64,
-        attempt: u32,
-    },
+    Done(Kept),
     /// The record of its run was dropped.
     Forgotten,
     Failed(String),
+}
+
+/// What the record of a run says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    pub(crate) state: String,
+    pub(crate) owner: String,
+    pub(crate) token: i64,
+    pub(crate) attempt: u32,
 }
 
 impl Who {

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use serde::{Serialize, Serializer};
 
 use super::args::{Mode, Recipe, Torture};
@@ -16,6 +15,8 @@ use super::slew;
 use super::taken::Taken;
 use super::wish::Claim;
 use crate::harness::Instant;
+use crate::harness::register::Ledger;
+use crate::harness::table::title;
 
 /// A fault that is over for longer than that has cost nobody the lock.
 const AFTERMATH: Duration = Duration::from_secs(3);
@@ -46,7 +47,6 @@ pub(crate) struct Report {
     pub(crate) longest_stall_s: f64,
     pub(crate) passed: bool,
     pub(crate) verdict: Verdict,
-    pub(crate) holds: u64,
     /// Guards by what they held.
     pub(crate) kinds: BTreeMap<String, u64>,
     /// How the guards ended.
@@ -59,33 +59,11 @@ pub(crate) struct Report {
     /// Releases that were not confirmed, and what they said.
     pub(crate) unconfirmed: BTreeMap<String, u64>,
     pub(crate) faults: BTreeMap<Kind, u64>,
-    /// Acquisitions and releases that were not polled for a while, and how often their sessions' acquisitions queued again in that time.
-    pub(crate) neglected: u64,
-    pub(crate) requeued: u64,
-    /// Guards whose holders' clocks were slewed.
-    pub(crate) slewed: u64,
     /// For these there was no occasion.
     pub(crate) omitted: BTreeMap<Kind, u64>,
-    pub(crate) writes: u64,
-    /// Reads of readers.
-    pub(crate) looks: u64,
-    pub(crate) refused_reads: u64,
-    pub(crate) refused_writes: u64,
-    /// Guards that their processes passed on.
-    pub(crate) passed_on: u64,
-    /// Guards that were shared, those of them that were lost, and guards that made a claim.
-    pub(crate) shared: u64,
-    pub(crate) shared_lost: u64,
-    pub(crate) claimed: u64,
-    /// Transactions that were committed under a lock, and guards that were released with one under way.
-    pub(crate) entries: u64,
-    pub(crate) left_open: u64,
-    /// Values that candidates campaigned with, and those that leaders proclaimed.
-    pub(crate) campaigns: u64,
-    pub(crate) proclamations: u64,
-    /// How often observers were told of a leader, and that nobody leads.
-    pub(crate) told_leaders: u64,
-    pub(crate) told_nobody: u64,
+    /// The [`FIGURES`].
+    #[serde(flatten)]
+    pub(crate) figures: BTreeMap<&'static str, u64>,
     /// From a release to the grant of the next task of the same process, by the same node.
     pub(crate) pass_ms: Option<Percentiles>,
     /// From the last release that it waited for to a grant, where no other grant came in between.
@@ -98,9 +76,59 @@ pub(crate) struct Report {
     pub(crate) margins_by_fault: BTreeMap<Kind, Margin>,
 }
 
+/// A name, and how a history says what it stands for.
+type Figure = (&'static str, fn(&History) -> u64);
+
+/// What is counted.
+const FIGURES: [Figure; 18] = [
+    ("holds", |it| holds(it, |_| true)),
+    // Acquisitions and releases that were not polled for a while, and how often their sessions' acquisitions queued again in
+    // that time.
+    ("neglected", |it| it.neglected),
+    ("requeued", |it| it.requeued),
+    // Guards whose holders' clocks were slewed.
+    ("slewed", |it| holds(it, |hold| slew::is_slewed(hold.who.client))),
+    ("writes", |it| registers(it, |ledger| ledger.writes.len() as u64)),
+    // Reads of readers.
+    ("looks", |it| registers(it, |ledger| ledger.looks.len() as u64)),
+    ("refused_reads", |it| registers(it, |ledger| ledger.refused_reads)),
+    ("refused_writes", |it| registers(it, |ledger| ledger.refused_writes)),
+    // Guards that their processes passed on.
+    ("passed_on", |it| holds(it, is_passed_on)),
+    // Guards that were shared, those of them that were lost, and guards that made a claim.
+    ("shared", |it| holds(it, |hold| hold.shares > 0)),
+    ("shared_lost", |it| holds(it, |hold| hold.shares > 0 && matches!(hold.end, End::Lost(_)))),
+    ("claimed", |it| holds(it, |hold| hold.has_claimed)),
+    // Transactions that were committed under a lock, and guards that were released with one under way.
+    ("entries", |it| it.logs.iter().map(|log| log.len() as u64).sum()),
+    ("left_open", |it| holds(it, |hold| hold.entries.open > 0 && is_given_back(hold))),
+    // Values that candidates campaigned with, and those that leaders proclaimed.
+    ("campaigns", |it| announced(it, true)),
+    ("proclamations", |it| announced(it, false)),
+    // How often observers were told of a leader, and that nobody leads.
+    ("told_leaders", |it| told(it, true)),
+    ("told_nobody", |it| told(it, false)),
+];
+
+fn holds(history: &History, counts: impl Fn(&Hold) -> bool) -> u64 {
+    history.holds.iter().filter(|hold| counts(hold)).count() as u64
+}
+
+fn registers(history: &History, figure: impl Fn(&Ledger<Who>) -> u64) -> u64 {
+    history.ledgers.iter().map(figure).sum()
+}
+
+fn announced(history: &History, is_campaign: bool) -> u64 {
+    history.announcements.values.values().filter(|it| it.is_campaign == is_campaign).count() as u64
+}
+
+fn told(history: &History, leads: bool) -> u64 {
+    history.announcements.told.iter().filter(|tale| tale.leader.is_some() == leads).count() as u64
+}
+
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Percentiles {
-    pub(crate) count: u64,
+    pub(crate) count: usize,
     #[serde(serialize_with = "short")]
     pub(crate) p50: f64,
     #[serde(serialize_with = "short")]
@@ -129,10 +157,11 @@ impl Report {
         verdict: Verdict,
         times: Times,
         longest_stall: Duration,
-    ) -> anyhow::Result<Self> {
-        let (values, told) = (&history.announcements.values, &history.announcements.told);
-        let campaigns = values.values().filter(|announcement| announcement.is_campaign).count() as u64;
-        let told_leaders = told.iter().filter(|tale| tale.leader.is_some()).count() as u64;
+    ) -> Self {
+        let lost = history.holds.iter().filter_map(|hold| match &hold.end {
+            End::Lost(reason) => Some(reason.to_string()),
+            _ => None,
+        });
         let mut report = Self {
             lock: torture.lock,
             mode: torture.mode,
@@ -143,50 +172,28 @@ impl Report {
             wall_s: times.ended.since(times.started).as_secs_f64(),
             passed: verdict.passed(),
             verdict,
-            holds: history.holds.len() as u64,
             kinds: count(history.holds.iter().map(|hold| kind(torture.mode, hold))),
             ends: count(history.holds.iter().map(|hold| end(&hold.end))),
-            losses: count(history.holds.iter().filter_map(|hold| match &hold.end {
-                End::Lost(reason) => Some(reason.to_string()),
-                _ => None,
-            })),
+            losses: count(lost),
             acquisitions: count(history.attempts.iter().map(|attempt| attempt.outcome)),
             failures: history.failures.clone(),
             unconfirmed: history.unconfirmed.clone(),
             faults: count(history.faults.iter().map(|fault| fault.kind)),
-            neglected: history.neglected,
-            requeued: history.requeued,
-            slewed: history.holds.iter().filter(|hold| slew::is_slewed(hold.who.client)).count() as u64,
             omitted: count(omitted.iter().copied()),
-            writes: history.ledgers.iter().map(|ledger| ledger.writes.len() as u64).sum(),
-            looks: history.ledgers.iter().map(|ledger| ledger.looks.len() as u64).sum(),
-            refused_reads: history.ledgers.iter().map(|ledger| ledger.refused_reads).sum(),
-            refused_writes: history.ledgers.iter().map(|ledger| ledger.refused_writes).sum(),
-            passed_on: history.holds.iter().filter(|hold| is_passed_on(hold)).count() as u64,
-            shared: history.holds.iter().filter(|hold| hold.shares > 0).count() as u64,
-            shared_lost: history.holds.iter().filter(|hold| is_shared_and_lost(hold)).count() as u64,
-            claimed: history.holds.iter().filter(|hold| hold.has_claimed).count() as u64,
-            entries: history.logs.iter().map(|log| log.len() as u64).sum(),
-            left_open: history.holds.iter().filter(|hold| left_open(hold)).count() as u64,
-            campaigns,
-            proclamations: values.len() as u64 - campaigns,
-            told_leaders,
-            told_nobody: told.len() as u64 - told_leaders,
+            figures: FIGURES.map(|(name, figure)| (name, figure(history))).into(),
             pass_ms: None,
             handoff_ms: None,
             recovery_ms: None,
             margins: BTreeMap::new(),
             margins_by_fault: BTreeMap::new(),
         };
-        report.follow(history)?;
-        Ok(report)
+        report.follow(history);
+        report
     }
 
     /// Follows each lock from holder to holder.
-    fn follow(&mut self, history: &History) -> anyhow::Result<()> {
-        // Microseconds to three digits, whatever the range.
-        let (mut handoffs, mut recoveries) = (Histogram::<u64>::new(3)?, Histogram::<u64>::new(3)?);
-        let mut passes = Histogram::<u64>::new(3)?;
+    fn follow(&mut self, history: &History) {
+        let [mut passes, mut handoffs, mut recoveries] = [const { Vec::new() }; 3];
         let taken = Taken::of(&history.faults);
         // The last guard to end of each lock, readers apart from the others.
         let mut last = BTreeMap::<Claim, (Instant, &Hold)>::new();
@@ -220,22 +227,21 @@ impl Report {
             }
             match (&hold.end, fault) {
                 (End::Released, _) if is_passed_on(next) => {
-                    passes.record(microseconds(next.granted.since(hold.over)))?;
+                    passes.push(next.granted.since(hold.over));
                 }
                 (End::Released, _) if next.asked < hold.over && is_first => {
-                    handoffs.record(microseconds(next.granted.since(hold.over)))?;
+                    handoffs.push(next.granted.since(hold.over));
                 }
                 (End::Lost(_) | End::Killed, Some(fault)) => {
                     note(self.margins_by_fault.entry(fault.kind), margin, kind);
-                    recoveries.record(microseconds(next.granted.since(fault.at)))?;
+                    recoveries.push(next.granted.since(fault.at));
                 }
                 _ => {}
             }
         }
-        self.pass_ms = percentiles(&passes);
-        self.handoff_ms = percentiles(&handoffs);
-        self.recovery_ms = percentiles(&recoveries);
-        Ok(())
+        self.pass_ms = percentiles(passes);
+        self.handoff_ms = percentiles(handoffs);
+        self.recovery_ms = percentiles(recoveries);
     }
 
     pub(crate) fn print(&self, json: bool) -> anyhow::Result<()> {
@@ -251,7 +257,7 @@ impl Report {
 /// The fault that ended this guard, as far as can be told: the first that met its holder and had not long been over, else the
 /// latest that met its client, or any servers.
 pub(crate) fn cause<'a>(hold: &Hold, faults: &'a [Fault]) -> Option<&'a Fault> {
-    if matches!(hold.end, End::Released | End::Dropped) {
+    if is_given_back(hold) {
         return None;
     }
     let last = faults.partition_point(|fault| fault.at <= hold.over);
@@ -295,12 +301,8 @@ fn is_passed_on(hold: &Hold) -> bool {
     hold.token.is_some_and(|token| token.turn() > 0)
 }
 
-fn is_shared_and_lost(hold: &Hold) -> bool {
-    hold.shares > 0 && matches!(hold.end, End::Lost(_))
-}
-
-fn left_open(hold: &Hold) -> bool {
-    hold.entries.open > 0 && matches!(hold.end, End::Released | End::Dropped)
+fn is_given_back(hold: &Hold) -> bool {
+    matches!(hold.end, End::Released | End::Dropped)
 }
 
 fn end(end: &End) -> &'static str {
@@ -328,122 +330,61 @@ fn note<K: Ord>(entry: std::collections::btree_map::Entry<'_, K, Margin>, ms: f6
     }
 }
 
-fn microseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
-fn percentiles(times: &Histogram<u64>) -> Option<Percentiles> {
-    let at = |quantile| times.value_at_quantile(quantile) as f64 / 1e3;
-    (!times.is_empty()).then(|| Percentiles {
-        count: times.len(),
-        p50: at(0.5),
-        p90: at(0.9),
-        p99: at(0.99),
-        max: times.max() as f64 / 1e3,
-    })
+fn percentiles(mut times: Vec<Duration>) -> Option<Percentiles> {
+    times.sort_unstable();
+    let ms = |time: &Duration| time.as_secs_f64() * 1e3;
+    let at = |part: f64| times.get((times.len() as f64 * part) as usize).map(ms);
+    let max = times.last().map(ms)?;
+    Some(Percentiles { count: times.len(), p50: at(0.5)?, p90: at(0.9)?, p99: at(0.99)?, max })
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { lock, mode, seed, seconds, clients, wall_s, verdict, .. } = self;
+        let Self { lock, mode, seed, seconds, clients, wall_s, .. } = self;
         writeln!(
             f,
             "{lock:?}, mode {mode:?}, seed {seed}, {clients} clients, {seconds} s of faults, {wall_s:.0} s in all\n"
         )?;
-        for (name, number) in [
-            ("overlaps of valid guards", verdict.overlaps),
-            ("guards of a part of their locks", verdict.partial),
-            ("grants, writes or reads out of token order", verdict.out_of_order),
-            ("lost updates", verdict.lost_updates),
-            ("orphan nodes and watches", verdict.orphans),
-            ("nodes that only some of the servers have", verdict.divided),
-            ("things that observers should not have been told", verdict.misled),
-            ("observers that were not told the end", verdict.uninformed),
-            ("other things that the mode forbids", verdict.broken),
-            ("unfinished acquisitions", verdict.unfinished),
-            ("crashed clients", verdict.crashes),
-            ("things that the run did not show", verdict.unproven),
-        ] {
-            writeln!(f, "{:<5} {number:>6} {name}", if number == 0 { "ok" } else { "WRONG" })?;
+        for (wrong, number) in &self.verdict.wrong {
+            let word = if *number == 0 { "ok" } else { "WRONG" };
+            writeln!(f, "{word:<5} {number:>6} {wrong:?}: {}", title(wrong))?;
         }
-        for example in &verdict.examples {
+        for example in &self.verdict.examples {
             writeln!(f, "      {example}")?;
         }
-        let list =
-            |counts: Vec<String>| if counts.is_empty() { "none".to_owned() } else { counts.join(", ") };
-        let named = |counts: &BTreeMap<Kind, u64>| {
-            list(counts.iter().map(|(kind, number)| format!("{} {number}", kind.name())).collect())
-        };
-        let ends = self.ends.iter().map(|(end, number)| format!("{end} {number}")).collect();
-        let kinds = self.kinds.iter().map(|(kind, number)| format!("{kind} {number}")).collect();
-        writeln!(f, "\nholds         {}: {}", self.holds, list(ends))?;
-        writeln!(f, "held          {}", list(kinds))?;
-        let losses = self.losses.iter().map(|(reason, number)| format!("{number} x {reason}")).collect();
-        writeln!(f, "losses        {}", list(losses))?;
-        let outcomes =
-            self.acquisitions.iter().map(|(outcome, number)| format!("{outcome:?} {number}")).collect();
-        writeln!(f, "acquisitions  {}", list(outcomes))?;
-        for (failure, number) in &self.failures {
-            writeln!(f, "              {number} x {failure}")?;
+        writeln!(f)?;
+        for (name, counts) in [
+            ("held", plain(&self.kinds)),
+            ("ends", plain(&self.ends)),
+            ("losses", plain(&self.losses)),
+            ("acquisitions", plain(&self.acquisitions)),
+            ("failures", plain(&self.failures)),
+            ("unconfirmed", plain(&self.unconfirmed)),
+            ("faults", plain(&self.faults)),
+            ("no occasion", plain(&self.omitted)),
+            ("figures", plain(&self.figures)),
+            ("pass, ms", plain(&self.pass_ms)),
+            ("handoff, ms", plain(&self.handoff_ms)),
+            ("recovery, ms", plain(&self.recovery_ms)),
+        ] {
+            writeln!(f, "{name:<14}{counts}")?;
         }
-        let releases =
-            self.unconfirmed.iter().map(|(reason, number)| format!("{number} x {reason}")).collect();
-        writeln!(f, "unconfirmed   {}", list(releases))?;
-        writeln!(
-            f,
-            "registers     {} writes, {} reads of readers; refused as stale: {} writes, {} reads",
-            self.writes, self.looks, self.refused_writes, self.refused_reads
-        )?;
-        if self.passed_on > 0 {
-            let Self { passed_on, shared, shared_lost, claimed, entries, left_open, .. } = self;
-            writeln!(
-                f,
-                "passed on     {passed_on} guards; {shared} shared, {shared_lost} of them lost; {claimed} with a claim"
-            )?;
-            writeln!(f, "transactions  {entries}; {left_open} guards released with one under way")?;
-        }
-        if self.campaigns > 0 {
-            let (campaigns, proclamations) = (self.campaigns, self.proclamations);
-            let (leaders, nobody) = (self.told_leaders, self.told_nobody);
-            writeln!(f, "announced     by {campaigns} campaigns and {proclamations} proclamations")?;
-            writeln!(f, "observers     told of a leader {leaders} times, that nobody leads {nobody} times")?;
-        }
-        writeln!(f, "faults        {}: {}", self.faults.values().sum::<u64>(), named(&self.faults))?;
-        writeln!(f, "no occasion   {}", named(&self.omitted))?;
-        let (neglected, requeued, slewed) = (self.neglected, self.requeued, self.slewed);
-        writeln!(f, "neglected     {neglected} acquisitions and releases, queued again {requeued} times")?;
-        writeln!(f, "slewed        {slewed} holds")?;
-        for (name, times) in
-            [("pass", self.pass_ms), ("handoff", self.handoff_ms), ("recovery", self.recovery_ms)]
-        {
-            if let Some(Percentiles { count, p50, p90, p99, max }) = times {
-                writeln!(
-                    f,
-                    "{name:<13} p50 {p50:.2} ms, p90 {p90:.2} ms, p99 {p99:.2} ms, max {max:.2} ms ({count})"
-                )?;
-            }
-        }
-        for (name, margin) in &self.margins {
-            let name = format!("margin, {name}");
-            writeln!(f, "{name:<31} {margin}")?;
+        for (end, margin) in &self.margins {
+            writeln!(f, "margin, {end:<24} {}", plain(margin))?;
         }
         for (kind, margin) in &self.margins_by_fault {
-            writeln!(f, "  {:<29} {margin}", kind.name())?;
+            writeln!(f, "  behind {:<23} {}", plain(kind), plain(margin))?;
         }
         writeln!(f, "the machine stalled for {:.2} s at the longest", self.longest_stall_s)?;
-        let word = if self.passed { "PASS" } else { "FAIL" };
-        write!(f, "{word}")
+        write!(f, "{}", if self.passed { "PASS" } else { "FAIL" })
     }
 }
 
-impl fmt::Display for Margin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:>10.2} ms at least ({})", self.least_ms, self.count)?;
-        match self.fault {
-            Some(kind) => write!(f, ", behind: {}", kind.name()),
-            None => Ok(()),
-        }
-    }
+/// As JSON has it, without quotes and braces.
+fn plain(value: &impl Serialize) -> String {
+    let text = serde_json::to_string(value).unwrap_or_default();
+    let text = text.replace(['"', '{', '}'], "").replace(',', ", ").replace(':', " ");
+    if text.is_empty() || text == "null" { "none".to_owned() } else { text }
 }
 
 /// Three decimals: more would claim a precision that nobody has.
@@ -459,15 +400,9 @@ mod tests {
     #[test]
     fn what_kept_a_holder_from_its_lease_ended_the_guard_and_not_the_kill_that_came_later() {
         let who = Who { client: 1, task: 1 };
-        let fault = |kind, at, until| Fault {
-            kind,
-            at: Instant(at),
-            until: Instant(until),
-            servers: vec![],
-            client: Some(1),
-            session: None,
-            node: None,
-            holder: Some(who),
+        let fault = |kind, at, until| {
+            let (client, holder) = (Some(1), Some(who));
+            Fault { until: Instant(until), client, holder, ..Fault::begins(kind, Instant(at)) }
         };
         let faults = [fault(Kind::StopLong, 20, 90), fault(Kind::KillClient, 80, 85)];
         let killed = |promised| Hold {

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
 use zklock::FencingToken;
 
-use super::record::{Event, LOST_BY_THEN, Leaving, Record, UNCONFIRMED, Who};
+use super::record::{Event, Kept, LOST_BY_THEN, Leaving, Record, UNCONFIRMED, Who};
 use super::wish::{Period, Wish};
 use crate::harness::Instant;
 
@@ -83,15 +82,6 @@ pub(crate) struct Told {
     pub(crate) at: Instant,
 }
 
-/// What a record says.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(crate) struct Kept {
-    pub(crate) state: String,
-    pub(crate) owner: String,
-    pub(crate) token: i64,
-    pub(crate) attempt: u32,
-}
-
 /// Collects them.
 #[derive(Default)]
 pub(crate) struct Collector {
@@ -117,10 +107,8 @@ impl Collector {
                 let is_unsure = matches!(why, Leaving::Failed(why) if why == UNCONFIRMED || why.starts_with(LOST_BY_THEN));
                 let Some((period, asked)) = self.claimed(*who, *at, is_unsure) else { return };
                 match why {
-                    Leaving::Done { state, owner, token, attempt } => {
-                        let (state, owner, token, attempt) = (state.clone(), owner.clone(), *token, *attempt);
-                        let kept = Kept { state, owner, token, attempt };
-                        self.runs.told.push(Told { period, kept, asked, at: *at });
+                    Leaving::Done(kept) => {
+                        self.runs.told.push(Told { period, kept: kept.clone(), asked, at: *at });
                     }
                     Leaving::Forgotten => self.runs.forgotten.push(period),
                     _ => {}
@@ -189,8 +177,8 @@ mod tests {
     #[test]
     fn each_claim_is_kept_with_what_it_was_told() {
         let lost = Leaving::Failed(format!("{LOST_BY_THEN}: a reason"));
-        let done =
-            Leaving::Done { state: "begun".to_owned(), owner: "c2.1".to_owned(), token: 7, attempt: 1 };
+        let (state, owner) = ("begun".to_owned(), "c2.1".to_owned());
+        let done = Leaving::Done(Kept { state, owner, token: 7, attempt: 1 });
         let runs = collected(
             [asks(1), leaves(Leaving::Forgotten), asks(2), leaves(Leaving::Failed(UNCONFIRMED.to_owned()))]
                 .into_iter()

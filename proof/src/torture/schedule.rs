@@ -132,32 +132,6 @@ impl Kind {
         OF_SERVERS.into_iter().chain(OF_CLIENTS).chain(ACTS)
     }
 
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::IsolateFollower => "isolate follower",
-            Self::IsolateLeader => "isolate leader",
-            Self::LoseQuorum => "lose quorum",
-            Self::StallServer => "stall server",
-            Self::PauseServer => "pause server",
-            Self::KillServer => "kill server",
-            Self::BlackHole => "black-hole client",
-            Self::CutConnections => "cut connections",
-            Self::LoseReply => "lose reply",
-            Self::StopShortly => "stop client shortly",
-            Self::StopLong => "stop client for long",
-            Self::KillClient => "kill client",
-            Self::SlewClock => "slew client's clock",
-            Self::StopClock => "stop clock",
-            Self::MoveSession => "move session",
-            Self::Neglect => "neglect acquisition",
-            Self::WriteWaiter => "write to waiter's node",
-            Self::CloseWaiter => "close waiter's session",
-            Self::DeleteHolder => "delete holder's node",
-            Self::CloseHolder => "close holder's session",
-            Self::DeleteWaiter => "delete waiter's node",
-        }
-    }
-
     /// Whether it is done to servers.
     pub(crate) fn is_of_servers(self) -> bool {
         OF_SERVERS.contains(&self)

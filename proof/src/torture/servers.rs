@@ -11,8 +11,8 @@ use zklock_testcontainers::Ensemble;
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use super::history::Left;
-use super::record::{Entry, Who};
-use super::runs::Kept;
+use super::part::TICK;
+use super::record::{Entry, Kept, Who};
 use super::wish::{ANNOUNCEMENT, LOGS, PERMITS, RECORDS, is_shared, log, path};
 
 /// How many servers there are.
@@ -60,9 +60,9 @@ pub(crate) struct Node {
 }
 
 impl Servers {
-    pub(crate) async fn start(tick: Duration) -> anyhow::Result<Arc<Self>> {
+    pub(crate) async fn start() -> anyhow::Result<Arc<Self>> {
         let ensemble = Ensemble::builder(SERVERS)
-            .tick_time(tick)
+            .tick_time(TICK)
             .property("syncLimit", SYNC_LIMIT)
             .property_of(LESSER, "maxSessionTimeout", LESSER_TIMEOUT.as_millis().to_string());
         let ensemble = ensemble.start().await.context("cannot start an ensemble")?;

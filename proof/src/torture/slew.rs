@@ -46,7 +46,7 @@ impl Shim {
 }
 
 /// What stops a client's `CLOCK_BOOTTIME`.
-pub(super) struct Brake(PathBuf);
+pub(crate) struct Brake(PathBuf);
 
 impl Brake {
     /// For one client of those that have this library.
@@ -60,6 +60,7 @@ impl Brake {
         self.set(Instant::of(ClockId::Boottime).0.try_into()?)
     }
 
+    /// Lets the clock go on, as if it had never stopped.
     pub(super) fn go(&self) -> anyhow::Result<()> {
         self.set(0)
     }

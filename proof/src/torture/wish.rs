@@ -46,7 +46,7 @@ pub(crate) struct Claim {
 pub(crate) enum Wish {
     /// `Session::lock`.
     Lock(usize),
-    /// `Locks::lock`.
+    /// `Locks::acquire`.
     Key(usize),
     /// `RwLock::read`.
     Read(usize),

@@ -12,7 +12,8 @@ use super::contract::CONNECT;
 pub(super) const POLL: Duration = Duration::from_millis(100);
 
 /// What all Redis locks are made with.
-pub(crate) struct Redis {
+#[derive(Clone)]
+pub(super) struct Redis {
     pub(super) client: Client,
     pub(super) connection: MultiplexedConnection,
     pub(super) key: String,
@@ -20,7 +21,7 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    pub(crate) async fn connect(
+    pub(super) async fn connect(
         address: &str,
         key: &str,
         ttl: Duration,

@@ -9,12 +9,15 @@ use zklock::FencingToken;
 pub(super) const CONNECT: Duration = Duration::from_secs(30);
 
 /// A lock as one process has it.
-pub(crate) trait Lock {
+pub(crate) trait Lock: Send + Sized + 'static {
+    /// The lock with this key, or at this path. Its time to live is the session timeout of zklock.
+    fn connect(server: &str, key: &str, ttl: Duration) -> impl Future<Output = anyhow::Result<Self>> + Send;
+
     /// Waits until it is held; the fencing token, if the lock has any.
-    async fn acquire(&mut self) -> Result<Option<FencingToken>, Failure>;
+    fn acquire(&mut self) -> impl Future<Output = Result<Option<FencingToken>, Failure>> + Send;
 
     /// Gives it back, whether this process holds it or not.
-    async fn release(&mut self) -> Result<(), Failure>;
+    fn release(&mut self) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// What the lock tells its holder without being asked over the network; `None` if it tells nothing.
     fn check(&self) -> Option<bool> {
@@ -22,8 +25,8 @@ pub(crate) trait Lock {
     }
 
     /// Asks the servers whether it is held; `None` if there is no such question.
-    async fn inquire(&mut self) -> Result<Option<bool>, Failure> {
-        Ok(None)
+    fn inquire(&mut self) -> impl Future<Output = Result<Option<bool>, Failure>> + Send {
+        async { Ok(None) }
     }
 }
 

@@ -9,7 +9,6 @@ mod setnx_getset;
 mod spring;
 mod zookeeper;
 
-pub(crate) use client::Redis;
 pub(crate) use contract::Lock;
 pub(crate) use redisson::Redisson;
 pub(crate) use set_nx_px::SetNxPx;

@@ -17,13 +17,13 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::StreamExt;
-use redis::aio::{MultiplexedConnection, PubSub};
-use tokio::task::JoinHandle;
+use redis::aio::PubSub;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use uuid::Uuid;
 use zklock::FencingToken;
 
-use super::client::{Redis, milliseconds};
+use super::client::Redis;
 use super::contract::{Failure, Lock};
 
 /// `nil` if it is acquired, else the remaining TTL.
@@ -60,21 +60,17 @@ pub(crate) struct Redisson {
     /// `uuid:thread`. A process has one thread that locks here.
     owner: String,
     channel: String,
-    watchdog: Option<Watchdog>,
+    /// Ends when this is dropped.
+    watchdog: JoinSet<()>,
 }
 
 impl Redisson {
-    pub(crate) fn new(redis: Redis) -> Self {
-        let channel = format!("redisson_lock__channel:{{{}}}", redis.key);
-        Self { redis, owner: format!("{}:1", Uuid::new_v4()), channel, watchdog: None }
-    }
-
     /// The remaining TTL of another's lock, negative if it has none; `None` if this process has it now.
     async fn try_acquire(&mut self) -> Result<Option<i64>, Failure> {
         let ttl = self.redis.ttl().to_string();
         let remaining: Option<i64> = self.redis.eval(ACQUIRE, &[], &[&ttl, &self.owner]).await?;
         if remaining.is_none() {
-            self.watchdog = Some(Watchdog::start(&self.redis, &self.owner));
+            self.watchdog.spawn(watch(self.redis.clone(), self.owner.clone()));
         }
         Ok(remaining)
     }
@@ -87,6 +83,13 @@ impl Redisson {
 }
 
 impl Lock for Redisson {
+    async fn connect(server: &str, key: &str, ttl: Duration) -> anyhow::Result<Self> {
+        // A reply may take 3 s, of a TTL of 30 s.
+        let redis = Redis::connect(server, key, ttl, Some(ttl / 10)).await?;
+        let channel = format!("redisson_lock__channel:{{{key}}}");
+        Ok(Self { redis, owner: format!("{}:1", Uuid::new_v4()), channel, watchdog: JoinSet::new() })
+    }
+
     async fn acquire(&mut self) -> Result<Option<FencingToken>, Failure> {
         if self.try_acquire().await?.is_none() {
             return Ok(None);
@@ -112,7 +115,7 @@ impl Lock for Redisson {
         let channel = self.channel.clone();
         let unlocked = self.redis.eval::<Option<i64>>(UNLOCK, &[&channel], &[&ttl, &self.owner]).await;
         // Whatever came of it.
-        self.watchdog = None;
+        self.watchdog.abort_all();
         match unlocked? {
             Some(_) => Ok(()),
             None => Err(Failure::NotHeld(format!(
@@ -130,35 +133,14 @@ impl Lock for Redisson {
     }
 }
 
-/// Renews a lock until it is dropped, or finds the lock gone.
-struct Watchdog {
-    task: JoinHandle<()>,
-}
-
-impl Watchdog {
-    fn start(redis: &Redis, owner: &str) -> Self {
-        let (connection, key) = (redis.connection.clone(), redis.key.clone());
-        let task = tokio::spawn(watch(connection, key, owner.to_owned(), redis.ttl));
-        Self { task }
-    }
-}
-
-async fn watch(mut connection: MultiplexedConnection, key: String, owner: String, lease: Duration) {
-    let ttl = milliseconds(lease);
+/// Renews a lock until this finds it gone.
+async fn watch(mut redis: Redis, owner: String) {
+    let ttl = redis.ttl().to_string();
     loop {
-        tokio::time::sleep(lease / 3).await;
-        let mut renew = redis::cmd("EVAL");
-        renew.arg(RENEW).arg(1).arg(&key).arg(ttl).arg(&owner);
-        let renewed = renew.query_async(&mut connection).await;
+        tokio::time::sleep(redis.ttl / 3).await;
         // A renewal that failed is logged by the original, and the next one comes in its turn.
-        if renewed.is_ok_and(|renewed: bool| !renewed) {
+        if redis.eval(RENEW, &[], &[&ttl, &owner]).await.is_ok_and(|renewed: bool| !renewed) {
             return;
         }
-    }
-}
-
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }

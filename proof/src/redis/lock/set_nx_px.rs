@@ -6,6 +6,8 @@
 //! Weak spot: the lock ends when its time is over, whatever its holder does, and nothing tells the holder: not when the
 //! reply was late, not when it was stopped, not when its work took longer. It finds out when it releases.
 
+use std::time::Duration;
+
 use uuid::Uuid;
 use zklock::FencingToken;
 
@@ -24,13 +26,12 @@ pub(crate) struct SetNxPx {
     value: String,
 }
 
-impl SetNxPx {
-    pub(crate) fn new(redis: Redis) -> Self {
-        Self { redis, value: Uuid::new_v4().to_string() }
-    }
-}
-
 impl Lock for SetNxPx {
+    async fn connect(server: &str, key: &str, ttl: Duration) -> anyhow::Result<Self> {
+        let redis = Redis::connect(server, key, ttl, None).await?;
+        Ok(Self { redis, value: Uuid::new_v4().to_string() })
+    }
+
     async fn acquire(&mut self) -> Result<Option<FencingToken>, Failure> {
         loop {
             let mut set = redis::cmd("SET");

@@ -6,6 +6,8 @@
 //! Weak spots: a client that crashes between the two commands leaves a key without an end. The key has no owner, so any
 //! client that deletes it takes the lock from its holder. It also ends in the middle of the work, as all locks with a TTL do.
 
+use std::time::Duration;
+
 use zklock::FencingToken;
 
 use super::client::{POLL, Redis};
@@ -15,13 +17,11 @@ pub(crate) struct SetnxExpire {
     redis: Redis,
 }
 
-impl SetnxExpire {
-    pub(crate) fn new(redis: Redis) -> Self {
-        Self { redis }
-    }
-}
-
 impl Lock for SetnxExpire {
+    async fn connect(server: &str, key: &str, ttl: Duration) -> anyhow::Result<Self> {
+        Ok(Self { redis: Redis::connect(server, key, ttl, None).await? })
+    }
+
     async fn acquire(&mut self) -> Result<Option<FencingToken>, Failure> {
         loop {
             let mut setnx = redis::cmd("SETNX");

@@ -9,7 +9,7 @@
 //! Weak spots: it is as good as the clocks agree; the comparison and the `DEL` are two steps; and the lock ends in the
 //! middle of the work, as all locks with a TTL do.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use zklock::FencingToken;
 
@@ -23,10 +23,6 @@ pub(crate) struct SetnxGetset {
 }
 
 impl SetnxGetset {
-    pub(crate) fn new(redis: Redis) -> Self {
-        Self { redis, expires: None }
-    }
-
     /// When a lock that is taken now expires.
     fn expiry(&self) -> i64 {
         let ttl = milliseconds(self.redis.ttl).try_into().unwrap_or(i64::MAX);
@@ -53,6 +49,10 @@ impl SetnxGetset {
 }
 
 impl Lock for SetnxGetset {
+    async fn connect(server: &str, key: &str, ttl: Duration) -> anyhow::Result<Self> {
+        Ok(Self { redis: Redis::connect(server, key, ttl, None).await?, expires: None })
+    }
+
     async fn acquire(&mut self) -> Result<Option<FencingToken>, Failure> {
         loop {
             if let Some(expires) = self.take().await? {

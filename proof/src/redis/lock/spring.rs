@@ -1,7 +1,7 @@
 //! Spring Integration's `RedisLockRegistry`, as it is by default: a `SPIN_LOCK`, 60 s, not renewed.
 //!
 //! From `org.springframework.integration.redis.util.RedisLockRegistry`, versions 5 to 7. Threads of one process first contend
-//! for a local lock; its owner obtains the key by a script, every 100 ms until it has it. The value is the registry's, so
+//! for a local lock (a process has one thread that locks here, so nobody does); its owner obtains the key by a script, every 100 ms until it has it. The value is the registry's, so
 //! the script extends what its own registry holds. Recent versions renew if they are given a task scheduler; by default none
 //! is. There is also `PUB_SUB_LOCK`, which waits for a message instead of polling.
 //!
@@ -11,9 +11,8 @@
 //! Weak spot: the holder is told that its lock has expired when it unlocks: by an exception which says that the integrity of
 //! the data may have been compromised. So it may.
 
-use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::{Mutex, OwnedMutexGuard};
 use uuid::Uuid;
 use zklock::FencingToken;
 
@@ -42,33 +41,30 @@ pub(crate) struct Spring {
     redis: Redis,
     /// The registry's.
     client: String,
-    /// The local stage: one for each key, shared by all threads of the process.
-    local: Arc<Mutex<()>>,
-    held: Option<OwnedMutexGuard<()>>,
-}
-
-impl Spring {
-    pub(crate) fn new(redis: Redis) -> Self {
-        Self { redis, client: Uuid::new_v4().to_string(), local: Arc::default(), held: None }
-    }
+    /// Whether this thread has passed the local stage, and obtained the key.
+    held: bool,
 }
 
 impl Lock for Spring {
+    async fn connect(server: &str, key: &str, ttl: Duration) -> anyhow::Result<Self> {
+        // Lettuce's reply, which Spring Data uses by default, may take 60 s: as long as the registry's TTL.
+        let redis = Redis::connect(server, key, ttl, Some(ttl)).await?;
+        Ok(Self { redis, client: Uuid::new_v4().to_string(), held: false })
+    }
+
     async fn acquire(&mut self) -> Result<Option<FencingToken>, Failure> {
-        let local = self.local.clone().lock_owned().await;
         let ttl = self.redis.ttl().to_string();
-        // An error gives the local lock back.
         while !self.redis.eval::<bool>(OBTAIN, &[], &[&self.client, &ttl]).await? {
             tokio::time::sleep(POLL).await;
         }
-        self.held = Some(local);
+        self.held = true;
         Ok(None)
     }
 
     async fn release(&mut self) -> Result<(), Failure> {
-        let Some(_local) = self.held.take() else {
+        if !std::mem::take(&mut self.held) {
             return Err(Failure::NotHeld(format!("You do not own lock at {}", self.redis.key)));
-        };
+        }
         if self.redis.eval::<bool>(UNLINK_OWN, &[], &[&self.client]).await? {
             return Ok(());
         }

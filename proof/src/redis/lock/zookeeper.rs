@@ -12,23 +12,16 @@ pub(crate) struct Zklock {
     guard: Option<Guard>,
 }
 
-impl Zklock {
-    pub(crate) async fn connect(servers: &str, path: &str, timeout: Duration) -> anyhow::Result<Self> {
-        let session = Session::builder(servers)
-            .session_timeout(timeout)
-            .tick(TICK)
-            .connect_timeout(CONNECT)
-            .connect()
-            .await
-            .context("cannot connect to ZooKeeper")?;
-        Ok(Self { lock: session.lock(path)?, guard: None })
-    }
-}
-
 /// The servers' tick.
 pub(crate) const TICK: Duration = Duration::from_millis(500);
 
 impl Lock for Zklock {
+    async fn connect(servers: &str, path: &str, ttl: Duration) -> anyhow::Result<Self> {
+        let builder = Session::builder(servers).session_timeout(ttl).tick(TICK).connect_timeout(CONNECT);
+        let session = builder.connect().await.context("cannot connect to ZooKeeper")?;
+        Ok(Self { lock: session.lock(path)?, guard: None })
+    }
+
     async fn acquire(&mut self) -> Result<Option<FencingToken>, Failure> {
         let guard = self.lock.acquire().await?;
         let token = guard.token();

@@ -2,19 +2,20 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use fastrand::Rng;
-use futures::future::{BoxFuture, try_join_all};
-use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until};
+use futures::future::try_join_all;
+use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
-use super::contest::{Contest, Hold, Patience};
+use super::contest::Contest;
+use super::held::Held;
 use super::orders::Orders;
+use super::patience::Patience;
 use crate::harness::Instant;
-use crate::harness::register::{Answer, Desk, Request};
+use crate::harness::register::{Answer, Desk, Request, What};
 use crate::torture::mode::{Extras, Rules, rules};
 use crate::torture::part::Part;
 use crate::torture::record::{Entry, Event, How, LOST_BY_THEN, Leaving, Seen, Who};
@@ -34,9 +35,9 @@ const PROCLAIMS: u32 = 4;
 pub(super) struct Contender {
     who: Who,
     rng: Rng,
-    contest: Arc<dyn Contest>,
+    contest: Contest,
     orders: Orders,
-    rules: &'static dyn Rules,
+    rules: &'static Rules,
     registers: Vec<String>,
     /// One for each lock.
     desks: Vec<Desk>,
@@ -63,19 +64,8 @@ async fn polled<F: Future>(mut call: Pin<&mut F>, mut awaits: u32) -> Option<F::
     .await
 }
 
-/// How a hold ended, but by the end of the process.
-enum End {
-    Done,
-    Lost(Seen, Instant, String),
-}
-
 impl Contender {
-    pub(super) async fn new(
-        who: Who,
-        part: &Part,
-        contest: Arc<dyn Contest>,
-        orders: Orders,
-    ) -> anyhow::Result<Self> {
+    pub(super) async fn new(who: Who, part: &Part, contest: Contest, orders: Orders) -> anyhow::Result<Self> {
         let rng = Rng::with_seed(part.seed.wrapping_add(u64::from(who.task)));
         let (rules, registers) = (rules(part.setup.mode), part.setup.registers.clone());
         let desks = desks(&registers).await?;
@@ -84,7 +74,7 @@ impl Contender {
 
     /// Contends again and again, until it is told to finish and has then been granted as often as the mode asks for.
     pub(super) async fn run(mut self) -> anyhow::Result<()> {
-        let mut last_turns = self.rules.last_turns();
+        let mut last_turns = self.rules.last_turns;
         loop {
             let is_last = self.orders.is_to_finish();
             let completed = self.turn(is_last).await?;
@@ -102,7 +92,7 @@ impl Contender {
     async fn turn(&mut self, is_last: bool) -> anyhow::Result<bool> {
         let (how, patience) = if is_last { (How::Wait, None) } else { self.manner() };
         let delay = self.orders.delay();
-        let wish = self.rules.wish(&mut self.rng);
+        let wish = (self.rules.wish)(&mut self.rng);
         self.who.says(Event::Asks { wish: wish.clone(), how, patience, delayed: !delay.is_zero() })?;
         let limit = patience.map(Duration::from_millis);
         let dawdles = if is_last { None } else { self.dawdles() };
@@ -112,7 +102,7 @@ impl Contender {
             match (how, limit) {
                 (How::Try, _) => acquire(Patience::None).await,
                 (How::Cancel, Some(limit)) => {
-                    let acquired = tokio::time::timeout(limit, acquire(Patience::Endless)).await;
+                    let acquired = timeout(limit, acquire(Patience::Endless)).await;
                     acquired.unwrap_or(Err(Leaving::Cancelled))
                 }
                 (How::Wait | How::Timeout | How::Cancel, limit) => {
@@ -134,14 +124,14 @@ impl Contender {
             }
         };
         let mut watch = Watch { seen: Seen { valid: at, promised: None } };
-        if let Some((_, reason)) = watch.look(held.as_ref()) {
+        if let Some((_, reason)) = watch.look(&held) {
             // It was not valid at any time since this instant, so it counts as no guard.
             let why = Leaving::Failed(format!("{LOST_BY_THEN}: {reason}"));
             self.who.says_at(at, Event::LeftWithout { why })?;
             return Ok(false);
         }
-        let (session, token, nodes, seen) = (held.session(), held.token(), held.nodes(), watch.seen);
-        let claims = held.claims().unwrap_or_else(|| wish.claims());
+        let (session, token, nodes, seen) = (held.session, held.token(), held.nodes(), watch.seen);
+        let claims = held.claim.map_or_else(|| wish.claims(), |claim| vec![claim]);
         self.who.says_at(at, Event::Granted { session, token, claims: claims.clone(), nodes, seen })?;
         self.hold(held, &claims, watch, is_last).await
     }
@@ -203,100 +193,92 @@ impl Contender {
 
     async fn hold(
         &mut self,
-        held: Box<dyn Hold>,
+        mut held: Held,
         claims: &[Claim],
         mut watch: Watch,
         is_last: bool,
     ) -> anyhow::Result<bool> {
         let who = self.who;
-        let extras = if is_last { Extras::default() } else { self.rules.extras(&mut self.rng) };
+        let extras = if is_last { Extras::default() } else { (self.rules.extras)(&mut self.rng) };
         let mut shares: Vec<_> = (0..extras.shares).filter_map(|_| held.share()).collect();
         if !shares.is_empty() {
             who.says(Event::Shares { number: shares.len() })?;
         }
-        let claim = if extras.claims { held.claim() } else { None };
+        let claim = if extras.claims { held.sequencer() } else { None };
         if claim.is_some() {
             who.says(Event::Claims)?;
         }
-        let end = {
+        let lost = {
             let length = if is_last { Duration::from_millis(5) } else { self.length() };
             let mut work = pin!(async {
                 if extras.enters {
-                    self.enter(held.as_ref(), claims).await?;
+                    self.enter(&held, claims, Duration::MAX).await?;
                 }
-                self.work(held.as_ref(), claims, length).await
+                self.work(&held, claims, length).await
             });
-            let mut lost = pin!(watch.lost(held.as_ref(), who));
             tokio::select! {
                 // Lost first: a process that is continued after a stop finds both ready.
                 biased;
-                lost = &mut lost => lost?,
-                done = &mut work => { done?; End::Done }
+                lost = watch.lost(&held, who) => Some(lost?),
+                done = &mut work => { done?; None }
             }
         };
-        let end = match end {
-            End::Done => {
-                watch.look(held.as_ref()).map_or(End::Done, |(at, why)| End::Lost(watch.seen, at, why))
-            }
-            lost @ End::Lost(..) => lost,
-        };
-        let (held, end) = match end {
-            End::Done if !shares.is_empty() => {
-                shares.push(held);
-                let last = self.release_all_but_one(shares.split_off(0)).await?;
-                let lost = watch.look(last.as_ref()).map(|(at, why)| End::Lost(watch.seen, at, why));
-                (last, lost.unwrap_or(End::Done))
-            }
-            end => (held, end),
-        };
-        let Watch { seen } = watch;
-        match end {
-            End::Lost(seen, at, reason) => {
-                who.says_at(at, Event::Lost { seen, reason })?;
-                // It may have been cut short in the middle of a request.
-                self.desks = desks(&self.registers).await?;
-                self.write_late(held.as_ref()).await?;
-                ensure!(
-                    shares.iter().all(|share| share.check().is_err()),
-                    "{who} has lost one of its shares"
-                );
-                shares.push(held);
-                self.rng.shuffle(&mut shares);
-                for guard in shares {
-                    if self.rng.bool() {
-                        // While its session lives, nobody acquires before it has wound down.
-                        sleep(Duration::from_millis(self.rng.u64(0..300))).await;
-                    }
-                    drop(guard);
-                }
-                Ok(false)
-            }
-            End::Done if is_last || self.rng.u32(..5) > 0 => {
-                if extras.leaves_open {
-                    self.leave_open(held.as_ref(), claims).await?;
-                }
-                who.says(Event::Releases { seen })?;
-                let dawdles = if is_last { None } else { self.dawdles() };
-                let (released, _) = self.attend(dawdles, held.release()).await?;
-                let confirmed = released.is_ok();
-                who.says(Event::Released { unconfirmed: released.err().unwrap_or_default() })?;
-                if let Some(claim) = claim.filter(|_| confirmed)
-                    && self.contest.is_current(&claim).await
-                {
-                    who.says(Event::Outlived)?;
-                }
-                Ok(confirmed)
-            }
-            End::Done => {
-                who.says(Event::Drops { seen })?;
-                drop(held);
-                Ok(true)
-            }
+        let mut lost = lost.or_else(|| watch.look(&held));
+        if lost.is_none() && !shares.is_empty() {
+            shares.push(held);
+            held = self.release_all_but_one(shares.split_off(0)).await?;
+            lost = watch.look(&held);
         }
+        let seen = watch.seen;
+        if let Some((at, reason)) = lost {
+            who.says_at(at, Event::Lost { seen, reason })?;
+            shares.push(held);
+            self.lose(shares).await?;
+            return Ok(false);
+        }
+        if !is_last && self.rng.u32(..5) == 0 {
+            who.says(Event::Drops { seen })?;
+            drop(held);
+            return Ok(true);
+        }
+        if extras.leaves_open {
+            let moment = Duration::from_micros(if self.rng.bool() { 0 } else { self.rng.u64(0..3_000) });
+            self.enter(&held, claims, moment).await?;
+        }
+        who.says(Event::Releases { seen })?;
+        let dawdles = if is_last { None } else { self.dawdles() };
+        let (released, _) = self.attend(dawdles, held.release()).await?;
+        let confirmed = released.is_ok();
+        who.says(Event::Released { unconfirmed: released.err().unwrap_or_default() })?;
+        if let Some(claim) = claim.filter(|_| confirmed)
+            && self.contest.is_current(&claim).await
+        {
+            who.says(Event::Outlived)?;
+        }
+        Ok(confirmed)
+    }
+
+    /// What a holder does that has lost its lock, with all guards of its hold.
+    async fn lose(&mut self, mut guards: Vec<Held>) -> anyhow::Result<()> {
+        // It may have been cut short in the middle of a request.
+        self.desks = desks(&self.registers).await?;
+        if let Some(held) = guards.last() {
+            self.write_late(held).await?;
+        }
+        ensure!(guards.iter().all(|guard| guard.check().is_err()), "{} has lost one of its shares", self.who);
+        self.rng.shuffle(&mut guards);
+        for guard in guards {
+            if self.rng.bool() {
+                // While its session lives, nobody acquires before it has wound down.
+                sleep(Duration::from_millis(self.rng.u64(0..300))).await;
+            }
+            drop(guard);
+        }
+        Ok(())
     }
 
     /// Releases or drops all guards of a hold but one, in any order. The hold goes on with that one.
-    async fn release_all_but_one(&mut self, mut guards: Vec<Box<dyn Hold>>) -> anyhow::Result<Box<dyn Hold>> {
+    async fn release_all_but_one(&mut self, mut guards: Vec<Held>) -> anyhow::Result<Held> {
         self.rng.shuffle(&mut guards);
         let last = guards.pop().context("a hold has a guard")?;
         for guard in guards {
@@ -311,42 +293,23 @@ impl Contender {
         Ok(last)
     }
 
-    /// Makes an entry in the lock's log, and says what came of that if it hears of it.
-    async fn enter(&self, held: &dyn Hold, claims: &[Claim]) -> anyhow::Result<()> {
-        let Some(entering) = self.entering(held, claims)? else { return Ok(()) };
-        match entering.await {
-            Some(done) => self.who.says(Event::Entered { done }),
-            None => Ok(()),
-        }
-    }
-
-    /// As [`enter`](Self::enter), but does not wait for the answer: the transaction stays under way.
-    async fn leave_open(&mut self, held: &dyn Hold, claims: &[Claim]) -> anyhow::Result<()> {
-        let Some(entering) = self.entering(held, claims)? else { return Ok(()) };
-        let moment = Duration::from_micros(if self.rng.bool() { 0 } else { self.rng.u64(0..3_000) });
-        match tokio::time::timeout(moment, entering).await {
+    /// Makes an entry in the lock's log, if the recipe has such, and says what came of that if it hears of it within the limit.
+    /// If not, the transaction stays under way.
+    async fn enter(&self, held: &Held, claims: &[Claim], limit: Duration) -> anyhow::Result<()> {
+        let (Some(claim), Some(token)) = (claims.first(), held.token()) else { return Ok(()) };
+        let entry = Entry { who: self.who, token };
+        let Some(entering) = held.enter(format!("{}/{}", log(claim.lock), entry.name())) else {
+            return Ok(());
+        };
+        self.who.says(Event::Enters)?;
+        match timeout(limit, entering).await {
             Ok(Some(done)) => self.who.says(Event::Entered { done }),
             _ => Ok(()),
         }
     }
 
-    /// An entry that is about to be made, if the recipe has such.
-    fn entering<'a>(
-        &self,
-        held: &'a dyn Hold,
-        claims: &[Claim],
-    ) -> anyhow::Result<Option<BoxFuture<'a, Option<bool>>>> {
-        let (Some(claim), Some(token)) = (claims.first(), held.token()) else { return Ok(None) };
-        let entry = Entry { who: self.who, token };
-        let entering = held.enter(format!("{}/{}", log(claim.lock), entry.name()));
-        if entering.is_some() {
-            self.who.says(Event::Enters)?;
-        }
-        Ok(entering)
-    }
-
     /// Writes as a holder does that was stopped between the look at its guard and the write. Only the register can refuse it.
-    async fn write_late(&mut self, held: &dyn Hold) -> anyhow::Result<()> {
+    async fn write_late(&mut self, held: &Held) -> anyhow::Result<()> {
         let read = std::mem::take(&mut self.read);
         if held.token().is_some() {
             for (lock, read) in read {
@@ -357,24 +320,27 @@ impl Contender {
     }
 
     /// Announces another value, if it leads an election.
-    async fn proclaim(&mut self, held: &dyn Hold) -> anyhow::Result<()> {
+    async fn proclaim(&mut self, held: &Held) -> anyhow::Result<()> {
         let value = value(&mut self.rng);
-        let Some(proclaimed) = held.proclaim(value.clone()) else { return Ok(()) };
-        self.who.says(Event::Proclaims { value })?;
-        match proclaimed.await {
-            Err(why) if held.check().is_ok() => self.who.says(Event::Unannounced { why }),
+        let Some(leadership) = held.leadership() else { return Ok(()) };
+        self.who.says(Event::Proclaims { value: value.clone() })?;
+        match leadership.proclaim(value).await {
+            Err(why) if held.check().is_ok() => self.who.says(Event::Unannounced { why: why.to_string() }),
             _ => Ok(()),
         }
     }
 
-    async fn read(&mut self, held: &dyn Hold, Claim { lock, shared }: Claim) -> anyhow::Result<Answer> {
-        let read = Request::Read { who: self.who, token: held.token(), shared };
-        self.desks.get_mut(lock).context("no such lock")?.ask(read).await
+    async fn read(&mut self, held: &Held, Claim { lock, shared }: Claim) -> anyhow::Result<Answer> {
+        self.ask(held, lock, if shared { What::Look } else { What::Read }).await
     }
 
-    async fn write(&mut self, held: &dyn Hold, lock: usize, read: u64) -> anyhow::Result<Answer> {
-        let write = Request::Write { who: self.who, token: held.token(), read, value: read + 1 };
-        self.desks.get_mut(lock).context("no such lock")?.ask(write).await
+    async fn write(&mut self, held: &Held, lock: usize, read: u64) -> anyhow::Result<Answer> {
+        self.ask(held, lock, What::Write { read, value: read + 1 }).await
+    }
+
+    async fn ask(&mut self, held: &Held, lock: usize, what: What) -> anyhow::Result<Answer> {
+        let request = Request { who: self.who, token: held.token(), what };
+        self.desks.get_mut(lock).context("no such lock")?.ask(request).await
     }
 
     /// Mostly short, sometimes long.
@@ -385,17 +351,17 @@ impl Contender {
             95..99 => self.rng.u64(400..2_000),
             _ => self.rng.u64(2_000..8_000),
         });
-        LONGEST.min(length * self.rules.stretch())
+        LONGEST.min(length * self.rules.stretch)
     }
 
     /// Reads, sleeps, asks its guard, writes what it holds alone; again and again until its time is over, and once at least.
-    async fn work(&mut self, held: &dyn Hold, claims: &[Claim], length: Duration) -> anyhow::Result<()> {
+    async fn work(&mut self, held: &Held, claims: &[Claim], length: Duration) -> anyhow::Result<()> {
         let end = tokio::time::Instant::now() + length;
         let mut over = false;
         self.read.clear();
         while !over {
             for claim in claims {
-                let Answer::Value(read) = self.read(held, *claim).await? else { return Ok(()) };
+                let Some(read) = self.read(held, *claim).await? else { return Ok(()) };
                 if !claim.shared {
                     self.read.push((claim.lock, read));
                 }
@@ -415,7 +381,7 @@ impl Contender {
                 return Ok(());
             }
             while let Some((lock, read)) = self.read.pop() {
-                if self.write(held, lock, read).await? == Answer::Stale {
+                if self.write(held, lock, read).await?.is_none() {
                     return Ok(());
                 }
             }
@@ -436,7 +402,7 @@ struct Watch {
 
 impl Watch {
     /// One look; if it says "lost", the instant behind it and why.
-    fn look(&mut self, held: &dyn Hold) -> Option<(Instant, String)> {
+    fn look(&mut self, held: &Held) -> Option<(Instant, String)> {
         let before = Instant::now();
         if let Err(reason) = held.check() {
             return Some((Instant::now(), reason));
@@ -447,14 +413,14 @@ impl Watch {
         None
     }
 
-    async fn lost(&mut self, held: &dyn Hold, who: Who) -> anyhow::Result<End> {
+    async fn lost(&mut self, held: &Held, who: Who) -> anyhow::Result<(Instant, String)> {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut said = self.seen.valid;
         loop {
             looks.tick().await;
-            if let Some((at, reason)) = self.look(held) {
-                return Ok(End::Lost(self.seen, at, reason));
+            if let Some(lost) = self.look(held) {
+                return Ok(lost);
             }
             if self.seen.valid.since(said) >= SAY {
                 said = self.seen.valid;

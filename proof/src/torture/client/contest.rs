@@ -1,90 +1,60 @@
-//! What a recipe for a lock has to offer.
+//! A session by which tasks contend for locks: zklock's, or the other client's.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::{BoxFuture, ready};
-use zklock::{FencingToken, Sequencer};
+use zklock::Sequencer;
 
+use super::held::Held;
+use super::patience::Patience;
+use super::peer::ZookeeperClient;
+use super::zklock::Zklock;
 use crate::torture::record::{Leaving, Who};
-use crate::torture::wish::{Claim, Wish};
+use crate::torture::wish::Wish;
 
-/// For how long to wait for the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Patience {
-    Endless,
-    Within(Duration),
-    /// For nobody.
-    None,
+#[derive(Clone)]
+pub(super) enum Contest {
+    Zklock(Arc<Zklock>),
+    ZookeeperClient(Arc<ZookeeperClient>),
 }
 
-/// What came of an acquisition.
-pub(super) type Acquired = Result<Box<dyn Hold>, Leaving>;
-
-/// A session, by which tasks contend for locks.
-pub(super) trait Contest: Send + Sync {
-    /// Acquires what is wished for, with this takeover delay.
-    fn acquire<'a>(
-        &'a self,
+impl Contest {
+    /// Acquires what is wished for, with this takeover delay. The other client knows one lock, and no delay.
+    pub(super) async fn acquire(
+        &self,
         who: Who,
-        wish: &'a Wish,
+        wish: &Wish,
         delay: Duration,
         patience: Patience,
-    ) -> BoxFuture<'a, Acquired>;
+    ) -> Result<Held, Leaving> {
+        match self {
+            Self::Zklock(zklock) => zklock.acquire(who, wish, delay, patience).await,
+            Self::ZookeeperClient(peer) => peer.acquire(who, patience).await.map(Held::peer),
+        }
+    }
 
-    /// How often the session's acquisitions have queued again.
-    fn requeued(&self) -> u64;
+    /// How often the session's acquisitions have queued again. The other client's never do.
+    pub(super) fn requeued(&self) -> u64 {
+        match self {
+            Self::Zklock(zklock) => zklock.session().requeued(),
+            Self::ZookeeperClient(_) => 0,
+        }
+    }
 
     /// Whether this claim is current, by the word of the servers. Without an answer it counts as not.
-    fn is_current<'a>(&'a self, _claim: &'a Sequencer) -> BoxFuture<'a, bool> {
-        ready(false).boxed()
+    pub(super) async fn is_current(&self, claim: &Sequencer) -> bool {
+        match self {
+            Self::Zklock(zklock) => zklock.session().verify_sequencer(claim).await.is_ok(),
+            Self::ZookeeperClient(_) => false,
+        }
     }
 
     /// Ends the session.
-    fn close(&self) -> BoxFuture<'_, ()>;
-}
-
-/// The locks of one guard, held or lost.
-pub(super) trait Hold: Send + Sync {
-    fn session(&self) -> i64;
-
-    /// The fencing token, if the recipe has such.
-    fn token(&self) -> Option<FencingToken>;
-
-    /// The holder's nodes, in the order in which the locks were named.
-    fn nodes(&self) -> Vec<String>;
-
-    /// What it holds, if the wish does not say so.
-    fn claims(&self) -> Option<Vec<Claim>> {
-        None
+    pub(super) async fn close(&self) {
+        match self {
+            // Unconfirmed, the session expires; the coordinator waits for that anyway.
+            Self::Zklock(zklock) => drop(zklock.session().close().await),
+            Self::ZookeeperClient(peer) => peer.close().await,
+        }
     }
-
-    /// Whether it is held; otherwise why not.
-    fn check(&self) -> Result<(), String>;
-
-    /// For how long it is held at the least, if the recipe says so.
-    fn remaining(&self) -> Option<Duration>;
-
-    /// Announces another value. `None` if it is a lock, which announces nothing.
-    fn proclaim(&self, _value: String) -> Option<BoxFuture<'_, Result<(), String>>> {
-        None
-    }
-
-    /// Another guard of the same hold, if the recipe has such.
-    fn share(&self) -> Option<Box<dyn Hold>> {
-        None
-    }
-
-    /// A claim that others can check, if the recipe has such and the guard is not gone.
-    fn claim(&self) -> Option<Sequencer> {
-        None
-    }
-
-    /// Creates a node by a transaction under the lock, if the recipe has such. Returns whether the node is there; `None` if that is not known.
-    fn enter(&self, _path: String) -> Option<BoxFuture<'_, Option<bool>>> {
-        None
-    }
-
-    /// Says why, if it is not confirmed.
-    fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), String>>;
 }

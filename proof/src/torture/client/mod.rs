@@ -3,9 +3,11 @@
 
 mod contender;
 mod contest;
+mod guard;
 mod held;
 mod observer;
 mod orders;
+mod patience;
 mod peer;
 mod witness;
 mod zklock;
@@ -28,18 +30,20 @@ pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
     let mut orders = orders::follow()?;
     slew::confirm(part.slew).await?;
     let mut others = JoinSet::new();
-    let contest: Arc<dyn Contest> = match part.setup.lock {
+    let contest = match part.setup.lock {
         Recipe::Zklock => {
             let zklock = Arc::new(zklock::Zklock::open(&part).await?);
-            if rules(part.setup.mode).observes(part.number) {
-                others.spawn(observer::run(part.number, zklock.clone(), orders.clone()));
+            if (rules(part.setup.mode).observes)(part.number) {
+                let observed = observer::observe(Who::process(part.number), zklock.clone());
+                others.spawn(orders.clone().unless_looking_away(observed));
             }
-            if rules(part.setup.mode).has_witnesses() {
-                others.spawn(witness::run(part.number, zklock.clone(), orders.clone()));
+            if rules(part.setup.mode).has_witnesses {
+                let witnessed = witness::witness(Who::process(part.number), zklock.clone());
+                others.spawn(orders.clone().unless_looking_away(witnessed));
             }
-            zklock
+            Contest::Zklock(zklock)
         }
-        Recipe::ZookeeperClient => Arc::new(peer::ZookeeperClient::new(&part)),
+        Recipe::ZookeeperClient => Contest::ZookeeperClient(Arc::new(peer::ZookeeperClient::new(&part))),
     };
     let mut tasks = JoinSet::new();
     for task in 1..=part.tasks {

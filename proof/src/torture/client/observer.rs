@@ -5,22 +5,14 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::orders::Orders;
 use super::zklock::Zklock;
 use crate::torture::record::{Event, Told, Who};
 
 /// The pause before another session is asked for.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Says what it is told, until it is told to look away.
-pub(super) async fn run(client: u16, zklock: Arc<Zklock>, mut orders: Orders) -> anyhow::Result<()> {
-    tokio::select! {
-        () = orders.look_away() => Ok(()),
-        failed = observe(Who::process(client), &zklock) => failed,
-    }
-}
-
-async fn observe(who: Who, zklock: &Zklock) -> anyhow::Result<()> {
+/// Says what it is told. Ends with an error only.
+pub(super) async fn observe(who: Who, zklock: Arc<Zklock>) -> anyhow::Result<()> {
     loop {
         if let Ok(mut leaders) = zklock.observe().await {
             who.says(Event::Observes)?;

@@ -90,9 +90,15 @@ impl Orders {
         }
     }
 
-    /// Resolves once observers and witnesses are to stop.
-    pub(super) async fn look_away(&mut self) {
-        let _ended = self.0.wait_for(|present| present.look_away).await;
+    /// Observes or witnesses until that is to stop.
+    pub(super) async fn unless_looking_away(
+        mut self,
+        looking: impl Future<Output = anyhow::Result<()>>,
+    ) -> anyhow::Result<()> {
+        tokio::select! {
+            _ended = self.0.wait_for(|present| present.look_away) => Ok(()),
+            failed = looking => failed,
+        }
     }
 
     pub(super) async fn end(&mut self) {

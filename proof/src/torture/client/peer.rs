@@ -7,26 +7,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use zklock::FencingToken;
-use zookeeper_client::{
-    Acls, Client, CreateMode, LockOptions, LockPrefix, OwnedLockClient, SessionState, StateWatcher,
-};
+use zookeeper_client::{Client, OwnedLockClient, SessionState, StateWatcher};
 
-use super::contest::{Acquired, Contest, Hold, Patience};
-use crate::torture::part::Part;
+use super::guard::AnyGuard;
+use super::patience::Patience;
+use crate::harness::peer_lock;
+use crate::torture::part::{Part, SESSION_TIMEOUT};
 use crate::torture::record::{Leaving, Who};
-use crate::torture::wish::{self, Wish};
+use crate::torture::wish::path;
 
 pub(super) struct ZookeeperClient {
     servers: String,
-    path: String,
-    session_timeout: Duration,
     /// The present session; a new one is opened once it is over.
     client: tokio::sync::Mutex<Option<Client>>,
 }
 
-struct Held {
+pub(super) struct PeerLock {
     lock: OwnedLockClient,
     told: Mutex<StateWatcher>,
     lost: AtomicBool,
@@ -34,12 +31,7 @@ struct Held {
 
 impl ZookeeperClient {
     pub(super) fn new(part: &Part) -> Self {
-        Self {
-            servers: part.servers.clone(),
-            path: wish::path(0),
-            session_timeout: part.setup.session_timeout,
-            client: tokio::sync::Mutex::default(),
-        }
+        Self { servers: part.servers.clone(), client: tokio::sync::Mutex::default() }
     }
 
     async fn client(&self) -> Result<Client, Leaving> {
@@ -47,69 +39,43 @@ impl ZookeeperClient {
         if let Some(client) = present.as_ref().filter(|client| !client.state().is_terminated()) {
             return Ok(client.clone());
         }
-        let connector = Client::connector().with_session_timeout(self.session_timeout);
+        let connector = Client::connector().with_session_timeout(SESSION_TIMEOUT);
         let client = connector.connect(&self.servers).await.map_err(failed)?;
         Ok(present.insert(client).clone())
     }
 
-    async fn lock(&self, who: Who) -> Acquired {
+    async fn lock(&self, who: Who) -> Result<PeerLock, Leaving> {
         let client = self.client().await?;
-        let acls = Acls::anyone_all();
-        let options = LockOptions::new(acls)
-            .with_ancestor_options(CreateMode::Persistent.with_acls(acls))
-            .map_err(failed)?;
-        let prefix = LockPrefix::new_curator(&self.path, "lock-").map_err(failed)?;
         let owner = format!(r#"{{"owner":"{who}"}}"#);
         let told = Mutex::new(client.state_watcher());
-        let lock = match client.lock(prefix, owner.as_bytes(), options).await {
-            Ok(lock) => lock.into_owned(),
+        match peer_lock(&client, &path(0), owner.as_bytes()).await {
+            Ok(lock) => Ok(PeerLock { lock, told, lost: AtomicBool::new(false) }),
             Err(error) => {
                 let mut present = self.client.lock().await;
                 present.take_if(|present| present.session_id() == client.session_id());
-                return Err(failed(error));
+                Err(failed(error))
             }
+        }
+    }
+
+    pub(super) async fn acquire(&self, who: Who, patience: Patience) -> Result<PeerLock, Leaving> {
+        let limit = match patience {
+            Patience::Endless => return self.lock(who).await,
+            Patience::Within(limit) => limit,
+            // It cannot; a short wait comes near.
+            Patience::None => Duration::from_millis(50),
         };
-        Ok(Box::new(Held { lock, told, lost: AtomicBool::new(false) }))
+        // It has no time limit of its own; its documentation says to drop it.
+        tokio::time::timeout(limit, self.lock(who)).await.unwrap_or(Err(Leaving::TimedOut))
     }
-}
 
-impl Contest for ZookeeperClient {
-    /// It knows one lock, and no takeover delay.
-    fn acquire<'a>(
-        &'a self,
-        who: Who,
-        _wish: &'a Wish,
-        _delay: Duration,
-        patience: Patience,
-    ) -> BoxFuture<'a, Acquired> {
-        async move {
-            let limit = match patience {
-                Patience::Endless => return self.lock(who).await,
-                Patience::Within(limit) => limit,
-                // It cannot; a short wait comes near.
-                Patience::None => Duration::from_millis(50),
-            };
-            // It has no time limit of its own; its documentation says to drop it.
-            tokio::time::timeout(limit, self.lock(who)).await.unwrap_or(Err(Leaving::TimedOut))
+    pub(super) async fn close(&self) {
+        if let Some(client) = self.client.lock().await.take() {
+            let mut told = client.state_watcher();
+            drop(client);
+            let over = async { while !told.changed().await.is_terminated() {} };
+            let _over = tokio::time::timeout(SESSION_TIMEOUT, over).await;
         }
-        .boxed()
-    }
-
-    /// It never does.
-    fn requeued(&self) -> u64 {
-        0
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        async {
-            if let Some(client) = self.client.lock().await.take() {
-                let mut told = client.state_watcher();
-                drop(client);
-                let over = async { while !told.changed().await.is_terminated() {} };
-                let _over = tokio::time::timeout(self.session_timeout, over).await;
-            }
-        }
-        .boxed()
     }
 }
 
@@ -117,11 +83,13 @@ fn failed(error: zookeeper_client::Error) -> Leaving {
     Leaving::Failed(error.to_string())
 }
 
-impl Hold for Held {
-    fn session(&self) -> i64 {
+impl PeerLock {
+    pub(super) fn session(&self) -> i64 {
         self.lock.client().session_id().0
     }
+}
 
+impl AnyGuard for PeerLock {
     fn token(&self) -> Option<FencingToken> {
         None
     }
@@ -146,10 +114,5 @@ impl Hold for Held {
 
     fn remaining(&self) -> Option<Duration> {
         None
-    }
-
-    /// Dropping it deletes its node in the background, all it offers for that.
-    fn release(self: Box<Self>) -> BoxFuture<'static, Result<(), String>> {
-        async { Ok(()) }.boxed()
     }
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::orders::Orders;
 use super::zklock::Zklock;
 use crate::harness::Instant;
 use crate::torture::record::{Event, Who};
@@ -18,15 +17,8 @@ const LOOK: Duration = Duration::from_millis(200);
 /// The pause before it asks for another one.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Says what it sees, until it is told to look away.
-pub(super) async fn run(client: u16, zklock: Arc<Zklock>, mut orders: Orders) -> anyhow::Result<()> {
-    tokio::select! {
-        () = orders.look_away() => Ok(()),
-        failed = witness(Who::process(client), &zklock) => failed,
-    }
-}
-
-async fn witness(who: Who, zklock: &Zklock) -> anyhow::Result<()> {
+/// Says what it sees. Ends with an error only.
+pub(super) async fn witness(who: Who, zklock: Arc<Zklock>) -> anyhow::Result<()> {
     loop {
         if let Ok(guard) = zklock.beside(who.client).await {
             let since = Instant::now();

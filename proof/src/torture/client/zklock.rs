@@ -5,22 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use anyhow::Context;
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use tokio::time::{sleep, timeout};
 use zklock::{
-    Access, AcquireError, ConnectError, Guard, InvalidLock, LockOptions, Locks, LocksOptions, Sequencer,
-    Session, SessionState,
+    Access, ConnectError, Guard, InvalidLock, LockOptions, Locks, LocksOptions, Session, SessionState,
     election::Leader,
     inspect::Observer,
     once::{self, OnceOptions},
 };
 
-use super::contest::{Acquired, Contest, Hold, Patience};
 use super::held::Held;
+use super::patience::{Patience, leaving};
 use crate::torture::mode::rules;
-use crate::torture::part::{Part, Setup};
-use crate::torture::record::{Leaving, UNCONFIRMED, Who};
+use crate::torture::part::{Part, SESSION_TIMEOUT, TICK};
+use crate::torture::record::{Kept, Leaving, Who};
 use crate::torture::wish::{CAPACITY, Claim, ELECTION, ROOT, SLOTS, Wish, beside, key, path};
 
 /// How long there may be no server to begin with.
@@ -55,7 +52,7 @@ impl Zklock {
         self.present.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn session(&self) -> Session {
+    pub(super) fn session(&self) -> Session {
         self.present().session
     }
 
@@ -81,140 +78,89 @@ impl Zklock {
         let lock = self.living().await?.session.lock(&beside(client)).map_err(invalid)?;
         lock.acquire().await.map_err(leaving)
     }
-}
 
-impl Contest for Zklock {
-    fn acquire<'a>(
-        &'a self,
+    /// Acquires what is wished for.
+    pub(super) async fn acquire(
+        &self,
         who: Who,
-        wish: &'a Wish,
+        wish: &Wish,
         delay: Duration,
         patience: Patience,
-    ) -> BoxFuture<'a, Acquired> {
-        async move {
-            let present = self.living().await?;
-            let session = &present.session;
-            let options = LockOptions::new().owner(who.to_string()).takeover_delay(delay);
-            let without = if patience == Patience::None { Leaving::Busy } else { Leaving::TimedOut };
-            let got = match wish {
-                Wish::Lock(lock) => {
-                    let lock = session.lock(&path(*lock)).and_then(|it| it.with_options(options));
-                    let lock = lock.map_err(invalid)?;
-                    let got = match patience {
-                        Patience::Endless => lock.acquire().await.map(Some),
-                        Patience::Within(limit) => lock.acquire_timeout(limit).await,
-                        Patience::None => lock.try_acquire().await,
-                    };
-                    got.map_err(leaving)?.map(|guard| Held::alone(guard, session.id()))
+    ) -> Result<Held, Leaving> {
+        let present = self.living().await?;
+        let session = &present.session;
+        let options = LockOptions::new().owner(who.to_string()).takeover_delay(delay);
+        match wish {
+            Wish::Lock(lock) => {
+                let lock = session.lock(&path(*lock)).and_then(|it| it.with_options(options));
+                let lock = lock.map_err(invalid)?;
+                let within = |limit| lock.acquire_timeout(limit);
+                let guard = patience.call(lock.acquire(), within, lock.try_acquire()).await?;
+                Ok(Held::alone(guard, session.id()))
+            }
+            Wish::Key(lock) => {
+                let (locks, key) = (present.locks(&self.part, delay)?, key(*lock));
+                let within = |limit| locks.acquire_timeout(&key, limit);
+                let guard = patience.call(locks.acquire(&key), within, locks.try_acquire(&key)).await?;
+                Ok(Held::alone(guard, session.id()))
+            }
+            Wish::Read(lock) | Wish::Write(lock) => {
+                let lock = session.rw_lock(&path(*lock)).and_then(|it| it.with_options(options));
+                let lock = lock.map_err(invalid)?;
+                if matches!(wish, Wish::Read(_)) {
+                    let within = |limit| lock.read_timeout(limit);
+                    patience.call(lock.read(), within, lock.try_read()).await.map(Held::of_one)
+                } else {
+                    let within = |limit| lock.write_timeout(limit);
+                    patience.call(lock.write(), within, lock.try_write()).await.map(Held::of_one)
                 }
-                Wish::Key(lock) => {
-                    let (locks, key) = (present.locks(&self.part, delay)?, key(*lock));
-                    let got = match patience {
-                        Patience::Endless => locks.lock(&key).await.map(Some),
-                        Patience::Within(limit) => locks.lock_timeout(&key, limit).await,
-                        Patience::None => locks.try_lock(&key).await,
-                    };
-                    got.map_err(leaving)?.map(|guard| Held::alone(guard, session.id()))
+            }
+            Wish::All(claims) => {
+                let locks = session.lock_all(claims.iter().map(access));
+                let locks = locks.and_then(|it| it.with_options(options)).map_err(invalid)?;
+                let within = |limit| locks.acquire_timeout(limit);
+                patience.call(locks.acquire(), within, locks.try_acquire()).await.map(Held::of_several)
+            }
+            Wish::Permit(weight) => {
+                let pool = session.semaphore(ROOT, CAPACITY).and_then(|it| it.with_options(options));
+                let pool = pool.map_err(invalid)?;
+                let within = |limit| pool.acquire_many_timeout(*weight, limit);
+                let at_once = pool.try_acquire_many(*weight);
+                let permit = patience.call(pool.acquire_many(*weight), within, at_once).await?;
+                Ok(Held::permit(permit, session.id()))
+            }
+            Wish::Slot(index) => {
+                let slots = session.slots(ROOT, SLOTS).and_then(|it| it.with_options(options));
+                let mut slots = slots.map_err(invalid)?;
+                if let Some(index) = index {
+                    slots = slots.preferring(*index);
                 }
-                Wish::Read(lock) => {
-                    let lock = session.rw_lock(&path(*lock)).and_then(|it| it.with_options(options));
-                    let lock = lock.map_err(invalid)?;
-                    let got = match patience {
-                        Patience::Endless => lock.read().await.map(Some),
-                        Patience::Within(limit) => lock.read_timeout(limit).await,
-                        Patience::None => lock.try_read().await,
-                    };
-                    got.map_err(leaving)?.map(Held::of_one)
-                }
-                Wish::Write(lock) => {
-                    let lock = session.rw_lock(&path(*lock)).and_then(|it| it.with_options(options));
-                    let lock = lock.map_err(invalid)?;
-                    let got = match patience {
-                        Patience::Endless => lock.write().await.map(Some),
-                        Patience::Within(limit) => lock.write_timeout(limit).await,
-                        Patience::None => lock.try_write().await,
-                    };
-                    got.map_err(leaving)?.map(Held::of_one)
-                }
-                Wish::All(claims) => {
-                    let locks = session.lock_all(claims.iter().map(access));
-                    let locks = locks.and_then(|it| it.with_options(options)).map_err(invalid)?;
-                    let got = match patience {
-                        Patience::Endless => locks.acquire().await.map(Some),
-                        Patience::Within(limit) => locks.acquire_timeout(limit).await,
-                        Patience::None => locks.try_acquire().await,
-                    };
-                    got.map_err(leaving)?.map(Held::of_several)
-                }
-                Wish::Permit(weight) => {
-                    let semaphore = session.semaphore(ROOT, CAPACITY).and_then(|it| it.with_options(options));
-                    let semaphore = semaphore.map_err(invalid)?;
-                    let got = match patience {
-                        Patience::Endless => semaphore.acquire_many(*weight).await.map(Some),
-                        Patience::Within(limit) => semaphore.acquire_many_timeout(*weight, limit).await,
-                        Patience::None => semaphore.try_acquire_many(*weight).await,
-                    };
-                    got.map_err(leaving)?.map(|permit| Held::permit(permit, session.id()))
-                }
-                Wish::Slot(index) => {
-                    let slots = session.slots(ROOT, SLOTS).and_then(|it| it.with_options(options));
-                    let mut slots = slots.map_err(invalid)?;
-                    if let Some(index) = index {
-                        slots = slots.preferring(*index);
-                    }
-                    let got = match patience {
-                        Patience::Endless => slots.acquire().await.map(Some),
-                        Patience::Within(limit) => slots.acquire_timeout(limit).await,
-                        Patience::None => slots.try_acquire().await,
-                    };
-                    got.map_err(leaving)?.map(|slot| Held::slot(slot, session.id()))
-                }
-                Wish::Run(period) => {
-                    let options = OnceOptions::new().lock(options).keep(KEEP).retry(period.retries());
-                    let once = session.once(&path(0)).and_then(|it| it.with_options(options));
-                    let (once, name) = (once.map_err(invalid)?, period.to_string());
-                    let got = match patience {
-                        Patience::Endless => once.claim(&name).await.map(Some),
-                        Patience::Within(limit) => once.claim_timeout(&name, limit).await,
-                        Patience::None => once.try_claim(&name).await,
-                    };
-                    match got.map_err(leaving)? {
-                        Some(once::Claim::Run(run)) => Some(Held::runs(run, period.fails)),
-                        Some(once::Claim::Done(record)) => {
-                            let (state, token) = (record.state.to_string(), record.token.zxid());
-                            let (owner, attempt) = (record.owner, record.attempt);
-                            return Err(Leaving::Done { state, owner, token, attempt });
-                        }
-                        None => None,
+                let within = |limit| slots.acquire_timeout(limit);
+                let slot = patience.call(slots.acquire(), within, slots.try_acquire()).await?;
+                Ok(Held::slot(slot, session.id()))
+            }
+            Wish::Run(period) => {
+                let options = OnceOptions::new().lock(options).keep(KEEP).retry(period.retries());
+                let once = session.once(&path(0)).and_then(|it| it.with_options(options));
+                let (once, name) = (once.map_err(invalid)?, period.to_string());
+                let within = |limit| once.claim_timeout(&name, limit);
+                match patience.call(once.claim(&name), within, once.try_claim(&name)).await? {
+                    once::Claim::Run(run) => Ok(Held::runs(run, period.fails)),
+                    once::Claim::Recorded(record) => {
+                        let (state, token) = (record.state.to_string(), record.token.zxid());
+                        let (owner, attempt) = (record.owner, record.attempt);
+                        Err(Leaving::Done(Kept { state, owner, token, attempt }))
                     }
                 }
-                Wish::Lead(value) => {
-                    let election = session.election(ELECTION).and_then(|it| it.with_options(options));
-                    let election = election.map_err(invalid)?;
-                    let got = match patience {
-                        Patience::Endless => election.campaign(value).await.map(Some),
-                        Patience::Within(limit) => election.campaign_timeout(value, limit).await,
-                        Patience::None => election.try_campaign(value).await,
-                    };
-                    got.map_err(leaving)?.map(Held::leads)
-                }
-            };
-            got.map(|held| Box::new(held) as Box<dyn Hold>).ok_or(without)
+            }
+            Wish::Lead(value) => {
+                let election = session.election(ELECTION).and_then(|it| it.with_options(options));
+                let election = election.map_err(invalid)?;
+                let within = |limit| election.campaign_timeout(value, limit);
+                let at_once = election.try_campaign(value);
+                patience.call(election.campaign(value), within, at_once).await.map(Held::leads)
+            }
         }
-        .boxed()
-    }
-
-    fn requeued(&self) -> u64 {
-        self.session().requeued()
-    }
-
-    fn is_current<'a>(&'a self, claim: &'a Sequencer) -> BoxFuture<'a, bool> {
-        async { self.session().verify_sequencer(claim).await.is_ok() }.boxed()
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        // Unconfirmed, the session expires; the coordinator waits for that anyway.
-        async { drop(self.session().close().await) }.boxed()
     }
 }
 
@@ -232,7 +178,7 @@ impl Present {
         let owner = Who::process(part.number).to_string();
         let options = LocksOptions::new()
             .lock(LockOptions::new().owner(owner).takeover_delay(delay))
-            .turns(rules(part.setup.mode).budget(part.number));
+            .turns((rules(part.setup.mode).budget)(part.number));
         let opened = self.session.locks(ROOT).and_then(|it| it.with_options(options)).map_err(invalid)?;
         locks.insert(delay, opened.clone());
         Ok(opened)
@@ -243,8 +189,7 @@ impl Present {
 async fn open(part: &Part) -> anyhow::Result<Session> {
     let opening = async {
         loop {
-            let Setup { session_timeout, tick, .. } = part.setup;
-            let builder = Session::builder(&part.servers).session_timeout(session_timeout).tick(tick);
+            let builder = Session::builder(&part.servers).session_timeout(SESSION_TIMEOUT).tick(TICK);
             match builder.connect_timeout(PATIENCE).connect().await {
                 Err(ConnectError::TimeoutNotGranted { .. }) => sleep(PAUSE).await,
                 connected => return Ok(connected?),
@@ -263,14 +208,4 @@ fn access(claim: &Claim) -> Access {
 
 fn invalid(error: InvalidLock) -> Leaving {
     Leaving::Failed(error.to_string())
-}
-
-fn leaving(error: AcquireError) -> Leaving {
-    match error {
-        AcquireError::NodeDeleted { .. } => Leaving::Deleted,
-        AcquireError::Forgotten { .. } => Leaving::Forgotten,
-        // Without its path, so that they are counted together.
-        AcquireError::Unconfirmed { .. } => Leaving::Failed(UNCONFIRMED.to_owned()),
-        error => Leaving::Failed(error.to_string()),
-    }
 }

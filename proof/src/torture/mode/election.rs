@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fastrand::Rng;
 use zklock::FencingToken;
 
-use super::rules::Rules;
+use super::rules::{ONE_LOCK, Rules};
 use crate::harness::Instant;
 use crate::torture::announcements::{Announcement, Tale};
 use crate::torture::history::{History, Hold};
@@ -18,48 +17,33 @@ use crate::torture::wish::{Wish, value};
 /// or the observer's process may have been stopped, or its server partitioned.
 const STALE: Duration = Duration::from_secs(40);
 
-pub(super) struct Candidates;
-
-impl Rules for Candidates {
-    fn locks(&self) -> usize {
-        1
-    }
-
-    fn wish(&self, rng: &mut Rng) -> Wish {
-        Wish::Lead(value(rng))
-    }
-
-    fn last_turns(&self) -> u32 {
-        3
-    }
-
-    /// Two contend in each of the other processes.
-    fn observes(&self, client: u16) -> bool {
-        !client.is_multiple_of(3)
-    }
-
-    fn misled(&self, history: &History) -> Vec<String> {
+pub(super) const RULES: Rules = Rules {
+    wish: |rng| Wish::Lead(value(rng)),
+    last_turns: 3,
+    // Two contend in each of the other processes.
+    observes: |client| !client.is_multiple_of(3),
+    misled: |history| {
         let mut judge = Judge::of(history);
-        let told = in_order(history);
-        told.into_iter().flat_map(|tale| judge.judge(tale)).collect()
-    }
+        in_order(history).into_iter().flat_map(|tale| judge.judge(tale)).collect()
+    },
+    proofs,
+    ..ONE_LOCK
+};
 
-    fn unproven(&self, history: &History) -> Vec<&'static str> {
-        let told = &history.announcements.told;
-        let leaders = || told.iter().filter_map(|tale| tale.leader.as_ref());
-        let announcement = |told: &Told| history.announcements.values.get(&told.value);
-        let is_lost = |told: &Told| !history.holds.iter().any(|hold| hold.token == Some(told.token));
-        let proofs = [
-            (leaders().any(|told| !is_lost(told)), "no observer was told of a leader"),
-            (
-                leaders().filter_map(announcement).any(|announcement| !announcement.is_campaign),
-                "no observer was told of a value that a leader proclaimed",
-            ),
-            (has_lost_a_leader(history), "no observer was told that nobody leads any more"),
-            (has_changed_leaders(history), "no observer was told of the leaders of two processes"),
-        ];
-        proofs.into_iter().filter(|(shown, _)| !shown).map(|(_, missing)| missing).collect()
-    }
+fn proofs(history: &History) -> Vec<(bool, &'static str)> {
+    let told = &history.announcements.told;
+    let leaders = || told.iter().filter_map(|tale| tale.leader.as_ref());
+    let announcement = |told: &Told| history.announcements.values.get(&told.value);
+    let has_led = |told: &Told| history.holds.iter().any(|hold| hold.token == Some(told.token));
+    vec![
+        (leaders().any(has_led), "no observer was told of a leader"),
+        (
+            leaders().filter_map(announcement).any(|announcement| !announcement.is_campaign),
+            "no observer was told of a value that a leader proclaimed",
+        ),
+        (has_lost_a_leader(history), "no observer was told that nobody leads any more"),
+        (has_changed_leaders(history), "no observer was told of the leaders of two processes"),
+    ]
 }
 
 /// What observers were told, in the order in which they were told.
@@ -200,6 +184,7 @@ mod tests {
     use super::*;
     use crate::torture::args::Mode;
     use crate::torture::checker::Verdict;
+    use crate::torture::checker::Wrong::{self, *};
     use crate::torture::history::{End, Fault, Left, Remains};
     use crate::torture::schedule::Kind;
     use crate::torture::wish::{ANNOUNCEMENT, Claim};
@@ -247,57 +232,37 @@ mod tests {
         history
     }
 
-    fn verdict(spoil: impl FnOnce(&mut History)) -> Verdict {
-        let mut history = history();
-        spoil(&mut history);
-        Verdict { examples: Vec::new(), ..Verdict::of(Mode::Election, &history) }
-    }
-
-    fn misled(number: u64) -> Verdict {
-        Verdict { misled: number, ..Verdict::default() }
+    fn verdict(spoil: impl FnOnce(&mut History)) -> Vec<(Wrong, u64)> {
+        Verdict::spoiled(Mode::Election, history(), spoil)
     }
 
     /// Tells the observer this in place of what it was told as this one in the list.
-    fn told(number: usize, at: u64, leader: Option<(&str, i64)>) -> Verdict {
+    fn told(number: usize, at: u64, leader: Option<(&str, i64)>) -> Vec<(Wrong, u64)> {
         verdict(|it| it.announcements.told[number] = tale(at, leader))
     }
 
     #[test]
     fn observers_follow_the_leaders_in_a_good_history() {
-        assert_eq!(verdict(|_| {}), Verdict::default());
+        assert_eq!(verdict(|_| {}), []);
     }
 
     #[test]
-    fn a_value_that_nobody_announced_misleads() {
-        assert_eq!(told(1, 9, Some(("z", 5))), misled(1));
-        assert!(!misled(1).passed());
-    }
-
-    #[test]
-    fn a_value_that_is_announced_only_later_misleads() {
-        assert_eq!(told(2, 14, Some(("b", 5))), misled(1));
-    }
-
-    #[test]
-    fn a_value_with_the_token_of_another_leader_misleads() {
-        assert_eq!(told(4, 29, Some(("b", 7))), misled(1));
-        assert_eq!(told(1, 9, Some(("c", 5))), misled(1));
-    }
-
-    /// A plain holder of the lock announces nothing.
-    #[test]
-    fn a_token_of_one_that_did_not_campaign_misleads() {
+    fn to_be_told_what_no_leader_with_that_token_announced_by_then_misleads() {
+        for (number, at, leader, why) in [
+            (1, 9, ("z", 5), "nobody announced it"),
+            (2, 14, ("b", 5), "it is announced only later"),
+            (4, 29, ("b", 7), "it has the token of another leader"),
+            (1, 9, ("c", 5), "it has the token of another leader"),
+            (6, 50, ("b", 9), "a proclaimed value has its leader's token and no other"),
+        ] {
+            assert_eq!(told(number, at, Some(leader)), [(Misled, 1)], "{why}");
+        }
+        // A plain holder of the lock announces nothing.
         let found = verdict(|it| {
-            let holder = Hold::sample(TWO, 8, 42, 44, &[Claim::exclusive(0)]);
-            it.holds.push(holder);
+            it.holds.push(Hold::sample(TWO, 8, 42, 44, &[Claim::exclusive(0)]));
             it.announcements.told[6] = tale(50, Some(("d", 8)));
         });
-        assert_eq!(found, misled(1));
-    }
-
-    #[test]
-    fn a_proclaimed_value_has_its_leaders_token_and_no_other() {
-        assert_eq!(told(6, 50, Some(("b", 9))), misled(1));
+        assert_eq!(found, [(Misled, 1)]);
     }
 
     #[test]
@@ -308,9 +273,9 @@ mod tests {
                 it.announcements.told.insert(4, tale(25, None));
             })
         };
-        assert_eq!(lost_first(6), Verdict::default());
+        assert_eq!(lost_first(6), []);
         // It is behind the leader's own token, and so is what comes after it.
-        assert_eq!(lost_first(8).misled, 2);
+        assert_eq!(lost_first(8), [(Misled, 2)]);
     }
 
     #[test]
@@ -319,7 +284,7 @@ mod tests {
             it.announcements.values.insert("e".to_owned(), announcement(46, TWO, None, true));
             it.announcements.told[7] = tale(60, Some(("e", 9)));
         });
-        assert_eq!(found, misled(1));
+        assert_eq!(found, [(Misled, 1)]);
     }
 
     #[test]
@@ -328,62 +293,48 @@ mod tests {
             it.announcements.told.remove(3);
             it.holds[0].seen.valid = Instant(29);
         });
-        assert_eq!(found, Verdict::default(), "it ends when the observer is told");
+        assert_eq!(found, [], "it ends when the observer is told");
         let still_valid = |it: &mut History| {
             it.announcements.told.remove(3);
             it.holds[0].end = End::Lost("its session expired".into());
             it.holds[0].seen.promised = Some(Instant(30));
         };
-        assert_eq!(verdict(still_valid), misled(1));
+        assert_eq!(verdict(still_valid), [(Misled, 1)]);
         let by_an_operator = |kind| {
             verdict(|it| {
                 still_valid(it);
                 it.faults.push(fault(kind));
             })
         };
-        assert_eq!(
-            by_an_operator(Kind::CloseHolder),
-            Verdict::default(),
-            "what its lease promised was taken"
-        );
-        assert_eq!(by_an_operator(Kind::StopLong), misled(1));
+        assert_eq!(by_an_operator(Kind::CloseHolder), [], "what its lease promised was taken");
+        assert_eq!(by_an_operator(Kind::StopLong), [(Misled, 1)]);
     }
 
     fn fault(kind: Kind) -> Fault {
-        let (at, until) = (Instant(15), Instant(15));
-        Fault {
-            kind,
-            at,
-            until,
-            servers: vec![],
-            client: None,
-            session: Some(1),
-            node: None,
-            holder: Some(ONE),
-        }
+        Fault { session: Some(1), holder: Some(ONE), ..Fault::begins(kind, Instant(15)) }
     }
 
     #[test]
     fn to_be_told_that_nobody_leads_while_the_leader_leads_misleads() {
-        assert_eq!(told(3, 19, None), misled(1));
+        assert_eq!(told(3, 19, None), [(Misled, 1)]);
         let found = verdict(|it| {
             it.announcements.told[3] = tale(19, None);
             it.holds[0].end = End::Lost("its node is gone".into());
             it.faults.push(fault(Kind::DeleteHolder));
         });
-        assert_eq!(found, Verdict::default(), "the operator took the announcement, too");
+        assert_eq!(found, [], "the operator took the announcement, too");
         let found = verdict(|it| it.announcements.told.insert(4, Tale { observer: 2, ..tale(35, None) }));
-        assert_eq!(found, Verdict::default(), "another observer, which was told of no leader, is behind");
+        assert_eq!(found, [], "another observer, which was told of no leader, is behind");
     }
 
     #[test]
     fn a_token_or_a_value_that_goes_back_misleads() {
-        assert_eq!(told(5, 42, Some(("b", 5))), misled(1));
-        assert_eq!(told(3, 18, Some(("a", 5))), misled(1));
+        assert_eq!(told(5, 42, Some(("b", 5))), [(Misled, 1)]);
+        assert_eq!(told(3, 18, Some(("a", 5))), [(Misled, 1)]);
         let found = verdict(|it| {
             it.announcements.told[5] = Tale { observer: 2, ..tale(42, Some(("b", 5))) };
         });
-        assert_eq!(found, Verdict::default(), "another observer knows of no other leader yet");
+        assert_eq!(found, [], "another observer knows of no other leader yet");
     }
 
     #[test]
@@ -391,29 +342,21 @@ mod tests {
         let later = 21 + u64::try_from(STALE.as_nanos()).unwrap();
         let late =
             |at| verdict(|it| it.announcements.told.push(Tale { observer: 2, ..tale(at, Some(("b", 5))) }));
-        assert_eq!(late(later), Verdict::default());
-        assert_eq!(late(later + 1), misled(1));
+        assert_eq!(late(later), []);
+        assert_eq!(late(later + 1), [(Misled, 1)]);
     }
 
     #[test]
-    fn an_observer_that_does_not_hear_the_end_is_uninformed() {
-        let found = verdict(|it| it.announcements.uninformed.push(LOOKER));
-        assert_eq!(found, Verdict { uninformed: 1, ..Verdict::default() });
-        assert!(!found.passed());
-    }
-
-    #[test]
-    fn an_announcement_that_is_left_is_an_orphan() {
+    fn every_observer_hears_of_the_end_and_no_announcement_is_left() {
+        assert_eq!(verdict(|it| it.announcements.uninformed.push(LOOKER)), [(Uninformed, 1)]);
         let nodes = vec![Left { path: ANNOUNCEMENT.to_owned(), ..Left::sample(&[0, 1, 2]) }];
         let found = verdict(|it| it.remains = Remains { nodes, ..Remains::default() });
-        assert_eq!(found, Verdict { orphans: 1, ..Verdict::default() });
+        assert_eq!(found, [(Orphans, 1)]);
     }
 
     #[test]
     fn observers_that_are_told_nothing_prove_nothing() {
-        assert_eq!(verdict(|it| it.announcements.told.clear()).unproven, 4);
-        let found = verdict(|it| it.announcements.told.truncate(2));
-        assert_eq!(found.unproven, 3);
-        assert!(!found.passed());
+        assert_eq!(verdict(|it| it.announcements.told.clear()), [(Unproven, 4)]);
+        assert_eq!(verdict(|it| it.announcements.told.truncate(2)), [(Unproven, 3)]);
     }
 }

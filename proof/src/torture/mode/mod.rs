@@ -4,7 +4,6 @@
 //! update, an orphan, an acquisition without an end. A mode may forbid more.
 
 mod election;
-mod lock;
 mod multi;
 mod once;
 mod pool;
@@ -15,17 +14,18 @@ mod semaphore;
 mod slots;
 
 use super::args::Mode;
+use rules::ONE_LOCK;
 pub(crate) use rules::{Extras, Rules};
 
-pub(crate) fn rules(mode: Mode) -> &'static dyn Rules {
+pub(crate) fn rules(mode: Mode) -> &'static Rules {
     match mode {
-        Mode::Lock => &lock::OneLock,
-        Mode::Rw => &rw::ReadersAndWriters,
-        Mode::Multi => &multi::SeveralLocks,
-        Mode::Election => &election::Candidates,
-        Mode::Registry => &registry::Lines,
-        Mode::Semaphore => &semaphore::Permits,
-        Mode::Slots => &slots::Places,
-        Mode::Once => &once::RunsThatHappenOnce,
+        Mode::Lock => &ONE_LOCK,
+        Mode::Rw => &rw::RULES,
+        Mode::Multi => &multi::RULES,
+        Mode::Election => &election::RULES,
+        Mode::Registry => &registry::RULES,
+        Mode::Semaphore => &semaphore::RULES,
+        Mode::Slots => &slots::RULES,
+        Mode::Once => &once::RULES,
     }
 }

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use super::rules::Rules;
+use super::rules::{ONE_LOCK, Rules};
 use crate::harness::overlaps;
 use crate::torture::history::{History, Hold};
 use crate::torture::wish::{Claim, Wish, conflict};
@@ -11,44 +11,34 @@ const LOCKS: usize = 5;
 /// The most that one acquisition names.
 const MOST: usize = 3;
 
-pub(super) struct SeveralLocks;
-
-impl Rules for SeveralLocks {
-    fn locks(&self) -> usize {
-        LOCKS
-    }
-
-    fn wish(&self, rng: &mut Rng) -> Wish {
-        let mut locks: Vec<_> = (0..LOCKS).collect();
-        rng.shuffle(&mut locks);
-        locks.truncate(rng.usize(1..=MOST));
-        let claim = |rng: &mut Rng, lock| match rng.u32(..4) {
-            0 => Claim::shared(lock),
-            _ => Claim::exclusive(lock),
-        };
-        match locks.as_slice() {
-            [lock] => match rng.u32(..4) {
-                0 => Wish::Read(*lock),
-                1 => Wish::Write(*lock),
-                2 => Wish::All(vec![claim(rng, *lock)]),
-                _ => Wish::Lock(*lock),
-            },
-            several => Wish::All(several.iter().map(|lock| claim(rng, *lock)).collect()),
-        }
-    }
-
-    /// With nothing to break a deadlock, contenders that could wait for each other in a circle soon do.
-    fn last_turns(&self) -> u32 {
-        8
-    }
-
-    fn unproven(&self, history: &History) -> Vec<&'static str> {
-        let proofs = [
+pub(super) const RULES: Rules = Rules {
+    locks: LOCKS,
+    wish,
+    // With nothing to break a deadlock, contenders that could wait for each other in a circle soon do.
+    last_turns: 8,
+    proofs: |history| {
+        vec![
             (have_held_apart(history), "no two guards of several locks each were valid at the same time"),
             (was_named_both_ways(history), "no two locks were named in both orders"),
             (has_waited(history), "no guard of several locks was waited for"),
-        ];
-        proofs.into_iter().filter(|(shown, _)| !shown).map(|(_, missing)| missing).collect()
+        ]
+    },
+    ..ONE_LOCK
+};
+
+fn wish(rng: &mut Rng) -> Wish {
+    let mut locks: Vec<_> = (0..LOCKS).collect();
+    rng.shuffle(&mut locks);
+    locks.truncate(rng.usize(1..=MOST));
+    let claim = |rng: &mut Rng, lock| Claim { lock, shared: rng.u32(..4) == 0 };
+    match locks.as_slice() {
+        [lock] => match rng.u32(..4) {
+            0 => Wish::Read(*lock),
+            1 => Wish::Write(*lock),
+            2 => Wish::All(vec![claim(rng, *lock)]),
+            _ => Wish::Lock(*lock),
+        },
+        several => Wish::All(several.iter().map(|lock| claim(rng, *lock)).collect()),
     }
 }
 
@@ -92,6 +82,7 @@ mod tests {
     use crate::harness::Instant;
     use crate::torture::args::Mode;
     use crate::torture::checker::Verdict;
+    use crate::torture::checker::Wrong::{self, *};
     use crate::torture::history::{Left, Remains};
     use crate::torture::record::Who;
 
@@ -116,68 +107,47 @@ mod tests {
         }
     }
 
-    fn verdict(spoil: impl FnOnce(&mut History)) -> Verdict {
-        let mut history = history();
-        spoil(&mut history);
-        history.holds.sort_by_key(|hold| hold.granted);
-        Verdict { examples: Vec::new(), ..Verdict::of(Mode::Multi, &history) }
+    fn verdict(spoil: impl FnOnce(&mut History)) -> Vec<(Wrong, u64)> {
+        Verdict::spoiled(Mode::Multi, history(), spoil)
     }
 
     #[test]
-    fn guards_without_a_lock_in_common_overlap_in_a_good_history() {
-        assert_eq!(verdict(|_| {}), Verdict::default());
-    }
-
-    #[test]
-    fn a_guard_that_has_one_of_its_locks_only_overlaps() {
+    fn guards_overlap_if_they_have_a_lock_in_common() {
+        assert_eq!(verdict(|_| {}), []);
         let found = verdict(|it| it.holds[2].granted = Instant(22));
-        assert_eq!(found, Verdict { overlaps: 1, ..Verdict::default() }, "it has waited for the first alone");
+        assert_eq!(found, [(Overlaps, 1)], "it has waited for the first of its locks alone");
         let found = verdict(|it| it.holds[2].granted = Instant(14));
-        assert_eq!(found.overlaps, 2, "it has waited for neither");
-    }
-
-    /// An operator deleted one of its nodes, and it went on with the other lock.
-    #[test]
-    fn a_guard_that_keeps_one_lock_when_it_loses_the_other_overlaps() {
+        assert_eq!(found, [(Overlaps, 2)], "it has waited for neither");
+        // An operator deleted one of its nodes, and it went on with the other lock.
         let found = verdict(|it| {
             it.holds[0].seen.valid = Instant(35);
             it.holds[0].over = Instant(36);
         });
-        assert_eq!(found, Verdict { overlaps: 1, ..Verdict::default() });
-    }
-
-    #[test]
-    fn a_guard_without_a_node_in_each_of_its_queues_is_partial() {
-        let found = verdict(|it| it.holds[2].is_whole = false);
-        assert_eq!(found, Verdict { partial: 1, ..Verdict::default() });
+        assert_eq!(found, [(Overlaps, 1)]);
+        assert_eq!(verdict(|it| it.holds[2].is_whole = false), [(Partial, 1)]);
     }
 
     #[test]
     fn a_token_counts_for_each_of_the_locks() {
         let found = verdict(|it| it.holds[2].token = Some(FencingToken::new(4)));
-        assert_eq!(found.out_of_order, 3, "{found:?}");
+        assert_eq!(found, [(OutOfOrder, 3)]);
         let found = verdict(|it| it.holds[3].token = Some(FencingToken::new(1)));
-        assert_eq!(found, Verdict::default(), "nobody else held that lock");
+        assert_eq!(found, [], "nobody else held that lock");
     }
 
     #[test]
-    fn two_that_wait_for_each_other_are_unfinished() {
-        assert_eq!(verdict(|it| it.starved.extend([ONE, TWO])).unfinished, 2);
-    }
-
-    #[test]
-    fn a_node_left_in_any_queue_is_an_orphan() {
+    fn contenders_that_wait_for_each_other_and_nodes_left_in_any_queue_are_found() {
+        assert_eq!(verdict(|it| it.starved.extend([ONE, TWO])), [(Unfinished, 2)]);
         let path = "/lock/torture/queue-4/lock-0000000003".to_owned();
         let nodes = vec![Left { path, ..Left::sample(&[0, 1, 2]) }];
         let found = verdict(|it| it.remains = Remains { nodes, ..Remains::default() });
-        assert_eq!(found, Verdict { orphans: 1, ..Verdict::default() });
+        assert_eq!(found, [(Orphans, 1)]);
     }
 
     #[test]
     fn a_run_without_several_locks_at_once_proves_nothing() {
         let found = verdict(|it| it.holds.iter_mut().for_each(|hold| hold.claims.truncate(1)));
-        assert_eq!(found, Verdict { unproven: 3, ..Verdict::default() });
-        assert!(!found.passed());
+        assert_eq!(found, [(Unproven, 3)]);
     }
 
     #[test]
@@ -185,7 +155,7 @@ mod tests {
         let mut rng = Rng::with_seed(3);
         let mut sizes = [0; MOST + 1];
         for _ in 0..1_000 {
-            let claims = SeveralLocks.wish(&mut rng).claims();
+            let claims = wish(&mut rng).claims();
             let mut locks: Vec<_> = claims.iter().map(|claim| claim.lock).collect();
             locks.sort_unstable();
             locks.dedup();

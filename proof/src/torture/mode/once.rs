@@ -4,101 +4,92 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 
-use super::rules::Rules;
+use super::rules::{ONE_LOCK, Rules};
 use crate::harness::Instant;
 use crate::torture::history::History;
-use crate::torture::record::Who;
-use crate::torture::runs::{Kept, Run, RunEnd, Runs};
+use crate::torture::record::{Kept, Who};
+use crate::torture::runs::{Run, RunEnd, Runs};
 use crate::torture::wish::{Period, Wish};
 
 /// Another period comes so often, in nanoseconds. Holders take one a second, so most periods are claimed again.
 const PERIOD: u64 = 1_500_000_000;
 
-pub(super) struct RunsThatHappenOnce;
+pub(super) const RULES: Rules = Rules {
+    wish,
+    // They say of a begin that nobody runs whether it had to be taken back.
+    has_witnesses: true,
+    broken,
+    proofs,
+    ..ONE_LOCK
+};
 
-impl Rules for RunsThatHappenOnce {
-    fn locks(&self) -> usize {
-        1
-    }
+/// Mostly one of the last periods, and sometimes one that is forgotten. In some cases it is the lock alone.
+fn wish(rng: &mut Rng) -> Wish {
+    let age = match rng.u32(..20) {
+        0 => return Wish::Lock(0),
+        1 | 2 => rng.u64(5..15),
+        _ => rng.u64(..4),
+    };
+    let number = (Instant::now().0 / PERIOD).saturating_sub(age);
+    Wish::Run(Period { number, fails: rng.bool() })
+}
 
-    /// Mostly one of the last periods, and sometimes one that is forgotten. In some cases it is the lock alone.
-    fn wish(&self, rng: &mut Rng) -> Wish {
-        let age = match rng.u32(..20) {
-            0 => return Wish::Lock(0),
-            1 | 2 => rng.u64(5..15),
-            _ => rng.u64(..4),
-        };
-        let number = (Instant::now().0 / PERIOD).saturating_sub(age);
-        Wish::Run(Period { number, fails: rng.bool() })
-    }
-
-    fn last_turns(&self) -> u32 {
-        1
-    }
-
-    /// They say of a begin that nobody runs whether it had to be taken back.
-    fn has_witnesses(&self) -> bool {
-        true
-    }
-
-    fn broken(&self, history: &History) -> Vec<String> {
-        let runs = &history.runs;
-        let of_period = by_period(runs);
-        let mut broken = Vec::new();
-        for (period, all) in &of_period {
-            if !retries(*period) && all.len() > 1 {
-                broken.push(format!("period {period} began {} times without a retry: {all:?}", all.len()));
-            }
-            for (earlier, later) in all.iter().zip(all.iter().skip(1)) {
-                if is_success(earlier) {
-                    broken.push(format!(
-                        "period {period} began after its success was recorded: {earlier:?}, {later:?}"
-                    ));
-                }
-            }
-            if let Some(last) = all.last() {
-                broken.extend(unrecorded(runs, last));
+fn broken(history: &History) -> Vec<String> {
+    let runs = &history.runs;
+    let of_period = by_period(runs);
+    let mut broken = Vec::new();
+    for (period, all) in &of_period {
+        if !retries(*period) && all.len() > 1 {
+            broken.push(format!("period {period} began {} times without a retry: {all:?}", all.len()));
+        }
+        for (earlier, later) in all.iter().zip(all.iter().skip(1)) {
+            if is_success(earlier) {
+                broken.push(format!(
+                    "period {period} began after its success was recorded: {earlier:?}, {later:?}"
+                ));
             }
         }
-        let told = runs.told.iter().map(|told| (told.period.number, &told.kept, (told.asked, told.at)));
-        // The records were read when all was over.
-        let last = (Instant(u64::MAX), Instant(u64::MAX));
-        let records = runs.records.iter();
-        let kept = records.filter_map(|(name, kept)| Some((Period::number_of(name)?, kept, last)));
-        for (period, kept, (asked, at)) in told.chain(kept) {
-            let all = of_period.get(&period).map(Vec::as_slice).unwrap_or_default();
-            if !is_true(kept, all, asked) && !is_left(history, period, kept, at) {
-                broken.push(format!("a record of period {period} was invented: {kept:?} of {all:?}"));
-            }
-            if kept.attempt > 1 && !retries(period) {
-                broken.push(format!("period {period} began {} times without a retry", kept.attempt));
-            }
+        if let Some(last) = all.last() {
+            broken.extend(unrecorded(runs, last));
         }
-        // Ranges only grow.
-        for name in runs.forgotten.iter().map(Period::to_string).filter(|name| !runs.is_dropped(name)) {
-            broken.push(format!("{name} was told to be forgotten, and no record of it was ever dropped"));
-        }
-        broken
     }
+    let told = runs.told.iter().map(|told| (told.period.number, &told.kept, (told.asked, told.at)));
+    // The records were read when all was over.
+    let last = (Instant(u64::MAX), Instant(u64::MAX));
+    let records = runs.records.iter();
+    let kept = records.filter_map(|(name, kept)| Some((Period::number_of(name)?, kept, last)));
+    for (period, kept, (asked, at)) in told.chain(kept) {
+        let all = of_period.get(&period).map(Vec::as_slice).unwrap_or_default();
+        if !is_true(kept, all, asked) && !is_left(history, period, kept, at) {
+            broken.push(format!("a record of period {period} was invented: {kept:?} of {all:?}"));
+        }
+        if kept.attempt > 1 && !retries(period) {
+            broken.push(format!("period {period} began {} times without a retry", kept.attempt));
+        }
+    }
+    // Ranges only grow.
+    for name in runs.forgotten.iter().map(Period::to_string).filter(|name| !runs.is_dropped(name)) {
+        broken.push(format!("{name} was told to be forgotten, and no record of it was ever dropped"));
+    }
+    broken
+}
 
-    fn unproven(&self, history: &History) -> Vec<&'static str> {
-        let runs = &history.runs;
-        let of_period = by_period(runs);
-        let told = |state: &str| runs.told.iter().any(|told| told.kept.state == state);
-        let again = |before: fn(&Run) -> bool| {
-            of_period.values().any(|all| all.iter().rev().skip(1).any(|run| before(run)))
-        };
-        let proofs = [
-            (told("succeeded"), "no claim was told of a success"),
-            (told("failed"), "no claim was told of a failure"),
-            (told("begun"), "no claim was told of a run that never ended"),
-            (again(|run| run.period.fails), "no period ran again after a failure"),
-            (again(|run| run.end == RunEnd::Open), "no period ran again after its holder had vanished"),
-            (!runs.forgotten.is_empty(), "no claim was told that its period is forgotten"),
-            (!runs.witnessed.is_empty(), "no session was known to have its guards"),
-        ];
-        proofs.into_iter().filter(|(shown, _)| !shown).map(|(_, missing)| missing).collect()
-    }
+fn proofs(history: &History) -> Vec<(bool, &'static str)> {
+    let runs = &history.runs;
+    let of_period = by_period(runs);
+    let told = |state: &str| runs.told.iter().any(|told| told.kept.state == state);
+    let again = |before: fn(&Run) -> bool| {
+        of_period.values().any(|all| all.iter().rev().skip(1).any(|run| before(run)))
+    };
+    vec![
+        (told("succeeded"), "no claim was told of a success"),
+        (told("failed"), "no claim was told of a failure"),
+        (told("begun"), "no claim was told of a run that never ended"),
+        (again(|run| run.period.fails), "no period ran again after a failure"),
+        (again(|run| run.end == RunEnd::Open), "no period ran again after its holder had vanished"),
+        (!runs.forgotten.is_empty(), "no claim was told that its period is forgotten"),
+        (!runs.witnessed.is_empty(), "no session was known to have its guards"),
+    ]
 }
 
 fn retries(number: u64) -> bool {
@@ -243,7 +234,7 @@ mod tests {
     fn judged(spoil: impl FnOnce(&mut Runs)) -> [usize; 2] {
         let mut history = History { runs: good(), ..History::default() };
         spoil(&mut history.runs);
-        [RunsThatHappenOnce.broken(&history).len(), RunsThatHappenOnce.unproven(&history).len()]
+        [broken(&history).len(), RULES.unproven(&history).count()]
     }
 
     #[test]
@@ -316,7 +307,7 @@ mod tests {
         history.runs.claims.push(Claimed { who, period, asked, ended, is_unsure });
         history.runs.told.push(told(LEFT, kept("begun", 20)));
         spoil(&mut history);
-        RunsThatHappenOnce.broken(&history).len()
+        broken(&history).len()
     }
 
     fn witnessed(history: &mut History, since: u64, valid: u64) {
@@ -340,9 +331,7 @@ mod tests {
         assert_eq!(left(|it| it.runs.claims[0].is_unsure = true), 0);
         let fault = |kind, at, node| {
             left(|it| {
-                let (at, servers) = (Instant(at), Vec::new());
-                let (client, session, holder) = (None, None, None);
-                it.faults.push(Fault { kind, at, until: at, servers, client, session, node, holder });
+                it.faults.push(Fault { node, ..Fault::begins(kind, Instant(at)) });
             })
         };
         assert_eq!(fault(Kind::WriteWaiter, 35, Some(20)), 0, "somebody wrote to its node");

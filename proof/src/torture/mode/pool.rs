@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
+use super::rules::{ONE_LOCK, Rules};
 use crate::harness::Instant;
 use crate::torture::history::{End, History, Hold};
 use crate::torture::taken::Taken;
 
-/// How many tasks contend in a process.
-pub(super) const TASKS: u16 = 2;
-
-/// See [`Rules::stretch`](super::Rules::stretch).
-pub(super) const STRETCH: u32 = 5;
+pub(super) const POOL: Rules = Rules {
+    tasks: |_| 2,
+    // Longer than an admission takes, so that many hold at the same time.
+    stretch: 5,
+    is_pool: true,
+    ..ONE_LOCK
+};
 
 /// How long it takes at most until a holder hears of what an operator took, while nothing else fails.
 const TOLD: Duration = Duration::from_secs(3);

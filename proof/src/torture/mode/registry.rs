@@ -3,153 +3,124 @@
 
 use std::collections::BTreeMap;
 
-use fastrand::Rng;
 use zklock::{FencingToken, LostReason};
 
-use super::rules::{Extras, Rules};
+use super::rules::{Extras, ONE_LOCK, Rules};
 use crate::torture::history::{End, History, Hold};
 use crate::torture::record::{Entry, Who};
 use crate::torture::wish::Wish;
 
 const LOCKS: usize = 2;
 
-/// How many tasks contend in a process.
-const TASKS: u16 = 5;
-
-pub(super) struct Lines;
-
-impl Rules for Lines {
-    fn locks(&self) -> usize {
-        LOCKS
-    }
-
-    fn tasks(&self, _: u16) -> u16 {
-        TASKS
-    }
-
-    fn wish(&self, rng: &mut Rng) -> Wish {
+pub(super) const RULES: Rules = Rules {
+    locks: LOCKS,
+    tasks: |_| 5,
+    wish: |rng| {
         let lock = usize::from(rng.u32(..10) >= 7);
-        match rng.u32(..8) {
-            0 => Wish::Lock(lock),
-            _ => Wish::Key(lock),
-        }
-    }
+        if rng.u32(..8) == 0 { Wish::Lock(lock) } else { Wish::Key(lock) }
+    },
+    last_turns: 3,
+    budget,
+    extras: |rng| Extras {
+        shares: if rng.u32(..3) == 0 { rng.usize(1..=2) } else { 0 },
+        claims: rng.u32(..8) == 0,
+        enters: rng.u32(..3) == 0,
+        leaves_open: rng.u32(..8) == 0,
+    },
+    keeps_logs: true,
+    broken,
+    proofs,
+    ..ONE_LOCK
+};
 
-    fn last_turns(&self) -> u32 {
-        3
-    }
-
-    /// From none to four.
-    fn budget(&self, client: u16) -> u32 {
-        match client % 4 {
-            0 => 4,
-            1 => 2,
-            2 => 3,
-            _ => 0,
-        }
-    }
-
-    fn extras(&self, rng: &mut Rng) -> Extras {
-        Extras {
-            shares: if rng.u32(..3) == 0 { rng.usize(1..=2) } else { 0 },
-            claims: rng.u32(..8) == 0,
-            enters: rng.u32(..3) == 0,
-            leaves_open: rng.u32(..8) == 0,
-        }
-    }
-
-    fn keeps_logs(&self) -> bool {
-        true
-    }
-
-    fn broken(&self, history: &History) -> Vec<String> {
-        let mut broken = Vec::new();
-        self.turns(history, &mut broken);
-        for hold in &history.holds {
-            if matches!(&hold.end, End::Lost(reason) if **reason == *LostReason::Released.to_string()) {
-                broken.push(format!(
-                    "{} was told that it released what it shares, at {}",
-                    text(hold),
-                    hold.over.0
-                ));
-            }
-        }
-        for who in &history.outlived {
-            broken.push(format!("a claim of {who} is current, though its guard was released"));
-        }
-        for (lock, log) in history.logs.iter().enumerate() {
-            entries(lock, log, history, &mut broken);
-        }
-        broken
-    }
-
-    fn unproven(&self, history: &History) -> Vec<&'static str> {
-        let turns = of_locks(history);
-        let holds = || history.holds.iter();
-        let proofs = [
-            (turns.iter().any(|it| it.iter().any(|hold| turn(hold) > 0)), "no lock was passed on"),
-            (turns.iter().any(|it| self.has_spent_a_budget(it, history)), "no budget ended a hold"),
-            (
-                turns.iter().any(|it| has_come_between(it)),
-                "no other process had the lock while a task stood in line",
-            ),
-            (
-                holds().any(|hold| has_lost_with_a_line(hold, history)),
-                "no guard was lost while other tasks stood in line",
-            ),
-            (holds().any(|hold| hold.shares > 0), "no guard was shared"),
-            (holds().any(|hold| hold.has_claimed && hold.is_keyed), "no guard of a key made a claim"),
-            (
-                holds().any(|hold| hold.is_keyed && hold.entries.open > 0 && hold.end == End::Released),
-                "no guard of a key was released with a transaction under way",
-            ),
-            (history.neglected > 0, "no task in line went unpolled"),
-        ];
-        proofs.into_iter().filter(|(shown, _)| !shown).map(|(_, missing)| missing).collect()
+/// From none to four.
+fn budget(client: u16) -> u32 {
+    match client % 4 {
+        0 => 4,
+        1 => 2,
+        2 => 3,
+        _ => 0,
     }
 }
 
-impl Lines {
-    /// A node serves one process, for as many turns as its budget allows, and for none after one that made a claim. A plain
-    /// lock is never passed on.
-    fn turns(&self, history: &History, broken: &mut Vec<String>) {
-        let mut first = BTreeMap::<(usize, i64), &Hold>::new();
-        let mut claimed = BTreeMap::<(usize, i64), &Hold>::new();
-        for (lock, holds) in of_locks(history).into_iter().enumerate() {
-            for hold in holds {
-                let most = if hold.is_keyed { self.budget(hold.who.client) } else { 0 };
-                if turn(hold) > most {
-                    broken.push(format!("{} has more turns than {most}", text(hold)));
-                }
-                let Some(token) = hold.token else { continue };
-                let node = (lock, token.zxid());
-                let earlier = *first.entry(node).or_insert(hold);
-                if (earlier.who.client, earlier.session) != (hold.who.client, hold.session) {
-                    broken.push(format!("{} has the node of {}", text(hold), text(earlier)));
-                }
-                if let Some(before) = claimed.get(&node) {
-                    broken.push(format!(
-                        "{} has the lock from {}, which made a claim",
-                        text(hold),
-                        text(before)
-                    ));
-                }
-                if hold.has_claimed {
-                    claimed.insert(node, hold);
-                }
+fn broken(history: &History) -> Vec<String> {
+    let mut broken = Vec::new();
+    turns(history, &mut broken);
+    for hold in &history.holds {
+        if matches!(&hold.end, End::Lost(reason) if **reason == *LostReason::Released.to_string()) {
+            let (text, over) = (text(hold), hold.over.0);
+            broken.push(format!("{text} was told that it released what it shares, at {over}"));
+        }
+    }
+    for who in &history.outlived {
+        broken.push(format!("a claim of {who} is current, though its guard was released"));
+    }
+    for (lock, log) in history.logs.iter().enumerate() {
+        entries(lock, log, history, &mut broken);
+    }
+    broken
+}
+
+fn proofs(history: &History) -> Vec<(bool, &'static str)> {
+    let turns = of_locks(history);
+    let holds = || history.holds.iter();
+    vec![
+        (turns.iter().any(|it| it.iter().any(|hold| turn(hold) > 0)), "no lock was passed on"),
+        (turns.iter().any(|it| has_spent_a_budget(it, history)), "no budget ended a hold"),
+        (
+            turns.iter().any(|it| has_come_between(it)),
+            "no other process had the lock while a task stood in line",
+        ),
+        (
+            holds().any(|hold| has_lost_with_a_line(hold, history)),
+            "no guard was lost while other tasks stood in line",
+        ),
+        (holds().any(|hold| hold.shares > 0), "no guard was shared"),
+        (holds().any(|hold| hold.has_claimed && hold.is_keyed), "no guard of a key made a claim"),
+        (
+            holds().any(|hold| hold.is_keyed && hold.entries.open > 0 && hold.end == End::Released),
+            "no guard of a key was released with a transaction under way",
+        ),
+        (history.neglected > 0, "no task in line went unpolled"),
+    ]
+}
+
+/// A node serves one process, for as many turns as its budget allows, and for none after one that made a claim. A plain
+/// lock is never passed on.
+fn turns(history: &History, broken: &mut Vec<String>) {
+    let mut first = BTreeMap::<(usize, i64), &Hold>::new();
+    let mut claimed = BTreeMap::<(usize, i64), &Hold>::new();
+    for (lock, holds) in of_locks(history).into_iter().enumerate() {
+        for hold in holds {
+            let most = if hold.is_keyed { budget(hold.who.client) } else { 0 };
+            let its = text(hold);
+            if turn(hold) > most {
+                broken.push(format!("{its} has more turns than {most}"));
+            }
+            let Some(token) = hold.token else { continue };
+            let node = (lock, token.zxid());
+            let earlier = *first.entry(node).or_insert(hold);
+            if (earlier.who.client, earlier.session) != (hold.who.client, hold.session) {
+                broken.push(format!("{its} has the node of {}", text(earlier)));
+            }
+            if let Some(before) = claimed.get(&node) {
+                broken.push(format!("{its} has the lock from {}, which made a claim", text(before)));
+            }
+            if hold.has_claimed {
+                claimed.insert(node, hold);
             }
         }
     }
+}
 
-    /// Whether a process had as many turns as it may, one of its tasks stood in line, and that one got it by another node.
-    fn has_spent_a_budget(&self, holds: &[&Hold], history: &History) -> bool {
-        holds.iter().zip(holds.iter().skip(1)).any(|(last, next)| {
-            let budget = self.budget(last.who.client);
-            let is_spent = budget > 0 && last.is_keyed && turn(last) == budget;
-            let gave_back = matches!(last.end, End::Released | End::Dropped);
-            is_spent && gave_back && zxid(last) != zxid(next) && stands_in_line(last, history)
-        })
-    }
+/// Whether a process had as many turns as it may, one of its tasks stood in line, and that one got it by another node.
+fn has_spent_a_budget(holds: &[&Hold], history: &History) -> bool {
+    holds.iter().zip(holds.iter().skip(1)).any(|(last, next)| {
+        let budget = budget(last.who.client);
+        let is_spent = budget > 0 && last.is_keyed && turn(last) == budget;
+        let gave_back = matches!(last.end, End::Released | End::Dropped);
+        is_spent && gave_back && zxid(last) != zxid(next) && stands_in_line(last, history)
+    })
 }
 
 /// The holds of each lock.
@@ -237,8 +208,8 @@ mod tests {
     use crate::harness::register::{Ledger, Write};
     use crate::torture::args::Mode;
     use crate::torture::checker::Verdict;
-    use crate::torture::history::{Attempt, Entries, Fault, Outcome};
-    use crate::torture::record::How;
+    use crate::torture::checker::Wrong::{self, *};
+    use crate::torture::history::{Attempt, Entries, Fault};
     use crate::torture::schedule::Kind;
     use crate::torture::wish::Claim;
 
@@ -281,22 +252,12 @@ mod tests {
         holds[3].entries = Entries { committed: 1, open: 1 };
         holds[4].shares = 1;
         holds[4].end = End::Lost("the lease is over".into());
-        let attempts = holds.iter().map(|hold| Attempt {
-            who: hold.who,
-            how: How::Wait,
-            key: Some(0),
-            weight: None,
-            asked: hold.asked,
-            ended: hold.granted,
-            outcome: Outcome::Granted,
-        });
-        let attempts = attempts.collect();
+        let attempts = holds.iter().map(Attempt::of).collect();
         let write = |number: usize, read| {
             let Hold { who, token, granted, .. } = holds[number];
-            Write { at: granted, who, token, read, value: read + 1 }
+            Write { token, ..Write::sample(granted.0, who, 0, read) }
         };
-        let ledger =
-            Ledger { value: 3, writes: vec![write(0, 0), write(1, 1), write(3, 2)], ..Ledger::default() };
+        let ledger = Ledger::sample(vec![write(0, 0), write(1, 1), write(3, 2)]);
         let log = vec![entry(&holds[0]), entry(&holds[3]), entry(&holds[3])];
         History {
             ledgers: vec![ledger, Ledger::default()],
@@ -308,32 +269,19 @@ mod tests {
         }
     }
 
-    fn verdict(spoil: impl FnOnce(&mut History)) -> Verdict {
-        let mut history = history();
-        spoil(&mut history);
-        history.holds.sort_by_key(|hold| hold.granted);
-        Verdict { examples: Vec::new(), ..Verdict::of(Mode::Registry, &history) }
+    fn verdict(spoil: impl FnOnce(&mut History)) -> Vec<(Wrong, u64)> {
+        Verdict::spoiled(Mode::Registry, history(), spoil)
     }
 
-    fn broken(number: u64) -> Verdict {
-        Verdict { broken: number, ..Verdict::default() }
-    }
-
-    fn unproven(spoil: impl FnOnce(&mut History)) {
-        let found = verdict(spoil);
-        assert_eq!(found, Verdict { unproven: 1, ..Verdict::default() });
-        assert!(!found.passed());
+    /// Each is found once, and nothing else.
+    fn found(wrong: Wrong, spoil: impl FnOnce(&mut History)) {
+        assert_eq!(verdict(spoil), [(wrong, 1)]);
     }
 
     #[test]
-    fn tasks_take_turns_in_a_good_history() {
-        assert_eq!(verdict(|_| {}), Verdict::default());
-    }
-
-    #[test]
-    fn two_tasks_of_a_process_overlap_like_any_two() {
-        let found = verdict(|it| it.holds[1].granted = Instant(17));
-        assert_eq!(found, Verdict { overlaps: 1, ..Verdict::default() });
+    fn tasks_take_turns_in_a_good_history_and_overlap_like_any_two() {
+        assert_eq!(verdict(|_| {}), []);
+        found(Overlaps, |it| it.holds[1].granted = Instant(17));
     }
 
     /// A waiter's node was written to before the task came that holds by it.
@@ -342,108 +290,73 @@ mod tests {
         let written = |node| {
             verdict(move |it| {
                 it.holds[4].seen.promised = Some(Instant(61));
-                let (kind, at, servers) = (Kind::WriteWaiter, Instant(3), vec![]);
-                let (client, session, holder) = (None, Some(1), None);
-                it.faults.push(Fault { kind, at, until: at, servers, client, session, node, holder });
+                let session = Some(1);
+                it.faults.push(Fault { session, node, ..Fault::begins(Kind::WriteWaiter, Instant(3)) });
             })
         };
-        assert_eq!(written(Some(7)), Verdict::default());
-        assert_eq!(written(Some(8)), Verdict { overlaps: 1, ..Verdict::default() });
+        assert_eq!(written(Some(7)), []);
+        assert_eq!(written(Some(8)), [(Overlaps, 1)]);
     }
 
     #[test]
-    fn a_turn_given_twice_is_out_of_order() {
-        let found = verdict(|it| {
+    fn the_tokens_of_turns_grow() {
+        let twice = verdict(|it| {
             it.holds[1].token = token(5, 0);
             it.ledgers[0].writes[1].token = token(5, 0);
         });
-        assert_eq!(found.out_of_order, 1, "{found:?}");
-    }
-
-    #[test]
-    fn a_write_of_an_earlier_turn_is_out_of_order() {
-        let found = verdict(|it| it.ledgers[0].writes.swap(0, 1));
-        assert_eq!(found.out_of_order, 1, "{found:?}");
+        assert_eq!(twice, [(OutOfOrder, 1)], "a turn given twice");
+        let earlier = verdict(|it| it.ledgers[0].writes.swap(0, 1));
+        assert_eq!(earlier, [(OutOfOrder, 1), (LostUpdates, 3)], "a write of an earlier turn");
     }
 
     #[test]
     fn a_turn_beyond_the_budget_is_broken() {
-        let found = verdict(|it| it.holds[2].token = token(5, 3));
-        assert_eq!(found.broken, 1, "{found:?}");
-        assert!(!found.passed());
-        // This process has no budget.
-        assert_eq!(
-            verdict(|it| it.holds.push(hold(OTHER, (8, 1), 70, 75))).broken,
-            2,
-            "nor has it that node"
-        );
+        let beyond = verdict(|it| it.holds[2].token = token(5, 3));
+        assert_eq!(beyond, [(Broken, 1), (Unproven, 1)], "nor does the budget end a hold");
+        // This process has no budget, nor has it that node.
+        let found = verdict(|it| it.holds.push(hold(OTHER, (8, 1), 70, 75)));
+        assert_eq!(found, [(Broken, 2)]);
     }
 
     #[test]
-    fn a_plain_lock_that_is_passed_on_is_broken() {
-        let found = verdict(|it| it.holds[1].is_keyed = false);
-        assert_eq!(found, broken(1));
-    }
-
-    #[test]
-    fn a_node_that_serves_two_processes_is_broken() {
-        let found = verdict(|it| {
+    fn a_node_serves_turns_by_key_of_one_process_until_one_makes_a_claim() {
+        found(Broken, |it| it.holds[1].is_keyed = false);
+        let of_two = verdict(|it| {
             it.holds[3].token = token(5, 3);
             it.holds[3].who.client = 4;
             it.logs[0].clear();
             it.holds.iter_mut().for_each(|hold| hold.entries.committed = 0);
-            it.ledgers[0].writes.truncate(2);
-            it.ledgers[0].value = 2;
+            it.ledgers[0] = Ledger::sample(it.ledgers[0].writes[..2].to_vec());
         });
-        assert_eq!(found.broken, 1, "{found:?}");
+        assert_eq!(of_two.first(), Some(&(Broken, 1)));
+        found(Broken, |it| it.holds[1].has_claimed = true);
+        assert_eq!(verdict(|it| it.holds[2].has_claimed = true), [], "it was the last turn");
     }
 
     #[test]
-    fn a_guard_that_made_a_claim_and_is_passed_on_is_broken() {
-        let found = verdict(|it| it.holds[1].has_claimed = true);
-        assert_eq!(found, broken(1));
-        assert_eq!(verdict(|it| it.holds[2].has_claimed = true), Verdict::default(), "it was the last turn");
+    fn a_claim_that_outlives_its_guard_and_a_shared_guard_that_is_released_are_broken() {
+        found(Broken, |it| it.outlived.push(OTHER));
+        found(Broken, |it| it.holds[0].end = End::Lost(LostReason::Released.to_string().into()));
     }
 
     #[test]
-    fn a_claim_that_outlives_its_guard_is_broken() {
-        assert_eq!(verdict(|it| it.outlived.push(OTHER)), broken(1));
-    }
-
-    #[test]
-    fn a_guard_that_is_released_while_it_is_shared_is_broken() {
-        let found = verdict(|it| it.holds[0].end = End::Lost(LostReason::Released.to_string().into()));
-        assert_eq!(found, broken(1));
-    }
-
-    #[test]
-    fn a_transaction_that_is_committed_under_a_later_turn_is_broken() {
-        let found = verdict(|it| {
+    fn a_transaction_that_is_committed_late_or_twice_or_missing_or_of_nobody_is_broken() {
+        found(Broken, |it| {
             it.holds[1].entries.committed = 1;
-            let late = entry(&it.holds[0]);
-            let later = entry(&it.holds[1]);
+            let (late, later) = (entry(&it.holds[0]), entry(&it.holds[1]));
             it.logs[0].splice(..1, [later, late]);
         });
-        assert_eq!(found, broken(1));
-    }
-
-    #[test]
-    fn a_transaction_that_is_missing_or_that_nobody_sent_is_broken() {
         let without = |number| {
             verdict(|it| {
                 it.logs[0].remove(number);
             })
         };
-        assert_eq!(without(0), broken(1), "it was confirmed");
-        assert_eq!(without(2), Verdict::default(), "nobody heard of it");
-        let also = |who| {
-            verdict(move |it| {
-                let first = it.logs[0][0];
-                it.logs[0].insert(1, Entry { who, ..first });
-            })
-        };
-        assert_eq!(also(ONE), broken(1), "twice");
-        assert_eq!(also(TWO), broken(1), "with the token of another one");
+        assert_eq!(without(0), [(Broken, 1)], "it was confirmed");
+        assert_eq!(without(2), [], "nobody heard of it");
+        // Twice, and with the token of another one.
+        for who in [ONE, TWO] {
+            found(Broken, |it| it.logs[0].insert(1, Entry { who, ..entry(&it.holds[0]) }));
+        }
     }
 
     #[test]
@@ -454,29 +367,18 @@ mod tests {
             it.logs[0].clear();
             it.holds.iter_mut().for_each(|hold| hold.entries.committed = 0);
         });
-        assert_eq!(found, Verdict { unproven: 2, ..Verdict::default() }, "nor did a budget end anything");
+        assert_eq!(found, [(Unproven, 2)], "nor did a budget end anything");
     }
 
     #[test]
-    fn a_run_in_which_no_budget_ends_a_hold_proves_nothing() {
-        unproven(|it| it.holds.retain(|hold| hold.token != token(5, 2)));
-    }
-
-    #[test]
-    fn a_run_in_which_no_process_comes_between_proves_nothing() {
-        unproven(|it| it.holds[4].asked = Instant(45));
-    }
-
-    #[test]
-    fn a_run_in_which_no_line_survives_a_loss_proves_nothing() {
-        unproven(|it| it.attempts[5].key = Some(1));
-    }
-
-    #[test]
-    fn a_run_without_shares_claims_and_open_transactions_proves_nothing() {
-        unproven(|it| it.holds[4].shares = 0);
-        unproven(|it| it.holds[3].has_claimed = false);
-        unproven(|it| it.holds[3].entries = Entries { committed: 2, open: 0 });
-        unproven(|it| it.neglected = 0);
+    fn a_run_that_lacks_one_of_its_occasions_proves_nothing() {
+        // No budget ends a hold; no process comes between; no line survives a loss.
+        found(Unproven, |it| it.holds.retain(|hold| hold.token != token(5, 2)));
+        found(Unproven, |it| it.holds[4].asked = Instant(45));
+        found(Unproven, |it| it.attempts[5].key = Some(1));
+        found(Unproven, |it| it.holds[4].shares = 0);
+        found(Unproven, |it| it.holds[3].has_claimed = false);
+        found(Unproven, |it| it.holds[3].entries = Entries { committed: 2, open: 0 });
+        found(Unproven, |it| it.neglected = 0);
     }
 }

@@ -5,6 +5,46 @@ use fastrand::Rng;
 use crate::torture::history::History;
 use crate::torture::wish::Wish;
 
+/// What is particular to a mode.
+pub(crate) struct Rules {
+    /// How many locks there are.
+    pub(crate) locks: usize,
+    /// How many tasks contend in the process of this client, on one session.
+    pub(crate) tasks: fn(u16) -> u16,
+    /// What a contender asks for next.
+    pub(crate) wish: fn(&mut Rng) -> Wish,
+    /// How often each contender has to be granted after all faults are undone.
+    pub(crate) last_turns: u32,
+    /// How often the process of this client passes a lock on.
+    pub(crate) budget: fn(u16) -> u32,
+    /// How many times longer than that of a lock its holders hold it.
+    pub(crate) stretch: u32,
+    /// What the next holder does besides.
+    pub(crate) extras: fn(&mut Rng) -> Extras,
+    /// Whether holders make entries in logs of the locks.
+    pub(crate) keeps_logs: bool,
+    /// Whether contenders acquire permits or slots, behind a turnstile.
+    pub(crate) is_pool: bool,
+    /// Whether this client observes who leads, besides its contenders.
+    pub(crate) observes: fn(u16) -> bool,
+    /// Whether each client keeps a guard beside the lock, to say how long its session had its guards.
+    pub(crate) has_witnesses: bool,
+    /// What observers were told, and should not have been.
+    pub(crate) misled: fn(&History) -> Vec<String>,
+    /// What else happened that must not.
+    pub(crate) broken: fn(&History) -> Vec<String>,
+    /// What the run was to show: whether it has, and what is to be said if not. Without it, the absence of violations says
+    /// little.
+    pub(crate) proofs: fn(&History) -> Vec<(bool, &'static str)>,
+}
+
+impl Rules {
+    /// What the run was to show, and has not shown.
+    pub(crate) fn unproven(&self, history: &History) -> impl Iterator<Item = &'static str> {
+        (self.proofs)(history).into_iter().filter(|(shown, _)| !shown).map(|(_, missing)| missing)
+    }
+}
+
 /// What a holder does besides its work.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Extras {
@@ -18,68 +58,21 @@ pub(crate) struct Extras {
     pub(crate) leaves_open: bool,
 }
 
-/// What is particular to a mode.
-pub(crate) trait Rules: Sync {
-    /// How many locks there are.
-    fn locks(&self) -> usize;
-
-    /// How many tasks contend in the process of this client, on one session.
-    fn tasks(&self, client: u16) -> u16 {
-        // In every third process two contend with each other.
-        if client.is_multiple_of(3) { 2 } else { 1 }
-    }
-
-    /// What a contender asks for next.
-    fn wish(&self, rng: &mut Rng) -> Wish;
-
-    /// How often each contender has to be granted after all faults are undone.
-    fn last_turns(&self) -> u32;
-
-    /// How often the process of this client passes a lock on.
-    fn budget(&self, _client: u16) -> u32 {
-        0
-    }
-
-    /// How many times longer than that of a lock its holders hold it.
-    fn stretch(&self) -> u32 {
-        1
-    }
-
-    /// What the next holder does besides.
-    fn extras(&self, _rng: &mut Rng) -> Extras {
-        Extras::default()
-    }
-
-    /// Whether holders make entries in logs of the locks.
-    fn keeps_logs(&self) -> bool {
-        false
-    }
-
-    /// Whether contenders acquire permits or slots, behind a turnstile.
-    fn is_pool(&self) -> bool {
-        false
-    }
-
-    /// Whether this client observes who leads, besides its contenders.
-    fn observes(&self, _client: u16) -> bool {
-        false
-    }
-
-    /// Whether each client keeps a guard beside the lock, to say how long its session had its guards.
-    fn has_witnesses(&self) -> bool {
-        false
-    }
-
-    /// What observers were told, and should not have been.
-    fn misled(&self, _history: &History) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// What else happened that must not.
-    fn broken(&self, _history: &History) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// What the run was to show, and has not shown. Without it, the absence of violations says little.
-    fn unproven(&self, history: &History) -> Vec<&'static str>;
-}
+/// The mode `lock`: all contend for one lock. The others are said by what they have instead.
+pub(super) const ONE_LOCK: Rules = Rules {
+    locks: 1,
+    // In every third process two contend with each other.
+    tasks: |client| if client.is_multiple_of(3) { 2 } else { 1 },
+    wish: |_| Wish::Lock(0),
+    last_turns: 1,
+    budget: |_| 0,
+    stretch: 1,
+    extras: |_| Extras::default(),
+    keeps_logs: false,
+    is_pool: false,
+    observes: |_| false,
+    has_witnesses: false,
+    misled: |_| Vec::new(),
+    broken: |_| Vec::new(),
+    proofs: |_| Vec::new(),
+};

@@ -1,42 +1,28 @@
 //! Readers and writers of one read-write lock, and contenders that know it as a plain lock.
 
-use fastrand::Rng;
-
-use super::rules::Rules;
+use super::rules::{ONE_LOCK, Rules};
 use crate::harness::overlaps;
 use crate::torture::history::{End, History, Hold};
 use crate::torture::wish::Wish;
 
-pub(super) struct ReadersAndWriters;
-
-impl Rules for ReadersAndWriters {
-    fn locks(&self) -> usize {
-        1
-    }
-
-    fn wish(&self, rng: &mut Rng) -> Wish {
-        match rng.u32(..100) {
-            0..60 => Wish::Read(0),
-            60..90 => Wish::Write(0),
-            _ => Wish::Lock(0),
-        }
-    }
-
-    fn last_turns(&self) -> u32 {
-        3
-    }
-
-    fn unproven(&self, history: &History) -> Vec<&'static str> {
-        let proofs = [
+pub(super) const RULES: Rules = Rules {
+    wish: |rng| match rng.u32(..100) {
+        0..60 => Wish::Read(0),
+        60..90 => Wish::Write(0),
+        _ => Wish::Lock(0),
+    },
+    last_turns: 3,
+    proofs: |history| {
+        vec![
             (have_read_together(history), "no two readers held the lock at the same time"),
             (was_handed_over(history, false, true), "no writer handed over to a reader that waited"),
             (was_handed_over(history, true, false), "no reader handed over to a writer that waited"),
             (history.ledgers.iter().any(|ledger| !ledger.looks.is_empty()), "no reader has read"),
             (history.ledgers.iter().any(|ledger| !ledger.writes.is_empty()), "no writer has written"),
-        ];
-        proofs.into_iter().filter(|(shown, _)| !shown).map(|(_, missing)| missing).collect()
-    }
-}
+        ]
+    },
+    ..ONE_LOCK
+};
 
 fn is_reader(hold: &Hold) -> bool {
     hold.claims.iter().all(|claim| claim.shared)
@@ -66,6 +52,7 @@ mod tests {
     use crate::harness::register::{Ledger, Look, Write};
     use crate::torture::args::Mode;
     use crate::torture::checker::Verdict;
+    use crate::torture::checker::Wrong::{self, *};
     use crate::torture::record::Who;
     use crate::torture::wish::Claim;
 
@@ -77,10 +64,6 @@ mod tests {
         Look { who, token: Some(FencingToken::new(token)), value, writes }
     }
 
-    fn write(who: Who, token: i64, read: u64) -> Write<Who> {
-        Write { at: Instant(0), who, token: Some(FencingToken::new(token)), read, value: read + 1 }
-    }
-
     /// A writer, two readers together, a writer.
     fn history() -> History {
         let hold = |who, token, granted, valid, claim| Hold {
@@ -88,6 +71,8 @@ mod tests {
             ..Hold::sample(who, token, granted, valid, &[claim])
         };
         let (read, alone) = (Claim::shared(0), Claim::exclusive(0));
+        let writes = vec![Write::sample(0, WRITER, 5, 0), Write::sample(0, WRITER, 8, 1)];
+        let looks = vec![look(TWO, 7, 1, 1), look(ONE, 6, 1, 1)];
         History {
             holds: vec![
                 hold(WRITER, 5, 10, 20, alone),
@@ -95,88 +80,58 @@ mod tests {
                 hold(ONE, 6, 31, 40, read),
                 hold(WRITER, 8, 60, 70, alone),
             ],
-            ledgers: vec![Ledger {
-                value: 2,
-                writes: vec![write(WRITER, 5, 0), write(WRITER, 8, 1)],
-                looks: vec![look(TWO, 7, 1, 1), look(ONE, 6, 1, 1)],
-                ..Ledger::default()
-            }],
+            ledgers: vec![Ledger { looks, ..Ledger::sample(writes) }],
             ..History::default()
         }
     }
 
-    fn verdict(spoil: impl FnOnce(&mut History)) -> Verdict {
-        let mut history = history();
-        spoil(&mut history);
-        history.holds.sort_by_key(|hold| hold.granted);
-        Verdict { examples: Vec::new(), ..Verdict::of(Mode::Rw, &history) }
+    fn verdict(spoil: impl FnOnce(&mut History)) -> Vec<(Wrong, u64)> {
+        Verdict::spoiled(Mode::Rw, history(), spoil)
     }
 
     #[test]
-    fn readers_overlap_each_other_in_a_good_history() {
-        let good = verdict(|_| {});
-        assert_eq!(good, Verdict::default());
-    }
-
-    #[test]
-    fn a_writer_overlaps_each_reader_and_each_reader_a_writer() {
+    fn readers_overlap_each_other_and_no_writer() {
+        assert_eq!(verdict(|_| {}), []);
         let found = verdict(|it| it.holds[3].granted = Instant(35));
-        assert_eq!(found.overlaps, 2, "with both readers");
-        assert_eq!(verdict(|it| it.holds[2].granted = Instant(15)).overlaps, 1, "a reader beside a writer");
+        assert_eq!(found, [(Overlaps, 2), (Unproven, 1)], "a writer with both readers");
+        let found = verdict(|it| it.holds[2].granted = Instant(15));
+        assert_eq!(found, [(Overlaps, 1), (Unproven, 1)], "a reader beside a writer");
+        assert_eq!(
+            verdict(|it| it.holds[1].is_whole = false),
+            [(Partial, 1)],
+            "with the node of the other kind"
+        );
     }
 
-    /// The reader came behind the writer that waited, and was granted before it: nobody overlaps anybody.
+    /// The one that passes came behind the other one, and was granted before it: nobody overlaps anybody.
     #[test]
-    fn a_reader_that_passes_a_waiting_writer_is_out_of_order() {
+    fn a_reader_or_a_writer_that_passes_a_waiting_one_is_out_of_order() {
         let found = verdict(|it| it.holds[1].token = Some(FencingToken::new(9)));
-        assert_eq!((found.overlaps, found.out_of_order), (0, 1), "{found:?}");
-    }
-
-    #[test]
-    fn a_writer_that_passes_a_waiting_reader_is_out_of_order() {
+        assert_eq!(found, [(OutOfOrder, 1)]);
         let found = verdict(|it| {
             it.holds[0].token = Some(FencingToken::new(7));
             it.ledgers[0].writes[0].token = Some(FencingToken::new(5));
         });
-        assert_eq!(found.out_of_order, 2, "both readers came before it: {found:?}");
+        assert_eq!(found, [(OutOfOrder, 2)], "both readers came before the writer");
     }
 
     #[test]
-    fn a_write_with_a_lower_token_than_a_reader_that_has_read_is_out_of_order() {
+    fn a_read_or_a_write_with_a_lower_token_than_one_in_conflict_is_out_of_order() {
         let found = verdict(|it| it.ledgers[0].looks[0] = look(TWO, 9, 1, 1));
-        assert_eq!(found, Verdict { out_of_order: 1, ..Verdict::default() });
-    }
-
-    #[test]
-    fn a_read_with_a_lower_token_than_a_write_is_out_of_order() {
+        assert_eq!(found, [(OutOfOrder, 1)], "a reader has read with a higher one than the writer's");
         let found = verdict(|it| it.ledgers[0].looks[1] = look(ONE, 6, 2, 2));
-        assert_eq!(found, Verdict { out_of_order: 1, ..Verdict::default() });
-    }
-
-    #[test]
-    fn a_reader_that_reads_what_nobody_wrote_last_is_a_lost_update() {
+        assert_eq!(found, [(OutOfOrder, 1)], "a writer has written with a higher one than the reader's");
         let found = verdict(|it| it.ledgers[0].looks[1].value = 0);
-        assert_eq!(found, Verdict { lost_updates: 1, ..Verdict::default() });
+        assert_eq!(found, [(LostUpdates, 1)], "a reader reads what nobody wrote last");
     }
 
     #[test]
-    fn a_guard_with_the_node_of_the_other_kind_is_partial() {
-        assert_eq!(verdict(|it| it.holds[1].is_whole = false).partial, 1);
-    }
-
-    #[test]
-    fn readers_that_never_overlap_prove_nothing() {
-        let found = verdict(|it| it.holds[2].granted = Instant(55));
-        assert_eq!(found, Verdict { unproven: 1, ..Verdict::default() });
-        assert!(!found.passed());
-    }
-
-    #[test]
-    fn a_run_without_readers_or_writers_proves_nothing() {
+    fn a_run_without_readers_that_overlap_and_writers_proves_nothing() {
+        assert_eq!(verdict(|it| it.holds[2].granted = Instant(55)), [(Unproven, 1)]);
         let found = verdict(|it| {
             it.holds.truncate(1);
             it.ledgers[0].looks.clear();
         });
-        assert_eq!(found.unproven, 4, "{found:?}");
+        assert_eq!(found, [(Unproven, 4)]);
     }
 }

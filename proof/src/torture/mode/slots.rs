@@ -1,62 +1,35 @@
 //! Slots, each of which one guard holds: every index is a lock of its own.
 
-use fastrand::Rng;
-
-use super::pool::{STRETCH, TASKS, has_waited, is_lost, spans, untold};
+use super::pool::{POOL, has_waited, is_lost, spans, untold};
 use super::rules::Rules;
 use crate::harness::Instant;
-use crate::torture::history::{History, Hold};
+use crate::torture::history::Hold;
 use crate::torture::wish::{SLOTS, Wish};
 
-pub(super) struct Places;
-
-impl Rules for Places {
-    fn locks(&self) -> usize {
-        SLOTS as usize
-    }
-
-    fn wish(&self, rng: &mut Rng) -> Wish {
-        Wish::Slot((rng.u32(..5) < 2).then(|| rng.u32(..SLOTS)))
-    }
-
-    fn last_turns(&self) -> u32 {
-        3
-    }
-
-    fn tasks(&self, _: u16) -> u16 {
-        TASKS
-    }
-
-    /// Longer than an admission takes, so that many hold at the same time.
-    fn stretch(&self) -> u32 {
-        STRETCH
-    }
-
-    fn is_pool(&self) -> bool {
-        true
-    }
-
-    fn broken(&self, history: &History) -> Vec<String> {
-        let strange =
-            history.holds.iter().filter(|hold| index(hold).is_none_or(|index| index >= self.locks()));
+pub(super) const RULES: Rules = Rules {
+    locks: SLOTS as usize,
+    wish: |rng| Wish::Slot((rng.u32(..5) < 2).then(|| rng.u32(..SLOTS))),
+    last_turns: 3,
+    broken: |history| {
+        let is_strange = |hold: &&Hold| index(hold).is_none_or(|index| index >= SLOTS as usize);
+        let strange = history.holds.iter().filter(is_strange);
         let strange = strange.map(|hold| format!("{} holds {:?} of {SLOTS} slots", hold.who, index(hold)));
         strange.chain(untold(history)).collect()
-    }
-
-    fn unproven(&self, history: &History) -> Vec<&'static str> {
+    },
+    proofs: |history| {
         let spans = spans(history);
         let came_back = |(lost, until): &(&Hold, Instant)| {
             is_lost(lost)
                 && history.holds.iter().any(|hold| hold.granted > *until && index(hold) == index(lost))
         };
-        let proofs = [
+        vec![
             (was_full(&spans), "the slots were never held all at the same time"),
             (history.holds.iter().any(|hold| has_waited(hold, history)), "no slot was waited for"),
             (spans.iter().any(came_back), "no slot that was lost was claimed again"),
-        ];
-        proofs.into_iter().filter(|(shown, _)| !shown).map(|(_, missing)| missing).collect()
-    }
-}
+        ]
+    },
+    ..POOL
+};
 
 fn index(hold: &Hold) -> Option<usize> {
     hold.claims.first().map(|claim| claim.lock)
@@ -79,7 +52,8 @@ mod tests {
     use crate::harness::register::{Ledger, Write};
     use crate::torture::args::Mode;
     use crate::torture::checker::Verdict;
-    use crate::torture::history::{End, Fault};
+    use crate::torture::checker::Wrong::{self, *};
+    use crate::torture::history::{End, Fault, History};
     use crate::torture::record::Who;
     use crate::torture::schedule::Kind;
     use crate::torture::wish::Claim;
@@ -102,81 +76,47 @@ mod tests {
         }
     }
 
-    fn verdict(spoil: impl FnOnce(&mut History)) -> Verdict {
-        let mut history = history();
-        spoil(&mut history);
-        history.holds.sort_by_key(|hold| hold.granted);
-        Verdict { examples: Vec::new(), ..Verdict::of(Mode::Slots, &history) }
+    fn verdict(spoil: impl FnOnce(&mut History)) -> Vec<(Wrong, u64)> {
+        Verdict::spoiled(Mode::Slots, history(), spoil)
     }
 
     #[test]
-    fn each_slot_has_one_holder_in_a_good_history() {
-        assert_eq!(verdict(|_| {}), Verdict::default());
-    }
-
-    #[test]
-    fn an_index_that_is_held_twice_is_an_overlap() {
+    fn each_slot_has_one_holder() {
+        assert_eq!(verdict(|_| {}), []);
         let found = verdict(|it| it.holds[2].claims = vec![Claim::exclusive(0)]);
-        assert_eq!(found.overlaps, 1, "{found:?}");
+        assert_eq!(found, [(Overlaps, 1)], "an index is held twice");
         let found = verdict(|it| it.holds[3].granted = Instant(18));
-        assert_eq!(found.overlaps, 1, "it was not free yet: {found:?}");
-    }
-
-    #[test]
-    fn an_index_that_does_not_exist_is_broken() {
+        assert_eq!(found, [(Overlaps, 1), (Unproven, 1)], "it was not free yet");
         let found = verdict(|it| it.holds[3].claims = vec![Claim::exclusive(SLOTS as usize)]);
-        assert_eq!(found.broken, 1, "{found:?}");
+        assert_eq!(found, [(Broken, 1), (Unproven, 1)], "that index does not exist");
+        assert_eq!(verdict(|it| it.holds[1].is_whole = false), [(Partial, 1)], "with another node");
     }
 
     #[test]
-    fn a_token_that_does_not_grow_at_its_index_is_out_of_order() {
+    fn the_tokens_of_each_slot_grow() {
         let found = verdict(|it| it.holds[3].token = Some(FencingToken::new(6)));
-        assert_eq!(found, Verdict { out_of_order: 1, ..Verdict::default() });
+        assert_eq!(found, [(OutOfOrder, 1)]);
         let found = verdict(|it| it.holds[2].token = Some(FencingToken::new(1)));
-        assert_eq!(found, Verdict::default(), "at another index it may be lower");
-    }
-
-    #[test]
-    fn a_write_with_a_lower_token_is_out_of_order() {
-        let write = |who, token, read| Write {
-            at: Instant(15),
-            who,
-            token: Some(FencingToken::new(token)),
-            read,
-            value: read + 1,
-        };
-        let found = verdict(|it| {
-            let writes = vec![write(ONE, 8, 0), write(TWO, 6, 1)];
-            it.ledgers = vec![Ledger::default(), Ledger { value: 2, writes, ..Ledger::default() }];
-        });
-        assert_eq!(found, Verdict { out_of_order: 1, ..Verdict::default() });
+        assert_eq!(found, [], "at another index it may be lower");
+        let writes = vec![Write::sample(15, ONE, 8, 0), Write::sample(15, TWO, 6, 1)];
+        let found = verdict(|it| it.ledgers = vec![Ledger::default(), Ledger::sample(writes)]);
+        assert_eq!(found, [(OutOfOrder, 1)], "a write with a lower token");
     }
 
     #[test]
     fn a_holder_that_is_not_told_is_broken() {
         let found = verdict(|it| {
             it.holds[3].over = Instant(5_000_000_000);
-            let (kind, at, servers) = (Kind::DeleteHolder, Instant(45), vec![]);
-            let (client, session, holder) = (Some(1), Some(1), Some(ONE));
-            it.faults.push(Fault { kind, at, until: at, servers, client, session, node: None, holder });
+            it.faults.push(Fault { holder: Some(ONE), ..Fault::begins(Kind::DeleteHolder, Instant(45)) });
         });
-        assert_eq!(found, Verdict { broken: 1, ..Verdict::default() });
-    }
-
-    #[test]
-    fn a_guard_with_another_node_is_partial() {
-        assert_eq!(verdict(|it| it.holds[1].is_whole = false).partial, 1);
+        assert_eq!(found, [(Broken, 1)]);
     }
 
     #[test]
     fn a_run_that_never_fills_the_slots_proves_nothing() {
-        let unproven = |spoil: fn(&mut History)| verdict(spoil).unproven;
-        assert_eq!(unproven(|it| drop(it.holds.remove(2))), 1, "there was always a free one");
-        assert_eq!(
-            unproven(|it| it.holds.iter_mut().for_each(|hold| hold.asked = Instant(1))),
-            1,
-            "nobody waited"
-        );
-        assert_eq!(unproven(|it| it.holds[1].end = End::Released), 1, "nothing was lost");
+        assert_eq!(verdict(|it| drop(it.holds.remove(2))), [(Unproven, 1)], "there was always a free one");
+        let found = verdict(|it| it.holds.iter_mut().for_each(|hold| hold.asked = Instant(1)));
+        assert_eq!(found, [(Unproven, 1)], "nobody waited");
+        assert_eq!(verdict(|it| it.holds[1].end = End::Released), [(Unproven, 1)], "nothing was lost");
     }
 }

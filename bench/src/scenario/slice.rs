@@ -1,19 +1,6 @@
-//! What every scenario offers.
+//! What a slice of a scenario comes to.
 
 use std::time::Duration;
-
-use futures::future::BoxFuture;
-
-use crate::stage::Stage;
-
-/// One peer's clients in their places.
-pub(crate) trait Cast: Send + Sync {
-    /// Has each measured client go through so many cycles.
-    fn perform<'a>(&'a self, stage: &'a Stage, cycles: u32) -> BoxFuture<'a, anyhow::Result<Slice>>;
-
-    /// The directories of the locks, all of them empty between two slices.
-    fn directories(&self) -> &[String];
-}
 
 /// What a slice of the measurement took.
 #[derive(Debug, Default)]

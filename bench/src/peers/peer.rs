@@ -1,0 +1,61 @@
+//! Who is measured.
+
+use super::zookeeper_client::Recipe;
+
+/// How many locks are acquired at once.
+const SEVERAL: usize = 3;
+
+/// How many permits a semaphore has.
+pub(super) const PERMITS: u32 = 8;
+
+/// Who is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    Zklock,
+    /// zklock's `Session::lock_all`, with [`SEVERAL`] locks.
+    ZklockSeveral,
+    /// Readers of zklock's read-write lock.
+    ZklockReaders,
+    /// zklock's locks by key.
+    ZklockKeys,
+    /// Permits of zklock's semaphore.
+    ZklockPermits,
+    /// Permits of Curator's `InterProcessSemaphoreV2`.
+    CuratorPermits,
+    /// zookeeper-client's own recipe, `Client::lock`.
+    ZookeeperClient(Recipe),
+    /// A bare create and a bare delete: no lock, but what one cannot be faster than.
+    Raw,
+    /// Bare watches of the first node: no lock, but what readers cannot be faster than.
+    Watchers,
+}
+
+impl Peer {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Zklock => "zklock",
+            Self::ZklockSeveral => "zklock/3-locks",
+            Self::ZklockReaders => "zklock/readers",
+            Self::ZklockKeys => "zklock-keys",
+            Self::ZklockPermits => "zklock-permits",
+            Self::CuratorPermits => "curator-permits",
+            Self::ZookeeperClient(Recipe { curator: false, .. }) => "zookeeper-client",
+            Self::ZookeeperClient(Recipe { curator: true, .. }) => "zookeeper-client/curator",
+            Self::Raw => "raw",
+            Self::Watchers => "raw/watchers",
+        }
+    }
+
+    /// The directories of its locks, if its first one is in `directory`.
+    pub(crate) fn directories(self, directory: &str) -> Vec<String> {
+        match self {
+            Self::ZklockPermits => ["queue", "permits"].map(|name| format!("{directory}/{name}")).into(),
+            Self::CuratorPermits => ["locks", "leases"].map(|name| format!("{directory}/{name}")).into(),
+            Self::ZklockSeveral => {
+                let others = (1..SEVERAL).map(|number| format!("{directory}-{number}"));
+                std::iter::once(directory.to_owned()).chain(others).collect()
+            }
+            _ => vec![directory.to_owned()],
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What guards of all kinds have in common.
+
+use std::time::Duration;
+
+use zklock::{FencingToken, Guard};
+
+pub(super) trait AnyGuard {
+    /// The fencing token, if the recipe has such.
+    fn token(&self) -> Option<FencingToken>;
+
+    /// The holder's nodes, in the order in which the locks were named.
+    fn nodes(&self) -> Vec<String>;
+
+    /// Whether it is held; otherwise why not.
+    fn check(&self) -> Result<(), String>;
+
+    /// For how long it is held at the least, if the recipe says so.
+    fn remaining(&self) -> Option<Duration>;
+}
+
+impl<K> AnyGuard for Guard<K> {
+    fn token(&self) -> Option<FencingToken> {
+        Some(self.token())
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        self.nodes().collect()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.check().map_err(|lost| lost.reason.to_string())
+    }
+
+    fn remaining(&self) -> Option<Duration> {
+        Some(self.remaining())
+    }
+}
