@@ -8,7 +8,6 @@ use alloc::string::String;
 use core::fmt;
 
 use crate::contender::Place;
-use crate::layout::is_zklocks;
 use crate::path_kind::OtherKind;
 
 /// The client that a foreign contender seems to belong to, by its node's name.
@@ -28,7 +27,7 @@ pub enum ForeignClient {
     /// A client that names its nodes as zklock does but writes other data to them; or a node that somebody made by
     /// hand, or restored.
     Lookalike,
-    /// zklock, in another [layout](crate::Layout).
+    /// zklock, in another layout.
     Zklock,
     /// Any other client.
     Unknown,
@@ -106,6 +105,21 @@ fn stem(name: &str) -> Option<&str> {
         // Servers older than 3.9 go on with negative numbers at the end.
         end if digits == 9 && name.as_bytes().get(end) == Some(&b'-') => name.get(..end),
         _ => None,
+    }
+}
+
+/// What stands in the names of our contenders in another client's queue, in place of its random id. That id tells a client its own
+/// node after a lost reply. Ours are told by their data, so each has a name that its place gives.
+pub(crate) const CURATOR_ID: &str = "7a6b6c6f-636b-4000-8000-000000000000";
+pub(crate) const KAZOO_ID: &str = "7a6b6c6f636b40008000000000000000";
+
+/// Whether the beginning of a name is that of a node of ours in a layout that is shared.
+fn is_zklocks(stem: &str) -> bool {
+    let of_curator = stem.strip_prefix("_c_").and_then(|stem| stem.strip_prefix(CURATOR_ID));
+    match (of_curator, stem.strip_prefix(KAZOO_ID)) {
+        (Some(kind), _) => matches!(kind, "-lock-" | "-__WRIT__" | "-__READ__"),
+        (None, Some(kind)) => matches!(kind, "__lock__" | "__rlock__"),
+        (None, None) => false,
     }
 }
 

@@ -18,7 +18,7 @@
 use alloc::{format, string::String};
 
 use crate::contender::{Kind, Place, Sequence};
-use crate::foreign::{Child, ForeignClient};
+use crate::foreign::{CURATOR_ID, Child, ForeignClient, KAZOO_ID};
 
 /// Whose names contenders have, and so with whom they share their queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -32,21 +32,6 @@ pub enum Layout {
     CuratorReadWrite,
     /// kazoo's `Lock`, `ReadLock`, `WriteLock` and `Election`.
     Kazoo,
-}
-
-/// What stands in our names for the random id in the other client's: theirs tell a client its own node after a lost reply.
-/// Ours are told by the data. So each of our contenders has a name that its place gives.
-const CURATOR_ID: &str = "7a6b6c6f-636b-4000-8000-000000000000";
-const KAZOO_ID: &str = "7a6b6c6f636b40008000000000000000";
-
-/// Whether the beginning of a name is that of a node of ours in a layout that is shared.
-pub(crate) fn is_zklocks(stem: &str) -> bool {
-    let of_curator = stem.strip_prefix("_c_").and_then(|stem| stem.strip_prefix(CURATOR_ID));
-    match (of_curator, stem.strip_prefix(KAZOO_ID)) {
-        (Some(kind), _) => matches!(kind, "-lock-" | "-__WRIT__" | "-__READ__"),
-        (None, Some(kind)) => matches!(kind, "__lock__" | "__rlock__"),
-        (None, None) => false,
-    }
 }
 
 impl Layout {
@@ -149,11 +134,12 @@ impl Directory {
         self.pzxid == self.mzxid && self.pzxid != self.czxid
     }
 
-    /// Whether the queue was free, and the last holder was a contender of ours that released the lock: by a look right before
-    /// our create, which got this number.
-    pub fn was_free(self, own: Sequence) -> bool {
-        // Each child was created and deleted, and the server gives each create the next number.
-        let is_next = self.cversion.checked_div(2) == Some(own.0);
+    /// Whether the queue was free, and the last holder was a contender of ours that released the lock: by a look before our
+    /// create, which got this number, and a look behind it.
+    pub fn was_free(self, own: Sequence, after: Self) -> bool {
+        // Each child was created and deleted, and the server gives each create the next number. In the next directory of that
+        // name the numbers begin again.
+        let is_next = self.czxid == after.czxid && self.cversion.checked_div(2) == Some(own.0);
         self.children == 0 && self.shows_release() && is_next
     }
 }

@@ -71,6 +71,8 @@ enum State {
     Waiting(Own, Ahead, Arrival),
     /// No contender is lower, but one vanished; `Delay` is out.
     Delaying(Own),
+    /// The delay is over, and `List` is out: a lower contender may have appeared meanwhile.
+    Reviewing(Own),
     /// No contender is lower; `Confirm` is out.
     Confirming(Own),
     /// The caller has the guard; our own node is not watched yet.
@@ -123,6 +125,7 @@ impl Machine {
             | Watching(own, ..)
             | Waiting(own, ..)
             | Delaying(own)
+            | Reviewing(own)
             | Confirming(own)
             | Held(own)
             | Guarding(own)
@@ -195,7 +198,7 @@ impl Machine {
                 Standing::First => confirm(*own),
                 standing => self.placed(*own, standing, Arrival::Queued),
             },
-            (Looking(..), Event::NoDirectory) => ended(End::NodeDeleted),
+            (Looking(..) | Reviewing(_), Event::NoDirectory) => ended(End::NodeDeleted),
             (Watching(own, ahead, arrival), Event::PredecessorWatched(true)) => {
                 wait(*own, ahead.clone(), *arrival)
             }
@@ -203,25 +206,33 @@ impl Machine {
                 self.missed(*own, ahead, *arrival)
             }
             // While the connection was lost, a predecessor may have vanished unseen.
-            (Looking(own, ..), Event::Unanswered) => look(*own, Arrival::Queued),
+            (Looking(own, ..) | Reviewing(own), Event::Unanswered) => look(*own, Arrival::Queued),
             // The same holds here. The contender watches the predecessor again and does not list the whole queue: after
             // a lost connection, thousands of waiters do this at once.
             (Watching(own, ahead, _), Event::Unanswered) | (Waiting(own, ahead, _), Event::WatchLost) => {
                 watch(*own, ahead.clone(), Arrival::Queued)
             }
-            (Looking(own, ..) | Watching(own, ..), Event::Refused(refusal)) => {
+            (Looking(own, ..) | Watching(own, ..) | Reviewing(own), Event::Refused(refusal)) => {
                 leave(*own, End::Refused(refusal))
             }
-            (Looking(own, ..) | Watching(own, ..), Event::Foreign(foreign)) => {
+            (Looking(own, ..) | Watching(own, ..) | Reviewing(own), Event::Foreign(foreign)) => {
                 leave(*own, End::Foreign(foreign))
             }
             (Waiting(own, ahead, arrival), Event::PredecessorReleased) => self.succeed(*own, ahead, *arrival),
             (Waiting(own, ahead, _), Event::PredecessorDeleted) => self.deserted(*own, ahead),
+            (Delaying(own), Event::Delayed) if self.takeover == Takeover::Mixed => review(*own),
             (Delaying(own), Event::Delayed) => confirm(*own),
-            // We have not held the lock, so we leave by a plain deletion. Our successor then waits for its own delay.
-            (Looking(own, ..) | Watching(own, ..) | Waiting(own, ..) | Delaying(own), Event::GiveUp) => {
-                leave(*own, End::GivenUp)
+            (Reviewing(own), Event::Listed(children) | Event::ListedAfterRelease(children)) => {
+                match standing(&children, own.place) {
+                    Standing::First | Standing::Beside => confirm(*own),
+                    standing => self.placed(*own, standing, Arrival::Queued),
+                }
             }
+            // We have not held the lock, so we leave by a plain deletion. Our successor then waits for its own delay.
+            (
+                Looking(own, ..) | Watching(own, ..) | Waiting(own, ..) | Delaying(own) | Reviewing(own),
+                Event::GiveUp,
+            ) => leave(*own, End::GivenUp),
 
             (Confirming(own), Event::Confirmed(term)) => (Held(*own), Some(Command::Grant(*own, term))),
             (Confirming(own), Event::Unanswered | Event::Withheld) => confirm(*own),
@@ -424,6 +435,10 @@ fn look(own: Own, arrival: Arrival) -> Next {
 
 fn look_for(own: Own, arrival: Arrival, readers: Vec<Sequence>) -> Next {
     (State::Looking(own, arrival, readers), Some(Command::Alone(Alone::List)))
+}
+
+fn review(own: Own) -> Next {
+    (State::Reviewing(own), Some(Command::Alone(Alone::List)))
 }
 
 fn watch(own: Own, ahead: Ahead, arrival: Arrival) -> Next {

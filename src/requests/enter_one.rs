@@ -91,7 +91,7 @@ async fn enter_shared(client: &Client, Entry { lock, kind }: &Entry, data: &[u8]
     let (before, created, listed) = join3(
         client.check_stat(lock.path.as_str()),
         client.create(&prefix, data, &options),
-        client.list_children(lock.path.as_str()),
+        client.get_children(lock.path.as_str()),
     )
     .await;
     let own = match own(created, *kind) {
@@ -102,15 +102,19 @@ async fn enter_shared(client: &Client, Entry { lock, kind }: &Entry, data: &[u8]
     if let Some(stat) = &before {
         lock.hints.saw_directory(stat.data_length == 0);
     }
-    let was_free = before.is_some_and(|stat| directory(&stat).was_free(own.place.sequence));
     let sight = match listed {
-        Ok(children) => match sight(client, lock, children).await {
-            Sight::Children(queue) if was_free && queue.len() == 1 => Sight::Free,
+        Ok((children, after)) => match sight(client, lock, children).await {
+            Sight::Children(queue) if queue.len() == 1 && was_free(before, &after, own) => Sight::Free,
             sight => sight,
         },
         Err(_) => Sight::Nothing,
     };
     Event::Entered { own, sight }
+}
+
+/// Whether the queue was free before our create, by the directory's stats before and after it.
+fn was_free(before: Option<zk::Stat>, after: &zk::Stat, own: Own) -> bool {
+    before.is_some_and(|before| directory(&before).was_free(own.place.sequence, directory(after)))
 }
 
 /// What a directory's stat shows of its queue.

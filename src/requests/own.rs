@@ -7,7 +7,7 @@ use zklock_recipe::acquisition::Certainty;
 use zklock_recipe::companion::{Target, removal};
 use zklock_recipe::nodes::{self, Entered, confirmation, traced_release};
 use zklock_recipe::transaction::Operation;
-use zklock_recipe::{Event, Input, Own, companion};
+use zklock_recipe::{Event, Input, Kind, Own, companion};
 use zookeeper_client::{Client, Error};
 
 use super::companion::Companion;
@@ -71,7 +71,10 @@ async fn release_all(
     }
     let released = match paths.as_slice() {
         [path] => {
-            let traced = nodes.first().filter(|(lock, _)| lock.layout().is_shared());
+            // A reader's release shows nothing of the readers beside it.
+            let is_traced =
+                |(lock, own): &&OwnNode| lock.layout().is_shared() && own.place.kind == Kind::Exclusive;
+            let traced = nodes.first().filter(is_traced);
             let released = match traced {
                 Some((lock, _)) => release_traced(client, lock, path).await,
                 None => None,

@@ -69,7 +69,7 @@ fn others_are_suspects_or_nothing() {
 #[test]
 fn a_queue_is_free_after_a_release_of_ours_alone() {
     let released = Directory { czxid: 10, mzxid: 40, pzxid: 40, cversion: 14, children: 0 };
-    assert!(released.was_free(Sequence(7)) && released.shows_release());
+    assert!(released.was_free(Sequence(7), released) && released.shows_release());
     for (seen, own, why) in [
         (Directory { pzxid: 50, cversion: 16, ..released }, 8, "somebody went in another way"),
         (Directory { mzxid: 50, ..released }, 7, "somebody wrote to the directory"),
@@ -77,6 +77,8 @@ fn a_queue_is_free_after_a_release_of_ours_alone() {
         (Directory { czxid: 10, mzxid: 10, pzxid: 10, cversion: 0, children: 0 }, 0, "the directory is new"),
         (released, 8, "somebody came between the look and our create"),
     ] {
-        assert!(!seen.was_free(Sequence(own)), "{why}");
+        assert!(!seen.was_free(Sequence(own), seen), "{why}");
     }
+    let another = Directory { czxid: 50, ..released };
+    assert!(!released.was_free(Sequence(7), another), "the directory was made again");
 }

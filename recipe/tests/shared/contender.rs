@@ -164,7 +164,13 @@ impl Run<'_> {
         let pending = match command {
             Command::All(Joint::Enter(_), _) => Pending::Before,
             Command::All(Joint::CreateDirectories, _) => Pending::CreateDirectory,
-            Command::All(Joint::ConfirmNodes(nodes), _) => Pending::Confirm(nodes[0]),
+            Command::All(Joint::ConfirmNodes(nodes), _) => {
+                self.note(
+                    Witness::WaiterAtOnce,
+                    matches!(after, Input::Watch(_, Event::PredecessorReleased)),
+                );
+                Pending::Confirm(nodes[0])
+            }
             Command::All(Joint::Release(nodes, certainty), _) => {
                 Pending::Release(nodes[0], is_sure(certainty))
             }
@@ -207,7 +213,6 @@ impl Run<'_> {
             Input::Reply(Heard::Entered(nodes), _) if nodes[0].1 == Sight::Free => {
                 Some(Witness::NewcomerAtOnce)
             }
-            Input::Watch(_, Event::PredecessorReleased) => Some(Witness::WaiterAtOnce),
             Input::Reply(Heard::One(_, Event::ListedAfterRelease(_)), _) => Some(Witness::ListerAtOnce),
             _ => None,
         };
@@ -246,7 +251,7 @@ impl Run<'_> {
                 self.make_directory(party);
                 reply(Heard::All(Event::DirectoryReady))
             }
-            Pending::Confirm(own) if self.world.tree().has(QUEUE, own) => {
+            Pending::Confirm(own) if self.is(Mutant::TrustsItsNode) || self.world.tree().has(QUEUE, own) => {
                 Some(Input::NodesConfirmed(connection))
             }
             Pending::Confirm(_) => reply(Heard::Failed(0, Event::OwnTouched)),
@@ -285,16 +290,17 @@ impl Run<'_> {
         let create = Named { name: Name::Next(QUEUE, self.contender(party).kind), data: () };
         let Some(created) = self.world.commit(party, &[Operation::Create(create)]) else { return false };
         let own = created[0];
-        let (number, present) = (own.place.sequence, self.world.stat.czxid);
-        let was_free = before.is_some_and(|mut before| {
-            let is_the_same = before.czxid == present || self.is(Mutant::TrustsAnotherDirectory);
+        let number = own.place.sequence;
+        let looks = before.zip(self.world.directory());
+        let was_free = looks.is_some_and(|(mut before, after)| {
+            let is_the_same = before.czxid == after.czxid || self.is(Mutant::TrustsAnotherDirectory);
             match self.setup.mutant {
                 Some(Mutant::ForgetsTheNumber) => before.cversion = 2 * number.0,
                 Some(Mutant::TrustsANewDirectory) if before.pzxid == before.czxid => before.czxid -= 1,
                 Some(Mutant::TrustsWithoutATrace) => before.mzxid = before.pzxid,
                 _ => {}
             }
-            is_the_same && before.was_free(number)
+            before.was_free(number, if is_the_same { before } else { after })
         });
         self.contender(party).pending = Pending::Behind(own, was_free);
         true
@@ -366,6 +372,14 @@ impl Run<'_> {
     pub(crate) fn delayed(&mut self, party: Party) {
         (self.witness)(Witness::Delayed);
         self.feed(party, Input::Delayed(0));
+        if self.is(Mutant::SkipsTheReview) {
+            let own = self.contender(party).acquisition.own(0).map(|own| own.place.name());
+            let connection = self.contender(party).connection;
+            self.feed(
+                party,
+                Input::Reply(Heard::One(0, Event::Listed(own.into_iter().collect())), connection),
+            );
+        }
     }
 
     /// The connection breaks. The contender hears no answer, whether or not its request was carried out.

@@ -80,6 +80,10 @@ pub(crate) enum Mutant {
     OutlivesItsSession,
     /// Has a delay that ends before the other client's contenders know.
     DelaysTooShort,
+    /// Does not look again after its delay.
+    SkipsTheReview,
+    /// Takes a release for its grant without asking for its own node.
+    TrustsItsNode,
     /// Leaves its node in the queue when it gives up.
     LeavesItsNode,
     /// Waits on when its connection, and so its watch, is lost.
@@ -97,7 +101,7 @@ pub(crate) enum Witness {
     TheirsAfterOurs,
     /// Granted without a delay, because the queue was free.
     NewcomerAtOnce,
-    /// Granted without a delay, because the predecessor released.
+    /// About to be granted without a delay, because the predecessor released.
     WaiterAtOnce,
     /// Granted without a delay, because a listing shows the release.
     ListerAtOnce,

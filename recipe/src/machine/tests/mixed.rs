@@ -31,8 +31,8 @@ fn watches(place: Place) -> C {
 
 #[test]
 fn who_finds_nobody_waits_for_the_delay() {
-    let events = [sees(&[OWN.place]), E::Delayed];
-    assert_eq!(commands_after(Patience::Wait, &events), [DELAY, CONFIRM]);
+    let events = [sees(&[OWN.place]), E::Delayed, listed(&[OWN.place])];
+    assert_eq!(commands_after(Patience::Wait, &events), [DELAY, LIST, CONFIRM]);
     let leaves = [C::Alone(A::Delete(OWN))];
     assert_eq!(commands_after(Patience::Try, &events[..1]), leaves);
 }
@@ -55,12 +55,30 @@ fn after_any_other_end_it_looks_and_waits_for_the_delay() {
     for end in [vec![E::PredecessorWatched(true), E::PredecessorDeleted], vec![E::PredecessorWatched(false)]]
     {
         let events = after(&[sees(&[LOWER, OWN.place])], &end);
-        let events = after(&events, &[listed(&[OWN.place]), E::Delayed]);
+        let events = after(&events, &[listed(&[OWN.place]), E::Delayed, listed(&[OWN.place])]);
         assert_eq!(
             commands_after(Patience::Wait, &events),
-            [watches(LOWER), LIST, DELAY, CONFIRM],
+            [watches(LOWER), LIST, DELAY, LIST, CONFIRM],
             "{end:?}"
         );
+    }
+}
+
+/// A writer of the other client's that does not know yet that its node is gone may still make its second node.
+#[test]
+fn it_looks_again_after_the_delay() {
+    let delayed = [sees(&[OWN.place]), E::Delayed];
+    for (event, next) in [
+        (listed(&[READER, OWN.place]), watches(READER)),
+        (E::Unanswered, LIST),
+        (E::GiveUp, C::Alone(A::Delete(OWN))),
+        (E::Refused(REFUSAL), C::Alone(A::Delete(OWN))),
+        (E::Foreign(stranger()), C::Alone(A::Delete(OWN))),
+        (E::NoDirectory, C::End(End::NodeDeleted)),
+        (listed(&[]), C::End(End::NodeDeleted)),
+    ] {
+        let events = after(&delayed, &[event]);
+        assert_eq!(commands_after(Patience::Wait, &events), [DELAY, LIST, next]);
     }
 }
 
