@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test containers older verify fix package image servers redis-server curator nextest bench model margins redis gaps torture
+.PHONY: help demo test containers interop older verify fix package image servers redis-server peers nextest bench model margins redis gaps torture
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -9,7 +9,7 @@ help: ## Say what there is
 demo: servers ## Five processes contend for half a minute while servers and clients fail; a verdict, and a picture
 	cargo run --release -p zklock-proof -- torture --clients 5 --seconds 30 --report target/demo.svg
 
-test: redis-server curator nextest ## Run every test, on real ZooKeeper servers
+test: redis-server peers nextest ## Run every test, on real ZooKeeper servers
 	cargo test --quiet --workspace --doc
 	cargo build --quiet --examples # some are run by tests, and those with tests of their own are not built with them
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
@@ -18,7 +18,11 @@ test: redis-server curator nextest ## Run every test, on real ZooKeeper servers
 containers: servers nextest ## Run the tests of zklock-testcontainers in containers, if an engine answers
 	cargo nextest run -p zklock-testcontainers --no-fail-fast $(if $(CI),--profile ci)
 
-older: servers curator nextest ## Run the library's tests on the container image, which has an older ZooKeeper
+interop: peers nextest ## Contend with real locks of Curator, kazoo and go-zookeeper
+	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
+		cargo run --quiet -p zklock-test-support -- cargo nextest run -p zklock --test servers --no-fail-fast interop:: curator::
+
+older: servers peers nextest ## Run the library's tests on the container image, which has an older ZooKeeper
 	cargo build --quiet --examples
 	cargo run --quiet -p zklock-test-support -- cargo nextest run -p zklock --test servers --no-fail-fast
 
@@ -45,8 +49,8 @@ servers:
 redis-server:
 	scripts/have-redis.sh
 
-curator:
-	scripts/have-curator.sh
+peers:
+	scripts/have-peers.sh
 
 nextest:
 	scripts/have-nextest.sh

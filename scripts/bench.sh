@@ -2,7 +2,7 @@
 # The measurements of docs/PERFORMANCE.md.
 set -eu
 cd "$(dirname "$0")/.."
-scripts/have-curator.sh
+scripts/have-peers.sh
 cargo build --release --quiet -p zklock-bench
 bench="target/release/zklock-bench"
 "$bench" compare --scenario free --clients 1 --cycles 1000 --rtt-ms 1

@@ -66,7 +66,7 @@ LAYERS = {
         "settings",
         "fence node",
         "path",
-        "acl clock joint",
+        "acl clock joint layout",
         "mutex",
     ]
 }

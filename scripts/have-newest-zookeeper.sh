@@ -1,8 +1,8 @@
 #!/bin/sh
 # Makes sure that tests can have the newest ZooKeeper, and prints the directory to give as ZOOKEEPER_HOME.
 #
-# Debian has older versions. The Python package pyspark carries the jars of a ZooKeeper server. It has 450 MB, of which
-# 12 MB stay.
+# Debian has older versions. The Python package pyspark carries the jars of a ZooKeeper server, and of Curator, which tests
+# meet. It has 450 MB, of which 18 MB stay.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -19,7 +19,7 @@ if ! command -v java >/dev/null || ! python3 -m pip --version >/dev/null 2>&1; t
     as_root apt-get update -qq >&2
     as_root apt-get install -y -qq --no-install-recommends default-jre-headless python3-pip >&2
 fi
-if [ ! -e "$home/lib/zookeeper-$zookeeper.jar" ]; then
+if [ ! -e "$home/curator" ]; then
     scratch="$(mktemp -d)"
     trap 'rm -rf "$scratch"' EXIT
     say "downloading pyspark $pyspark, for ZooKeeper $zookeeper"
@@ -27,7 +27,8 @@ if [ ! -e "$home/lib/zookeeper-$zookeeper.jar" ]; then
     # The server, what it logs by, and Netty, by which it speaks TLS. Its admin server needs Jetty, which is not there.
     set -- zookeeper slf4j-api log4j-api log4j-core log4j-slf4j2-impl metrics-core snappy-java commons-cli commons-io \
         jackson-annotations jackson-core jackson-databind audience-annotations netty-buffer netty-codec netty-codec-base \
-        netty-common netty-handler netty-resolver netty-transport netty-transport-classes-epoll netty-transport-native-unix-common
+        netty-common netty-handler netty-resolver netty-transport netty-transport-classes-epoll netty-transport-native-unix-common \
+        curator-client curator-framework curator-recipes guava failureaccess
     wanted="*/jars/zookeeper-jute-$zookeeper.jar"
     for jar in "$@"; do
         wanted="$wanted */jars/$jar-[0-9]*.jar"
@@ -36,8 +37,13 @@ if [ ! -e "$home/lib/zookeeper-$zookeeper.jar" ]; then
     set -f # tar matches these, and fails if one of them matches nothing
     tar -xzf "$scratch/pyspark-$pyspark.tar.gz" --directory "$scratch/lib" --strip-components=3 --wildcards $wanted
     set +f
-    mkdir -p "$home"
+    rm -rf "$home"
+    mkdir -p "$home" "$scratch/curator"
+    for jar in curator-client curator-framework curator-recipes guava failureaccess; do
+        mv "$scratch/lib/$jar"-[0-9]*.jar "$scratch/curator"
+    done
     mv "$scratch/lib" "$home/lib"
-    say "$(ls "$home/lib" | wc -l) jars are in $home/lib"
+    mv "$scratch/curator" "$home/curator"
+    say "$(ls "$home/lib" "$home/curator" | grep -c jar) jars are in $home"
 fi
 echo "$home"

@@ -5,6 +5,7 @@ use std::time::Duration;
 use zklock_recipe::{ForeignClient, OtherKind, PathKind, Refusal, Stock, Wish};
 
 use crate::fence::Sequencer;
+use crate::layout::Layout;
 use crate::path::PathProblem;
 use crate::zk::{ConnectError, Over};
 
@@ -19,6 +20,27 @@ pub enum InvalidLock {
         path: String,
         /// What is wrong with the path.
         problem: PathProblem,
+    },
+    /// The other client has no such lock, or zklock cannot share its queue.
+    #[error(
+        "{path} cannot share a queue of {layout}: a lock can, and a read-write lock if {layout} has readers; leave the layout out"
+    )]
+    Layout {
+        /// The path that the caller gave.
+        path: String,
+        /// The layout that the caller asked for.
+        layout: Layout,
+    },
+    /// A queue is shared with another client, and no takeover delay was set.
+    #[error(
+        "{path} is to contend in a queue of {layout}, whose holders have no lease: set takeover_delay to the time for \
+         which such a holder may go on after its session has expired (see Layout)"
+    )]
+    NoDelay {
+        /// The path that the caller gave.
+        path: String,
+        /// The layout that the caller asked for.
+        layout: Layout,
     },
     /// An option is too long. zklock writes it to each contender's node, and others read that node whenever they look
     /// at the queue.

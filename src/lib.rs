@@ -201,6 +201,7 @@ pub mod fence;
 pub mod guard;
 pub mod inspect;
 mod joint;
+mod layout;
 mod lock;
 mod locks;
 mod mutex;
@@ -219,6 +220,7 @@ pub use election::{Election, Leadership};
 pub use error::{AcquireError, InvalidLock, QueryError};
 pub use fence::{FenceGate, FencingToken, Sequencer};
 pub use guard::{AnyGuard, Guard, Lost, LostReason, MultiGuard, Permit, ReadGuard, ReleaseError, Slot};
+pub use layout::Layout;
 pub use lock::Lock;
 pub use lock::multi_lock::{Access, MultiLock};
 pub use lock::options::LockOptions;
@@ -234,4 +236,5 @@ pub use session::{ConnectError, Session, SessionBuilder, SessionEvent, SessionEv
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/GUIDE.md")]
+#[doc = include_str!("../docs/MIGRATION.md")]
 struct Pages;

@@ -2,11 +2,14 @@
 
 use std::fmt;
 
-use zklock_recipe::{Kind, PathKind, Place};
+use zklock_recipe::{Kind, Layout, PathKind, Place};
 
-/// The absolute path of a lock's directory. ZooKeeper and zklock accept it.
+/// The absolute path of a lock's directory, and the layout of the queue in it. ZooKeeper and zklock accept it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct LockPath(String);
+pub(crate) struct LockPath {
+    path: String,
+    layout: Layout,
+}
 
 /// Why a path cannot be used for a lock or a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,62 +69,73 @@ impl LockPath {
         if path.ends_with(".once") {
             return Err(PathProblem::Records);
         }
-        if absolute.split('/').any(|name| Place::parse(name).is_some()) {
+        let contends = |name| Layout::ALL.iter().any(|layout| layout.own(name).is_some());
+        if absolute.split('/').any(contends) {
             return Err(PathProblem::Contender);
         }
-        Ok(Self(path.to_owned()))
+        Ok(Self { path: path.to_owned(), layout: Layout::Own })
+    }
+
+    /// Returns the same directory with a queue of this layout.
+    pub(crate) fn with_layout(self, layout: Layout) -> Self {
+        Self { layout, ..self }
+    }
+
+    /// The layout of the queue.
+    pub(crate) fn layout(&self) -> Layout {
+        self.layout
     }
 
     /// Returns the same directory's path for a client without this chroot.
     pub(crate) fn below(&self, chroot: &str) -> Self {
-        Self(format!("{chroot}{self}"))
+        Self { path: format!("{chroot}{self}"), layout: self.layout }
     }
 
     /// Returns the directory's path.
     pub(crate) fn as_str(&self) -> &str {
-        &self.0
+        &self.path
     }
 
     /// Returns the path of the parent; `None` if that is the root.
     pub(crate) fn parent(&self) -> Option<&str> {
-        self.0.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty())
+        self.path.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty())
     }
 
     /// Returns the path above, if this one has the name of a node that an election or a pool would keep there.
     pub(crate) fn inner_of(&self) -> Option<&str> {
-        let (parent, name) = self.0.rsplit_once('/')?;
+        let (parent, name) = self.path.rsplit_once('/')?;
         (!parent.is_empty() && PathKind::INNER.contains(&name)).then_some(parent)
     }
 
     /// Returns the path for the sequential create of a contender of this kind. The server appends the number.
     pub(crate) fn prefix(&self, kind: Kind) -> String {
-        format!("{}/{}", self.0, kind.prefix())
+        self.of_child(&self.layout.prefix(kind))
     }
 
-    /// Returns the path of a contender's node.
+    /// Returns the path of the node of a contender of ours.
     pub(crate) fn contender(&self, place: Place) -> String {
-        format!("{}/{place}", self.0)
+        self.of_child(&self.layout.name(place))
     }
 
     /// Returns the path of a lock in this directory. The name must be one that a lock can have.
     pub(crate) fn lock_below(&self, name: &str) -> Self {
-        Self(self.of_child(name))
+        Self { path: self.of_child(name), layout: self.layout }
     }
 
     /// Returns the path of the child with this name.
     pub(crate) fn of_child(&self, name: &str) -> String {
-        format!("{}/{name}", self.0)
+        format!("{}/{name}", self.path)
     }
 
     /// Returns the name of a child, given its whole path; `None` if the path is not a child's.
     pub(crate) fn child<'a>(&self, path: &'a str) -> Option<&'a str> {
-        path.strip_prefix(&self.0)?.strip_prefix('/').filter(|name| !name.contains('/'))
+        path.strip_prefix(&self.path)?.strip_prefix('/').filter(|name| !name.contains('/'))
     }
 }
 
 impl fmt::Display for LockPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.path)
     }
 }
 
@@ -162,7 +176,7 @@ mod tests {
     #[test]
     fn good_paths_pass() {
         for path in ["/lock", "/lock/orders", "/a/.b/c..", "/zookeepers", "/lock/\u{8def}", "/lock/lock-1"] {
-            assert_eq!(LockPath::parse(path, "").map(|path| path.0), Ok(path.to_owned()));
+            assert_eq!(LockPath::parse(path, "").map(|path| path.path), Ok(path.to_owned()));
         }
         assert!(LockPath::parse("/zookeeper", "/app").is_ok());
     }

@@ -1,12 +1,14 @@
 //! What all acquisitions of a lock share: its options, and what they have seen of its directory.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zklock_recipe::{Kind, Look, PathKind, Place};
+use zklock_recipe::{Kind, Layout, Look, PathKind, Place, Takeover};
 
 use crate::acl::Acl;
+use crate::mutex::Mutex;
 use crate::path::LockPath;
 
 /// The longest queue that a contender lists as it enters. A longer queue is counted.
@@ -30,13 +32,54 @@ pub(crate) struct Settings {
     pub(crate) subject: LockPath,
     /// The path by which the caller knows it.
     pub(crate) name: LockPath,
-    /// Reads the place from the name of a node in the directory.
-    pub(crate) place: fn(&str) -> Option<Place>,
+    /// Reads the place from the name of a node of ours in the directory.
+    pub(crate) place: fn(Layout, &str) -> Option<Place>,
     /// A node that transactions of the holder may only check, and what to do instead.
     pub(crate) off_limits: Option<(String, &'static str)>,
 }
 
 impl Settings {
+    /// Whose contenders are in the queue.
+    pub(crate) fn layout(&self) -> Layout {
+        self.path.layout()
+    }
+
+    /// What a waiter does whose predecessor did not release the lock.
+    pub(crate) fn takeover(&self) -> Takeover {
+        match self.takeover_delay {
+            _ if self.layout().is_shared() => Takeover::Mixed,
+            Duration::ZERO => Takeover::AtOnce,
+            _ => Takeover::Delayed,
+        }
+    }
+
+    /// The contenders among the names of the directory's children, the first one first.
+    pub(crate) fn queue<'a>(&self, children: &'a [String]) -> Vec<(Place, &'a str)> {
+        let layout = self.layout();
+        let mut queue =
+            children.iter().filter_map(|name| Some((layout.place(name)?, name.as_str()))).collect::<Vec<_>>();
+        queue.sort_unstable();
+        queue
+    }
+
+    /// The names of the children as they would be in a queue of zklock's own: the machine knows no others.
+    pub(crate) fn translated(&self, children: Vec<String>) -> Vec<String> {
+        if !self.layout().is_shared() {
+            return children;
+        }
+        let queue = self.queue(&children);
+        *self.hints.names.lock() = queue.iter().map(|(place, name)| (*place, (*name).to_owned())).collect();
+        queue.iter().map(|(place, _)| place.name()).collect()
+    }
+
+    /// The path of a contender's node; `None` if the last listing showed no such contender.
+    pub(crate) fn contender(&self, place: Place) -> Option<String> {
+        match self.layout().is_shared() {
+            false => Some(self.path.contender(place)),
+            true => Some(self.path.of_child(self.hints.names.lock().get(&place)?)),
+        }
+    }
+
     /// The same options for a lock at another path, of which nothing is known yet.
     pub(crate) fn at(&self, path: LockPath) -> Self {
         Self {
@@ -79,6 +122,8 @@ pub(crate) struct Hints {
     directory: AtomicU8,
     /// Whether the path above was seen to be of no other kind, while a contender of ours was in the directory.
     fits: AtomicBool,
+    /// The names of the contenders in a queue that is shared: the other client's are not given by their places.
+    names: Mutex<HashMap<Place, String>>,
 }
 
 impl Default for Hints {
@@ -87,6 +132,7 @@ impl Default for Hints {
             queue: AtomicUsize::new(usize::MAX),
             directory: AtomicU8::new(UNKNOWN),
             fits: AtomicBool::new(false),
+            names: Mutex::default(),
         }
     }
 }

@@ -132,6 +132,30 @@ pub(crate) enum Command {
     Man(Man),
 }
 
+/// The client whose queue it is.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Layout {
+    /// Curator's InterProcessMutex or LeaderSelector
+    Curator,
+    /// Curator's InterProcessReadWriteLock
+    CuratorRw,
+    /// kazoo's Lock, ReadLock, WriteLock or Election
+    Kazoo,
+    /// go-zookeeper's Lock
+    Go,
+}
+
+impl From<Layout> for zklock::Layout {
+    fn from(layout: Layout) -> Self {
+        match layout {
+            Layout::Curator => Self::Curator,
+            Layout::CuratorRw => Self::CuratorReadWrite,
+            Layout::Kazoo => Self::Kazoo,
+            Layout::Go => Self::Go,
+        }
+    }
+}
+
 /// Acquire a lock, run a command, release the lock, and exit with the status of the command.
 #[derive(Args, Debug)]
 #[command(after_help = RUN, override_usage = "zklock run [OPTIONS] <PATH|--lock PATH...|--slot PATH/COUNT|--permits PATH/CAPACITY> -- <CMD>...")]
@@ -191,9 +215,14 @@ pub(crate) struct Run {
     pub(crate) kill_after: Option<Duration>,
 
     /// How long to wait before taking over from a holder that vanished without a release. Give all contenders the same
-    /// delay
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "0")]
-    pub(crate) takeover_delay: Duration,
+    /// delay [default: 0]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) takeover_delay: Option<Duration>,
+
+    /// Contend in the queue of another client at PATH, under that client's names. Its holders have no lease, so
+    /// --takeover-delay must say for how long one of them may go on after its session has expired
+    #[arg(long, value_name = "CLIENT", requires = "takeover_delay", conflicts_with_all = ["lock", "shared_lock", "slot", "permits", "once", "every"])]
+    pub(crate) layout: Option<Layout>,
 
     /// If the lock is lost, acquire it and run CMD again
     #[arg(long)]
@@ -280,6 +309,10 @@ pub(crate) enum Access {
 pub(crate) struct Show {
     /// The lock's path
     pub(crate) path: String,
+
+    /// Show the queue of another client, with zklock's contenders and the client's own
+    #[arg(long, value_name = "CLIENT")]
+    pub(crate) layout: Option<Layout>,
 
     /// Print JSON
     #[arg(long)]

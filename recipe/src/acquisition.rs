@@ -361,7 +361,7 @@ impl Acquisition {
                     // A waiter does not watch its own node. If an operator has deleted that node meanwhile, the same release
                     // also grants the lock to the waiter's successor. So a waiter with a takeover delay asks a quorum for its
                     // node.
-                    Event::PredecessorReleased if member.takeover == Takeover::Delayed => member.seen = None,
+                    Event::PredecessorReleased if member.takeover != Takeover::AtOnce => member.seen = None,
                     _ => {}
                 }
                 event

@@ -58,7 +58,8 @@ impl Sequence {
         self.0 < 0 || self.0 > LAST_SEQUENCE
     }
 
-    fn digits(self) -> String {
+    /// The number as the server appends it.
+    pub(crate) fn digits(self) -> String {
         format!("{:010}", self.0)
     }
 }

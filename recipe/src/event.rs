@@ -25,6 +25,8 @@ pub enum Sight {
     Foreign(Stranger),
     /// The number of the directory's children.
     Count(usize),
+    /// Nobody but us is there, and the last one that left was a contender of ours that released the lock.
+    Free,
     /// The read got no answer, or the server refused it. The node exists all the same.
     Nothing,
 }
@@ -83,6 +85,8 @@ pub enum Event {
     Recovered(Option<Own>),
     /// Reply to `List`: the children's names, none of which is a contender of another client.
     Listed(Vec<String>),
+    /// As `Listed`, and the last change of the children was the release of a holder of ours.
+    ListedAfterRelease(Vec<String>),
     /// Reply to `List` or `WatchPredecessor`: a contender of another client, or another kind that the path has. Reply to
     /// `Enter`: the same, and the server refused the create.
     Foreign(Stranger),

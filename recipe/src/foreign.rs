@@ -27,6 +27,8 @@ pub enum ForeignClient {
     /// A client that names its nodes as zklock does but writes other data to them; or a node that somebody made by
     /// hand, or restored.
     Lookalike,
+    /// zklock, in another layout.
+    Zklock,
     /// Any other client.
     Unknown,
 }
@@ -106,7 +108,25 @@ fn stem(name: &str) -> Option<&str> {
     }
 }
 
+/// What stands in the names of our contenders in another client's queue, in place of its random id. That id tells a client its own
+/// node after a lost reply. Ours are told by their data, so each has a name that its place gives.
+pub(crate) const CURATOR_ID: &str = "7a6b6c6f-636b-4000-8000-000000000000";
+pub(crate) const KAZOO_ID: &str = "7a6b6c6f636b40008000000000000000";
+
+/// Whether the beginning of a name is that of a node of ours in a layout that is shared.
+fn is_zklocks(stem: &str) -> bool {
+    let of_curator = stem.strip_prefix("_c_").and_then(|stem| stem.strip_prefix(CURATOR_ID));
+    match (of_curator, stem.strip_prefix(KAZOO_ID)) {
+        (Some(kind), _) => matches!(kind, "-lock-" | "-__WRIT__" | "-__READ__"),
+        (None, Some(kind)) => matches!(kind, "__lock__" | "__rlock__"),
+        (None, None) => false,
+    }
+}
+
 fn client(stem: &str) -> ForeignClient {
+    if is_zklocks(stem) {
+        return ForeignClient::Zklock;
+    }
     let is_hex =
         |text: &str, length| text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_uuid = |text: &str| text.len() == 36 && is_hex(&text.replace('-', ""), 32);
@@ -138,6 +158,7 @@ impl fmt::Display for ForeignClient {
             Self::Kazoo => "kazoo (Python)",
             Self::WriteLock => "ZooKeeper's WriteLock (Java)",
             Self::Lookalike => "a client with names like zklock's",
+            Self::Zklock => "zklock, with another layout",
             Self::Unknown => "an unknown client",
         })
     }

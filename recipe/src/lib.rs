@@ -98,6 +98,7 @@ pub mod ending;
 mod event;
 mod foreign;
 mod group;
+mod layout;
 mod lease;
 mod machine;
 pub mod nodes;
@@ -113,6 +114,7 @@ pub use contender::{Ahead, Kind, LAST_SEQUENCE, Others, Own, Place, Sequence, St
 pub use event::{Event, Look, Refusal, Sight};
 pub use foreign::{Child, Foreign, ForeignClient, Stranger, session};
 pub use group::{Group, Input, Output};
+pub use layout::{Directory, Layout};
 pub use lease::{DEFAULT_DRIFT_PPM, Lapse, Lease, Lengths, Moment, Present, Reckoning, SessionEnd, Term};
 pub use machine::{Arrival, Machine, Patience, Takeover};
 pub use observer::{Footing, Instruction, Observation, Observer, Stamp};

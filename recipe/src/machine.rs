@@ -22,6 +22,10 @@ pub enum Takeover {
     AtOnce,
     /// The waiter waits for the takeover delay, because the last holder may have work in flight.
     Delayed,
+    /// As `Delayed`, and another client's contenders are in the queue ([`Layout`](crate::Layout)). Any of them may have held
+    /// the lock and not know yet that its node is gone. So a contender also waits for the delay if it finds nobody, and a
+    /// lower contender may appear later.
+    Mixed,
 }
 
 /// Whether a holder may have vanished unseen since the contender came.
@@ -67,6 +71,8 @@ enum State {
     Waiting(Own, Ahead, Arrival),
     /// No contender is lower, but one vanished; `Delay` is out.
     Delaying(Own),
+    /// The delay is over, and `List` is out: a lower contender may have appeared meanwhile.
+    Reviewing(Own),
     /// No contender is lower; `Confirm` is out.
     Confirming(Own),
     /// The caller has the guard; our own node is not watched yet.
@@ -119,6 +125,7 @@ impl Machine {
             | Watching(own, ..)
             | Waiting(own, ..)
             | Delaying(own)
+            | Reviewing(own)
             | Confirming(own)
             | Held(own)
             | Guarding(own)
@@ -186,7 +193,12 @@ impl Machine {
                 let arrival = if are_there(seen, &children) { *arrival } else { Arrival::Queued };
                 self.placed(*own, standing(&children, own.place), arrival)
             }
-            (Looking(..), Event::NoDirectory) => ended(End::NodeDeleted),
+            // That holder was first, and nobody came or went since.
+            (Looking(own, ..), Event::ListedAfterRelease(children)) => match standing(&children, own.place) {
+                Standing::First => confirm(*own),
+                standing => self.placed(*own, standing, Arrival::Queued),
+            },
+            (Looking(..) | Reviewing(_), Event::NoDirectory) => ended(End::NodeDeleted),
             (Watching(own, ahead, arrival), Event::PredecessorWatched(true)) => {
                 wait(*own, ahead.clone(), *arrival)
             }
@@ -194,25 +206,33 @@ impl Machine {
                 self.missed(*own, ahead, *arrival)
             }
             // While the connection was lost, a predecessor may have vanished unseen.
-            (Looking(own, ..), Event::Unanswered) => look(*own, Arrival::Queued),
+            (Looking(own, ..) | Reviewing(own), Event::Unanswered) => look(*own, Arrival::Queued),
             // The same holds here. The contender watches the predecessor again and does not list the whole queue: after
             // a lost connection, thousands of waiters do this at once.
             (Watching(own, ahead, _), Event::Unanswered) | (Waiting(own, ahead, _), Event::WatchLost) => {
                 watch(*own, ahead.clone(), Arrival::Queued)
             }
-            (Looking(own, ..) | Watching(own, ..), Event::Refused(refusal)) => {
+            (Looking(own, ..) | Watching(own, ..) | Reviewing(own), Event::Refused(refusal)) => {
                 leave(*own, End::Refused(refusal))
             }
-            (Looking(own, ..) | Watching(own, ..), Event::Foreign(foreign)) => {
+            (Looking(own, ..) | Watching(own, ..) | Reviewing(own), Event::Foreign(foreign)) => {
                 leave(*own, End::Foreign(foreign))
             }
             (Waiting(own, ahead, arrival), Event::PredecessorReleased) => self.succeed(*own, ahead, *arrival),
             (Waiting(own, ahead, _), Event::PredecessorDeleted) => self.deserted(*own, ahead),
+            (Delaying(own), Event::Delayed) if self.takeover == Takeover::Mixed => review(*own),
             (Delaying(own), Event::Delayed) => confirm(*own),
-            // We have not held the lock, so we leave by a plain deletion. Our successor then waits for its own delay.
-            (Looking(own, ..) | Watching(own, ..) | Waiting(own, ..) | Delaying(own), Event::GiveUp) => {
-                leave(*own, End::GivenUp)
+            (Reviewing(own), Event::Listed(children) | Event::ListedAfterRelease(children)) => {
+                match standing(&children, own.place) {
+                    Standing::First | Standing::Beside => confirm(*own),
+                    standing => self.placed(*own, standing, Arrival::Queued),
+                }
             }
+            // We have not held the lock, so we leave by a plain deletion. Our successor then waits for its own delay.
+            (
+                Looking(own, ..) | Watching(own, ..) | Waiting(own, ..) | Delaying(own) | Reviewing(own),
+                Event::GiveUp,
+            ) => leave(*own, End::GivenUp),
 
             (Confirming(own), Event::Confirmed(term)) => (Held(*own), Some(Command::Grant(*own, term))),
             (Confirming(own), Event::Unanswered | Event::Withheld) => confirm(*own),
@@ -288,6 +308,7 @@ impl Machine {
         }
         match (sight, sequence.previous()) {
             (Sight::Children(children), _) => self.placed(own, standing(&children, own.place), arrival),
+            (Sight::Free, _) => confirm(own),
             // The other client may ignore our node.
             (Sight::Foreign(foreign), _) => leave(own, End::Foreign(foreign)),
             // The read came after our create in the same session, so the one child is our node.
@@ -310,7 +331,9 @@ impl Machine {
 
     /// Our place in the queue is known. Decides what comes next.
     fn placed(&self, own: Own, standing: Standing, arrival: Arrival) -> Next {
-        let delayed = self.takeover == Takeover::Delayed;
+        let delayed = self.takeover != Takeover::AtOnce;
+        // Somebody may have vanished before we came.
+        let arrival = if self.takeover == Takeover::Mixed { Arrival::Queued } else { arrival };
         match (standing, self.patience) {
             (Standing::First, Patience::Wait) if delayed && arrival == Arrival::Queued => delay(own),
             // A holder may have vanished while those behind us waited, and our release would grant them at once.
@@ -322,6 +345,10 @@ impl Machine {
             (Standing::Beside, Patience::Wait) if delayed => delay(own),
             (Standing::Beside, Patience::Try) if delayed => leave(own, End::Busy),
             (Standing::First | Standing::Beside, _) => confirm(own),
+            // A lower one may appear, so nobody knows all of them.
+            (Standing::Behind(Ahead { nearest, .. }), Patience::Wait) if self.takeover == Takeover::Mixed => {
+                watch(own, Ahead { nearest, others: Others::Some(Vec::new()) }, arrival)
+            }
             (Standing::Behind(mut ahead), Patience::Wait) => {
                 // Only a delay depends on how each of them went.
                 if let Others::Some(readers) = &mut ahead.others
@@ -408,6 +435,10 @@ fn look(own: Own, arrival: Arrival) -> Next {
 
 fn look_for(own: Own, arrival: Arrival, readers: Vec<Sequence>) -> Next {
     (State::Looking(own, arrival, readers), Some(Command::Alone(Alone::List)))
+}
+
+fn review(own: Own) -> Next {
+    (State::Reviewing(own), Some(Command::Alone(Alone::List)))
 }
 
 fn watch(own: Own, ahead: Ahead, arrival: Arrival) -> Next {

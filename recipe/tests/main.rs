@@ -9,6 +9,7 @@ mod election;
 mod model;
 mod once;
 mod permits;
+mod shared;
 mod stage;
 mod world;
 

@@ -13,7 +13,7 @@ use futures::FutureExt;
 use tracing::{debug, warn};
 use uuid::Uuid;
 use zklock_recipe::acquisition::{Acquisition, Certainty, Command, Input, Joint, Single};
-use zklock_recipe::{Arrival, End, Own, Patience, Takeover, Term, Tries};
+use zklock_recipe::{Arrival, End, Own, Patience, Term, Tries};
 use zookeeper_client::Client;
 
 use super::attended::Work;
@@ -58,9 +58,7 @@ impl Driver {
         patience: Patience,
         arrival: Arrival,
     ) -> Self {
-        let delays = entries.iter().map(|entry| entry.lock.takeover_delay);
-        let takeovers =
-            delays.map(|delay| if delay.is_zero() { Takeover::AtOnce } else { Takeover::Delayed });
+        let takeovers = entries.iter().map(|entry| entry.lock.takeover());
         let machine = Acquisition::new(patience, arrival, takeovers);
         let members = entries.iter().cloned().map(Member::new).collect();
         Self { machine, session, members, id: Uuid::nil(), joint: None, ticket: None }

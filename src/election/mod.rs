@@ -19,6 +19,7 @@ pub use leadership::Leadership;
 
 use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::Guard;
+use crate::layout::Shares;
 use crate::lock::Lock;
 use crate::lock::acquire::{Passage, Wait};
 use crate::lock::contender::Contender;
@@ -77,7 +78,7 @@ impl Election {
         let session = succession.present();
         let path = LockPath::parse(path, &session.chroot)
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
-        let mut settings = options.settings(&path.of_child(QUEUE), &session)?;
+        let mut settings = options.settings(&path.of_child(QUEUE), Shares::Nothing, &session)?;
         (settings.kind, settings.subject) = (PathKind::Election, path.clone());
         settings.off_limits = Some((path.of_child(LEADER), OFF_LIMITS));
         Ok(Self { path, lock: Lock::of(succession, settings) })

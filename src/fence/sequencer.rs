@@ -3,13 +3,21 @@
 use std::fmt;
 use std::str::FromStr;
 
-use zklock_recipe::{Kind, Own, Place, Sequence};
+use zklock_recipe::{Kind, Layout, Own, Place, Sequence};
 
 use super::token::FencingToken;
 use crate::path::{LockPath, PathProblem};
 
-/// The letter with which a reader's number begins.
-const READER: &str = "r";
+/// What the number of a node begins with: the kinds of holders in the queues of each layout.
+const TAGS: [(&str, Layout, Kind); 7] = [
+    ("", Layout::Own, Kind::Exclusive),
+    ("r", Layout::Own, Kind::Shared),
+    ("c", Layout::CuratorMutex, Kind::Exclusive),
+    ("cw", Layout::CuratorReadWrite, Kind::Exclusive),
+    ("cr", Layout::CuratorReadWrite, Kind::Shared),
+    ("k", Layout::Kazoo, Kind::Exclusive),
+    ("kr", Layout::Kazoo, Kind::Shared),
+];
 
 /// A holder's statement that it holds its lock. It names the lock, the holder's node and the token. The holder sends it
 /// to a server together with a request. The server calls
@@ -24,7 +32,8 @@ const READER: &str = "r";
 ///
 /// The string form of a sequencer is `TOKEN:SESSION:NUMBER:PATH`: the fencing token, the holder's session id
 /// (hexadecimal), the number of the holder's node (decimal, with an `r` in front if the holder is a reader of a
-/// read-write lock), and the path of the lock's directory. With the feature `serde` it is serialized as that string.
+/// read-write lock, and with other letters in front in the queue of [another client](crate::Layout)), and the path of
+/// the lock's directory. With the feature `serde` it is serialized as that string.
 /// The string is not a secret and proves nothing about its sender: everybody who may read the queue can make it.
 ///
 /// The idea is [Chubby's](https://research.google/pubs/the-chubby-lock-service-for-loosely-coupled-distributed-systems/).
@@ -81,8 +90,10 @@ impl Sequencer {
 impl fmt::Display for Sequencer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, own, session, .. } = self;
-        let reader = if own.place.kind == Kind::Shared { READER } else { "" };
-        write!(f, "{}:{session:x}:{reader}{}:{path}", self.token(), own.place.sequence.0)
+        let holder =
+            |(_, layout, kind): &&(&str, Layout, Kind)| (*layout, *kind) == (path.layout(), own.place.kind);
+        let (tag, ..) = TAGS.iter().find(holder).unwrap_or(&TAGS[0]);
+        write!(f, "{}:{session:x}:{tag}{}:{path}", self.token(), own.place.sequence.0)
     }
 }
 
@@ -103,16 +114,16 @@ impl FromStr for Sequencer {
             // An owner of 0 means that the node is not ephemeral.
             .filter(|it| *it != 0 && format!("{it:x}") == session)
             .map(u64::cast_signed);
-        let (kind, number) = match number.strip_prefix(READER) {
-            Some(number) => (Kind::Shared, number),
-            None => (Kind::Exclusive, number),
-        };
-        let number = number.parse::<i32>().ok().filter(|it| it.to_string() == number).map(Sequence);
+        let digits = number.trim_start_matches(|letter: char| letter.is_ascii_lowercase());
+        let tag = &number[..number.len() - digits.len()];
+        let (_, layout, kind) =
+            *TAGS.iter().find(|(known, ..)| *known == tag).ok_or(InvalidSequencer::Number)?;
+        let number = digits.parse::<i32>().ok().filter(|it| it.to_string() == digits).map(Sequence);
         let sequence = number.filter(|number| !number.is_exhausted()).ok_or(InvalidSequencer::Number)?;
         let token = token.ok_or(InvalidSequencer::Token)?;
         let own = Own { place: Place { sequence, kind }, czxid: token.zxid() };
         let session = session.ok_or(InvalidSequencer::Session)?;
-        let path = LockPath::parse(path, "").map_err(InvalidSequencer::Path)?;
+        let path = LockPath::parse(path, "").map_err(InvalidSequencer::Path)?.with_layout(layout);
         Ok(Self { path, own, turn: token.turn(), session })
     }
 }
@@ -234,17 +245,18 @@ mod tests {
             turn: u32,
             session in any::<i64>().prop_filter("a session has an id", |session| *session != 0),
             number in 0..=LAST_SEQUENCE,
-            shared: bool,
+            tag in 0..TAGS.len(),
             path in "(/[a-z:. \u{8def}]{1,4}x){1,3}",
         ) {
-            let place = if shared { Place::shared(number) } else { Place::exclusive(number) };
-            let path = LockPath::parse(&path, "").unwrap();
+            let (_, layout, kind) = TAGS[tag];
+            let place = Place { sequence: Sequence(number), kind };
+            let path = LockPath::parse(&path, "").unwrap().with_layout(layout);
             let sequencer = Sequencer::new(path, Own { place, czxid: token }, turn, session);
             prop_assert_eq!(sequencer.to_string().parse(), Ok(sequencer));
         }
 
         #[test]
-        fn what_parses_is_spelled_as_we_do(text in "[0-9+.-]{0,4}:[0-9a-fA-F]{0,3}:r?[0-9+-]{0,3}:/?[a-z/.]{0,4}") {
+        fn what_parses_is_spelled_as_we_do(text in "[0-9+.-]{0,4}:[0-9a-fA-F]{0,3}:[a-z]{0,2}[0-9+-]{0,3}:/?[a-z/.]{0,4}") {
             if let Ok(sequencer) = text.parse::<Sequencer>() {
                 prop_assert_eq!(sequencer.to_string(), text);
             }

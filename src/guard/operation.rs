@@ -110,7 +110,9 @@ pub(super) fn validate(operation: &Operation, settings: &Settings) -> Result<(),
     };
     check_node(path).map_err(|problem| problem.to_string())?;
     let is_check = matches!(operation, Operation::Check(..));
-    let is_contender = |name: &str| Kind::STEMS.iter().any(|stem| name.starts_with(stem));
+    let prefixes = Kind::ALL.map(|kind| lock.layout().prefix(kind));
+    let stems = Kind::STEMS.into_iter().chain(prefixes.iter().map(String::as_str)).collect::<Vec<_>>();
+    let is_contender = |name: &str| stems.iter().any(|stem| name.starts_with(stem));
     if !is_check && lock.child(named).is_some_and(is_contender) {
         return Err(
             "it is a contender of the lock itself, and changing it would break the queue; release the guard instead"

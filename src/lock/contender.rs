@@ -51,14 +51,14 @@ pub struct ForeignContender {
 }
 
 impl Contender {
-    /// Makes a contender from what was read of its node at this path.
-    pub(crate) fn new(position: usize, holds: bool, path: String, node: Node) -> Self {
+    /// Makes a contender from what was read of its node.
+    pub(crate) fn new(position: usize, holds: bool, node: Node) -> Self {
         let data = node.seen.as_ref().and_then(|seen| seen.data.clone());
         Self {
             position,
             kind: node.place.kind,
             holds,
-            path,
+            path: node.path,
             number: node.place.sequence.0,
             since: data.as_ref().and_then(NodeData::since),
             owner: data.as_ref().map(|data| data.owner.clone()),
@@ -69,11 +69,10 @@ impl Contender {
     }
 
     /// Makes the queue of these nodes, which are in its order.
-    pub(super) fn queue(lock: &Settings, nodes: Vec<Node>) -> Vec<Self> {
+    pub(super) fn queue(nodes: Vec<Node>) -> Vec<Self> {
         let readers = nodes.iter().take_while(|node| node.place.kind == Kind::Shared).count();
-        let contender = |(position, node): (usize, Node)| {
-            Self::new(position, position < readers.max(1), lock.path.contender(node.place), node)
-        };
+        let contender =
+            |(position, node): (usize, Node)| Self::new(position, position < readers.max(1), node);
         nodes.into_iter().enumerate().map(contender).collect()
     }
 }

@@ -22,6 +22,7 @@ use options::LockOptions;
 use query::query;
 
 use crate::guard::Guard;
+use crate::layout::Shares;
 use crate::observe::Observer;
 use crate::path::LockPath;
 use crate::requests::{self, Node};
@@ -45,9 +46,10 @@ impl Lock {
     pub(crate) fn new(
         succession: Arc<Succession>,
         path: &str,
+        shares: Shares,
         options: LockOptions,
     ) -> Result<Self, InvalidLock> {
-        let settings = options.settings(path, &succession.present())?;
+        let settings = options.settings(path, shares, &succession.present())?;
         Ok(Self::of(succession, settings))
     }
 
@@ -72,7 +74,7 @@ impl Lock {
     ///
     /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
-        Self::new(self.succession().clone(), self.path(), options)
+        Self::new(self.succession().clone(), self.path(), Shares::Exclusive, options)
     }
 
     /// Returns the path of the lock's directory, relative to the connect string's chroot.
@@ -146,7 +148,7 @@ impl Lock {
     ///
     /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn contenders(&self) -> Result<Vec<Contender>, QueryError> {
-        Ok(Contender::queue(&self.settings, self.ask(requests::contenders).await?))
+        Ok(Contender::queue(self.ask(requests::contenders).await?))
     }
 
     /// Returns the holder: the first contender in the queue, which holds the lock or is about to. Returns `None` if nobody
@@ -156,8 +158,7 @@ impl Lock {
     /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn holder(&self) -> Result<Option<Contender>, QueryError> {
         let first = self.ask(requests::holder).await?;
-        let holder = |node: Node| Contender::new(0, true, self.settings.path.contender(node.place), node);
-        Ok(first.map(holder))
+        Ok(first.map(|node: Node| Contender::new(0, true, node)))
     }
 
     /// Observes the first contender in the queue, which holds the lock or is about to: first the present one, then each
@@ -179,9 +180,8 @@ impl Lock {
         let settings = self.settings.clone();
         // The watch fires once, and each look sets another one.
         let look = move |client, _| {
-            let lock = settings.clone();
-            let holder = move |node: Node| Contender::new(0, true, lock.path.contender(node.place), node);
-            requests::watch_holder(client, settings.clone()).map_ok(|seen| seen.map(holder))
+            let holder = |node: Node| Contender::new(0, true, node);
+            requests::watch_holder(client, settings.clone()).map_ok(move |seen| seen.map(holder))
         };
         Observer::start(self.succession(), self.path().to_owned(), look)
     }

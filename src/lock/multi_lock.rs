@@ -10,6 +10,7 @@ use super::acquire::{Acquirer, Wait};
 use super::options::LockOptions;
 use crate::error::{AcquireError, InvalidLock};
 use crate::guard::MultiGuard;
+use crate::layout::Shares;
 use crate::settings::{Entry, Settings};
 use crate::zk::Succession;
 
@@ -103,11 +104,19 @@ impl MultiLock {
         options: &LockOptions,
     ) -> Result<Self, InvalidLock> {
         let session = succession.present();
+        let accesses = accesses.into_iter().map(Into::into).collect::<Vec<Access>>();
+        // Several are entered by one transaction, which lists no queue.
+        let is_one = accesses.len() == 1;
         let entry = |access: Access| {
-            let lock = Arc::new(options.clone().settings(&access.path, &session)?);
+            let shares = match access.kind {
+                _ if !is_one => Shares::Nothing,
+                Kind::Shared => Shares::Readers,
+                _ => Shares::Exclusive,
+            };
+            let lock = Arc::new(options.clone().settings(&access.path, shares, &session)?);
             Ok(Entry { lock, kind: access.kind })
         };
-        let entries = accesses.into_iter().map(|access| entry(access.into()));
+        let entries = accesses.into_iter().map(entry);
         let entries = entries.collect::<Result<Vec<_>, InvalidLock>>()?;
         let locks = entries.iter().map(|entry| &entry.lock).collect::<Vec<_>>();
         check_paths(&locks)?;

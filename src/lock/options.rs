@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use zklock_recipe::{PathKind, Place};
+use zklock_recipe::PathKind;
 
 use crate::acl::Acl;
 use crate::error::InvalidLock;
+use crate::layout::{Layout, Shares};
 use crate::node::NodeData;
 use crate::path::LockPath;
 use crate::settings::{Hints, Settings};
@@ -33,7 +34,8 @@ pub struct LockOptions {
     acl: Acl,
     ancestors_acl: Acl,
     stop_margin: Duration,
-    takeover_delay: Duration,
+    takeover_delay: Option<Duration>,
+    layout: Layout,
 }
 
 impl LockOptions {
@@ -114,14 +116,34 @@ impl LockOptions {
     /// before the next ZooKeeper session was established. [`try_acquire`](crate::Lock::try_acquire) never waits: it
     /// returns `None` then. [`RwLock`](crate::RwLock) says what a delay costs readers.
     pub fn takeover_delay(mut self, delay: Duration) -> Self {
-        self.takeover_delay = delay;
+        self.takeover_delay = Some(delay);
         self
     }
 
-    /// Makes the settings of the lock at `path`, if this session allows the path and these options.
-    pub(crate) fn settings(self, path: &str, session: &ZkSession) -> Result<Settings, InvalidLock> {
+    /// Contends in the queue of another client, under that client's names. The default is zklock's own queue, in which no
+    /// other client contends. It needs a [`takeover_delay`](Self::takeover_delay). See [`Layout`].
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// Makes the settings of the lock at `path`, which may share its queue like this, if this session allows the path and these
+    /// options.
+    pub(crate) fn settings(
+        self,
+        path: &str,
+        shares: Shares,
+        session: &ZkSession,
+    ) -> Result<Settings, InvalidLock> {
         let path = LockPath::parse(path, &session.chroot)
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
+        let layout = shares
+            .layout(self.layout)
+            .ok_or_else(|| InvalidLock::Layout { path: path.to_string(), layout: self.layout })?;
+        let path = path.with_layout(layout);
+        if layout.is_shared() && self.takeover_delay.is_none() {
+            return Err(InvalidLock::NoDelay { path: path.to_string(), layout: self.layout });
+        }
         let lengths = session.lease.lengths();
         let (stop_margin, longest) = (self.stop_margin, lengths.longest_stop_margin());
         if stop_margin > longest {
@@ -149,10 +171,10 @@ impl LockOptions {
             acl: self.acl,
             ancestors_acl: self.ancestors_acl,
             stop_margin: self.stop_margin,
-            takeover_delay: self.takeover_delay,
+            takeover_delay: self.takeover_delay.unwrap_or_default(),
             hints: Hints::default(),
             kind: PathKind::Lock,
-            place: Place::parse,
+            place: zklock_recipe::Layout::own,
             off_limits: None,
         })
     }

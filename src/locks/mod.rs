@@ -15,6 +15,7 @@ use options::LocksOptions;
 
 use crate::error::{AcquireError, InvalidLock};
 use crate::guard::Guard;
+use crate::layout::Shares;
 use crate::lock::Lock;
 use crate::lock::multi_lock::MultiLock;
 use crate::path::LockPath;
@@ -115,7 +116,7 @@ impl Locks {
         root: &str,
         options: LocksOptions,
     ) -> Result<Self, InvalidLock> {
-        let root = Lock::new(succession, root, options.lock.clone())?;
+        let root = Lock::new(succession, root, Shares::Nothing, options.lock.clone())?;
         Ok(Self { root, options, lines: InUse::new() })
     }
 

@@ -45,7 +45,7 @@ pub(crate) async fn enter(
                 match sight {
                     Sight::Children(children) => entry.lock.hints.saw_queue(children.len()),
                     Sight::Count(count) => entry.lock.hints.saw_queue(*count),
-                    Sight::Foreign(_) | Sight::Nothing => {}
+                    Sight::Foreign(_) | Sight::Free | Sight::Nothing => {}
                 }
             }
             Input::Entered(nodes)

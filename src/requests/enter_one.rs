@@ -1,10 +1,12 @@
 //! The requests by which a contender enters one queue.
 
-use futures::future::join;
+use futures::future::{join, join3};
 use zklock_recipe::nodes::{Entered, entry};
-use zklock_recipe::{Event, Look, OtherKind, Own, Place, Refusal, Sequence, Sight, Stranger};
+use zklock_recipe::{
+    Directory, Event, Kind, Look, OtherKind, Own, Place, Refusal, Sequence, Sight, Stranger,
+};
 use zookeeper_client as zk;
-use zookeeper_client::{Client, CreateMode, Error, MultiWriteResult};
+use zookeeper_client::{Client, CreateMode, CreateSequence, Error, MultiWriteResult};
 
 use super::foreign::stranger;
 use super::path_kind::above;
@@ -16,6 +18,9 @@ use crate::settings::{Entry, Settings};
 /// sent behind the create.
 pub(super) async fn enter_one(client: &Client, entry: &Entry, data: &[u8], look: Look) -> Event {
     let lock = &entry.lock;
+    if lock.layout().is_shared() {
+        return enter_shared(client, entry, data).await;
+    }
     if look == Look::Count && lock.hints.may_write_directory() {
         match join(enter_at_once(client, entry, data), above(client, lock)).await {
             (Some(event), above) => return seen(lock, event, above),
@@ -73,16 +78,56 @@ async fn enter_plainly(client: &Client, entry: &Entry, data: &[u8], look: Look) 
             (created, stat.map_or(Sight::Nothing, |stat| count(&stat)))
         }
     };
-    match created {
-        Ok((stat, sequence)) => match i32::try_from(sequence.into_i64()) {
-            Ok(sequence) => {
-                let place = Place { sequence: Sequence(sequence), kind: *kind };
-                Event::Entered { own: Own { place, czxid: stat.czxid }, sight }
-            }
-            Err(_) => Event::Unanswered,
-        },
-        Err(error) => create_failure(error),
+    match own(created, *kind) {
+        Ok(own) => Event::Entered { own, sight },
+        Err(event) => event,
     }
+}
+
+/// As [`enter_one`] in a queue that another client shares: always with a listing, and with a look at the directory before
+/// the create.
+async fn enter_shared(client: &Client, Entry { lock, kind }: &Entry, data: &[u8]) -> Event {
+    let (prefix, options) = (lock.path.prefix(*kind), lock.acl.on(CreateMode::EphemeralSequential));
+    let (before, created, listed) = join3(
+        client.check_stat(lock.path.as_str()),
+        client.create(&prefix, data, &options),
+        client.get_children(lock.path.as_str()),
+    )
+    .await;
+    let own = match own(created, *kind) {
+        Ok(own) => own,
+        Err(event) => return event,
+    };
+    let before = before.ok().flatten();
+    if let Some(stat) = &before {
+        lock.hints.saw_directory(stat.data_length == 0);
+    }
+    let sight = match listed {
+        Ok((children, after)) => match sight(client, lock, children).await {
+            Sight::Children(queue) if queue.len() == 1 && was_free(before, &after, own) => Sight::Free,
+            sight => sight,
+        },
+        Err(_) => Sight::Nothing,
+    };
+    Event::Entered { own, sight }
+}
+
+/// Whether the queue was free before our create, by the directory's stats before and after it.
+fn was_free(before: Option<zk::Stat>, after: &zk::Stat, own: Own) -> bool {
+    before.is_some_and(|before| directory(&before).was_free(own.place.sequence, directory(after)))
+}
+
+/// What a directory's stat shows of its queue.
+pub(super) fn directory(stat: &zk::Stat) -> Directory {
+    let zk::Stat { czxid, mzxid, pzxid, cversion, num_children: children, .. } = *stat;
+    Directory { czxid, mzxid, pzxid, cversion, children }
+}
+
+/// The node that a create has made, or what the failure of the create means.
+fn own(created: Result<(zk::Stat, CreateSequence), Error>, kind: Kind) -> Result<Own, Event> {
+    let (stat, sequence) = created.map_err(create_failure)?;
+    let sequence = i32::try_from(sequence.into_i64()).map_err(|_| Event::Unanswered)?;
+    Ok(Own { place: Place { sequence: Sequence(sequence), kind }, czxid: stat.czxid })
 }
 
 /// As [`enter_one`] by count, but in one request. A transaction creates the contender and writes nothing to the directory.
@@ -144,7 +189,7 @@ pub(super) fn create_failure(error: Error) -> Event {
 /// Returns what a listing after a create shows.
 pub(super) async fn sight(client: &Client, lock: &Settings, children: Vec<String>) -> Sight {
     match stranger(client, lock, &children).await {
-        Ok(None) => Sight::Children(children),
+        Ok(None) => Sight::Children(lock.translated(children)),
         Ok(Some(stranger)) => Sight::Foreign(stranger),
         Err(_) => Sight::Nothing,
     }

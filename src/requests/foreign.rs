@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::try_join_all;
-use zklock_recipe::{Child, Event, Foreign, ForeignClient, Stranger};
+use zklock_recipe::{Child, Event, Foreign, ForeignClient, Layout, Stranger};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, MultiReadResult};
 
@@ -17,8 +17,8 @@ use crate::settings::Settings;
 const SUSPECTS: usize = 8;
 
 /// Whether a node of this name may be a contender of another client.
-pub(super) fn is_suspect(name: &str) -> bool {
-    matches!(Child::of(name), Child::Suspect(_))
+pub(super) fn is_suspect(layout: Layout, name: &str) -> bool {
+    matches!(layout.child(name), Child::Suspect(_))
 }
 
 /// Whether a node of this name, which has this owner, is a contender of another client.
@@ -51,7 +51,7 @@ async fn live_suspect(
     lock: &Settings,
     children: &[String],
 ) -> Result<Option<Foreign>, Error> {
-    let suspects = children.iter().filter(|name| is_suspect(name)).collect::<Vec<_>>();
+    let suspects = children.iter().filter(|name| is_suspect(lock.layout(), name)).collect::<Vec<_>>();
     for some in suspects.chunks(SUSPECTS * READS) {
         let reads = some.chunks(SUSPECTS).map(|few| foreign(client, lock, few));
         if let Some(found) = try_join_all(reads).await?.into_iter().flatten().next() {
@@ -64,7 +64,8 @@ async fn live_suspect(
 /// Returns every contender of another client, or what went wrong.
 pub(crate) async fn foreigners(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<Foreign>, Event> {
     let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
-    let numbered = children.iter().filter(|name| Child::of(name) != Child::Other).collect::<Vec<_>>();
+    let numbered =
+        children.iter().filter(|name| lock.layout().child(name) != Child::Other).collect::<Vec<_>>();
     foreign(&client, &lock, &numbered).await.map_err(failure)
 }
 
@@ -73,25 +74,26 @@ async fn foreign(client: &Client, lock: &Settings, names: &[&String]) -> Result<
     let paths = names.iter().map(|name| lock.path.of_child(name)).collect::<Vec<_>>();
     let judged =
         names.iter().zip(read_data(client, &paths).await?).filter_map(|(name, result)| match result {
-            MultiReadResult::Data { data, stat } => judge(name, Some((&data, &stat))),
-            MultiReadResult::Error { err: Error::NoAuth } => judge(name, None),
+            MultiReadResult::Data { data, stat } => judge(lock.layout(), name, Some((&data, &stat))),
+            MultiReadResult::Error { err: Error::NoAuth } => judge(lock.layout(), name, None),
             _ => None,
         });
     Ok(judged.collect())
 }
 
-/// Decides by a child's name and its node whether it is another client's contender. `read` is `None` if this session
-/// may not read the node.
-pub(super) fn judge(name: &str, read: Option<(&[u8], &zk::Stat)>) -> Option<Foreign> {
+/// Decides by a child's name and its node whether it is a contender that cannot share this queue. `read` is `None` if this
+/// session may not read the node.
+pub(super) fn judge(layout: Layout, name: &str, read: Option<(&[u8], &zk::Stat)>) -> Option<Foreign> {
     let session = read.and_then(|(_, stat)| zklock_recipe::session(stat.ephemeral_owner));
-    match (Child::of(name), read) {
+    match (layout.child(name), read) {
         (Child::Suspect(client), _) if read.is_none_or(|(_, stat)| client.contends(stat.ephemeral_owner)) => {
             Some(Foreign { name: name.to_owned(), client, session })
         }
         // If somebody has written to a node since its creation, its data proves nothing. A node that is not ephemeral
         // never vanishes by itself.
         (Child::Contender(_), Some((data, stat)))
-            if stat.ephemeral_owner == 0 || (stat.version == 0 && decode::<NodeData>(data).is_none()) =>
+            if !layout.is_shared()
+                && (stat.ephemeral_owner == 0 || stat.version == 0 && decode::<NodeData>(data).is_none()) =>
         {
             Some(lookalike(name, stat))
         }

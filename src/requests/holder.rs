@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use zklock_recipe::{Event, Place, Stamp};
+use zklock_recipe::{Event, Layout, Place, Stamp};
 use zookeeper_client::{Client, Error, OneshotWatcher};
 
 use super::foreign::judge;
-use super::read::{Node, Seen, existing, places};
+use super::read::{Node, Seen, existing};
 use super::reply::failure;
 use super::sighting::{Found, Sighting, single};
 use crate::settings::Settings;
@@ -15,7 +15,7 @@ use crate::settings::Settings;
 /// go meanwhile.
 pub(crate) async fn holder(client: Arc<Client>, lock: Arc<Settings>) -> Result<Option<Node>, Event> {
     let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
-    let first = first(&client, lock.path.as_str(), &places(&children, Place::parse)).await?;
+    let first = first(&client, lock.path.as_str(), &lock.queue(&children)).await?;
     Ok(first.map(|First { node, .. }| node))
 }
 
@@ -29,19 +29,23 @@ pub(super) struct First {
 }
 
 /// Reads these nodes of a directory until one still exists.
-pub(super) async fn first(client: &Client, path: &str, places: &[Place]) -> Result<Option<First>, Event> {
-    for (gone, place) in places.iter().enumerate() {
-        let (seen, is_lookalike) =
-            match client.get_data(&format!("{}/{place}", path.trim_end_matches('/'))).await {
-                Ok((data, stat)) => {
-                    let is_lookalike = judge(&place.name(), Some((&data, &stat))).is_some();
-                    (Some(Seen::new(&data, &stat)), is_lookalike)
-                }
-                Err(Error::NoAuth) => (None, false),
-                Err(Error::NoNode) => continue,
-                Err(error) => return Err(failure(error)),
-            };
-        return Ok(Some(First { gone, node: Node { place: *place, seen }, is_lookalike }));
+pub(super) async fn first(
+    client: &Client,
+    directory: &str,
+    contenders: &[(Place, &str)],
+) -> Result<Option<First>, Event> {
+    for (gone, &(place, name)) in contenders.iter().enumerate() {
+        let path = format!("{}/{name}", directory.trim_end_matches('/'));
+        let (seen, is_lookalike) = match client.get_data(&path).await {
+            Ok((data, stat)) => {
+                let is_lookalike = judge(Layout::Own, name, Some((&data, &stat))).is_some();
+                (Some(Seen::new(&data, &stat)), is_lookalike)
+            }
+            Err(Error::NoAuth) => (None, false),
+            Err(Error::NoNode) => continue,
+            Err(error) => return Err(failure(error)),
+        };
+        return Ok(Some(First { gone, node: Node { place, path, seen }, is_lookalike }));
     }
     Ok(None)
 }
@@ -73,30 +77,33 @@ pub(crate) async fn watch_holder(client: Arc<Client>, lock: Arc<Settings>) -> Re
             },
             Err(error) => return Err(failure(error)),
         };
-        let queue = places(&children, Place::parse);
-        let first = queue.first().copied();
-        let hidden = |place| (None, Node { place, seen: None });
+        let queue = lock.queue(&children).into_iter().map(|(place, name)| (place, lock.path.of_child(name)));
+        let queue = queue.collect::<Vec<_>>();
+        let first = queue.first().cloned();
+        let hidden = |(place, path)| (None, Node { place, path, seen: None });
         let watcher = match watcher {
-            Some(watcher) if unread == Some(first) => return Ok(sighting(first.map(hidden), watcher)),
+            Some(watcher) if unread.as_ref() == Some(&first) => {
+                return Ok(sighting(first.map(hidden), watcher));
+            }
             watcher => watcher,
         };
         unread = Some(None);
-        for place in queue {
-            let (data, stat, watcher) = match client.get_and_watch_data(&lock.path.contender(place)).await {
+        for (place, path) in queue {
+            let (data, stat, watcher) = match client.get_and_watch_data(&path).await {
                 Ok(read) => read,
                 Err(Error::NoNode) => continue,
                 Err(Error::NoAuth) => {
                     // Those in front went after the listing, and its watch tells that.
                     if let Some(watcher) = watcher {
-                        return Ok(sighting(Some(hidden(place)), watcher));
+                        return Ok(sighting(Some(hidden((place, path))), watcher));
                     }
-                    unread = Some(Some(place));
+                    unread = Some(Some((place, path)));
                     break;
                 }
                 Err(error) => return Err(failure(error)),
             };
             let stamp = Stamp { token: stat.czxid, zxid: stat.czxid };
-            let node = Node { place, seen: Some(Seen::new(&data, &stat)) };
+            let node = Node { place, path, seen: Some(Seen::new(&data, &stat)) };
             return Ok(sighting(Some((Some(stamp), node)), watcher));
         }
     }

@@ -14,7 +14,7 @@ use tracing::warn;
 use uuid::Uuid;
 use zklock_recipe::acquisition::{Certainty, Search};
 use zklock_recipe::transaction::UNTOUCHED;
-use zklock_recipe::{Event, Own, Place, Refusal};
+use zklock_recipe::{Event, Layout, Own, Place, Refusal};
 use zookeeper_client::Client;
 
 use super::own::{check, delete};
@@ -111,7 +111,7 @@ pub(crate) struct Found {
 impl Found {
     /// The node with this id in the lock's directory, if it is there. The error is a reason why nobody can tell.
     fn node(&self, lock: &Settings, id: Uuid) -> Result<Option<Own>, Refusal> {
-        let place = |path: &str| (lock.place)(lock.path.child(path)?);
+        let place = |path: &str| (lock.place)(lock.layout(), lock.path.child(path)?);
         let nodes = self.by_id.get(&id).into_iter().flatten();
         if let Some(own) =
             nodes.filter_map(|(path, czxid)| Some(Own { place: place(path)?, czxid: *czxid })).next()
@@ -153,8 +153,8 @@ const LONGEST_END: usize = 900 * 1024;
 /// What a path takes there beside its own bytes.
 const LENGTH: usize = 4;
 
-/// What the longest name of a contender adds to its directory's path.
-const NAME: usize = 32;
+/// How many digits the server appends to a contender's name.
+const DIGITS: usize = 10;
 
 /// A search, and whether it has begun.
 struct Latest {
@@ -189,7 +189,8 @@ impl Searches {
     /// Takes room for a node in each of these queues, until the returned value is dropped. Returns `None` if the session has
     /// none.
     pub(super) fn room(self: &Arc<Self>, entries: &[Entry]) -> Option<Room> {
-        let bytes = entries.iter().map(|entry| self.length(entry.lock.path.as_str().len() + NAME)).sum();
+        let bytes =
+            entries.iter().map(|entry| self.length(entry.lock.path.prefix(entry.kind).len() + DIGITS)).sum();
         let mut known = self.known.lock();
         if known.bytes + bytes > LONGEST_END {
             return None;
@@ -281,7 +282,8 @@ impl Searches {
 /// Whether a node with this path may be a contender's, or a permit's.
 fn is_contender(path: &str) -> bool {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
-    Place::parse(name).or_else(|| Place::parse_permit(name)).is_some()
+    let queues = Layout::ALL.iter().any(|layout| layout.own(name).is_some());
+    queues || Place::parse_permit(name).is_some()
 }
 
 /// Room for nodes that are being created.

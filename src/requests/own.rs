@@ -5,9 +5,9 @@ use std::sync::Arc;
 use futures::future::{join, join_all};
 use zklock_recipe::acquisition::Certainty;
 use zklock_recipe::companion::{Target, removal};
-use zklock_recipe::nodes::{self, confirmation};
+use zklock_recipe::nodes::{self, Entered, confirmation, traced_release};
 use zklock_recipe::transaction::Operation;
-use zklock_recipe::{Event, Input, Own, companion};
+use zklock_recipe::{Event, Input, Kind, Own, companion};
 use zookeeper_client::{Client, Error};
 
 use super::companion::Companion;
@@ -70,7 +70,21 @@ async fn release_all(
         look.map_err(|event| (index, event))?;
     }
     let released = match paths.as_slice() {
-        [path] => remove(client, path, companion, true).await.map_err(|error| (0, error)),
+        [path] => {
+            // A reader's release shows nothing of the readers beside it.
+            let is_traced =
+                |(lock, own): &&OwnNode| lock.layout().is_shared() && own.place.kind == Kind::Exclusive;
+            let traced = nodes.first().filter(is_traced);
+            let released = match traced {
+                Some((lock, _)) => release_traced(client, lock, path).await,
+                None => None,
+            };
+            match released {
+                Some(released) => released,
+                None => remove(client, path, companion, true).await,
+            }
+            .map_err(|error| (0, error))
+        }
         paths => {
             let operations = nodes::release(0..paths.len());
             let released = commit(client, &operations, |node| paths[*node].as_str()).await;
@@ -81,6 +95,27 @@ async fn release_all(
         Error::NoNode => (index, Event::Released(false)),
         error => (index, failure(error)),
     })
+}
+
+/// Releases a node in a queue that another client shares. `None`, and nothing has happened, if zklock may not write to the
+/// directory.
+async fn release_traced(client: &Client, lock: &Settings, own: &str) -> Option<Result<(), Error>> {
+    if !lock.hints.may_write_directory() {
+        return None;
+    }
+    let operations = traced_release();
+    let released = commit(client, &operations, |node| match node {
+        Entered::Own(()) => own,
+        Entered::Directory(()) => lock.path.as_str(),
+    });
+    match released.await {
+        Ok(_) => Some(Ok(())),
+        Err((Some(Entered::Directory(())), Error::NoAuth)) => {
+            lock.hints.must_not_write_directory();
+            None
+        }
+        Err((_, error)) => Some(Err(error)),
+    }
 }
 
 /// Returns what an event about one node means for a request about several.

@@ -19,7 +19,7 @@ use super::directory::{create_directory, create_lasting};
 use super::lost::{Searches, find};
 use super::own::OwnNode;
 use super::path_kind::other_kind;
-use super::read::{self, Node, existing, is, is_hidden, places, read};
+use super::read::{self, Node, existing, is, is_hidden, read};
 use super::reply::failure;
 use super::transaction::{Operand, commit, problem};
 use super::watch::change;
@@ -266,6 +266,6 @@ pub(crate) async fn permits(
         return Err(Event::Unanswered);
     };
     let Some((data, _, children)) = read::directory(data, children)? else { return Ok(None) };
-    let permits = read(&client, &pool, &places(&children, Place::parse_permit)).await?;
+    let permits = read(&client, &pool, &read::permits(&children)).await?;
     Ok(Some((data, permits)))
 }

@@ -2,21 +2,26 @@
 
 use std::sync::Arc;
 
-use zklock_recipe::{Event, Place};
+use zklock_recipe::Event;
 use zookeeper_client::{Client, Error};
 
+use super::enter_one::directory;
 use super::foreign::stranger;
-use super::read::{Node, existing, places, read};
+use super::read::{Node, existing, read};
 use super::reply::{Reply, failure};
 use crate::settings::Settings;
 
 /// Lists the lock's directory.
 pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
-    match client.list_children(lock.path.as_str()).await {
-        Ok(children) => match stranger(&client, &lock, &children).await {
+    match client.get_children(lock.path.as_str()).await {
+        Ok((children, stat)) => match stranger(&client, &lock, &children).await {
             Ok(None) => {
                 lock.hints.saw_queue(children.len());
-                Event::Listed(children)
+                let listed = match lock.layout().is_shared() && directory(&stat).shows_release() {
+                    true => Event::ListedAfterRelease,
+                    false => Event::Listed,
+                };
+                listed(lock.translated(children))
             }
             Ok(Some(stranger)) => Event::Foreign(stranger),
             Err(error) => failure(error),
@@ -30,5 +35,5 @@ pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
 /// Returns every contender in the queue, with the holder first, or what went wrong.
 pub(crate) async fn contenders(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<Node>, Event> {
     let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
-    read(&client, &lock, &places(&children, Place::parse)).await
+    read(&client, &lock, &lock.queue(&children)).await
 }

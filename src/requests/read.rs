@@ -13,6 +13,7 @@ use crate::settings::Settings;
 /// A node in the queue, of any contender.
 pub(crate) struct Node {
     pub(crate) place: Place,
+    pub(crate) path: String,
     /// What reading the node shows; `None` if this session may not read it.
     pub(crate) seen: Option<Seen>,
 }
@@ -68,11 +69,12 @@ pub(super) fn directory(
     }
 }
 
-/// The places among these names, the first one first.
-pub(super) fn places(names: &[String], parse: impl Fn(&str) -> Option<Place>) -> Vec<Place> {
-    let mut places = names.iter().filter_map(|name| parse(name)).collect::<Vec<_>>();
-    places.sort_unstable();
-    places
+/// The permits and slots among these names, the oldest first.
+pub(super) fn permits(names: &[String]) -> Vec<(Place, &str)> {
+    let permit = |name| Some((Place::parse_permit(name)?, name));
+    let mut permits = names.iter().filter_map(|name| permit(name.as_str())).collect::<Vec<_>>();
+    permits.sort_unstable();
+    permits
 }
 
 /// Reads the data of these nodes, [`READ_CHUNK`] in one request.
@@ -102,13 +104,19 @@ pub(super) async fn read_paths(
     Ok(seen.collect())
 }
 
-/// Reads the nodes of some contenders. Nodes that are gone are left out.
-pub(super) async fn read(client: &Client, lock: &Settings, contenders: &[Place]) -> Result<Vec<Node>, Event> {
-    let paths = contenders.iter().map(|place| lock.path.contender(*place)).collect::<Vec<_>>();
+/// Reads the nodes of some contenders in a directory. Nodes that are gone are left out.
+pub(super) async fn read(
+    client: &Client,
+    lock: &Settings,
+    contenders: &[(Place, &str)],
+) -> Result<Vec<Node>, Event> {
+    let paths = contenders.iter().map(|(_, name)| lock.path.of_child(name)).collect::<Vec<_>>();
     let seen = read_paths(client, &paths).await.map_err(failure)?;
-    let nodes =
-        contenders.iter().zip(seen).filter_map(|(place, seen)| Some(Node { place: *place, seen: seen? }));
-    Ok(nodes.collect())
+    let nodes = contenders.iter().zip(paths).zip(seen);
+    let node = |((&(place, _), path), seen): ((&(Place, &str), String), Option<_>)| {
+        Some(Node { place, path, seen: seen? })
+    };
+    Ok(nodes.filter_map(node).collect())
 }
 
 /// Reads these nodes, each given with the transaction that created it. Returns for each whether the node of its name is this

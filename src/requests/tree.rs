@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use zklock_recipe::{Event, Kind, Place, Stock};
+use zklock_recipe::{Event, Kind, Layout, Place, Stock};
 use zookeeper_client::{Client, Error};
 
 use super::foreign::{self, is_foreign};
 use super::holder::{First, first};
-use super::read::{Node, places};
+use super::read::{Node, permits};
 use super::reply::failure;
 use crate::node::PoolData;
 
@@ -57,7 +57,7 @@ pub(crate) struct Pooled {
 
 /// Whether a node at this path may be a contender of another client.
 pub(crate) fn is_suspect(path: &str) -> bool {
-    foreign::is_suspect(name(path))
+    foreign::is_suspect(Layout::Own, name(path))
 }
 
 /// Looks at one node. Contenders have no children, so it does not list them.
@@ -71,9 +71,11 @@ pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, 
     if is_foreign(name(&path), stat.ephemeral_owner) {
         return Ok(Branch::Foreign);
     }
-    let contenders = places(&children, Place::parse);
-    children.retain(|name| Place::parse(name).is_none());
+    let mut contenders =
+        children.iter().filter_map(|name| Some((Place::parse(name)?, name.as_str()))).collect::<Vec<_>>();
+    contenders.sort_unstable();
     let holder = holding(&client, &path, &contenders).await?;
+    children.retain(|name| Place::parse(name).is_none());
     let pool = match name(&path) {
         PERMITS => pool(&client, &path, &mut children).await?.map(Box::new),
         _ => None,
@@ -82,12 +84,16 @@ pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, 
 }
 
 /// Returns the first of these contenders that still exists, and who holds the lock beside it.
-async fn holding(client: &Client, path: &str, contenders: &[Place]) -> Result<Option<Holding>, Event> {
+async fn holding(
+    client: &Client,
+    path: &str,
+    contenders: &[(Place, &str)],
+) -> Result<Option<Holding>, Event> {
     let Some(First { gone, node, is_lookalike }) = first(client, path, contenders).await? else {
         return Ok(None);
     };
     let present = &contenders[gone..];
-    let readers = present.iter().take_while(|place| place.kind == Kind::Shared).count();
+    let readers = present.iter().take_while(|(place, _)| place.kind == Kind::Shared).count();
     let holders = readers.max(1);
     Ok(Some(Holding { node, holders, waiting: present.len() - holders, is_lookalike }))
 }
@@ -100,15 +106,15 @@ async fn pool(client: &Client, path: &str, children: &mut Vec<String>) -> Result
         Err(error) => return Err(failure(error)),
     };
     let Some(stock) = PoolData::decode(&data) else { return Ok(None) };
-    let permits = places(children, Place::parse_permit);
-    children.retain(|name| Place::parse_permit(name).is_none());
+    let permits = permits(children);
     let oldest = first(client, path, &permits).await?;
     let present = &permits[oldest.as_ref().map_or(permits.len(), |first| first.gone)..];
-    let held = present.iter().map(|permit| match permit.kind {
+    let held = present.iter().map(|(permit, _)| match permit.kind {
         Kind::Permit(weight) => u64::from(weight),
         _ => 1,
     });
     let (holders, held) = (present.len(), held.sum());
+    children.retain(|name| Place::parse_permit(name).is_none());
     Ok(Some(Pooled { stock, oldest: oldest.map(|first| first.node), holders, held }))
 }
 

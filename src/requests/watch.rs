@@ -25,7 +25,9 @@ pub(crate) async fn watch_predecessor(
     predecessor: Place,
     own: Own,
 ) -> Reply {
-    let path = lock.path.contender(predecessor);
+    let Some(path) = lock.contender(predecessor) else { return Event::PredecessorWatched(false).into() };
+    let (name, is_ours) =
+        (lock.path.child(&path).unwrap_or_default(), path == lock.path.contender(predecessor));
     let (data, children) = (client.get_and_watch_data(&path), client.get_and_watch_children(&path));
     let (bytes, stat, data) = match data.await {
         Ok(read) => read,
@@ -36,22 +38,25 @@ pub(crate) async fn watch_predecessor(
     if stat.czxid > own.czxid {
         // The node has a lower number than ours but was created later. So the directory was made again since, and our
         // node was deleted with the old one.
-        return match is_there(&client, &lock.path.contender(own.place), own).await {
-            Ok(false) => Event::OwnTouched,
+        match is_there(&client, &lock.path.contender(own.place), own).await {
+            Ok(false) => return Event::OwnTouched.into(),
+            // Curator's writer that reads as well makes such a node, with its own number.
+            Ok(true) if lock.layout().is_shared() => {}
             // Our node still exists, so somebody created the other node by hand with that number.
-            Ok(true) => Event::Foreign(Stranger::Client(lookalike(&predecessor.name(), &stat))),
-            Err(failure) => failure,
+            Ok(true) => {
+                return Event::Foreign(Stranger::Client(lookalike(name, &stat))).into();
+            }
+            Err(failure) => return failure.into(),
         }
-        .into();
     }
-    if let Some(foreign) = judge(&predecessor.name(), Some((&bytes, &stat))) {
+    if let Some(foreign) = judge(lock.layout(), name, Some((&bytes, &stat))) {
         return Event::Foreign(Stranger::Client(foreign)).into();
     }
     if let Some(other) = other_kind(&lock, &bytes) {
         return Event::Foreign(Stranger::Kind(other)).into();
     }
     let watch = match children.await {
-        Ok((_, _, children)) => end_of(data, children).boxed(),
+        Ok((_, _, children)) => end_of(data, children, is_ours).boxed(),
         // The node went while one watch stood.
         Err(Error::NoNode) => ready(Event::PredecessorDeleted).boxed(),
         Err(error) => return failure(error).into(),
@@ -68,8 +73,9 @@ fn other_kind(lock: &Settings, data: &[u8]) -> Option<OtherKind> {
 
 /// Resolves once the predecessor's node is gone. A write to the node fires the watch of its data. Its deletion fires
 /// the watch of its children, of which it has none. Only a release does both in one transaction. A client that may
-/// write to the directory can write to a waiter's node, and that waiter may give up later. That grants nobody.
-async fn end_of(data: OneshotWatcher, children: OneshotWatcher) -> Event {
+/// write to the directory can write to a waiter's node, and that waiter may give up later. That grants nobody. Nor does
+/// another client's contender, whatever it does.
+async fn end_of(data: OneshotWatcher, children: OneshotWatcher, is_ours: bool) -> Event {
     let gone = match change(children).await {
         Ok(gone) => gone,
         Err(end) => return Event::SessionOver(end),
@@ -77,7 +83,7 @@ async fn end_of(data: OneshotWatcher, children: OneshotWatcher) -> Event {
     // The event of a write always arrives before the event of the deletion, so nothing is awaited here. A server may
     // also have withheld the event of the write, if it no longer lets us read the node.
     match change(data).now_or_never() {
-        Some(Ok(written)) if is_release(&written, &gone) => Event::PredecessorReleased,
+        Some(Ok(written)) if is_ours && is_release(&written, &gone) => Event::PredecessorReleased,
         _ => Event::PredecessorDeleted,
     }
 }

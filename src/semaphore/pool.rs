@@ -9,6 +9,7 @@ use super::admission::admit;
 use super::statement::Statement;
 use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::Guard;
+use crate::layout::Shares;
 use crate::lock::acquire::{Acquirer, Wait};
 use crate::lock::contender::Contender;
 use crate::lock::options::LockOptions;
@@ -43,12 +44,12 @@ impl Pool {
         let session = succession.present();
         let path = LockPath::parse(path, &session.chroot)
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
-        let mut queue = options.clone().settings(&path.of_child(QUEUE), &session)?;
+        let mut queue = options.clone().settings(&path.of_child(QUEUE), Shares::Nothing, &session)?;
         (queue.kind, queue.subject) = (stated.into(), path.clone());
         // The turnstile protects nothing. What a predecessor there has in flight, its transaction, fails without its node.
         (queue.takeover_delay, queue.stop_margin) = (Duration::ZERO, Duration::ZERO);
-        let mut permits = options.settings(&path.of_child(PERMITS), &session)?;
-        (permits.name, permits.place) = (path.clone(), Place::parse_permit);
+        let mut permits = options.settings(&path.of_child(PERMITS), Shares::Nothing, &session)?;
+        (permits.name, permits.place) = (path.clone(), |_, name: &str| Place::parse_permit(name));
         let turnstile = Acquirer::of_one(succession, Arc::new(queue), Kind::Exclusive);
         let statement = Arc::new(Statement::new(path, Arc::new(permits), stated));
         Ok(Self { turnstile, statement, changing: tokio::sync::Mutex::new(()) })
@@ -146,9 +147,7 @@ impl Pool {
         })
         .await?;
         let Some((data, nodes)) = found else { return Ok((None, Vec::new())) };
-        let holder = |(position, node): (usize, requests::Node)| {
-            Contender::new(position, true, self.statement.permits.path.contender(node.place), node)
-        };
+        let holder = |(position, node): (usize, requests::Node)| Contender::new(position, true, node);
         Ok((PoolData::decode(&data), nodes.into_iter().enumerate().map(holder).collect()))
     }
 }

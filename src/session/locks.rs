@@ -125,7 +125,7 @@ pub(super) async fn below(succession: &Succession, root: &str) -> Result<LocksBe
 
 fn held(path: String, holder: Holding) -> HeldLock {
     let Holding { node, holders, waiting, is_lookalike } = holder;
-    let holder = Contender::new(0, true, join(&path, &node.place.name()), node);
+    let holder = Contender::new(0, true, node);
     HeldLock { path, holder, holders, waiting, foreign: usize::from(is_lookalike) }
 }
 
@@ -133,7 +133,7 @@ fn held(path: String, holder: Holding) -> HeldLock {
 fn held_pool(directory: &str, pool: Pooled) -> Option<HeldPool> {
     let Pooled { stock: Stock::Permits(capacity) | Stock::Slots(capacity), oldest, holders, held } = pool;
     let oldest = oldest?;
-    let holder = Contender::new(0, true, join(directory, &oldest.place.name()), oldest);
+    let holder = Contender::new(0, true, oldest);
     let path = parent(directory).to_owned();
     Some(HeldPool { path, holder, capacity, held, holders, waiting: 0, foreign: 0 })
 }

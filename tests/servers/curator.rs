@@ -2,69 +2,14 @@
 
 use zklock_test_support as support;
 
-use std::path::Path;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use support::{
-    Server, enqueue, eventually, granted, make, operator, queue, server, session, sessions, within,
-};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use support::{enqueue, eventually, granted, make, operator, queue, server, session, sessions, within};
 use zklock::{AcquireError, Lock, inspect::ForeignClient};
 
+use super::peers::{Client, Peer};
+
 const PATH: &str = "/lock/orders";
-
-/// A Java program with an `InterProcessMutex` at [`PATH`]; see `tests/curator/Peer.java`.
-struct Curator {
-    _process: Child,
-    input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
-    session: i64,
-}
-
-impl Curator {
-    async fn start(server: &Server) -> Self {
-        let classes = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/curator");
-        assert!(classes.join("Peer.class").exists(), "run scripts/have-curator.sh (or `make curator`) first");
-        let jars = ["curator-recipes", "curator-framework", "curator-client", "zookeeper", "slf4j-nop"];
-        let jars = jars.map(|jar| format!("/usr/share/java/{jar}.jar")).join(":");
-        let mut process = Command::new("java")
-            .args(["-XX:TieredStopAtLevel=1", "-cp", &format!("{}:{jars}", classes.display()), "Peer"])
-            .args([&server.connect_string(), PATH])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("java; run scripts/have-curator.sh first");
-        let input = process.stdin.take().expect("a pipe");
-        let output = BufReader::new(process.stdout.take().expect("a pipe")).lines();
-        let mut curator = Self { _process: process, input, output, session: 0 };
-        let said = curator.said().await;
-        let session = said.strip_prefix("session 0x").expect("a session");
-        curator.session = i64::from_str_radix(session, 16).expect("a number");
-        curator
-    }
-
-    async fn tell(&mut self, line: &str) {
-        self.input.write_all(format!("{line}\n").as_bytes()).await.expect("it listens");
-    }
-
-    async fn said(&mut self) -> String {
-        within("Curator's answer", self.output.next_line()).await.expect("it speaks").expect("it still runs")
-    }
-
-    async fn ask(&mut self, line: &str) -> String {
-        self.tell(line).await;
-        self.said().await
-    }
-
-    /// Waits as long as it takes.
-    async fn acquire(&mut self) {
-        assert_eq!(self.ask("acquire").await, "waiting");
-        assert_eq!(self.said().await, "acquired");
-    }
-}
 
 async fn until_curator_queues(lock: &Lock) {
     let curators = async || lock.foreign_contenders().await.unwrap().len();
@@ -75,7 +20,7 @@ async fn until_curator_queues(lock: &Lock) {
 async fn curator_first() {
     let (server, [session]) = sessions().await;
     let lock = session.lock(PATH).unwrap();
-    let mut curator = Curator::start(&server).await;
+    let mut curator = Peer::start(Client::Curator, &server, PATH, &["mutex"]).await;
     curator.acquire().await;
     let seen = &lock.foreign_contenders().await.unwrap()[0];
     let expected = AcquireError::ForeignContender {
@@ -95,7 +40,7 @@ async fn curator_first() {
 async fn zklock_first() {
     let (server, [session]) = sessions().await;
     let lock = session.lock(PATH).unwrap();
-    let mut curator = Curator::start(&server).await;
+    let mut curator = Peer::start(Client::Curator, &server, PATH, &["mutex"]).await;
     let guard = lock.acquire().await.unwrap();
     assert_eq!(curator.ask("try 300").await, "busy");
     assert_eq!(curator.ask("acquire").await, "waiting");
@@ -114,7 +59,7 @@ async fn never_inside_together() {
     let server = server().await;
     let (first, second) = (session(&server).await, session(&server).await);
     make(&operator(&server).await, PATH).await;
-    let mut curator = Curator::start(&server).await;
+    let mut curator = Peer::start(Client::Curator, &server, PATH, &["mutex"]).await;
     let (inside, refusals) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let enter = || assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "somebody is inside already");
     let leave = || assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1, "somebody came in");
@@ -159,7 +104,7 @@ async fn never_inside_together() {
 #[tokio::test]
 async fn a_revoker_that_writes_to_a_waiter_grants_nobody() {
     let (server, [holder, waiters]) = sessions().await;
-    let mut curator = Curator::start(&server).await;
+    let mut curator = Peer::start(Client::Curator, &server, PATH, &["mutex"]).await;
     let guard = holder.lock(PATH).unwrap().acquire().await.unwrap();
     let lock = waiters.lock(PATH).unwrap();
     let (second, third) = (enqueue(&lock).await, enqueue(&lock).await);

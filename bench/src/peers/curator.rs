@@ -50,15 +50,15 @@ impl CuratorPermits {
 
 impl Machine {
     fn start() -> anyhow::Result<Self> {
-        let classes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/curator");
+        let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
+        let (classes, jars) = (target.join("peers"), target.join("zookeeper-3.9.5"));
         ensure!(
             classes.join("Permits.class").exists(),
-            "Curator is not here: run scripts/have-curator.sh (or `make curator`)"
+            "Curator is not here: run scripts/have-peers.sh (or `make peers`)"
         );
-        let jars = ["curator-recipes", "curator-framework", "curator-client", "zookeeper", "slf4j-nop"];
-        let jars = jars.map(|jar| format!("/usr/share/java/{jar}.jar")).join(":");
+        let jars = format!("{0}:{1}/lib/*:{1}/curator/*", classes.display(), jars.display());
         let mut process = Command::new("java")
-            .args(["-cp", &format!("{}:{jars}", classes.display()), "Permits"])
+            .args(["-Dorg.apache.logging.log4j.level=OFF", "-cp", &jars, "Permits"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

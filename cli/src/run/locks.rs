@@ -63,8 +63,9 @@ impl Locks {
             Kind::Shared => Access::shared(path.as_str()),
             _ => Access::exclusive(path.as_str()),
         };
-        let all = session.lock_all(named.iter().map(access))?.with_options(options)?;
-        let each = named.iter().map(|(path, kind)| Ok::<_, Failure>((session.lock(path)?, *kind)));
+        let all = session.lock_all(named.iter().map(access))?.with_options(options.clone())?;
+        let lock = |path: &str| session.lock(path)?.with_options(options.clone());
+        let each = named.iter().map(|(path, kind)| Ok::<_, Failure>((lock(path)?, *kind)));
         let each = each.collect::<Result<_, _>>()?;
         let given = named.into_iter().map(|(path, _)| path).collect();
         Ok(Self { all, each, given, session: session.clone() })

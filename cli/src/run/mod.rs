@@ -155,7 +155,9 @@ fn options(run: &Run, kill_after: Duration) -> LockOptions {
         Access::Anyone => Acl::open(),
         Access::Creator => Acl::creator_only(),
     };
-    let options = LockOptions::new().acl(acl).stop_margin(margin).takeover_delay(run.takeover_delay);
+    let options = LockOptions::new().acl(acl).stop_margin(margin);
+    let options = options.takeover_delay(run.takeover_delay.unwrap_or_default());
+    let options = options.layout(run.layout.map(Into::into).unwrap_or_default());
     match &run.owner {
         Some(owner) => options.owner(owner),
         None => options,

@@ -9,10 +9,11 @@ mod watch;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use zklock::{Lock, Session};
+use zklock::{Lock, LockOptions, Session};
 
 use crate::args::Show;
 use crate::closing;
@@ -57,7 +58,14 @@ pub(crate) async fn show(show: Show, connection: &Connection, console: Console) 
 }
 
 async fn answer(show: &Show, connection: &Connection, session: &Session, console: Console) -> Outcome {
-    let (lock, election) = lock(session, &show.path).await?;
+    let (lock, election) = match show.layout {
+        // Looking takes no lock, so it needs no delay.
+        Some(layout) => {
+            let options = LockOptions::new().layout(layout.into()).takeover_delay(Duration::ZERO);
+            (session.lock(&show.path)?.with_options(options)?, None)
+        }
+        None => lock(session, &show.path).await?,
+    };
     let pool = Pool::at(session, &show.path).await?;
     if show.watch
         && let Some(pool) = &pool

@@ -3,6 +3,7 @@
 mod connection;
 mod doctor;
 mod exit_codes;
+mod layouts;
 mod lead;
 mod loss;
 mod ls;

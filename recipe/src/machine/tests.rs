@@ -10,6 +10,7 @@ use crate::lease::{SessionEnd, Term};
 
 mod behind_readers;
 pub(crate) mod exclusive;
+mod mixed;
 mod shared;
 mod table;
 mod variants;

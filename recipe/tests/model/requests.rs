@@ -271,7 +271,7 @@ impl Run<'_> {
             Request::List => match self.sight(session, queue, Look::List) {
                 Sight::Children(children) => Message::Reply(Event::Listed(children)),
                 Sight::Foreign(stranger) => Message::Reply(Event::Foreign(stranger)),
-                Sight::Nothing | Sight::Count(_) => Message::Reply(Event::NoDirectory),
+                Sight::Nothing | Sight::Free | Sight::Count(_) => Message::Reply(Event::NoDirectory),
             },
             // A watch nobody awaits is removed again; that it was there for a while changes nothing.
             Request::Watch(..) | Request::WatchOwn(_) | Request::WatchChildren(_) if !awaited => return,

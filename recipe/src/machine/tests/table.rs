@@ -32,7 +32,7 @@ pub(super) fn to(state: State) -> Next {
         Entering(look) => C::Together(T::Enter(*look)),
         CreatingDirectory(_) => C::Together(T::CreateDirectory),
         Recovering | RecoveringInVain => C::Alone(A::Find),
-        Looking(..) => C::Alone(A::List),
+        Looking(..) | Reviewing(_) => C::Alone(A::List),
         Watching(own, ahead, _) => C::Alone(A::WatchPredecessor(ahead.nearest, *own)),
         Delaying(_) => C::Alone(A::Delay),
         Confirming(_) => C::Together(T::Confirm),
@@ -124,8 +124,14 @@ impl Scene {
 
     fn sights(&self) -> Vec<Event> {
         let children = self.placed(New).into_iter().map(|(children, _)| Sight::Children(children));
-        let others =
-            [Sight::Count(1), Sight::Count(2), Sight::Count(3), Sight::Foreign(stranger()), Sight::Nothing];
+        let others = [
+            Sight::Count(1),
+            Sight::Count(2),
+            Sight::Count(3),
+            Sight::Foreign(stranger()),
+            Sight::Free,
+            Sight::Nothing,
+        ];
         children.chain(others).map(|sight| self.entered(sight)).collect()
     }
 
@@ -163,6 +169,7 @@ impl Scene {
         events.extend([SessionEnd::Expired, SessionEnd::Closed, SessionEnd::AuthFailed].map(E::SessionOver));
         events.extend(self.sights());
         let listings = self.placed(New).into_iter().map(|(children, _)| children);
+        events.extend(listings.clone().map(E::ListedAfterRelease));
         events.extend(listings.chain(self.peculiar.0.clone()).map(E::Listed));
         events
     }
@@ -217,7 +224,7 @@ impl Scene {
             ),
             //
             (looking.clone(), vec![E::NoDirectory], end(End::NodeDeleted)),
-            (looking, vec![E::Unanswered], to(Looking(own, Queued, vec![]))),
+            (looking.clone(), vec![E::Unanswered], to(Looking(own, Queued, vec![]))),
             ([watching, vec![Confirming(own)]].concat(), vec![E::OwnTouched], end(End::NodeDeleted)),
             (asking.clone(), vec![E::Foreign(stranger())], leaving(foreign())),
             ([asking.clone(), vec![Confirming(own)]].concat(), vec![E::Refused(REFUSAL)], leaving(refused())),
@@ -271,6 +278,12 @@ impl Scene {
         }
         for (children, next) in self.placed(New) {
             groups.push((entering.clone(), vec![self.entered(Sight::Children(children))], next));
+        }
+        groups.push((entering.clone(), vec![self.entered(Sight::Free)], to(Confirming(own))));
+        for (children, next) in self.placed(Queued) {
+            // Whoever went before that release went before its holder was first.
+            let next = if children == self.alone() { to(Confirming(own)) } else { next };
+            groups.push((looking.clone(), vec![E::ListedAfterRelease(children)], next));
         }
         for arrival in [New, Queued] {
             for (children, next) in self.placed(arrival) {

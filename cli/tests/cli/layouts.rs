@@ -1,0 +1,37 @@
+//! Commands in the queues of other clients.
+
+use zklock_test_support::{make, operator, server};
+
+use crate::support::looker::{contend_as_kazoo, zklock as look};
+use crate::support::{at, output, run};
+
+const OPTIONS: [&str; 6] = ["--layout", "kazoo", "--takeover-delay", "10ms", "--timeout", "6s"];
+
+#[tokio::test]
+async fn a_command_waits_for_kazoo_and_is_seen_beside_it() {
+    let (server, servers) = at(server().await);
+    let operator = operator(&server).await;
+    make(&operator, "/lock").await;
+    let node = contend_as_kazoo(&operator, "/lock").await;
+    let taken = output(run(&servers, &[&OPTIONS[..4], &["-t", "0"]].concat(), "/lock", "true")).await;
+    taken.is(75, "", "/lock is taken");
+    // Without the layout, zklock does not contend there.
+    output(run(&servers, &["-t", "6s"], "/lock", "true")).await.is(75, "", "kazoo");
+    let shown = look(&servers, &["show", "--json", "--layout", "kazoo", "/lock"]).await.json();
+    assert_eq!(shown["contenders"][0]["node"], node);
+    assert_eq!(shown["foreign"].as_array().map(Vec::len), Some(0));
+    operator.delete(&node, None).await.unwrap();
+    let script = "printf %s \"$ZKLOCK_SEQUENCER\" | cut -d: -f3";
+    output(run(&servers, &OPTIONS, "/lock", script)).await.is_silent(0, "k3\n");
+}
+
+#[tokio::test]
+async fn a_layout_needs_a_delay_and_a_lock_that_the_client_has() {
+    let (_server, servers) = at(server().await);
+    for (options, said) in [
+        (&["--layout", "kazoo"][..], "--takeover-delay"),
+        (&["--layout", "go", "--shared", "--takeover-delay", "1s"], "cannot share a queue of go-zookeeper"),
+    ] {
+        output(run(&servers, options, "/lock", "true")).await.is(64, "", said);
+    }
+}

@@ -1,0 +1,84 @@
+use super::*;
+
+const CURATOR: &str = "_c_1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10";
+const HEX: &str = "1ef3b5a40e4f4cd59a397a9d3a6b7f10";
+
+fn shared(number: i32) -> Option<Place> {
+    Some(Place::shared(number))
+}
+
+fn exclusive(number: i32) -> Option<Place> {
+    Some(Place::exclusive(number))
+}
+
+#[test]
+fn a_contender_of_ours_has_one_name_in_each_layout() {
+    for layout in Layout::ALL {
+        for kind in Kind::ALL {
+            if (layout, kind) == (Layout::CuratorMutex, Kind::Shared) {
+                continue; // A mutex has no readers.
+            }
+            let place = Place { sequence: Sequence(42), kind };
+            let name = layout.name(place);
+            assert_eq!((layout.place(&name), layout.own(&name)), (Some(place), Some(place)), "{name}");
+            for other in Layout::ALL.into_iter().filter(|other| *other != layout) {
+                assert_eq!(other.child(&name), Child::Suspect(ForeignClient::Zklock), "{name} in {other:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn those_wait_for_each_other_that_their_clients_have_wait() {
+    use Layout::*;
+    for (layout, name, place) in [
+        (CuratorMutex, format!("{CURATOR}-lock-0000000007"), exclusive(7)),
+        (CuratorMutex, format!("_c_{HEX}-lock-0000000007"), exclusive(7)),
+        (CuratorReadWrite, format!("{CURATOR}-__WRIT__0000000007"), exclusive(7)),
+        (CuratorReadWrite, format!("{CURATOR}-__READ__0000000007"), shared(7)),
+        (Kazoo, format!("{HEX}__lock__0000000007"), exclusive(7)),
+        (Kazoo, format!("{HEX}__rlock__2147483647"), shared(i32::MAX)),
+    ] {
+        assert_eq!((layout.place(&name), layout.own(&name)), (place, None), "{name}");
+        for other in Layout::ALL.into_iter().filter(|other| *other != layout) {
+            assert_eq!(other.place(&name), None, "{name} in {other:?}");
+            assert!(matches!(other.child(&name), Child::Suspect(_)), "{name} in {other:?}");
+        }
+    }
+}
+
+#[test]
+fn others_are_suspects_or_nothing() {
+    use Layout::*;
+    for layout in [CuratorMutex, CuratorReadWrite, Kazoo] {
+        for (name, child) in [
+            (format!("{CURATOR}-latch-0000000007"), Child::Suspect(ForeignClient::Curator)),
+            (format!("{CURATOR}-lock-x-0000000007"), Child::Suspect(ForeignClient::Curator)),
+            ("x-72057670035767296-0000000000".to_owned(), Child::Suspect(ForeignClient::WriteLock)),
+            ("0000000007".to_owned(), Child::Suspect(ForeignClient::Unknown)),
+            // Their text sorts before all numbers, or behind them.
+            (format!("{CURATOR}-lock--2147483648"), Child::Suspect(ForeignClient::Curator)),
+            (format!("{HEX}__lock__-000000001"), Child::Suspect(ForeignClient::Kazoo)),
+            ("notes".to_owned(), Child::Other),
+        ] {
+            assert_eq!((layout.place(&name), layout.child(&name)), (None, child), "{name} in {layout:?}");
+        }
+    }
+}
+
+#[test]
+fn a_queue_is_free_after_a_release_of_ours_alone() {
+    let released = Directory { czxid: 10, mzxid: 40, pzxid: 40, cversion: 14, children: 0 };
+    assert!(released.was_free(Sequence(7), released) && released.shows_release());
+    for (seen, own, why) in [
+        (Directory { pzxid: 50, cversion: 16, ..released }, 8, "somebody went in another way"),
+        (Directory { mzxid: 50, ..released }, 7, "somebody wrote to the directory"),
+        (Directory { children: 1, cversion: 13, ..released }, 7, "somebody is there, or was when we looked"),
+        (Directory { czxid: 10, mzxid: 10, pzxid: 10, cversion: 0, children: 0 }, 0, "the directory is new"),
+        (released, 8, "somebody came between the look and our create"),
+    ] {
+        assert!(!seen.was_free(Sequence(own), seen), "{why}");
+    }
+    let another = Directory { czxid: 50, ..released };
+    assert!(!released.was_free(Sequence(7), another), "the directory was made again");
+}

@@ -1,0 +1,122 @@
+//! A contender in a queue that another client's contenders share.
+
+use super::*;
+
+const LOWER: Place = Place::exclusive(5);
+const READER: Place = Place::shared(5);
+
+/// The commands of a contender that has entered, one after the other.
+fn commands_after(patience: Patience, events: &[Event]) -> Vec<Command> {
+    let mut machine = Machine::new(patience, Takeover::Mixed, New);
+    let begin = [E::Begin(Look::List)];
+    let commands = begin.iter().chain(events).filter_map(|event| machine.handle(event.clone()));
+    commands.skip(1).collect()
+}
+
+fn listed(places: &[Place]) -> Event {
+    E::Listed(names(places))
+}
+
+fn sees(places: &[Place]) -> Event {
+    entered(Sight::Children(names(places)))
+}
+
+const LIST: C = C::Alone(A::List);
+const DELAY: C = C::Alone(A::Delay);
+const CONFIRM: C = C::Together(T::Confirm);
+
+fn watches(place: Place) -> C {
+    C::Alone(A::WatchPredecessor(place, OWN))
+}
+
+#[test]
+fn who_finds_nobody_waits_for_the_delay() {
+    let events = [sees(&[OWN.place]), E::Delayed, listed(&[OWN.place])];
+    assert_eq!(commands_after(Patience::Wait, &events), [DELAY, LIST, CONFIRM]);
+    let leaves = [C::Alone(A::Delete(OWN))];
+    assert_eq!(commands_after(Patience::Try, &events[..1]), leaves);
+}
+
+#[test]
+fn who_finds_that_ours_released_the_lock_does_not() {
+    for patience in [Patience::Wait, Patience::Try] {
+        assert_eq!(commands_after(patience, &[entered(Sight::Free)]), [CONFIRM]);
+    }
+}
+
+#[test]
+fn a_release_of_ours_grants_its_successor() {
+    let events = [sees(&[LOWER, OWN.place]), E::PredecessorWatched(true), E::PredecessorReleased];
+    assert_eq!(commands_after(Patience::Wait, &events), [watches(LOWER), CONFIRM]);
+}
+
+#[test]
+fn after_any_other_end_it_looks_and_waits_for_the_delay() {
+    for end in [vec![E::PredecessorWatched(true), E::PredecessorDeleted], vec![E::PredecessorWatched(false)]]
+    {
+        let events = after(&[sees(&[LOWER, OWN.place])], &end);
+        let events = after(&events, &[listed(&[OWN.place]), E::Delayed, listed(&[OWN.place])]);
+        assert_eq!(
+            commands_after(Patience::Wait, &events),
+            [watches(LOWER), LIST, DELAY, LIST, CONFIRM],
+            "{end:?}"
+        );
+    }
+}
+
+/// A writer of the other client's that does not know yet that its node is gone may still make its second node.
+#[test]
+fn it_looks_again_after_the_delay() {
+    let delayed = [sees(&[OWN.place]), E::Delayed];
+    for (event, next) in [
+        (listed(&[READER, OWN.place]), watches(READER)),
+        (E::Unanswered, LIST),
+        (E::GiveUp, C::Alone(A::Delete(OWN))),
+        (E::Refused(REFUSAL), C::Alone(A::Delete(OWN))),
+        (E::Foreign(stranger()), C::Alone(A::Delete(OWN))),
+        (E::NoDirectory, C::End(End::NodeDeleted)),
+        (listed(&[]), C::End(End::NodeDeleted)),
+    ] {
+        let events = after(&delayed, &[event]);
+        assert_eq!(commands_after(Patience::Wait, &events), [DELAY, LIST, next]);
+    }
+}
+
+#[test]
+fn it_does_not_wait_for_the_delay_if_ours_released_the_lock_last() {
+    let seen = |listed| [sees(&[LOWER, OWN.place]), E::PredecessorWatched(false), listed];
+    let free = seen(E::ListedAfterRelease(names(&[OWN.place])));
+    assert_eq!(commands_after(Patience::Wait, &free), [watches(LOWER), LIST, CONFIRM]);
+    let behind = seen(E::ListedAfterRelease(names(&[READER, OWN.place])));
+    assert_eq!(commands_after(Patience::Wait, &behind), [watches(LOWER), LIST, watches(READER)]);
+}
+
+/// Readers may hold the lock beside it, and one of them may have vanished.
+#[test]
+fn a_readers_release_grants_nobody() {
+    let events = [sees(&[READER, OWN.place]), E::PredecessorWatched(true), E::PredecessorReleased];
+    let events = after(&events, &[listed(&[OWN.place])]);
+    assert_eq!(commands_after(Patience::Wait, &events), [watches(READER), LIST, DELAY]);
+}
+
+/// A release would show that the lock is free, and somebody may still believe that he holds it.
+#[test]
+fn who_gives_up_in_its_delay_does_not_release() {
+    let events = [sees(&[OWN.place]), E::GiveUp];
+    assert_eq!(commands_after(Patience::Wait, &events), [DELAY, C::Alone(A::Delete(OWN))]);
+}
+
+/// Curator's writer 5 reads as well, by a node with its own number, and lets go of the write lock.
+#[test]
+fn a_lower_reader_that_appears_late_is_waited_for() {
+    let events = [
+        sees(&[LOWER, OWN.place]),
+        E::PredecessorWatched(false),
+        listed(&[READER, OWN.place]),
+        E::PredecessorWatched(true),
+        E::PredecessorDeleted,
+        listed(&[OWN.place]),
+    ];
+    let commands = [watches(LOWER), LIST, watches(READER), LIST, DELAY];
+    assert_eq!(commands_after(Patience::Wait, &events), commands);
+}

@@ -1,0 +1,96 @@
+//! The [`Layout`] of a lock's queue: which client's contenders are in it.
+
+use std::fmt;
+
+use zklock_recipe as recipe;
+
+/// Whose contenders are in a lock's queue, and so whose names zklock's have there. See
+/// [`LockOptions::layout`](crate::LockOptions::layout).
+///
+/// With a layout other than [`Zklock`](Self::Zklock), a [`Lock`](crate::Lock) or an [`RwLock`](crate::RwLock) contends with
+/// another client's locks at the same path: all are served in the order in which they came. Every contender of the other
+/// client waits for zklock's, and zklock's wait for theirs.
+///
+/// # Who is protected from whom
+///
+/// * *The others from zklock:* always. A zklock guard is lost before its node is gone, so no contender of the other client is
+///   granted the lock beside it.
+/// * *zklock from the others:* by the [takeover delay](crate::LockOptions::takeover_delay). The other clients have no lease. If a
+///   holder of theirs is cut off from ZooKeeper, its node goes, and it learns of that some time later. zklock waits for the
+///   delay after a node of theirs is gone. You choose how long: as long as a holder of theirs may go on after its session has
+///   expired. For Curator and kazoo on servers with the default `syncLimit` and tick, this is 10 s if the holder
+///   stops at `SUSPENDED`. It is a session timeout more if the holder stops at `LOST`.
+///
+/// # What it costs
+///
+/// ZooKeeper does not tell a release of theirs from a session that expired. So zklock waits for the delay after each contender of
+/// theirs in front of it, and also if it finds nobody and the last one in the queue was not a zklock holder that
+/// released the lock. Between zklock's own contenders a handover takes no delay. With `Duration::ZERO` there is no delay:
+/// then a holder of theirs that is cut off may act beside a zklock guard.
+///
+/// [`try_acquire`](crate::Lock::try_acquire) does not wait for the delay: it returns `None` then. An acquisition lists the queue,
+/// and a release takes one write more than in zklock's own queue.
+///
+/// # Limits
+///
+/// * A revocation, as Curator's `Revoker` sends it, takes the lock from a zklock guard at once: the guard is lost.
+/// * The others read zklock's nodes. So the [ACL](crate::LockOptions::acl) must let them: otherwise their acquisitions fail.
+/// * Readers need a reader's counterpart: kazoo's `Lock` waits for no reader, and Curator's mutex for no contender of a read-write
+///   lock. kazoo's `WriteLock` and Curator's read-write lock do.
+/// * zklock refuses numbers near the end (2³¹), where the clients disagree about the order.
+/// * All zklock contenders at a path have one layout. Contenders with another one refuse each other
+///   ([`AcquireError::ForeignContender`](crate::AcquireError::ForeignContender)).
+/// * A Curator writer before 5.5 that also takes the read lock, and then releases the write lock, does not hold off other
+///   contenders of any client ([CURATOR-621](https://issues.apache.org/jira/browse/CURATOR-621)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Layout {
+    /// zklock's own contenders alone.
+    #[default]
+    Zklock,
+    /// Curator's `InterProcessMutex` and `LeaderSelector`.
+    Curator,
+    /// Curator's `InterProcessReadWriteLock`. A [`Lock`](crate::Lock) contends as a writer. Curator's mutex at the same path does
+    /// not exclude it.
+    CuratorReadWrite,
+    /// go-zookeeper's `Lock`. It is the same queue as that of Curator's mutex.
+    Go,
+    /// kazoo's `Lock`, `Election`, `ReadLock` and `WriteLock`. A [`Lock`](crate::Lock) excludes all of them.
+    Kazoo,
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Zklock => "zklock",
+            Self::Curator => "Curator's mutex",
+            Self::CuratorReadWrite => "Curator's read-write lock",
+            Self::Go => "go-zookeeper",
+            Self::Kazoo => "kazoo",
+        })
+    }
+}
+
+/// What a lock asks of a queue.
+#[derive(Clone, Copy)]
+pub(crate) enum Shares {
+    /// It shares none.
+    Nothing,
+    /// Exclusive contenders.
+    Exclusive,
+    /// Readers as well.
+    Readers,
+}
+
+impl Shares {
+    /// The layout of the queue; `None` if such a queue has not what the lock asks for.
+    pub(crate) fn layout(self, layout: Layout) -> Option<recipe::Layout> {
+        Some(match (layout, self) {
+            (Layout::Zklock, _) => recipe::Layout::Own,
+            (Layout::Curator | Layout::Go, Self::Exclusive) => recipe::Layout::CuratorMutex,
+            (Layout::CuratorReadWrite, Self::Exclusive | Self::Readers) => recipe::Layout::CuratorReadWrite,
+            (Layout::Kazoo, Self::Exclusive | Self::Readers) => recipe::Layout::Kazoo,
+            (_, Self::Nothing) | (Layout::Curator | Layout::Go, Self::Readers) => return None,
+        })
+    }
+}

@@ -1,0 +1,320 @@
+//! Locks in the queues of other clients ([`Layout`]), with real contenders of theirs.
+
+use zklock_test_support as support;
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use support::{enqueue, eventually, granted, linked, operator, queue, server, session, within};
+use zklock::inspect::ForeignClient;
+use zklock::{AcquireError, Guard, InvalidLock, Layout, Lock, LockOptions, LostReason, RwLock, Session};
+use zklock_testcontainers::RequestKind;
+use zookeeper_client::{Acls, CreateMode};
+
+use super::peers::{Client, Peer};
+
+const PATH: &str = "/lock/orders";
+
+/// Longer than any test takes.
+const FOR_EVER: Duration = Duration::from_secs(3600);
+
+/// The mutexes of other clients, each with the layout of its queue.
+const MUTEXES: [(Client, Layout); 3] =
+    [(Client::Curator, Layout::Curator), (Client::Kazoo, Layout::Kazoo), (Client::Go, Layout::Go)];
+
+fn options(layout: Layout, delay: Duration) -> LockOptions {
+    LockOptions::new().layout(layout).takeover_delay(delay)
+}
+
+fn lock(session: &Session, layout: Layout, delay: Duration) -> Lock {
+    session.lock(PATH).unwrap().with_options(options(layout, delay)).unwrap()
+}
+
+fn rw_lock(session: &Session, layout: Layout, delay: Duration) -> RwLock {
+    session.rw_lock(PATH).unwrap().with_options(options(layout, delay)).unwrap()
+}
+
+/// Waits until so many contend, of any client.
+async fn until_queued(lock: &Lock, contenders: usize) {
+    eventually("the queue", async || queue(lock).await.len() == contenders).await;
+}
+
+async fn acquired(lock: &Lock) -> Guard {
+    within("acquire", lock.acquire()).await.unwrap()
+}
+
+/// Adds one to the number in a node, by a read and a write.
+async fn add(client: &zookeeper_client::Client, node: &str) {
+    let (data, _) = client.get_data(node).await.unwrap();
+    let number = std::str::from_utf8(&data).unwrap().parse::<u32>().unwrap();
+    client.set_data(node, (number + 1).to_string().as_bytes(), None).await.unwrap();
+}
+
+/// Two contenders of ours and two of another client's add to one number.
+async fn adds_up(client: Client, layout: Layout, what: &'static str) {
+    const TIMES: u32 = 50;
+    let server = server().await;
+    let operator = operator(&server).await;
+    operator.create("/number", b"0", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
+    let ours = async || {
+        let session = session(&server).await;
+        for _ in 0..TIMES {
+            let guard = match what {
+                "mutex" => acquired(&lock(&session, layout, Duration::ZERO)).await,
+                _ => within("write", rw_lock(&session, layout, Duration::ZERO).write()).await.unwrap(),
+            };
+            add(&operator, "/number").await;
+            guard.release().await.unwrap();
+        }
+    };
+    let theirs = async || {
+        let mut peer = Peer::start(client, &server, PATH, &[what]).await;
+        assert_eq!(peer.ask(&format!("add {TIMES} /number")).await, "added");
+    };
+    tokio::join!(ours(), ours(), theirs(), theirs());
+    let (number, _) = operator.get_data("/number").await.unwrap();
+    assert_eq!(number, (4 * TIMES).to_string().as_bytes(), "{client:?}, {what}");
+}
+
+#[tokio::test]
+async fn four_who_add_to_one_number_lose_nothing() {
+    join_all(MUTEXES.map(|(client, layout)| adds_up(client, layout, "mutex"))).await;
+    let writers = [(Client::Curator, Layout::CuratorReadWrite), (Client::Kazoo, Layout::Kazoo)];
+    join_all(writers.map(|(client, layout)| adds_up(client, layout, "write"))).await;
+}
+
+#[tokio::test]
+async fn all_are_served_in_the_order_in_which_they_came() {
+    const DELAY: Duration = Duration::from_secs(1);
+    join_all(MUTEXES.map(async |(client, layout)| {
+        let server = server().await;
+        let lock = lock(&session(&server).await, layout, DELAY);
+        let mut peer = Peer::start(client, &server, PATH, &["mutex"]).await;
+        let first = acquired(&lock).await;
+        assert_eq!(peer.ask("acquire").await, "waiting");
+        until_queued(&lock, 2).await;
+        let (third, fourth) = (support::acquire(&lock), Peer::start(client, &server, PATH, &["mutex"]));
+        until_queued(&lock, 3).await;
+        let mut fourth = fourth.await;
+        assert_eq!(fourth.ask("acquire").await, "waiting");
+        until_queued(&lock, 4).await;
+        let shown = queue(&lock).await;
+        assert_eq!(shown[0].path, first.node());
+        assert_eq!(shown[1].session, Some(peer.session));
+        first.release().await.unwrap();
+        assert_eq!(peer.said().await, "acquired");
+        assert!(!third.is_finished());
+        let began = Instant::now();
+        peer.release().await;
+        let third = granted(third).await;
+        assert!(began.elapsed() >= DELAY, "{client:?}: {:?}", began.elapsed());
+        third.release().await.unwrap();
+        assert_eq!(fourth.said().await, "acquired");
+        fourth.release().await;
+        assert!(queue(&lock).await.is_empty());
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn only_their_ends_cost_a_delay() {
+    join_all(MUTEXES.map(async |(client, layout)| {
+        let server = server().await;
+        let session = session(&server).await;
+        // Nobody knows who was there before the directory was made.
+        acquired(&lock(&session, layout, Duration::from_millis(1))).await.release().await.unwrap();
+        let lock = lock(&session, layout, FOR_EVER);
+        // A newcomer after a release of ours, a waiter, and one that tries.
+        let first = acquired(&lock).await;
+        let second = enqueue(&lock).await;
+        first.release().await.unwrap();
+        granted(second).await.release().await.unwrap();
+        let third = within("a try", lock.try_acquire()).await.unwrap().expect("it is free");
+        third.release().await.unwrap();
+        let mut peer = Peer::start(client, &server, PATH, &["mutex"]).await;
+        peer.acquire().await;
+        peer.release().await;
+        assert!(within("a try", lock.try_acquire()).await.unwrap().is_none(), "{client:?}");
+        assert!(within("the delay", lock.acquire_timeout(Duration::from_secs(1))).await.unwrap().is_none());
+        until_queued(&lock, 0).await;
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn a_crash_of_theirs_is_survived_by_the_delay() {
+    const DELAY: Duration = Duration::from_secs(1);
+    join_all(MUTEXES.map(async |(client, layout)| {
+        let server = server().await;
+        let lock = lock(&session(&server).await, layout, DELAY);
+        let mut peer = Peer::start(client, &server, PATH, &["mutex"]).await;
+        peer.acquire().await;
+        let waiter = enqueue(&lock).await;
+        let operator = operator(&server).await;
+        let node = queue(&lock).await[0].path.clone();
+        peer.kill().await;
+        eventually("the end of its session", async || operator.check_stat(&node).await.unwrap().is_none())
+            .await;
+        let gone = Instant::now();
+        granted(waiter).await.release().await.unwrap();
+        // The deletion was seen a little after it was.
+        assert!(gone.elapsed() >= DELAY - Duration::from_millis(200), "{client:?}: {:?}", gone.elapsed());
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn our_holder_is_lost_before_theirs_is_granted() {
+    join_all(MUTEXES.map(async |(client, layout)| {
+        let server = server().await;
+        let (link, unlucky) = linked(&server, Duration::from_secs(3)).await;
+        let lock = lock(&unlucky, layout, Duration::ZERO);
+        let guard = acquired(&lock).await;
+        let mut peer = Peer::start(client, &server, PATH, &["mutex"]).await;
+        assert_eq!(peer.ask("acquire").await, "waiting");
+        until_queued(&lock, 2).await;
+        link.black_hole();
+        assert_eq!(peer.said().await, "acquired");
+        assert!(!guard.is_held(), "{client:?}: two hold the lock");
+        assert_eq!(guard.lost().await, LostReason::Unconfirmed);
+        link.restore();
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn a_lost_reply_leaves_one_contender() {
+    join_all(MUTEXES.map(async |(client, layout)| {
+        let server = server().await;
+        let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+        let lock = lock(&unlucky, layout, Duration::ZERO);
+        let mut peer = Peer::start(client, &server, PATH, &["mutex"]).await;
+        peer.acquire().await;
+        let lost = link.lose_reply(RequestKind::Create);
+        let waiter = support::acquire(&lock);
+        within("the loss", lost.happened()).await;
+        until_queued(&lock, 2).await;
+        peer.release().await;
+        let guard = granted(waiter).await;
+        let lost = link.lose_reply(RequestKind::Multi);
+        tokio::join!(lost.happened(), async { guard.release().await.unwrap() });
+        assert!(queue(&lock).await.is_empty());
+        peer.acquire().await;
+    }))
+    .await;
+}
+
+/// Curator asks a holder to let go by a write to its node.
+#[tokio::test]
+async fn a_revocation_takes_the_lock_and_grants_nobody() {
+    let server = server().await;
+    let lock = lock(&session(&server).await, Layout::Curator, Duration::ZERO);
+    let mut peer = Peer::start(Client::Curator, &server, PATH, &["mutex"]).await;
+    let holder = acquired(&lock).await;
+    let (second, third) = (enqueue(&lock).await, enqueue(&lock).await);
+    let waiting = queue(&lock).await[1].path.clone();
+    assert_eq!(peer.ask(&format!("revoke {waiting}")).await, "revoked");
+    assert!(holder.verify().await.is_ok() && !second.is_finished() && !third.is_finished());
+    // A holder watches its node soon after the grant.
+    within("the loss", async {
+        assert_eq!(peer.ask(&format!("revoke {}", holder.node())).await, "revoked");
+        holder.lost().await
+    })
+    .await;
+    assert!(!second.is_finished(), "the node is there until the loser has finished");
+    drop(holder);
+    let second = granted(second).await;
+    assert!(!third.is_finished());
+    drop(second);
+    granted(third).await.release().await.unwrap();
+}
+
+/// Since 5.5, its node has the number of its first one.
+#[tokio::test]
+async fn a_curator_writer_that_reads_as_well_is_waited_for() {
+    let server = server().await;
+    let ours = rw_lock(&session(&server).await, Layout::CuratorReadWrite, Duration::ZERO);
+    let mut peer = Peer::start(Client::Curator, &server, PATH, &["write"]).await;
+    peer.acquire().await;
+    let writer = tokio::spawn({
+        let ours = ours.clone();
+        async move { ours.write().await }
+    });
+    let queued = async || ours.contenders().await.unwrap().len();
+    eventually("our writer", async || queued().await == 2).await;
+    assert_eq!(peer.ask("downgrade").await, "released");
+    // The writer looks at each end, and its next look is behind these.
+    for _ in 0..20 {
+        assert_eq!(queued().await, 2);
+    }
+    assert!(!writer.is_finished(), "two hold the lock");
+    peer.release().await;
+    within("our writer", writer).await.unwrap().unwrap().release().await.unwrap();
+    // Readers share.
+    let mut reading = Peer::start(Client::Curator, &server, PATH, &["read"]).await;
+    reading.acquire().await;
+    within("a reader beside it", ours.read()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_kazoo_contender_that_is_not_ephemeral_is_waited_for() {
+    let server = server().await;
+    let lock = lock(&session(&server).await, Layout::Kazoo, Duration::ZERO);
+    let mut peer = Peer::start(Client::Kazoo, &server, PATH, &["mutex"]).await;
+    assert_eq!(peer.ask("persist").await, "acquired");
+    let waiter = enqueue(&lock).await;
+    peer.kill().await;
+    assert!(!waiter.is_finished());
+    let node = queue(&lock).await[0].path.clone();
+    operator(&server).await.delete(&node, None).await.unwrap();
+    granted(waiter).await.release().await.unwrap();
+}
+
+/// The other way: zklock's own queue, which kazoo is told to honour.
+#[tokio::test]
+async fn kazoo_waits_for_zklocks_own_names_if_it_is_told_to() {
+    let server = server().await;
+    let lock = session(&server).await.lock(PATH).unwrap();
+    let mut peer = Peer::start(Client::Kazoo, &server, PATH, &["mutex", "lock-"]).await;
+    let guard = acquired(&lock).await;
+    assert_eq!(peer.ask("try 300").await, "busy");
+    assert_eq!(peer.ask("acquire").await, "waiting");
+    eventually("its node", async || lock.foreign_contenders().await.unwrap().len() == 1).await;
+    assert!(guard.verify().await.is_ok());
+    guard.release().await.unwrap();
+    assert_eq!(peer.said().await, "acquired");
+}
+
+#[tokio::test]
+async fn contenders_of_two_layouts_refuse_each_other() {
+    let server = server().await;
+    let session = session(&server).await;
+    let locks = [Layout::Zklock, Layout::Curator, Layout::CuratorReadWrite, Layout::Kazoo]
+        .map(|layout| lock(&session, layout, Duration::ZERO));
+    for holder in &locks {
+        let guard = acquired(holder).await;
+        for other in locks.iter().filter(|other| !std::ptr::eq(*other, holder)) {
+            match within("a refusal", other.acquire()).await {
+                Err(AcquireError::ForeignContender { node, client: ForeignClient::Zklock, .. }) => {
+                    assert_eq!(node, guard.node());
+                }
+                result => panic!("{result:?}"),
+            }
+        }
+        assert!(guard.verify().await.is_ok());
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_layout_needs_a_delay_and_a_lock_that_the_other_client_has() {
+    let server = server().await;
+    let session = session(&server).await;
+    let bare = LockOptions::new().layout(Layout::Kazoo);
+    let error = session.lock(PATH).unwrap().with_options(bare).unwrap_err();
+    assert_eq!(error, InvalidLock::NoDelay { path: PATH.to_owned(), layout: Layout::Kazoo });
+    let go = options(Layout::Go, FOR_EVER);
+    let refused = InvalidLock::Layout { path: PATH.to_owned(), layout: Layout::Go };
+    assert_eq!(session.rw_lock(PATH).unwrap().with_options(go.clone()).map(drop), Err(refused.clone()));
+    assert_eq!(session.lock_all([PATH, "/lock/other"]).unwrap().with_options(go).map(drop), Err(refused));
+}

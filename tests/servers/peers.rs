@@ -1,0 +1,102 @@
+//! Locks of other clients, as real programs that are told what to do: `tests/peers`. `scripts/have-peers.sh` builds them.
+
+use zklock_test_support as support;
+
+use std::path::Path;
+use std::process::Stdio;
+
+use support::{Server, within};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+/// Which client's lock it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Client {
+    Curator,
+    Kazoo,
+    Go,
+}
+
+/// A lock of another client, in a process of its own.
+pub(crate) struct Peer {
+    process: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+    pub(crate) session: i64,
+}
+
+impl Peer {
+    /// Starts a `mutex`, or the side of a read-write lock: `read`, `write`. More words are patterns that kazoo honours.
+    pub(crate) async fn start(client: Client, server: &Server, path: &str, what: &[&str]) -> Self {
+        let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
+        let peers = target.join("peers");
+        let mut command = match client {
+            Client::Curator => {
+                let jars = target.join("zookeeper-3.9.5");
+                let jars = format!("{0}:{1}/lib/*:{1}/curator/*", peers.display(), jars.display());
+                let mut java = Command::new("java");
+                java.args([
+                    "-XX:TieredStopAtLevel=1",
+                    "-Dorg.apache.logging.log4j.level=OFF",
+                    "-cp",
+                    &jars,
+                    "Peer",
+                ]);
+                java
+            }
+            Client::Kazoo => {
+                let mut python = Command::new("python3");
+                python.env("PYTHONPATH", peers.join("kazoo-2.11.0"));
+                python.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/peer.py"));
+                python
+            }
+            Client::Go => Command::new(peers.join("peer")),
+        };
+        let mut process = command
+            .args([&server.connect_string(), path])
+            .args(what)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap_or_else(|error| {
+                panic!("{client:?}: {error}; run scripts/have-peers.sh (or `make peers`)")
+            });
+        let input = process.stdin.take().expect("a pipe");
+        let output = BufReader::new(process.stdout.take().expect("a pipe")).lines();
+        let mut peer = Self { process, input, output, session: 0 };
+        let said = peer.said().await;
+        let session = said.strip_prefix("session 0x").expect("a session");
+        peer.session = i64::from_str_radix(session, 16).expect("a number");
+        peer
+    }
+
+    pub(crate) async fn tell(&mut self, line: &str) {
+        self.input.write_all(format!("{line}\n").as_bytes()).await.expect("it listens");
+    }
+
+    pub(crate) async fn said(&mut self) -> String {
+        within("the peer's answer", self.output.next_line()).await.expect("it speaks").expect("it still runs")
+    }
+
+    pub(crate) async fn ask(&mut self, line: &str) -> String {
+        self.tell(line).await;
+        self.said().await
+    }
+
+    /// Waits as long as it takes.
+    pub(crate) async fn acquire(&mut self) {
+        assert_eq!(self.ask("acquire").await, "waiting");
+        assert_eq!(self.said().await, "acquired");
+    }
+
+    pub(crate) async fn release(&mut self) {
+        assert_eq!(self.ask("release").await, "released");
+    }
+
+    /// Ends it as a crash does. Its session lives until it expires.
+    pub(crate) async fn kill(&mut self) {
+        self.process.kill().await.expect("it runs");
+    }
+}
