@@ -154,14 +154,14 @@ impl Locks {
     /// Acquires the lock of a key if nobody holds it or waits for it. Returns `None` at once if a task of this process does,
     /// and otherwise does as [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
-    /// Errors: [`AcquireError`]. Cancel safety: as [`lock`](Self::lock).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire`](Self::acquire).
     pub async fn try_acquire(&self, key: &str) -> Result<Option<Guard>, AcquireError> {
         self.line(key)?.try_acquire().await
     }
 
     /// Acquires the lock of a key, and returns `None` if `timeout` passes first; see [`Lock::acquire_timeout`].
     ///
-    /// Errors: [`AcquireError`]. Cancel safety: as [`lock`](Self::lock).
+    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire`](Self::acquire).
     pub fn acquire_timeout<'a>(
         &'a self,
         key: &'a str,
