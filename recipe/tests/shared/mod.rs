@@ -203,10 +203,10 @@ fn frozen_a_waiter_whose_node_was_deleted_hears_of_a_release() {
 explored! {
     #[cfg(not(debug_assertions))]
     three_mutexes_and_two_of_the_other_client:
-        setup(&[W, W, W], &[Exclusive, Exclusive], &[Vanishing, Vanishing, Departure, Reap]), 4_055_465,
+        setup(&[W, W, W], &[Exclusive, Exclusive], &[Vanishing, Vanishing, Departure, Reap]), 4_329_738,
         [NewcomerAtOnce, WaiterAtOnce, ListerAtOnce, DelayOutlasted, DirectoryMadeAgain, GaveUp];
     #[cfg(not(debug_assertions))]
     readers_and_writers_under_every_fault:
-        setup(&[W, R, W], &[Both, Shared], &[Vanishing, Break, Expiry]), 13_849_754,
+        setup(&[W, R, W], &[Both, Shared], &[Vanishing, Break, Expiry]), 14_692_432,
         [HeldTogether, WaitedForTheSecondNode, ListerAtOnce, DelayOutlasted, NodeFound, Expired];
 }
