@@ -13,28 +13,37 @@ use zklock_recipe as recipe;
 ///
 /// # Who is protected from whom
 ///
-/// * *The others from zklock:* always. A zklock guard is lost before its node is gone, so no contender of the other client is
-///   granted the lock beside it.
+/// * *The others from zklock:* a zklock guard is lost before its node is gone. So no contender of the other client that comes to
+///   its turn is granted the lock beside it.
 /// * *zklock from the others:* by the [takeover delay](crate::LockOptions::takeover_delay). The other clients have no lease. If a
 ///   holder of theirs is cut off from ZooKeeper, its node goes, and it learns of that some time later. zklock waits for the
 ///   delay after a node of theirs is gone. You choose how long: as long as a holder of theirs may go on after its session has
-///   expired. For Curator and kazoo on servers with the default `syncLimit` and tick, this is 10 s if the holder
-///   stops at `SUSPENDED`. It is a session timeout more if the holder stops at `LOST`.
+///   expired. On servers with the default `syncLimit` and tick, this is 10 s if the holder stops at `SUSPENDED`. If
+///   it stops at `LOST`, it is a session timeout more with Curator, and without a limit with kazoo, which reports `LOST`
+///   only once a server says so.
 ///
 /// # What it costs
 ///
 /// ZooKeeper does not tell a release of theirs from a session that expired. So zklock waits for the delay after each contender of
-/// theirs in front of it, and also if it finds nobody and the last one in the queue was not a zklock holder that
-/// released the lock. Between zklock's own contenders a handover takes no delay. With `Duration::ZERO` there is no delay:
-/// then a holder of theirs that is cut off may act beside a zklock guard.
+/// theirs in front of it, and also if it finds nobody and nothing shows that a zklock holder released the lock last. A handover
+/// between two exclusive contenders of zklock's mostly takes no delay. It takes the delay if another contender came in the
+/// moment between the release and the look, behind a reader, beside other readers, and if the directory has other children. With
+/// `Duration::ZERO` there is no delay: then a holder of theirs that is cut off may act beside a zklock guard.
 ///
-/// [`try_acquire`](crate::Lock::try_acquire) does not wait for the delay: it returns `None` then. An acquisition lists the queue,
-/// and a release takes one write more than in zklock's own queue.
+/// [`try_acquire`](crate::Lock::try_acquire) does not wait for the delay: it returns `None` then, and leaves no trace of a release.
+/// So calls that only try may return `None` for as long as nobody waits out the delay by [`acquire`](crate::Lock::acquire). The same
+/// holds for a timeout that is shorter than the delay. An acquisition lists the queue, and a release takes one write
+/// more than in zklock's own queue. The directory is a persistent node, and ZooKeeper does not remove it.
 ///
 /// # Limits
 ///
-/// * A revocation, as Curator's `Revoker` sends it, takes the lock from a zklock guard at once: the guard is lost.
-/// * The others read zklock's nodes. So the [ACL](crate::LockOptions::acl) must let them: otherwise their acquisitions fail.
+/// * A revocation, as Curator's `Revoker` sends it, takes the lock from a zklock guard at once: the guard is lost. A waiter that
+///   was asked is granted the lock all the same; [transactions](crate::Guard::transaction) under that guard fail.
+/// * The others create, read and delete nodes in the directory, and read zklock's nodes. So the
+///   [ACL](crate::LockOptions::acl) must let them: otherwise their acquisitions fail, or their nodes stay until their sessions end.
+///   If theirs hide their nodes, zklock's acquisitions fail.
+/// * A thread of Curator's that holds the write lock beyond the delay, and then takes the read lock, is granted that at once, by its
+///   own memory.
 /// * Readers need a reader's counterpart: kazoo's `Lock` waits for no reader, and Curator's mutex for no contender of a read-write
 ///   lock. kazoo's `WriteLock` and Curator's read-write lock do.
 /// * zklock refuses numbers near the end (2³¹), where the clients disagree about the order.

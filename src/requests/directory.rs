@@ -42,11 +42,13 @@ pub(super) async fn create_lasting(
 }
 
 /// Creates the lock's directory and its ancestors, those in the chroot included, as container nodes. ZooKeeper removes
-/// container nodes once they are empty.
+/// container nodes once they are empty. A directory that another client shares lasts: kazoo's `Lock` makes its own once, and fails
+/// when that is gone.
 pub(crate) async fn create_directory(client: &Client, lock: &Settings) -> Event {
     // Before the directory was there, nobody of our kind kept others from the path above.
     lock.hints.saw_fit(false);
-    let directory = lock.acl.on(CreateMode::Container);
+    let mode = if lock.layout().is_shared() { CreateMode::Persistent } else { CreateMode::Container };
+    let directory = lock.acl.on(mode);
     // The directory comes first: creating an ancestor that exists takes permission to create it.
     let mut created = client.create(lock.path.as_str(), &[], &directory).await;
     if created == Err(Error::NoNode) {

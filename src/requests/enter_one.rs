@@ -104,7 +104,9 @@ async fn enter_shared(client: &Client, Entry { lock, kind }: &Entry, data: &[u8]
     }
     let sight = match listed {
         Ok((children, after)) => match sight(client, lock, children).await {
-            Sight::Children(queue) if queue.len() == 1 && was_free(before, &after, own) => Sight::Free,
+            Sight::Children(queue) if queue == [own.place.name()] && was_free(before, &after, own) => {
+                Sight::Free
+            }
             sight => sight,
         },
         Err(_) => Sight::Nothing,

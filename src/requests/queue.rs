@@ -6,7 +6,7 @@ use zklock_recipe::Event;
 use zookeeper_client::{Client, Error};
 
 use super::enter_one::directory;
-use super::foreign::stranger;
+use super::foreign::{is_suspect, stranger};
 use super::read::{Node, existing, read};
 use super::reply::{Reply, failure};
 use crate::settings::Settings;
@@ -17,7 +17,9 @@ pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
         Ok((children, stat)) => match stranger(&client, &lock, &children).await {
             Ok(None) => {
                 lock.hints.saw_queue(children.len());
-                let listed = match lock.layout().is_shared() && directory(&stat).shows_release() {
+                // A suspect may have gone since, and may have written to the directory as it entered.
+                let is_pure = !children.iter().any(|name| is_suspect(lock.layout(), name));
+                let listed = match lock.layout().is_shared() && is_pure && directory(&stat).shows_release() {
                     true => Event::ListedAfterRelease,
                     false => Event::Listed,
                 };

@@ -270,6 +270,16 @@ async fn a_kazoo_contender_that_is_not_ephemeral_is_waited_for() {
     granted(waiter).await.release().await.unwrap();
 }
 
+/// Its lock makes the directory once, and fails if that goes.
+#[tokio::test]
+async fn a_directory_that_zklock_makes_lasts_as_kazoos_does() {
+    let server = server().await;
+    let lock = lock(&session(&server).await, Layout::Kazoo, Duration::ZERO);
+    acquired(&lock).await.release().await.unwrap();
+    let stat = operator(&server).await.check_stat(PATH).await.unwrap().expect("the directory");
+    assert_eq!(stat.ephemeral_owner, 0, "a container");
+}
+
 /// The other way: zklock's own queue, which kazoo is told to honour.
 #[tokio::test]
 async fn kazoo_waits_for_zklocks_own_names_if_it_is_told_to() {

@@ -204,8 +204,8 @@ async fn another_capacity_is_refused_with_both_numbers() {
     assert_eq!(error, AcquireError::Capacity { path: PATH.into(), stated: 5, found: 4 });
     assert_eq!(
         error.to_string(),
-        "the semaphore at /pool has a capacity of 4, and this process states 5; let all processes state the same \
-         capacity, or change it with `set_capacity`"
+        "the semaphore at /pool has a capacity of 4, but this process states 5; state the same capacity in all processes, or \
+         change it with `set_capacity`"
     );
     assert_eq!(other.try_acquire().await.unwrap_err(), error);
     let slots = session.slots(PATH, 4).unwrap();

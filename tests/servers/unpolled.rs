@@ -206,7 +206,7 @@ const CALLS: &[Call] = &[
     waits("MultiLock::acquire", ALL, begin!(several, |it| held(it.acquire().await))),
     waits("MultiLock::acquire_timeout", ALL, begin!(several, |it| ended(it.acquire_timeout(BOUND).await))),
     tries("MultiLock::try_acquire", ALL, begin!(several, |it| ended(it.try_acquire().await))),
-    waits("Locks::lock", KEYED, begin!(keys, |it| held(it.acquire(KEY).await))),
+    waits("Locks::acquire", KEYED, begin!(keys, |it| held(it.acquire(KEY).await))),
     waits("Locks::acquire_timeout", KEYED, begin!(keys, |it| ended(it.acquire_timeout(KEY, BOUND).await))),
     tries("Locks::try_acquire", KEYED, begin!(keys, |it| ended(it.try_acquire(KEY).await))),
     waits("Locks::lock_all", ALL, begin!(keys, |it| held(it.lock_all(["a", "b"]).unwrap().acquire().await))),

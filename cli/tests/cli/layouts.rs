@@ -14,7 +14,7 @@ async fn a_command_waits_for_kazoo_and_is_seen_beside_it() {
     make(&operator, "/lock").await;
     let node = contend_as_kazoo(&operator, "/lock").await;
     let taken = output(run(&servers, &[&OPTIONS[..4], &["-t", "0"]].concat(), "/lock", "true")).await;
-    taken.is(75, "", "/lock is taken");
+    taken.is(75, "", "/lock is not free");
     // Without the layout, zklock does not contend there.
     output(run(&servers, &["-t", "6s"], "/lock", "true")).await.is(75, "", "kazoo");
     let shown = look(&servers, &["show", "--json", "--layout", "kazoo", "/lock"]).await.json();
