@@ -17,9 +17,10 @@ pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
         Ok((children, stat)) => match stranger(&client, &lock, &children).await {
             Ok(None) => {
                 lock.hints.saw_queue(children.len());
+                let layout = lock.layout();
+                let shows_release = layout.is_shared() && directory(&stat).shows_release();
                 // A suspect may have gone since, and may have written to the directory as it entered.
-                let is_pure = !children.iter().any(|name| is_suspect(lock.layout(), name));
-                let listed = match lock.layout().is_shared() && is_pure && directory(&stat).shows_release() {
+                let listed = match shows_release && !children.iter().any(|name| is_suspect(layout, name)) {
                     true => Event::ListedAfterRelease,
                     false => Event::Listed,
                 };
