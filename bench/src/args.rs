@@ -1,9 +1,11 @@
 //! The command line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::compare::Contestant;
 use crate::peers::Recipe;
 
 /// Measures zklock against its peers.
@@ -18,8 +20,10 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Time, requests and bytes of an acquisition, beside zookeeper-client's.
+    /// zklock beside every peer: handovers, crashes, and a server that is cut off. It needs `scripts/have-peers.sh all`.
     Compare(Compare),
+    /// One scenario in detail: time, requests and bytes of an acquisition, mostly beside zookeeper-client's.
+    Scenario(Detail),
     /// Memory of acquisitions that wait in one process, on one session.
     Memory(Memory),
     /// Memory of tasks that wait for one key in one process, and the time it takes to pass the lock on.
@@ -28,12 +32,40 @@ pub(crate) enum Command {
     Elect(Elect),
     /// What an acquisition costs beside what its session holds, and what a burst of acquisitions costs the guards.
     Carry(Carry),
+    /// A peer that obeys lines, as `compare` starts it.
+    #[command(hide = true)]
+    Part(Part),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
+    /// Beside whom; zklock always takes part. `redis` is by publishing, as Redisson does it.
+    #[arg(long, value_enum, value_name = "PEERS", value_delimiter = ',', default_values_t = Contestant::value_variants().to_vec(), hide_default_value = true)]
+    peers: Vec<Contestant>,
+    /// How long a turn is in which one peer's clients contend, in seconds. Each has three a cell of the table.
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = seconds)]
+    turn: f64,
+    /// How often holders crash, and a server is cut off.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) repetitions: u32,
+    /// Draw the handovers of eight contenders into this file, as SVG.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) picture: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Part {
+    pub(crate) peer: Contestant,
+    pub(crate) servers: String,
+    pub(crate) path: String,
+    /// As the other programs have it: `mutex`.
+    what: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Detail {
     /// What the clients do.
-    #[arg(long, value_enum)]
+    #[arg(value_enum)]
     pub(crate) scenario: Scenario,
     /// How many clients, each with a session of its own; in `queue`, how many wait in front of the measured one.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -147,6 +179,20 @@ pub(crate) enum Scenario {
 }
 
 impl Compare {
+    /// Who takes part.
+    pub(crate) fn contestants(&self) -> Vec<Contestant> {
+        let takes_part = |contestant: &Contestant| {
+            *contestant == Contestant::Zklock || self.peers.contains(contestant)
+        };
+        Contestant::value_variants().iter().copied().filter(takes_part).collect()
+    }
+
+    pub(crate) fn turn(&self) -> Duration {
+        Duration::from_secs_f64(self.turn)
+    }
+}
+
+impl Detail {
     /// How zookeeper-client is to be used.
     pub(crate) fn recipe(&self) -> Recipe {
         Recipe { curator: self.curator, drops: self.drops && self.scenario != Scenario::Free }
@@ -158,6 +204,13 @@ impl Compare {
 
     pub(crate) fn round_trip(&self) -> Duration {
         Duration::from_secs_f64(self.rtt_ms / 1000.0)
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.1..=60.0).contains(&seconds) => Ok(seconds),
+        _ => Err("write a number from 0.1 to 60".to_owned()),
     }
 }
 

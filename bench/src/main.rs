@@ -1,4 +1,7 @@
-//! Measures zklock against its peers, on one server, in one run.
+//! Measures zklock against its peers.
+//!
+//! `compare` measures it beside every peer, on servers of each: [`compare`]. `scenario` goes into detail, mostly beside
+//! zookeeper-client, on one server:
 //!
 //! ```text
 //!   client --+
@@ -6,9 +9,9 @@
 //!   client --+
 //! ```
 //!
-//! `compare` has the peers take turns, slice by slice, so that whatever disturbs the machine disturbs them all alike.
-//! `memory` says what a waiting acquisition costs, `line` what tasks in line for a key cost, `elect` how long it takes to tell observers who leads, and
-//! `carry` what one session carries.
+//! The peers take turns, slice by slice, so that whatever disturbs the machine disturbs them all alike.
+//! `memory` says what a waiting acquisition costs, `line` what tasks in line for a key cost, `elect` how long it takes to tell
+//! observers who leads, and `carry` what one session carries.
 
 mod args;
 mod carry;
@@ -16,7 +19,9 @@ mod compare;
 mod elect;
 mod line;
 mod memory;
+mod part;
 mod peers;
+mod program;
 mod quantile;
 mod scenario;
 mod stage;
@@ -42,9 +47,11 @@ async fn main() -> ExitCode {
 async fn run(arguments: Arguments) -> anyhow::Result<bool> {
     match arguments.command {
         Command::Compare(compare) => compare::run(&compare).await.map(|()| true),
+        Command::Scenario(detail) => scenario::run(&detail).await.map(|()| true),
         Command::Memory(memory) => memory::run(&memory).await,
         Command::Line(line) => line::run(&line).await,
         Command::Elect(elect) => elect::run(&elect).await.map(|()| true),
         Command::Carry(carry) => carry::run(&carry).await.map(|()| true),
+        Command::Part(part) => part::play(&part).await.map(|()| true),
     }
 }

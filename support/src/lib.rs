@@ -1,5 +1,6 @@
 //! Helpers that the tests on real servers share.
 
+pub mod peers;
 mod server;
 mod wait;
 

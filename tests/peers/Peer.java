@@ -1,79 +1,152 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.retry.RetryOneTime;
 
 /**
  * A Curator lock that is told what to do, a line at a time, and answers each line with one.
  *
- * Arguments: servers, path, and what it is: `mutex`, `read`, `write`. Lines: `acquire` (answers `waiting`, and `acquired`
- * once it is), `try MILLISECONDS` (`acquired` or `busy`), `release` (`released`), `add TIMES NODE` (as often: acquires, adds one to
- * the number in the node, releases; `added`), `downgrade` (a writer reads as well, and lets go of the write lock; `released`),
- * `revoke NODE` (`revoked`), `revocable` (from now on it lets go when asked to; `revocable`, and `asked` once it is). The end
- * of its input ends it.
+ * Arguments: servers, path, and what it is: `mutex`, `read`, `write`, `permits` (of a semaphore of eight, by `laps` only). Lines:
+ * `acquire` (answers `waiting`, and `acquired` once it is), `try MILLISECONDS` (`acquired` or `busy`), `release` (`released`),
+ * `add TIMES NODE` (as often: acquires, adds one to the number in the node, releases; `added`), `downgrade` (a writer reads as
+ * well, and lets go of the write lock; `released`), `revoke NODE` (`revoked`), `revocable` (from now on it lets go when asked to;
+ * `revocable`, and `asked` once it is), `tell` (`telling`, and from now on `told WORD` for each thing that the client is told of its
+ * connection), `laps CLIENTS CYCLES MILLISECONDS` (so many clients, each with a session at the next one of the servers, acquire and
+ * release, each so often or until that time is over; `laps`, and for each cycle when it ended and how long it took, in
+ * microseconds, as `ENDED/TOOK`). The end of its input ends it. The environment's `PEER_TIMEOUT_MS` is the session timeout.
  */
 public final class Peer {
+    private static final int TIMEOUT = Integer.parseInt(System.getenv().getOrDefault("PEER_TIMEOUT_MS", "6000"));
+
+    private final CuratorFramework client;
+    private final InterProcessReadWriteLock pair;
+    private final InterProcessSemaphoreV2 permits;
+    private InterProcessMutex lock;
+
+    private Peer(String[] arguments, int number) throws Exception {
+        String[] servers = arguments[0].split(",");
+        client = CuratorFrameworkFactory.newClient(
+                servers[number % servers.length], TIMEOUT, TIMEOUT, new RetryOneTime(100));
+        client.start();
+        client.blockUntilConnected();
+        pair = new InterProcessReadWriteLock(client, arguments[1]);
+        lock = arguments[2].equals("read") ? pair.readLock()
+                : arguments[2].equals("write") ? pair.writeLock()
+                : new InterProcessMutex(client, arguments[1]);
+        permits = arguments[2].equals("permits") ? new InterProcessSemaphoreV2(client, arguments[1], 8) : null;
+    }
+
     public static void main(String[] arguments) throws Exception {
-        try (CuratorFramework client =
-                CuratorFrameworkFactory.newClient(arguments[0], 6_000, 6_000, new RetryOneTime(100))) {
-            client.start();
-            client.blockUntilConnected();
-            InterProcessReadWriteLock pair = new InterProcessReadWriteLock(client, arguments[1]);
-            InterProcessMutex lock =
-                    arguments[2].equals("read") ? pair.readLock()
-                    : arguments[2].equals("write") ? pair.writeLock()
-                    : new InterProcessMutex(client, arguments[1]);
-            say("session 0x" + Long.toHexString(client.getZookeeperClient().getZooKeeper().getSessionId()));
-            BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
-            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-                String[] words = line.split(" ");
-                switch (words[0]) {
-                    case "acquire":
-                        say("waiting");
-                        lock.acquire();
-                        say("acquired");
-                        break;
-                    case "try":
-                        boolean acquired = lock.acquire(Long.parseLong(words[1]), TimeUnit.MILLISECONDS);
-                        say(acquired ? "acquired" : "busy");
-                        break;
-                    case "release":
-                        lock.release();
-                        say("released");
-                        break;
-                    case "add":
-                        for (int time = 0; time < Integer.parseInt(words[1]); time++) {
-                            lock.acquire();
-                            int number = Integer.parseInt(new String(client.getData().forPath(words[2])));
-                            client.setData().forPath(words[2], Integer.toString(number + 1).getBytes());
-                            lock.release();
-                        }
-                        say("added");
-                        break;
-                    case "downgrade":
-                        pair.readLock().acquire();
-                        pair.writeLock().release();
-                        lock = pair.readLock();
-                        say("released");
-                        break;
-                    case "revoke":
-                        Revoker.attemptRevoke(client, words[1]);
-                        say("revoked");
-                        break;
-                    case "revocable":
-                        lock.makeRevocable(asked -> say("asked"));
-                        say("revocable");
-                        break;
-                    default:
-                        throw new IllegalArgumentException(line);
+        List<Peer> peers = new ArrayList<>();
+        peers.add(new Peer(arguments, 0));
+        Peer first = peers.get(0);
+        say("session 0x" + Long.toHexString(first.client.getZookeeperClient().getZooKeeper().getSessionId()));
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            String[] words = line.split(" ");
+            if (words[0].equals("laps")) {
+                int clients = Integer.parseInt(words[1]);
+                while (peers.size() < clients) {
+                    peers.add(new Peer(arguments, peers.size()));
                 }
+                say(laps(peers.subList(0, clients), Integer.parseInt(words[2]), Long.parseLong(words[3])));
+            } else {
+                first.obey(words);
             }
         }
+        peers.forEach(peer -> peer.client.close());
+    }
+
+    private void obey(String[] words) throws Exception {
+        switch (words[0]) {
+            case "acquire":
+                say("waiting");
+                lock.acquire();
+                say("acquired");
+                break;
+            case "try":
+                boolean acquired = lock.acquire(Long.parseLong(words[1]), TimeUnit.MILLISECONDS);
+                say(acquired ? "acquired" : "busy");
+                break;
+            case "release":
+                lock.release();
+                say("released");
+                break;
+            case "add":
+                for (int time = 0; time < Integer.parseInt(words[1]); time++) {
+                    lock.acquire();
+                    int number = Integer.parseInt(new String(client.getData().forPath(words[2])));
+                    client.setData().forPath(words[2], Integer.toString(number + 1).getBytes());
+                    lock.release();
+                }
+                say("added");
+                break;
+            case "downgrade":
+                pair.readLock().acquire();
+                pair.writeLock().release();
+                lock = pair.readLock();
+                say("released");
+                break;
+            case "revoke":
+                Revoker.attemptRevoke(client, words[1]);
+                say("revoked");
+                break;
+            case "revocable":
+                lock.makeRevocable(asked -> say("asked"));
+                say("revocable");
+                break;
+            case "tell":
+                client.getConnectionStateListenable().addListener((same, state) -> say("told " + state));
+                say("telling");
+                break;
+            default:
+                throw new IllegalArgumentException(words[0]);
+        }
+    }
+
+    private static String laps(List<Peer> peers, int cycles, long milliseconds) throws Exception {
+        ExecutorService threads = Executors.newFixedThreadPool(peers.size());
+        long start = System.nanoTime();
+        List<Future<String>> runs = new ArrayList<>();
+        for (Peer peer : peers) {
+            runs.add(threads.submit(() -> peer.run(start, cycles, milliseconds)));
+        }
+        StringBuilder laps = new StringBuilder("laps");
+        for (Future<String> run : runs) {
+            laps.append(run.get());
+        }
+        threads.shutdown();
+        return laps.toString();
+    }
+
+    private String run(long start, int cycles, long milliseconds) throws Exception {
+        StringBuilder laps = new StringBuilder();
+        for (int cycle = 0; cycle < cycles; cycle++) {
+            long begin = System.nanoTime();
+            if (begin - start > milliseconds * 1_000_000) {
+                break;
+            }
+            if (permits == null) {
+                lock.acquire();
+                lock.release();
+            } else {
+                permits.returnLease(permits.acquire());
+            }
+            long end = System.nanoTime();
+            laps.append(' ').append((end - start) / 1_000).append('/').append((end - begin) / 1_000);
+        }
+        return laps.toString();
     }
 
     private static synchronized void say(String line) {

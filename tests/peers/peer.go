@@ -1,4 +1,5 @@
-// A lock of go-zookeeper that is told what to do, a line at a time, and answers each line with one.
+// A lock that is told what to do, a line at a time, and answers each line with one: of go-zookeeper, built with zookeeper.go, or of
+// etcd's client, built with etcd.go.
 //
 // Arguments: servers, path. Lines: see Peer.java.
 package main
@@ -10,13 +11,21 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/samuel/go-zookeeper/zk"
 )
 
-type quiet struct{}
+// Client has a session and a lock.
+type Client interface {
+	Session() int64
+	Acquire() error
+	Release() error
+	// Tell has it say what it is told of its session.
+	Tell()
+	// Add adds one to the number at a path, if the service is one that the tests add at.
+	Add(path string) error
+	Close()
+}
 
-func (quiet) Printf(string, ...interface{}) {}
+var timeout = 6 * time.Second
 
 func must(err error) {
 	if err != nil {
@@ -25,46 +34,83 @@ func must(err error) {
 	}
 }
 
-func main() {
-	servers, chroot, _ := strings.Cut(os.Args[1], "/")
-	path := os.Args[2]
-	if chroot != "" {
-		chroot = "/" + chroot
+func number(text string) int {
+	number, err := strconv.Atoi(text)
+	must(err)
+	return number
+}
+
+func connect(index int) Client {
+	servers := strings.Split(os.Args[1], ",")
+	client, err := open(servers[index%len(servers)], os.Args[2])
+	must(err)
+	return client
+}
+
+func run(client Client, start time.Time, cycles int, limit time.Duration) string {
+	var laps strings.Builder
+	for cycle := 0; cycle < cycles && time.Since(start) <= limit; cycle++ {
+		begin := time.Now()
+		must(client.Acquire())
+		must(client.Release())
+		fmt.Fprintf(&laps, " %d/%d", time.Since(start).Microseconds(), time.Since(begin).Microseconds())
 	}
-	client, _, err := zk.Connect(strings.Split(servers, ","), 6*time.Second, zk.WithLogger(quiet{}))
-	must(err)
-	_, _, err = client.Exists("/")
-	must(err)
-	lock := zk.NewLock(client, chroot+path, zk.WorldACL(zk.PermAll))
-	fmt.Printf("session 0x%x\n", client.SessionID())
+	return laps.String()
+}
+
+func laps(clients []Client, cycles int, limit time.Duration) string {
+	runs := make(chan string)
+	start := time.Now()
+	for _, client := range clients {
+		go func(client Client) { runs <- run(client, start, cycles, limit) }(client)
+	}
+	laps := "laps"
+	for range clients {
+		laps += <-runs
+	}
+	return laps
+}
+
+func main() {
+	if text := os.Getenv("PEER_TIMEOUT_MS"); text != "" {
+		timeout = time.Duration(number(text)) * time.Millisecond
+	}
+	clients := []Client{connect(0)}
+	first := clients[0]
+	fmt.Printf("session 0x%x\n", first.Session())
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		words := strings.Fields(lines.Text())
 		switch words[0] {
 		case "acquire":
 			fmt.Println("waiting")
-			must(lock.Lock())
+			must(first.Acquire())
 			fmt.Println("acquired")
 		case "release":
-			must(lock.Unlock())
+			must(first.Release())
 			fmt.Println("released")
 		case "add":
-			times, err := strconv.Atoi(words[1])
-			must(err)
-			for time := 0; time < times; time++ {
-				must(lock.Lock())
-				data, _, err := client.Get(chroot + words[2])
-				must(err)
-				number, err := strconv.Atoi(string(data))
-				must(err)
-				_, err = client.Set(chroot+words[2], []byte(strconv.Itoa(number+1)), -1)
-				must(err)
-				must(lock.Unlock())
+			for times := number(words[1]); times > 0; times-- {
+				must(first.Acquire())
+				must(first.Add(words[2]))
+				must(first.Release())
 			}
 			fmt.Println("added")
+		case "tell":
+			first.Tell()
+			fmt.Println("telling")
+		case "laps":
+			count := number(words[1])
+			for len(clients) < count {
+				clients = append(clients, connect(len(clients)))
+			}
+			limit := time.Duration(number(words[3])) * time.Millisecond
+			fmt.Println(laps(clients[:count], number(words[2]), limit))
 		default:
 			must(fmt.Errorf("what is %q", lines.Text()))
 		}
 	}
-	client.Close()
+	for _, client := range clients {
+		client.Close()
+	}
 }

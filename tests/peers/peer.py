@@ -4,21 +4,45 @@ Arguments: servers, path, what it is (`mutex`, `read`, `write`), and the pattern
 Peer.java; `persist` acquires by a node that is not ephemeral.
 """
 
+import os
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import LockTimeout
+
+TIMEOUT = int(os.environ.get("PEER_TIMEOUT_MS", "6000")) / 1000
 
 
 def say(line):
     print(line, flush=True)
 
 
-def main(servers, path, what, *patterns):
-    client = KazooClient(servers, timeout=6)
+def contender(number, servers, path, what, *patterns):
+    servers = servers.split(",")
+    client = KazooClient(servers[number % len(servers)], timeout=TIMEOUT)
     client.start()
     kind = {"mutex": client.Lock, "read": client.ReadLock, "write": client.WriteLock}[what]
-    lock = kind(path, "kazoo", extra_lock_patterns=patterns) if patterns else kind(path, "kazoo")
+    return client, kind(path, "kazoo", extra_lock_patterns=patterns) if patterns else kind(path, "kazoo")
+
+
+def run(lock, start, cycles, seconds):
+    laps = ""
+    for _ in range(cycles):
+        begin = time.monotonic()
+        if begin - start > seconds:
+            break
+        with lock:
+            pass
+        end = time.monotonic()
+        laps += f" {(end - start) * 1e6:.0f}/{(end - begin) * 1e6:.0f}"
+    return laps
+
+
+def main(*arguments):
+    contenders = [contender(0, *arguments)]
+    client, lock = contenders[0]
     say(f"session {client.client_id[0]:#x}")
     for line in sys.stdin:
         word, *words = line.split()
@@ -45,9 +69,21 @@ def main(servers, path, what, *patterns):
                     number, _ = client.get(node)
                     client.set(node, str(int(number) + 1).encode())
             say("added")
+        elif word == "tell":
+            client.add_listener(lambda state: say(f"told {state}"))
+            say("telling")
+        elif word == "laps":
+            count, cycles, milliseconds = map(int, words)
+            while len(contenders) < count:
+                contenders.append(contender(len(contenders), *arguments))
+            with ThreadPoolExecutor(count) as threads:
+                start = time.monotonic()
+                each = lambda contender: run(contender[1], start, cycles, milliseconds / 1000)
+                say("laps" + "".join(threads.map(each, contenders[:count])))
         else:
             raise ValueError(line)
-    client.stop()
+    for client, _ in contenders:
+        client.stop()
 
 
 main(*sys.argv[1:])

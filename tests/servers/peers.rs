@@ -2,20 +2,10 @@
 
 use zklock_test_support as support;
 
-use std::path::Path;
-use std::process::Stdio;
-
+pub(crate) use support::peers::Client;
 use support::{Server, within};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-
-/// Which client's lock it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Client {
-    Curator,
-    Kazoo,
-    Go,
-}
+use tokio::process::{Child, ChildStdin, ChildStdout};
 
 /// A lock of another client, in a process of its own.
 pub(crate) struct Peer {
@@ -28,37 +18,12 @@ pub(crate) struct Peer {
 impl Peer {
     /// Starts a `mutex`, or the side of a read-write lock: `read`, `write`. More words are patterns that kazoo honours.
     pub(crate) async fn start(client: Client, server: &Server, path: &str, what: &[&str]) -> Self {
-        let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
-        let peers = target.join("peers");
-        let mut command = match client {
-            Client::Curator => {
-                let jars = target.join("zookeeper-3.9.5");
-                let jars = format!("{0}:{1}/lib/*:{1}/curator/*", peers.display(), jars.display());
-                let mut java = Command::new("java");
-                java.args([
-                    "-XX:TieredStopAtLevel=1",
-                    "-Dorg.apache.logging.log4j.level=OFF",
-                    "-cp",
-                    &jars,
-                    "Peer",
-                ]);
-                java
-            }
-            Client::Kazoo => {
-                let mut python = Command::new("python3");
-                python.env("PYTHONPATH", peers.join("kazoo-2.11.0"));
-                python.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/peer.py"));
-                python
-            }
-            Client::Go => Command::new(peers.join("peer")),
-        };
+        let mut command = client.program();
         let mut process = command
             .args([&server.connect_string(), path])
             .args(what)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
+            // These Java machines are short-lived.
+            .env("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
             .spawn()
             .unwrap_or_else(|error| {
                 panic!("{client:?}: {error}; run scripts/have-peers.sh (or `make peers`)")

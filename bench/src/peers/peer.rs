@@ -20,7 +20,7 @@ pub(crate) enum Peer {
     ZklockKeys,
     /// Permits of zklock's semaphore.
     ZklockPermits,
-    /// Permits of Curator's `InterProcessSemaphoreV2`.
+    /// Permits of Curator's `InterProcessSemaphoreV2`, in a program of its own.
     CuratorPermits,
     /// zookeeper-client's own recipe, `Client::lock`.
     ZookeeperClient(Recipe),
@@ -28,6 +28,12 @@ pub(crate) enum Peer {
     Raw,
     /// Bare watches of the first node: no lock, but what readers cannot be faster than.
     Watchers,
+    /// Redis by polling.
+    RedisPolling,
+    /// Redis as Redisson has it.
+    Redisson,
+    /// PostgreSQL's advisory locks.
+    Postgres,
 }
 
 impl Peer {
@@ -43,6 +49,9 @@ impl Peer {
             Self::ZookeeperClient(Recipe { curator: true, .. }) => "zookeeper-client/curator",
             Self::Raw => "raw",
             Self::Watchers => "raw/watchers",
+            Self::RedisPolling => "redis-polling",
+            Self::Redisson => "redisson",
+            Self::Postgres => "postgres",
         }
     }
 

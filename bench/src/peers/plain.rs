@@ -5,7 +5,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use zookeeper_client::{Acls, Client as Session, CreateMode};
 
-use super::client::{Client, DATA, Release, SESSION_TIMEOUT};
+use super::client::{Client, DATA, Held, SESSION_TIMEOUT};
 
 pub(super) struct Plain {
     session: Session,
@@ -35,7 +35,7 @@ impl Plain {
 
 impl Client for Plain {
     /// Creates a node, which is deleted by the release.
-    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Release<'_>>> {
+    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Held<'_>>> {
         async move {
             let prefix = format!("{}/lock-", self.directory);
             let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
@@ -44,7 +44,7 @@ impl Client for Plain {
                 self.watch().await?;
             }
             let path = format!("{prefix}{sequence}");
-            Ok(async move { Ok(self.session.delete(&path, None).await?) }.boxed())
+            Ok(Held::untold(async move { Ok(self.session.delete(&path, None).await?) }))
         }
         .boxed()
     }

@@ -5,7 +5,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use zklock::{Guard, Lock, LockOptions, Locks, LocksOptions, MultiLock, RwLock, Semaphore, Session};
 
-use super::client::{Client, Release, SESSION_TIMEOUT};
+use super::client::{Client, Held, SESSION_TIMEOUT};
 use super::peer::{PERMITS, Peer};
 
 pub(super) enum Zklock {
@@ -40,20 +40,24 @@ impl Zklock {
 }
 
 impl Client for Zklock {
-    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Release<'_>>> {
+    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Held<'_>>> {
         async move {
             Ok(match self {
-                Self::One(lock) => release(lock.acquire().await?),
-                Self::Several(locks) => release(locks.acquire().await?),
-                Self::Readers(lock) => release(lock.read().await?),
-                Self::Permits(semaphore) => release(semaphore.acquire().await?),
-                Self::Key(locks, key) => release(locks.acquire(key).await?),
+                Self::One(lock) => held(lock.acquire().await?),
+                Self::Several(locks) => held(locks.acquire().await?),
+                Self::Readers(lock) => held(lock.read().await?),
+                Self::Permits(semaphore) => held(semaphore.acquire().await?),
+                Self::Key(locks, key) => held(locks.acquire(key).await?),
             })
         }
         .boxed()
     }
 }
 
-fn release<K: Send + Sync + 'static>(guard: Guard<K>) -> Release<'static> {
-    async move { Ok(guard.release().await?) }.boxed()
+fn held<K: Send + Sync + 'static>(guard: Guard<K>) -> Held<'static> {
+    let lost = guard.lost();
+    Held {
+        release: async move { Ok(guard.release().await?) }.boxed(),
+        told: async move { format!("{:?}", lost.await) }.boxed(),
+    }
 }

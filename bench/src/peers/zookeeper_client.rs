@@ -2,9 +2,9 @@
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use zookeeper_client::{Acls, Client as Session, LockPrefix};
+use zookeeper_client::{Acls, Client as Session, LockPrefix, SessionState};
 
-use super::client::{Client, DATA, Release, SESSION_TIMEOUT};
+use super::client::{Client, DATA, Held, SESSION_TIMEOUT};
 
 /// What can be chosen about zookeeper-client's recipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +34,22 @@ impl ZookeeperClient {
 }
 
 impl Client for ZookeeperClient {
-    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Release<'_>>> {
+    fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Held<'_>>> {
         async move {
             let prefix = match self.recipe.curator {
                 true => LockPrefix::new_curator(&self.directory, "lock-")?,
                 false => LockPrefix::new_shared(&self.shared_prefix)?,
             };
             let lock = self.session.lock(prefix, DATA, Acls::anyone_all()).await?;
+            let mut states = self.session.state_watcher();
+            let told = async move {
+                loop {
+                    let state = states.changed().await;
+                    if state != SessionState::SyncConnected {
+                        return format!("{state:?}");
+                    }
+                }
+            };
             let release = async move {
                 if self.recipe.drops {
                     drop(lock);
@@ -51,7 +60,7 @@ impl Client for ZookeeperClient {
                 std::mem::forget(lock);
                 Ok(self.session.delete(&path, None).await?)
             };
-            Ok(release.boxed())
+            Ok(Held { release: release.boxed(), told: told.boxed() })
         }
         .boxed()
     }

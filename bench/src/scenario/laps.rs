@@ -9,15 +9,23 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use futures::future::try_join_all;
+use tokio::sync::Mutex;
+use zklock_test_support::peers::Client::Curator as CURATOR;
 
 use super::slice::Slice;
 use crate::peers::{Client, Peer, connect};
+use crate::program::{Lap, Program};
 use crate::stage::Stage;
+
+/// Longer than anybody measures.
+const FOREVER: Duration = Duration::from_secs(86_400);
 
 pub(crate) struct Laps {
     /// How long each holds the lock.
     hold: Duration,
     clients: Vec<Arc<dyn Client>>,
+    /// Clients of Curator's, so many, which run in a program of their own.
+    program: Option<(Mutex<Program>, u32)>,
     /// How many tasks each client has.
     tasks: u32,
     pub(crate) directories: Vec<String>,
@@ -26,7 +34,13 @@ pub(crate) struct Laps {
 impl Laps {
     /// Each client has a lock of its own.
     pub(super) async fn free(peer: Peer, clients: u32, stage: &Stage) -> anyhow::Result<Self> {
-        let mut cast = Self { hold: Duration::ZERO, clients: Vec::new(), tasks: 1, directories: Vec::new() };
+        let mut cast = Self {
+            hold: Duration::ZERO,
+            clients: Vec::new(),
+            program: None,
+            tasks: 1,
+            directories: Vec::new(),
+        };
         for number in 0..clients {
             let mut first = None;
             for name in peer.directories(&format!("{}/{number}", peer.name())) {
@@ -49,13 +63,23 @@ impl Laps {
         stage: &Stage,
     ) -> anyhow::Result<Self> {
         let directory = stage.directory(peer.name()).await?;
+        let directories = peer.directories(&directory);
         let address = stage.link().address();
+        if peer == Peer::CuratorPermits {
+            let program = CURATOR.program();
+            let program = Program::start("Curator", program, &[address], &directory, "permits").await?;
+            let program = Some((Mutex::new(program), clients));
+            return Ok(Self { hold, clients: Vec::new(), program, tasks, directories });
+        }
         let clients = try_join_all((0..clients).map(|_| connect(peer, &address, &directory))).await?;
-        Ok(Self { hold, clients, tasks, directories: peer.directories(&directory) })
+        Ok(Self { hold, clients, program: None, tasks, directories })
     }
 
     /// Has each measured client go through so many cycles.
     pub(super) async fn perform(&self, cycles: u32) -> anyhow::Result<Slice> {
+        if let Some((program, clients)) = &self.program {
+            return Ok(slice(&program.lock().await.laps(*clients, cycles, FOREVER).await?, *clients));
+        }
         let start = Instant::now();
         let clients = self.clients.iter().flat_map(|client| (0..self.tasks).map(|_| client.clone()));
         let tasks = clients.map(|client| tokio::spawn(run(client, cycles, self.hold))).collect::<Vec<_>>();
@@ -75,6 +99,17 @@ impl Laps {
     }
 }
 
+/// A slice of a program, whose cycles are waits.
+fn slice(laps: &[Lap], clients: u32) -> Slice {
+    Slice {
+        wall: laps.iter().map(|lap| lap.ended).max().unwrap_or_default(),
+        cycles: laps.iter().map(|lap| lap.took).collect(),
+        handoffs: laps.len() as u64,
+        contenders: clients as usize,
+        longest_wait: laps.iter().map(|lap| lap.took).max().unwrap_or_default(),
+    }
+}
+
 /// One client's cycles.
 #[derive(Default)]
 struct Run {
@@ -87,7 +122,7 @@ async fn run(client: Arc<dyn Client>, cycles: u32, hold: Duration) -> anyhow::Re
     let mut own = Run::default();
     for _ in 0..cycles {
         let start = Instant::now();
-        let release = client.acquire().await?;
+        let release = client.acquire().await?.release;
         let held = Instant::now();
         own.longest_wait = own.longest_wait.max(held - start);
         if !hold.is_zero() {

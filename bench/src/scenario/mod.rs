@@ -4,16 +4,18 @@ mod laps;
 mod queue;
 mod readers;
 mod slice;
+mod turns;
 
 use std::time::Duration;
 
-use crate::args::{Compare, Scenario};
+use crate::args::{Detail, Scenario};
 use crate::peers::{Peer, Recipe};
 use crate::stage::Stage;
 use laps::Laps;
 use queue::Queue;
 use readers::Readers;
 pub(crate) use slice::Slice;
+pub(crate) use turns::run;
 
 impl Scenario {
     /// Who takes part.
@@ -38,14 +40,14 @@ pub(crate) enum Cast {
 }
 
 impl Cast {
-    pub(crate) async fn new(peer: Peer, compare: &Compare, stage: &Stage) -> anyhow::Result<Self> {
-        let Compare { clients, tasks, .. } = *compare;
+    pub(crate) async fn new(peer: Peer, detail: &Detail, stage: &Stage) -> anyhow::Result<Self> {
+        let Detail { clients, tasks, .. } = *detail;
         let contended = async |tasks, hold| Laps::contended(peer, clients, tasks, hold, stage).await;
-        Ok(match compare.scenario {
+        Ok(match detail.scenario {
             Scenario::Free | Scenario::Multi => Self::Laps(Laps::free(peer, clients, stage).await?),
-            Scenario::Contended => Self::Laps(contended(1, compare.hold()).await?),
+            Scenario::Contended => Self::Laps(contended(1, detail.hold()).await?),
             Scenario::Permits => Self::Laps(contended(1, Duration::ZERO).await?),
-            Scenario::Keys => Self::Laps(contended(tasks, compare.hold()).await?),
+            Scenario::Keys => Self::Laps(contended(tasks, detail.hold()).await?),
             Scenario::Queue => Self::Queue(Queue::new(peer, clients, stage).await?),
             // A lock has one successor, a writer as many as there are readers.
             Scenario::Readers if peer == Peer::Zklock => Self::Readers(Readers::new(peer, 1, stage).await?),

@@ -35,7 +35,7 @@ impl Queue {
     async fn cycle(&self, stage: &Stage, slice: &mut Slice) -> anyhow::Result<()> {
         let [directory] = &self.directories;
         let holder = self.others.first().context("nobody to hold the lock")?.clone();
-        let release = holder.acquire().await?;
+        let release = holder.acquire().await?.release;
         let queue: Vec<_> = self.others.iter().cycle().take(self.waiters).cloned().collect();
         let waiters: Vec<_> = queue.into_iter().map(|client| tokio::spawn(pass(client))).collect();
         stage.wait_for_children(directory, self.waiters + 1).await?;
@@ -43,7 +43,7 @@ impl Queue {
         let before = stage.link().counts().requests;
         let measured = self.measured.clone();
         let acquired = tokio::spawn(async move {
-            let release = measured.acquire().await?;
+            let release = measured.acquire().await?.release;
             let at = Instant::now();
             release.await?;
             anyhow::Ok(at)
@@ -75,5 +75,5 @@ impl Queue {
 }
 
 async fn pass(client: Arc<dyn Client>) -> anyhow::Result<()> {
-    client.acquire().await?.await
+    client.acquire().await?.release.await
 }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use futures::future::try_join_all;
+use futures::future::{BoxFuture, try_join_all};
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use zklock_testcontainers::RequestKind;
 
 use super::slice::Slice;
-use crate::peers::{Client, Peer, Release, connect};
+use crate::peers::{Client, Peer, connect};
 use crate::stage::Stage;
 
 /// How many sessions are opened at a time.
@@ -44,7 +44,7 @@ pub(crate) struct Readers {
 /// Clients that wait.
 struct Queue<'a> {
     /// Releases the writer's lock.
-    front: Release<'a>,
+    front: BoxFuture<'a, anyhow::Result<()>>,
     /// Each says when it was granted the lock. It has released by then.
     waiters: Vec<JoinHandle<anyhow::Result<Instant>>>,
     /// How many of them hold the lock.
@@ -63,7 +63,7 @@ impl Readers {
     /// Returns once each waiter watches the writer, which holds the lock.
     async fn queue(&self, stage: &Stage, waiters: &[Arc<dyn Client>]) -> anyhow::Result<Queue<'_>> {
         let [directory] = &self.directories;
-        let front = self.writer.acquire().await?;
+        let front = self.writer.acquire().await?.release;
         let (told, hold) = watch::channel(0);
         let all = waiters.len();
         let spawn =
@@ -147,7 +147,7 @@ async fn pass(
     mut hold: watch::Receiver<usize>,
     all: usize,
 ) -> anyhow::Result<Instant> {
-    let release = client.acquire().await?;
+    let release = client.acquire().await?.release;
     let granted = Instant::now();
     // Whoever were woken at each grant would delay the next.
     told.send_if_modified(|hold| {

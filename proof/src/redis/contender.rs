@@ -13,9 +13,9 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use zklock::FencingToken;
+use zklock_proof::redis_lock::Lock;
 
 use super::holds::Hold;
-use super::lock::Lock;
 use super::proxy::Way;
 use super::stage::{Holds, Stage, TTL};
 use crate::harness::Instant;

@@ -9,11 +9,11 @@ use serde::Serialize;
 use thiserror::Error;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use zklock_proof::redis_lock::{Lock, Redisson, SetNxPx, SetnxExpire, SetnxGetset, Spring, Zklock};
 
 use super::contender::{Contender, prompt};
 use super::holds::{late, together};
 use super::kind::Kind;
-use super::lock::{Lock, Redisson, SetNxPx, SetnxExpire, SetnxGetset, Spring, Zklock};
 use super::outcome::{Outcome, Told};
 use super::stage::{Stage, TTL};
 use crate::harness::Instant;

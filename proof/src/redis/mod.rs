@@ -1,6 +1,6 @@
 //! Why not Redis: the same faults against five locks on a real Redis, and against zklock.
 //!
-//! The locks are in `lock/`, one file each, with where they come from and where they are weak. What is done to them is in
+//! The locks are in `redis_lock/`, one file each, with where they come from and where they are weak. What is done to them is in
 //! `fault.rs`. Each contender is a thread with everything of its client in it, so that blocking the thread stops the client; its
 //! replies go through a proxy that can hold them back.
 //!
@@ -11,7 +11,6 @@ mod contender;
 mod fault;
 mod holds;
 mod kind;
-mod lock;
 mod outcome;
 mod proxy;
 mod servers;

@@ -1,18 +1,18 @@
 //! The servers of all runs: one Redis, one ZooKeeper ensemble.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context;
 use tempfile::TempDir;
-use tokio::process::{Child, Command};
 use tokio::time::{interval, timeout};
 use zklock::Session;
 use zklock_testcontainers::Ensemble;
+use zklock_proof::kept::Kept;
+use zklock_proof::redis_lock::ZOOKEEPER_TICK;
 
 use super::kind::Kind;
-use super::lock::ZOOKEEPER_TICK;
 
 /// For what must come to pass in the end.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,8 +51,7 @@ impl Servers {
 
 /// A redis-server of our own, on a socket in a directory of its own and without persistence. Dropping it ends it.
 pub(super) struct RedisServer {
-    /// Its shell, which ends the server when its standard input is closed: when we end, however that comes about.
-    _keeper: Child,
+    _server: Kept,
     directory: TempDir,
     version: String,
 }
@@ -61,20 +60,11 @@ impl RedisServer {
     /// Starts a server, and returns once it answers.
     async fn start() -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new().prefix("redis-").tempdir()?;
-        let socket = directory.path().join("socket");
-        let keeper = Command::new("sh")
-            .args(["-c", r#""$@" </dev/null & read -r _; kill -9 $!"#, "redis-keeper", "redis-server"])
-            .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
-            .arg(&socket)
-            .arg("--dir")
-            .arg(directory.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            // Ctrl-C is for us: the server ends when we do.
-            .process_group(0)
-            .spawn()
-            .context("cannot start a shell for redis-server")?;
-        let client = redis::Client::open(format!("redis+unix://{}", socket.display()))?;
+        let mut arguments: Vec<OsString> =
+            ["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"].map(Into::into).into();
+        arguments.extend([directory.path().join("socket").into(), "--dir".into(), directory.path().into()]);
+        let server = Kept::start(None, "redis-server", arguments).await?;
+        let client = redis::Client::open(format!("redis+unix://{}/socket", directory.path().display()))?;
         let answered = async {
             let mut looks = interval(Duration::from_millis(20));
             loop {
@@ -92,7 +82,7 @@ impl RedisServer {
             about.context("redis-server does not answer; is it installed? (scripts/have-redis.sh)")?;
         let version = about.lines().find_map(|line| line.strip_prefix("redis_version:"));
         let version = version.unwrap_or("of unknown version").trim().to_owned();
-        Ok(Self { _keeper: keeper, directory, version })
+        Ok(Self { _server: server, directory, version })
     }
 
     pub(super) fn socket(&self) -> PathBuf {

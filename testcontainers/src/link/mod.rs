@@ -48,7 +48,21 @@ impl Link {
     // Nothing here waits today; a link to elsewhere may have to.
     #[allow(clippy::unused_async)]
     pub async fn start(upstream: impl Into<String>) -> Result<Self, Error> {
-        let link = Self::open(Ipv4Addr::LOCALHOST, upstream.into(), Framer::default(), |link, _| {
+        Self::of(upstream.into(), Framer::default())
+    }
+
+    /// Starts a proxy to a server that is not ZooKeeper. It delays, holds back and cuts all bytes alike; it names and counts no
+    /// request.
+    ///
+    /// # Errors
+    /// When no port on loopback can be bound.
+    #[allow(clippy::unused_async)]
+    pub async fn start_unframed(upstream: impl Into<String>) -> Result<Self, Error> {
+        Self::of(upstream.into(), Framer::unframed())
+    }
+
+    fn of(upstream: String, framer: Framer) -> Result<Self, Error> {
+        let link = Self::open(Ipv4Addr::LOCALHOST, upstream, framer, |link, _| {
             let upstream = link.lock().upstream.clone();
             TcpStream::connect(upstream)
         });

@@ -7,13 +7,14 @@ use zklock::{FencingToken, Guard, Session};
 
 use super::contract::{CONNECT, Failure, Lock};
 
-pub(crate) struct Zklock {
+/// zklock, beside the others.
+pub struct Zklock {
     lock: zklock::Lock,
     guard: Option<Guard>,
 }
 
 /// The servers' tick.
-pub(crate) const TICK: Duration = Duration::from_millis(500);
+pub const TICK: Duration = Duration::from_millis(500);
 
 impl Lock for Zklock {
     async fn connect(servers: &str, path: &str, ttl: Duration) -> anyhow::Result<Self> {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use anyhow::Context;
 use zklock_testcontainers::Counts;
 
-use crate::args::{Compare, Scenario};
+use super::{Cast, Slice};
+use crate::args::{Detail, Scenario};
 use crate::peers::Peer;
 use crate::quantile::quantile;
-use crate::scenario::{Cast, Slice};
 use crate::stage::Stage;
 
 /// How many turns each peer gets.
@@ -18,20 +18,20 @@ const SLICES: u32 = 20;
 const WARM_UP: u32 = 4;
 
 /// Measures and prints.
-pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
-    let stage = Stage::open(compare.common.connect.as_deref()).await?;
+pub(crate) async fn run(detail: &Detail) -> anyhow::Result<()> {
+    let stage = Stage::open(detail.common.connect.as_deref()).await?;
     let mut entries = Vec::new();
-    for peer in compare.scenario.peers(compare.recipe()) {
-        let cast = Cast::new(peer, compare, &stage).await?;
+    for peer in detail.scenario.peers(detail.recipe()) {
+        let cast = Cast::new(peer, detail, &stage).await?;
         entries.push(Entry { peer, cast, tally: Tally::default() });
     }
-    stage.link().set_round_trip(compare.round_trip());
-    let slices = SLICES.min(compare.cycles);
+    stage.link().set_round_trip(detail.round_trip());
+    let slices = SLICES.min(detail.cycles);
     for entry in &entries {
-        entry.perform(&stage, compare.cycles.div_ceil(WARM_UP)).await?;
+        entry.perform(&stage, detail.cycles.div_ceil(WARM_UP)).await?;
     }
     for turn in 0..slices {
-        let cycles = compare.cycles / slices + u32::from(turn < compare.cycles % slices);
+        let cycles = detail.cycles / slices + u32::from(turn < detail.cycles % slices);
         // Everybody comes first, and after everybody else, equally often.
         for offset in 0..entries.len() {
             let index = (turn as usize + offset) % entries.len();
@@ -40,7 +40,7 @@ pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
             entry.tally.add(&slice, &counts);
         }
     }
-    print(&entries, compare.scenario);
+    print(&entries, detail.scenario);
     drop(entries);
     stage.link().set_round_trip(Duration::ZERO);
     stage.close().await

@@ -20,7 +20,8 @@ const DELETE_OWN: &str = "
     end
     return 0";
 
-pub(crate) struct SetNxPx {
+/// `SET NX PX`, by polling.
+pub struct SetNxPx {
     redis: Redis,
     /// Nobody else's value.
     value: String,

@@ -9,7 +9,7 @@ use zklock::FencingToken;
 pub(super) const CONNECT: Duration = Duration::from_secs(30);
 
 /// A lock as one process has it.
-pub(crate) trait Lock: Send + Sized + 'static {
+pub trait Lock: Send + Sized + 'static {
     /// The lock with this key, or at this path. Its time to live is the session timeout of zklock.
     fn connect(server: &str, key: &str, ttl: Duration) -> impl Future<Output = anyhow::Result<Self>> + Send;
 
@@ -32,11 +32,14 @@ pub(crate) trait Lock: Send + Sized + 'static {
 
 /// What an acquisition or a release throws.
 #[derive(Debug, Error)]
-pub(crate) enum Failure {
+pub enum Failure {
+    /// Redis refused, or did not answer.
     #[error(transparent)]
     Redis(#[from] redis::RedisError),
+    /// zklock did not get it.
     #[error(transparent)]
     Acquire(#[from] zklock::AcquireError),
+    /// zklock could not release it.
     #[error(transparent)]
     Release(#[from] zklock::ReleaseError),
     /// The client that releases does not hold it, in the original's words where it has any.

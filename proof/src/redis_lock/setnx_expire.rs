@@ -13,7 +13,8 @@ use zklock::FencingToken;
 use super::client::{POLL, Redis};
 use super::contract::{Failure, Lock};
 
-pub(crate) struct SetnxExpire {
+/// `SETNX`, then `EXPIRE`.
+pub struct SetnxExpire {
     redis: Redis,
 }
 

@@ -55,11 +55,14 @@ const RENEW: &str = "
     end
     return 0";
 
-pub(crate) struct Redisson {
+/// Redisson's `RLock`.
+pub struct Redisson {
     redis: Redis,
     /// `uuid:thread`. A process has one thread that locks here.
     owner: String,
     channel: String,
+    /// A connection for subscriptions, once one was needed. The original has a pool of them.
+    subscription: Option<PubSub>,
     /// Ends when this is dropped.
     watchdog: JoinSet<()>,
 }
@@ -75,30 +78,12 @@ impl Redisson {
         Ok(remaining)
     }
 
-    async fn subscribe(&self) -> redis::RedisResult<PubSub> {
-        let mut subscription = self.redis.client.get_async_pubsub().await?;
+    /// Tries again whenever something is published or the remaining time is over.
+    async fn wait(&mut self, subscription: &mut PubSub) -> Result<(), Failure> {
         subscription.subscribe(&self.channel).await?;
-        Ok(subscription)
-    }
-}
-
-impl Lock for Redisson {
-    async fn connect(server: &str, key: &str, ttl: Duration) -> anyhow::Result<Self> {
-        // A reply may take 3 s, of a TTL of 30 s.
-        let redis = Redis::connect(server, key, ttl, Some(ttl / 10)).await?;
-        let channel = format!("redisson_lock__channel:{{{key}}}");
-        Ok(Self { redis, owner: format!("{}:1", Uuid::new_v4()), channel, watchdog: JoinSet::new() })
-    }
-
-    async fn acquire(&mut self) -> Result<Option<FencingToken>, Failure> {
-        if self.try_acquire().await?.is_none() {
-            return Ok(None);
-        }
-        let mut subscription = self.subscribe().await?;
         let mut unlocked = pin!(subscription.on_message());
         while let Some(remaining) = self.try_acquire().await? {
             match u64::try_from(remaining) {
-                // Whether it was published or the time is over: try again.
                 Ok(remaining) => {
                     let _ = timeout(Duration::from_millis(remaining), unlocked.next()).await;
                 }
@@ -107,6 +92,29 @@ impl Lock for Redisson {
                 }
             }
         }
+        Ok(())
+    }
+}
+
+impl Lock for Redisson {
+    async fn connect(server: &str, key: &str, ttl: Duration) -> anyhow::Result<Self> {
+        // A reply may take 3 s, of a TTL of 30 s.
+        let redis = Redis::connect(server, key, ttl, Some(ttl / 10)).await?;
+        let channel = format!("redisson_lock__channel:{{{key}}}");
+        Ok(Self { redis, owner: format!("{}:1", Uuid::new_v4()), channel, subscription: None, watchdog: JoinSet::new() })
+    }
+
+    async fn acquire(&mut self) -> Result<Option<FencingToken>, Failure> {
+        if self.try_acquire().await?.is_none() {
+            return Ok(None);
+        }
+        let mut subscription = match self.subscription.take() {
+            Some(subscription) => subscription,
+            None => self.redis.client.get_async_pubsub().await?,
+        };
+        self.wait(&mut subscription).await?;
+        subscription.unsubscribe(&self.channel).await?;
+        self.subscription = Some(subscription);
         Ok(None)
     }
 

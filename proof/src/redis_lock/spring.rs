@@ -37,7 +37,8 @@ const UNLINK_OWN: &str = "
     end
     return 0";
 
-pub(crate) struct Spring {
+/// Spring Integration's `RedisLockRegistry`.
+pub struct Spring {
     redis: Redis,
     /// The registry's.
     client: String,

@@ -16,7 +16,8 @@ use zklock::FencingToken;
 use super::client::{POLL, Redis, milliseconds};
 use super::contract::{Failure, Lock};
 
-pub(crate) struct SetnxGetset {
+/// `SETNX`, then `GETSET`.
+pub struct SetnxGetset {
     redis: Redis,
     /// When the lock that this process took expires, by its own clock.
     expires: Option<i64>,

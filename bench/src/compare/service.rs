@@ -1,0 +1,226 @@
+//! The servers: three of ZooKeeper, three of etcd, one of Redis, one of PostgreSQL. All write to disk as a default installation does.
+
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::Command;
+use zklock_proof::kept::Kept;
+use zklock_testcontainers::{Ensemble, Link};
+use zookeeper_client::{Acls, Client, CreateMode};
+
+use super::etcd::Etcd;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a lock rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Service {
+    ZooKeeper,
+    Etcd,
+    Redis,
+    Postgres,
+}
+
+/// Servers that run, and a link to each.
+pub(super) struct Servers {
+    pub(super) service: Service,
+    /// A follower comes first.
+    pub(super) addresses: Vec<String>,
+    pub(super) links: Vec<Link>,
+    kind: Kind,
+}
+
+enum Kind {
+    ZooKeeper(Ensemble, Client),
+    Etcd(Etcd),
+    One { _server: Kept, _directory: TempDir },
+}
+
+impl Servers {
+    pub(super) async fn start(service: Service) -> anyhow::Result<Self> {
+        let (kind, addresses) = match service {
+            Service::ZooKeeper => {
+                // As ZooKeeper's own defaults are.
+                let builder = Ensemble::builder(3).java_property("zookeeper.forceSync", "yes");
+                let ensemble = builder.java_property("zookeeper.preAllocSize", "65536").start().await?;
+                let onlooker = Client::connect(&ensemble.connect_string()).await?;
+                let addresses = (0..ensemble.len()).map(|server| ensemble.address(server)).collect();
+                (Kind::ZooKeeper(ensemble, onlooker), addresses)
+            }
+            Service::Etcd => {
+                let etcd = Etcd::start().await?;
+                let addresses = etcd.addresses();
+                (Kind::Etcd(etcd), addresses)
+            }
+            Service::Redis => redis().await?,
+            Service::Postgres => postgres().await?,
+        };
+        let mut servers = Self { service, addresses, links: Vec::new(), kind };
+        let follower = servers.follower().await?.unwrap_or_default();
+        servers.addresses.rotate_left(follower);
+        for address in &servers.addresses {
+            servers.links.push(servers.link(address).await?);
+        }
+        Ok(servers)
+    }
+
+    /// A way of a client's own to a server.
+    pub(super) async fn link(&self, address: &str) -> anyhow::Result<Link> {
+        Ok(match self.service {
+            Service::ZooKeeper => Link::start(address).await?,
+            _ => Link::start_unframed(address).await?,
+        })
+    }
+
+    /// Makes a place for a lock, where its client does not.
+    pub(super) async fn prepare(&self, path: &str) -> anyhow::Result<()> {
+        if let Kind::ZooKeeper(_, onlooker) = &self.kind {
+            onlooker.mkdir(path, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await?;
+        }
+        Ok(())
+    }
+
+    /// How many requests clients have sent: through the links, or by the servers' own count. PostgreSQL counts none.
+    pub(super) async fn requests(&self) -> anyhow::Result<Option<u64>> {
+        Ok(match &self.kind {
+            Kind::ZooKeeper(..) => Some(self.links.iter().map(|link| link.counts().requests).sum()),
+            Kind::Etcd(etcd) => Some(etcd.requests().await?),
+            Kind::One { .. } if self.service == Service::Redis => {
+                // Commands that a script calls are not the client's.
+                let own = ["cmdstat_set:", "cmdstat_eval:", "cmdstat_subscribe:", "cmdstat_unsubscribe:"];
+                let client = redis::Client::open(format!("redis://{}", self.addresses.concat()))?;
+                let mut connection = client.get_multiplexed_async_connection().await?;
+                let stats: String = redis::cmd("INFO").arg("commandstats").query_async(&mut connection).await?;
+                let lines = stats.lines().filter_map(|line| own.iter().find_map(|own| line.strip_prefix(own)));
+                let calls = lines.filter_map(|line| line.strip_prefix("calls=")?.split(',').next());
+                Some(calls.map(str::parse::<u64>).sum::<Result<_, _>>()?)
+            }
+            Kind::One { .. } => None,
+        })
+    }
+
+    /// A server that follows, by its place among the servers as they were started; `None` where one server is all.
+    pub(super) async fn follower(&self) -> anyhow::Result<Option<usize>> {
+        Ok(match &self.kind {
+            Kind::ZooKeeper(ensemble, _) => Some(*ensemble.followers().await?.first().context("no follower")?),
+            Kind::Etcd(etcd) => Some(etcd.follower().await?),
+            Kind::One { .. } => None,
+        })
+    }
+
+    /// The address of a server by its place as it was started, and of another one.
+    pub(super) fn sides(&self, server: usize) -> (String, String) {
+        let address = |server: usize| match &self.kind {
+            Kind::ZooKeeper(ensemble, _) => ensemble.address(server % ensemble.len()),
+            Kind::Etcd(etcd) => etcd.addresses().swap_remove(server % self.addresses.len()),
+            Kind::One { .. } => self.addresses.concat(),
+        };
+        (address(server), address(server + 1))
+    }
+
+    /// Drops every byte between a server and the others. Clients still reach it.
+    pub(super) async fn isolate(&self, server: usize) -> anyhow::Result<()> {
+        match &self.kind {
+            Kind::ZooKeeper(ensemble, _) => ensemble.isolate(server).await?,
+            Kind::Etcd(etcd) => etcd.isolate(server),
+            Kind::One { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Connects all servers again, and waits until they serve.
+    pub(super) async fn heal(&self) -> anyhow::Result<()> {
+        match &self.kind {
+            Kind::ZooKeeper(ensemble, _) => {
+                ensemble.heal().await?;
+                ensemble.wait_until_serving().await?;
+            }
+            Kind::Etcd(etcd) => etcd.heal().await?,
+            Kind::One { .. } => {}
+        }
+        Ok(())
+    }
+}
+
+async fn redis() -> anyhow::Result<(Kind, Vec<String>)> {
+    let (directory, port) = (tempfile::tempdir()?, free_port().await?);
+    let (port_text, path) = (port.to_string(), directory.path().display().to_string());
+    let arguments = ["--bind", "127.0.0.1", "--port", &port_text, "--dir", &path];
+    let server = Kept::start(None, "redis-server", arguments).await?;
+    until_it_listens("redis-server", port).await?;
+    Ok((Kind::One { _server: server, _directory: directory }, vec![format!("127.0.0.1:{port}")]))
+}
+
+/// PostgreSQL refuses to run as root. Then it runs as the user that its package made.
+async fn postgres() -> anyhow::Result<(Kind, Vec<String>)> {
+    let (directory, port) = (tempfile::tempdir()?, free_port().await?);
+    let user = if rustix::process::geteuid().is_root() { Some(user("postgres")?) } else { None };
+    if let Some((user, group)) = user {
+        chown(directory.path(), Some(user), Some(group))?;
+    }
+    let (data, path) = (directory.path().join("data"), directory.path().display().to_string());
+    let data = data.display().to_string();
+    let mut initdb = Command::new(postgres_program("initdb"));
+    initdb.args(["--pgdata", &data, "--auth", "trust", "--username", "postgres"]).current_dir(directory.path());
+    if let Some((user, group)) = user {
+        initdb.uid(user).gid(group);
+    }
+    let made = initdb.output().await.context("cannot run initdb; run `scripts/have-peers.sh all`")?;
+    ensure!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+    let port_text = port.to_string();
+    let arguments = ["-D", &data, "-h", "127.0.0.1", "-p", &port_text, "-k", &path];
+    let server = Kept::start(user, postgres_program("postgres"), arguments).await?;
+    until_it_listens("postgres", port).await?;
+    Ok((Kind::One { _server: server, _directory: directory }, vec![format!("127.0.0.1:{port}")]))
+}
+
+/// Debian keeps these out of the path.
+fn postgres_program(name: &str) -> PathBuf {
+    let versions = Path::new("/usr/lib/postgresql").read_dir().into_iter().flatten().flatten();
+    let newest = versions.map(|version| version.path().join("bin").join(name)).filter(|path| path.exists()).max();
+    newest.unwrap_or_else(|| name.into())
+}
+
+/// The ids of a user and of its group.
+fn user(name: &str) -> anyhow::Result<(u32, u32)> {
+    let users = std::fs::read_to_string("/etc/passwd")?;
+    let line = users.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":x:"));
+    let mut ids = line.with_context(|| format!("no user {name}"))?.split(':').map(str::parse);
+    Ok((ids.next().context("no user id")??, ids.next().context("no group id")??))
+}
+
+pub(super) async fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0)).await?.local_addr()?.port())
+}
+
+/// Returns once a server accepts connections.
+pub(super) async fn until_it_listens(name: &str, port: u16) -> anyhow::Result<()> {
+    until(&format!("{name} does not listen; run `scripts/have-peers.sh all`"), async || {
+        TcpStream::connect(("127.0.0.1", port)).await.is_ok()
+    })
+    .await
+}
+
+/// Looks until it is so.
+pub(super) async fn until(otherwise: &str, look: impl AsyncFn() -> bool) -> anyhow::Result<()> {
+    let looks = async {
+        while !look().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, looks).await.with_context(|| otherwise.to_owned())
+}
+
+/// What a server answers to this HTTP request.
+pub(super) async fn get(address: &str, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
+}

@@ -1,0 +1,117 @@
+//! How fast locks are handed over.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use super::contestant::Contestant;
+use super::service::Servers;
+use crate::program::{Lap, Program};
+use crate::quantile::quantile;
+
+/// How many clients contend.
+pub(super) const CLIENTS: [u32; 4] = [1, 2, 8, 64];
+
+/// What is added to each round trip.
+pub(super) const ROUND_TRIPS: [Duration; 2] = [Duration::ZERO, Duration::from_millis(1)];
+
+/// How many turns each has, after one that is not measured.
+const TURNS: usize = 3;
+
+/// A Java machine compiles while it runs. So each contends for this long before anything is measured.
+const WARM_UP: Duration = Duration::from_secs(3);
+
+/// Who contends for one lock in one program.
+pub(super) struct Runner<'a> {
+    servers: &'a Servers,
+    program: Program,
+    /// For each number of clients, and within it each round trip.
+    pub(super) cells: Vec<Cell>,
+}
+
+/// What was measured with so many clients at one round trip.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cell {
+    /// How often the lock changed hands.
+    pub(super) per_second: f64,
+    /// Milliseconds of a client's cycle: it waits, acquires and releases.
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+    /// Requests a cycle, where somebody counts them.
+    pub(super) requests: Option<f64>,
+}
+
+impl<'a> Runner<'a> {
+    pub(super) async fn start(contestant: Contestant, servers: &'a Servers) -> anyhow::Result<Self> {
+        let path = format!("/compare/{}", contestant.name().replace(' ', ""));
+        servers.prepare(&path).await?;
+        let links: Vec<_> = servers.links.iter().map(zklock_testcontainers::Link::address).collect();
+        let program = Program::start(contestant.name(), contestant.program()?, &links, &path, "mutex").await?;
+        Ok(Self { servers, program, cells: Vec::new() })
+    }
+
+    async fn laps(&mut self, clients: u32, time: Duration) -> anyhow::Result<Vec<Lap>> {
+        self.program.laps(clients, u32::MAX >> 1, time).await
+    }
+}
+
+/// Has them take turns, so that whatever disturbs the machine disturbs them all alike.
+pub(super) async fn measure(runners: &mut [Runner<'_>], turn: Duration) -> anyhow::Result<()> {
+    for runner in &mut *runners {
+        runner.laps(2, WARM_UP.min(turn * 3)).await?;
+    }
+    for clients in CLIENTS {
+        for round_trip in ROUND_TRIPS {
+            eprintln!("clients: {clients}, added round trip: {round_trip:?}");
+            for runner in &*runners {
+                runner.servers.links.iter().for_each(|link| link.set_round_trip(round_trip));
+            }
+            let mut tallies = vec![Tally::default(); runners.len()];
+            for number in 0..=TURNS {
+                for (runner, tally) in runners.iter_mut().zip(&mut tallies) {
+                    if number == 0 {
+                        runner.laps(clients, turn / 2).await?;
+                    } else {
+                        tally.add(runner, clients, turn).await?;
+                    }
+                }
+            }
+            for (runner, tally) in runners.iter_mut().zip(tallies) {
+                ensure!(tally.in_time > 0, "nobody had the lock");
+                runner.cells.push(tally.cell(turn));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone, Default)]
+struct Tally {
+    /// Cycles that ended before the turn was over.
+    in_time: usize,
+    /// Milliseconds of each cycle.
+    cycles: Vec<f64>,
+    requests: Option<u64>,
+}
+
+impl Tally {
+    async fn add(&mut self, runner: &mut Runner<'_>, clients: u32, turn: Duration) -> anyhow::Result<()> {
+        let before = runner.servers.requests().await?;
+        let laps = runner.laps(clients, turn).await?;
+        if let (Some(before), Some(after)) = (before, runner.servers.requests().await?) {
+            *self.requests.get_or_insert_default() += after - before;
+        }
+        self.in_time += laps.iter().filter(|lap| lap.ended <= turn).count();
+        self.cycles.extend(laps.iter().map(|lap| lap.took.as_secs_f64() * 1e3));
+        Ok(())
+    }
+
+    fn cell(&self, turn: Duration) -> Cell {
+        Cell {
+            per_second: self.in_time as f64 / (turn.as_secs_f64() * TURNS as f64),
+            p50: quantile(&self.cycles, 0.5),
+            p99: quantile(&self.cycles, 0.99),
+            requests: self.requests.map(|requests| requests as f64 / self.cycles.len() as f64),
+        }
+    }
+}
