@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test containers interop older verify fix package image servers redis-server peers nextest bench model margins redis gaps torture
+.PHONY: help demo test containers interop older verify fix package image servers redis-server peers nextest bench compare model margins redis gaps torture
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -55,7 +55,12 @@ peers:
 nextest:
 	scripts/have-nextest.sh
 
-bench: servers ## Measure zklock against zookeeper-client (docs/PERFORMANCE.md)
+compare: ## Measure zklock beside Curator, kazoo, go-zookeeper, zookeeper-client, etcd, Redis and PostgreSQL (docs/PERFORMANCE.md)
+	scripts/have-peers.sh all
+	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
+		cargo run --release -p zklock-bench -- compare --picture docs/compare.svg
+
+bench: servers ## Measure each scenario of zklock in detail, mostly against zookeeper-client (docs/PERFORMANCE.md)
 	scripts/bench.sh
 
 model: nextest ## Explore the protocol's largest models, of millions of states

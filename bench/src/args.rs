@@ -42,10 +42,14 @@ pub(crate) struct Compare {
     /// Beside whom; zklock always takes part. `redis` is by publishing, as Redisson does it.
     #[arg(long, value_enum, value_name = "PEERS", value_delimiter = ',', default_values_t = Contestant::value_variants().to_vec(), hide_default_value = true)]
     peers: Vec<Contestant>,
-    /// How long a turn is in which one peer's clients contend, in seconds. Each has three a cell of the table.
+    /// How many clients contend.
+    #[arg(long, value_name = "K", value_delimiter = ',', default_values_t = [1, 2, 8, 64], value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) clients: Vec<u32>,
+    /// How long a turn is in which one peer's clients contend, in seconds. Each has three a cell of the table. 0 leaves out the
+    /// speeds.
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = seconds)]
     turn: f64,
-    /// How often holders crash, and a server is cut off.
+    /// How often holders crash, and a server is cut off. 0 leaves that out.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) repetitions: u32,
     /// Draw the handovers of eight contenders into this file, as SVG.
@@ -181,14 +185,13 @@ pub(crate) enum Scenario {
 impl Compare {
     /// Who takes part.
     pub(crate) fn contestants(&self) -> Vec<Contestant> {
-        let takes_part = |contestant: &Contestant| {
-            *contestant == Contestant::Zklock || self.peers.contains(contestant)
-        };
+        let takes_part =
+            |contestant: &Contestant| *contestant == Contestant::Zklock || self.peers.contains(contestant);
         Contestant::value_variants().iter().copied().filter(takes_part).collect()
     }
 
-    pub(crate) fn turn(&self) -> Duration {
-        Duration::from_secs_f64(self.turn)
+    pub(crate) fn turn(&self) -> Option<Duration> {
+        Some(Duration::from_secs_f64(self.turn)).filter(|turn| !turn.is_zero())
     }
 }
 
@@ -209,8 +212,8 @@ impl Detail {
 
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
-        Ok(seconds) if (0.1..=60.0).contains(&seconds) => Ok(seconds),
-        _ => Err("write a number from 0.1 to 60".to_owned()),
+        Ok(seconds) if (0.0..=60.0).contains(&seconds) => Ok(seconds),
+        _ => Err("write a number from 0 to 60".to_owned()),
     }
 }
 

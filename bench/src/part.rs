@@ -60,7 +60,7 @@ pub(crate) async fn play(part: &Part) -> anyhow::Result<()> {
 }
 
 async fn run(client: Arc<dyn Client>, start: Instant, cycles: u32, time: Duration) -> anyhow::Result<String> {
-    let mut laps = String::new();
+    let mut laps = " |".to_owned();
     for _ in 0..cycles {
         let begin = Instant::now();
         if begin.duration_since(start) > time {

@@ -17,6 +17,7 @@ pub(crate) struct Program {
 
 /// One cycle of one client: acquired and released.
 pub(crate) struct Lap {
+    pub(crate) client: usize,
     /// When it ended, since the beginning of all of them.
     pub(crate) ended: Duration,
     pub(crate) took: Duration,
@@ -33,8 +34,9 @@ impl Program {
     ) -> anyhow::Result<Self> {
         command.args([&servers.join(","), path, what]);
         command.env("PEER_TIMEOUT_MS", SESSION_TIMEOUT.as_millis().to_string());
-        let mut process =
-            command.spawn().with_context(|| format!("cannot start {name}; run `scripts/have-peers.sh all`"))?;
+        let mut process = command
+            .spawn()
+            .with_context(|| format!("cannot start {name}; run `scripts/have-peers.sh all`"))?;
         let input = process.stdin.take().context("a pipe")?;
         let output = BufReader::new(process.stdout.take().context("a pipe")?).lines();
         let mut program = Self { name, process, input, output };
@@ -64,13 +66,22 @@ impl Program {
     }
 
     /// So many clients acquire and release, each so often, or until this time is over.
-    pub(crate) async fn laps(&mut self, clients: u32, cycles: u32, time: Duration) -> anyhow::Result<Vec<Lap>> {
+    pub(crate) async fn laps(
+        &mut self,
+        clients: u32,
+        cycles: u32,
+        time: Duration,
+    ) -> anyhow::Result<Vec<Lap>> {
         let line = self.asks(&format!("laps {clients} {cycles} {}", time.as_millis()), "laps").await?;
-        let lap = |text: &str| {
-            let (ended, took) = text.split_once('/').with_context(|| format!("no lap: {text:?}"))?;
-            Ok(Lap { ended: Duration::from_micros(ended.parse()?), took: Duration::from_micros(took.parse()?) })
-        };
-        line.split_whitespace().map(lap).collect()
+        let mut laps = Vec::new();
+        for (client, cycles) in line.split('|').enumerate() {
+            for cycle in cycles.split_whitespace() {
+                let (ended, took) = cycle.split_once('/').with_context(|| format!("no cycle: {cycle:?}"))?;
+                let [ended, took] = [ended.parse()?, took.parse()?].map(Duration::from_micros);
+                laps.push(Lap { client, ended, took });
+            }
+        }
+        Ok(laps)
     }
 
     /// Kills it, and returns once it is dead.

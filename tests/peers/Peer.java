@@ -23,8 +23,8 @@ import org.apache.curator.retry.RetryOneTime;
  * well, and lets go of the write lock; `released`), `revoke NODE` (`revoked`), `revocable` (from now on it lets go when asked to;
  * `revocable`, and `asked` once it is), `tell` (`telling`, and from now on `told WORD` for each thing that the client is told of its
  * connection), `laps CLIENTS CYCLES MILLISECONDS` (so many clients, each with a session at the next one of the servers, acquire and
- * release, each so often or until that time is over; `laps`, and for each cycle when it ended and how long it took, in
- * microseconds, as `ENDED/TOOK`). The end of its input ends it. The environment's `PEER_TIMEOUT_MS` is the session timeout.
+ * release, each so often or until that time is over; `laps`, and for each client a bar and its cycles, each as when it ended
+ * and how long it took, in microseconds: `| ENDED/TOOK ENDED/TOOK`). The end of its input ends it. The environment's `PEER_TIMEOUT_MS` is the session timeout.
  */
 public final class Peer {
     private static final int TIMEOUT = Integer.parseInt(System.getenv().getOrDefault("PEER_TIMEOUT_MS", "6000"));
@@ -131,7 +131,7 @@ public final class Peer {
     }
 
     private String run(long start, int cycles, long milliseconds) throws Exception {
-        StringBuilder laps = new StringBuilder();
+        StringBuilder laps = new StringBuilder(" |");
         for (int cycle = 0; cycle < cycles; cycle++) {
             long begin = System.nanoTime();
             if (begin - start > milliseconds * 1_000_000) {

@@ -49,6 +49,7 @@ func connect(index int) Client {
 
 func run(client Client, start time.Time, cycles int, limit time.Duration) string {
 	var laps strings.Builder
+	laps.WriteString(" |")
 	for cycle := 0; cycle < cycles && time.Since(start) <= limit; cycle++ {
 		begin := time.Now()
 		must(client.Acquire())

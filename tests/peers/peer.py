@@ -28,7 +28,7 @@ def contender(number, servers, path, what, *patterns):
 
 
 def run(lock, start, cycles, seconds):
-    laps = ""
+    laps = " |"
     for _ in range(cycles):
         begin = time.monotonic()
         if begin - start > seconds:

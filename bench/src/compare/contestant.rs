@@ -42,7 +42,9 @@ impl Contestant {
 
     pub(crate) fn service(self) -> Service {
         match self {
-            Self::Zklock | Self::ZookeeperClient | Self::Curator | Self::Kazoo | Self::Go => Service::ZooKeeper,
+            Self::Zklock | Self::ZookeeperClient | Self::Curator | Self::Kazoo | Self::Go => {
+                Service::ZooKeeper
+            }
             Self::Etcd => Service::Etcd,
             Self::Redis | Self::RedisPolling => Service::Redis,
             Self::Postgres => Service::Postgres,

@@ -39,8 +39,12 @@ impl Etcd {
             fronts.push(TcpListener::bind(("127.0.0.1", 0)).await?);
             ports.push((free_port().await?, free_port().await?));
         }
-        let urls: Vec<_> = fronts.iter().map(|front| Ok(format!("http://{}", front.local_addr()?))).collect::<std::io::Result<_>>()?;
-        let cluster: Vec<_> = urls.iter().enumerate().map(|(member, url)| format!("m{member}={url}")).collect();
+        let urls: Vec<_> = fronts
+            .iter()
+            .map(|front| Ok(format!("http://{}", front.local_addr()?)))
+            .collect::<std::io::Result<_>>()?;
+        let cluster: Vec<_> =
+            urls.iter().enumerate().map(|(member, url)| format!("m{member}={url}")).collect();
         let mut members = Vec::new();
         for (member, ((client, peer), url)) in ports.iter().zip(&urls).enumerate() {
             let client = format!("http://127.0.0.1:{client}");
@@ -82,7 +86,10 @@ impl Etcd {
     async fn until_healthy(&self) -> anyhow::Result<()> {
         until("etcd is not healthy; run `scripts/have-peers.sh all`", async || {
             let health = self.members.iter().map(|member| get(&member.address, "/health"));
-            join_all(health).await.into_iter().all(|health| health.is_ok_and(|health| health.contains(r#""true""#)))
+            join_all(health)
+                .await
+                .into_iter()
+                .all(|health| health.is_ok_and(|health| health.contains(r#""true""#)))
         })
         .await
     }
@@ -131,7 +138,8 @@ impl Etcd {
 async fn lead(front: TcpListener, ways: Vec<(u32, String)>) {
     let mut connections = JoinSet::new();
     while let Ok((mut from, peer)) = front.accept().await {
-        let way = ways.iter().find(|(process, _)| has_connection_from(*process, peer.port()).unwrap_or_default());
+        let way =
+            ways.iter().find(|(process, _)| has_connection_from(*process, peer.port()).unwrap_or_default());
         let Some((_, address)) = way.cloned() else { continue };
         connections.spawn(async move {
             let _ = from.set_nodelay(true);
@@ -149,9 +157,12 @@ fn has_connection_from(process: u32, port: u16) -> std::io::Result<bool> {
     let connections = std::fs::read_to_string("/proc/net/tcp")?;
     let columns = connections.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let inode = columns.into_iter().find(|columns| columns.get(1) == Some(&end.as_str()));
-    let Some(inode) = inode.and_then(|columns| columns.get(9).map(|inode| format!("socket:[{inode}]"))) else {
+    let Some(inode) = inode.and_then(|columns| columns.get(9).map(|inode| format!("socket:[{inode}]")))
+    else {
         return Ok(false);
     };
     let files = Path::new("/proc").join(process.to_string()).join("fd").read_dir()?;
-    Ok(files.flatten().any(|file| std::fs::read_link(file.path()).is_ok_and(|path| path == Path::new(&inode))))
+    Ok(files
+        .flatten()
+        .any(|file| std::fs::read_link(file.path()).is_ok_and(|path| path == Path::new(&inode))))
 }

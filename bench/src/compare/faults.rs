@@ -28,10 +28,10 @@ pub(super) enum Crash {
     Vanished,
 }
 
-/// Until when, in seconds since the fault.
+/// What came of a server that was cut off, in seconds since then.
 #[derive(Clone, Debug)]
 pub(super) struct Cut {
-    /// The words that the holder's client was told, the first of which counts.
+    /// The words that the holder's client was told, and when first. The earliest counts.
     pub(super) told: Vec<(f64, String)>,
     pub(super) granted: f64,
 }
@@ -53,12 +53,17 @@ impl Contest {
         let start = async |address| {
             Program::start(contestant.name(), contestant.program()?, &[address], path, "mutex").await
         };
-        let (mut holder, mut waiter) = (start(holder).await?, start(waiter).await?);
-        holder.asks("tell", "telling").await?;
-        holder.asks("acquire", "waiting").await?;
-        holder.hears("acquired").await?;
-        waiter.asks("acquire", "waiting").await?;
+        let [holder, waiter] = [start(holder).await?, start(waiter).await?];
         Ok(Self { holder, waiter })
+    }
+
+    /// One has the lock then, and the other waits.
+    async fn begin(&mut self) -> anyhow::Result<()> {
+        self.holder.asks("tell", "telling").await?;
+        self.holder.asks("acquire", "waiting").await?;
+        self.holder.hears("acquired").await?;
+        self.waiter.asks("acquire", "waiting").await?;
+        Ok(())
     }
 
     /// When the waiter gets the lock.
@@ -82,7 +87,9 @@ pub(super) async fn crash(
         let contest = Contest::start(*contestant, servers, &path, [link.address(), far]).await?;
         anyhow::Ok((contest, link))
     });
-    let contests = try_join_all(contests).await?;
+    let mut contests = try_join_all(contests).await?;
+    // Some locks end by themselves, so all are acquired now.
+    try_join_all(contests.iter_mut().map(|(contest, _)| contest.begin())).await?;
     tokio::time::sleep(SETTLE + STEP * repetition).await;
     try_join_all(contests.into_iter().map(|(contest, link)| outcome(crash, contest, link))).await
 }
@@ -113,7 +120,8 @@ pub(super) async fn cut(
         let path = format!("/compare/cut-{repetition}-{index}");
         Contest::start(*contestant, servers, &path, [near.clone(), far.clone()]).await
     });
-    let contests = try_join_all(contests).await?;
+    let mut contests = try_join_all(contests).await?;
+    try_join_all(contests.iter_mut().map(Contest::begin)).await?;
     tokio::time::sleep(SETTLE + STEP * repetition).await;
     let start = Instant::now();
     servers.isolate(alone).await?;
@@ -128,7 +136,9 @@ pub(super) async fn cut(
                 line = holder.next() => {
                     let (at, line) = line?;
                     let word = line.strip_prefix("told ").unwrap_or(&line).to_owned();
-                    told.push((at.duration_since(start).as_secs_f64(), word));
+                    if told.iter().all(|(_, before)| *before != word) {
+                        told.push((at.duration_since(start).as_secs_f64(), word));
+                    }
                 }
                 at = Contest::granted(&mut waiter), if granted.is_none() => {
                     granted = Some(at?.duration_since(start).as_secs_f64());

@@ -50,7 +50,8 @@ pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
         }
         eprintln!("repetition {}: a server is cut off", repetition + 1);
         let cuts = servers.iter().map(async |servers| {
-            let of_it = contestants.iter().copied().filter(|contestant| contestant.service() == servers.service);
+            let of_it =
+                contestants.iter().copied().filter(|contestant| contestant.service() == servers.service);
             let of_it: Vec<_> = of_it.collect();
             let cuts = faults::cut(servers, &of_it, repetition).await?;
             anyhow::Ok(of_it.into_iter().zip(cuts).collect::<Vec<(Contestant, Cut)>>())
@@ -62,15 +63,17 @@ pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
         }
     }
 
-    let mut runners = Vec::new();
-    for (contestant, servers) in &pairs {
-        runners.push(Runner::start(*contestant, servers).await?);
+    if let Some(turn) = compare.turn() {
+        let mut runners = Vec::new();
+        for (contestant, servers) in &pairs {
+            runners.push(Runner::start(*contestant, servers).await?);
+        }
+        speed::measure(&mut runners, &compare.clients, turn).await?;
+        for (row, runner) in rows.iter_mut().zip(runners) {
+            row.cells = runner.cells;
+        }
     }
-    speed::measure(&mut runners, compare.turn()).await?;
-    for (row, runner) in rows.iter_mut().zip(runners) {
-        row.cells = runner.cells;
-    }
-    report::print(&rows);
+    report::print(&rows, &compare.clients);
     if let Some(path) = &compare.picture {
         picture::draw(path, &rows)?;
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 
 use super::report::Row;
-use super::speed::ROUND_TRIPS;
+use super::speed::{Cell, ROUND_TRIPS};
 
 const WIDTH: f64 = 900.0;
 const LABELS: f64 = 150.0;
@@ -34,16 +34,31 @@ pub(super) fn draw(path: &Path, rows: &[Row]) -> anyhow::Result<()> {
         let top = group * index as f64;
         let bottom = top + group - 20.0;
         let added = round_trip.as_millis();
-        writeln!(svg, r#"<text x="10" y="{}" font-weight="bold">Handovers a second, 8 contenders, {added} ms added to each round trip (logarithmic)</text>"#, top + 20.0)?;
+        writeln!(
+            svg,
+            r#"<text x="10" y="{}" font-weight="bold">Handovers a second, 8 contenders, {added} ms added to each round trip (logarithmic)</text>"#,
+            top + 20.0
+        )?;
         for decade in DECADES.0..=DECADES.1 {
             let (x, mark) = (place(10_f64.powi(decade)), 10_i32.pow(decade.unsigned_abs()));
-            writeln!(svg, r#"<line x1="{x:.1}" x2="{x:.1}" y1="{}" y2="{bottom}" stroke="{FAINT}"/><text x="{x:.1}" y="{}" font-size="10" text-anchor="middle">{mark}</text>"#, top + HEAD - 6.0, bottom + 12.0)?;
+            writeln!(
+                svg,
+                r#"<line x1="{x:.1}" x2="{x:.1}" y1="{}" y2="{bottom}" stroke="{FAINT}"/><text x="{x:.1}" y="{}" font-size="10" text-anchor="middle">{mark}</text>"#,
+                top + HEAD - 6.0,
+                bottom + 12.0
+            )?;
         }
         for (row, y) in rows.iter().zip((0..).map(|place| top + HEAD + f64::from(place) * (BAR + 6.0))) {
-            let (name, rate) = (row.contestant.name(), row.cell(8, index).per_second);
+            let (name, rate) = (row.contestant.name(), row.cell(8, *round_trip).map_or(0.0, Cell::rate));
             let colour = if name == "zklock" { OURS } else { THEIRS };
             let (end, text) = (place(rate), y + BAR - 3.0);
-            writeln!(svg, r#"<text x="{}" y="{text}" text-anchor="end">{name}</text><rect x="{LABELS}" y="{y}" width="{:.1}" height="{BAR}" fill="{colour}"/><text x="{:.1}" y="{text}">{rate:.0}</text>"#, LABELS - 8.0, end - LABELS, end + 6.0)?;
+            writeln!(
+                svg,
+                r#"<text x="{}" y="{text}" text-anchor="end">{name}</text><rect x="{LABELS}" y="{y}" width="{:.1}" height="{BAR}" fill="{colour}"/><text x="{:.1}" y="{text}">{rate:.0}</text>"#,
+                LABELS - 8.0,
+                end - LABELS,
+                end + 6.0
+            )?;
         }
     }
     svg.push_str("</svg>\n");

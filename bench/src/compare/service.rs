@@ -95,8 +95,10 @@ impl Servers {
                 let own = ["cmdstat_set:", "cmdstat_eval:", "cmdstat_subscribe:", "cmdstat_unsubscribe:"];
                 let client = redis::Client::open(format!("redis://{}", self.addresses.concat()))?;
                 let mut connection = client.get_multiplexed_async_connection().await?;
-                let stats: String = redis::cmd("INFO").arg("commandstats").query_async(&mut connection).await?;
-                let lines = stats.lines().filter_map(|line| own.iter().find_map(|own| line.strip_prefix(own)));
+                let stats: String =
+                    redis::cmd("INFO").arg("commandstats").query_async(&mut connection).await?;
+                let lines =
+                    stats.lines().filter_map(|line| own.iter().find_map(|own| line.strip_prefix(own)));
                 let calls = lines.filter_map(|line| line.strip_prefix("calls=")?.split(',').next());
                 Some(calls.map(str::parse::<u64>).sum::<Result<_, _>>()?)
             }
@@ -107,7 +109,9 @@ impl Servers {
     /// A server that follows, by its place among the servers as they were started; `None` where one server is all.
     pub(super) async fn follower(&self) -> anyhow::Result<Option<usize>> {
         Ok(match &self.kind {
-            Kind::ZooKeeper(ensemble, _) => Some(*ensemble.followers().await?.first().context("no follower")?),
+            Kind::ZooKeeper(ensemble, _) => {
+                Some(*ensemble.followers().await?.first().context("no follower")?)
+            }
             Kind::Etcd(etcd) => Some(etcd.follower().await?),
             Kind::One { .. } => None,
         })
@@ -166,7 +170,9 @@ async fn postgres() -> anyhow::Result<(Kind, Vec<String>)> {
     let (data, path) = (directory.path().join("data"), directory.path().display().to_string());
     let data = data.display().to_string();
     let mut initdb = Command::new(postgres_program("initdb"));
-    initdb.args(["--pgdata", &data, "--auth", "trust", "--username", "postgres"]).current_dir(directory.path());
+    initdb
+        .args(["--pgdata", &data, "--auth", "trust", "--username", "postgres"])
+        .current_dir(directory.path());
     if let Some((user, group)) = user {
         initdb.uid(user).gid(group);
     }
@@ -182,7 +188,8 @@ async fn postgres() -> anyhow::Result<(Kind, Vec<String>)> {
 /// Debian keeps these out of the path.
 fn postgres_program(name: &str) -> PathBuf {
     let versions = Path::new("/usr/lib/postgresql").read_dir().into_iter().flatten().flatten();
-    let newest = versions.map(|version| version.path().join("bin").join(name)).filter(|path| path.exists()).max();
+    let newest =
+        versions.map(|version| version.path().join("bin").join(name)).filter(|path| path.exists()).max();
     newest.unwrap_or_else(|| name.into())
 }
 

@@ -9,9 +9,6 @@ use super::service::Servers;
 use crate::program::{Lap, Program};
 use crate::quantile::quantile;
 
-/// How many clients contend.
-pub(super) const CLIENTS: [u32; 4] = [1, 2, 8, 64];
-
 /// What is added to each round trip.
 pub(super) const ROUND_TRIPS: [Duration; 2] = [Duration::ZERO, Duration::from_millis(1)];
 
@@ -25,15 +22,18 @@ const WARM_UP: Duration = Duration::from_secs(3);
 pub(super) struct Runner<'a> {
     servers: &'a Servers,
     program: Program,
-    /// For each number of clients, and within it each round trip.
     pub(super) cells: Vec<Cell>,
 }
 
 /// What was measured with so many clients at one round trip.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cell {
-    /// How often the lock changed hands.
-    pub(super) per_second: f64,
+    pub(super) clients: u32,
+    pub(super) round_trip: Duration,
+    /// How often a second the lock was acquired.
+    pub(super) acquired: f64,
+    /// How often a second another client had it than before. One client alone is never before itself.
+    pub(super) handed_over: f64,
     /// Milliseconds of a client's cycle: it waits, acquires and releases.
     pub(super) p50: f64,
     pub(super) p99: f64,
@@ -41,12 +41,20 @@ pub(super) struct Cell {
     pub(super) requests: Option<f64>,
 }
 
+impl Cell {
+    /// Handovers a second; acquisitions of a lock that nobody else wants.
+    pub(super) fn rate(&self) -> f64 {
+        if self.clients == 1 { self.acquired } else { self.handed_over }
+    }
+}
+
 impl<'a> Runner<'a> {
     pub(super) async fn start(contestant: Contestant, servers: &'a Servers) -> anyhow::Result<Self> {
         let path = format!("/compare/{}", contestant.name().replace(' ', ""));
         servers.prepare(&path).await?;
         let links: Vec<_> = servers.links.iter().map(zklock_testcontainers::Link::address).collect();
-        let program = Program::start(contestant.name(), contestant.program()?, &links, &path, "mutex").await?;
+        let program =
+            Program::start(contestant.name(), contestant.program()?, &links, &path, "mutex").await?;
         Ok(Self { servers, program, cells: Vec::new() })
     }
 
@@ -56,11 +64,15 @@ impl<'a> Runner<'a> {
 }
 
 /// Has them take turns, so that whatever disturbs the machine disturbs them all alike.
-pub(super) async fn measure(runners: &mut [Runner<'_>], turn: Duration) -> anyhow::Result<()> {
+pub(super) async fn measure(
+    runners: &mut [Runner<'_>],
+    clients: &[u32],
+    turn: Duration,
+) -> anyhow::Result<()> {
     for runner in &mut *runners {
         runner.laps(2, WARM_UP.min(turn * 3)).await?;
     }
-    for clients in CLIENTS {
+    for clients in clients.iter().copied() {
         for round_trip in ROUND_TRIPS {
             eprintln!("clients: {clients}, added round trip: {round_trip:?}");
             for runner in &*runners {
@@ -77,8 +89,8 @@ pub(super) async fn measure(runners: &mut [Runner<'_>], turn: Duration) -> anyho
                 }
             }
             for (runner, tally) in runners.iter_mut().zip(tallies) {
-                ensure!(tally.in_time > 0, "nobody had the lock");
-                runner.cells.push(tally.cell(turn));
+                ensure!(tally.acquired > 0, "nobody had the lock");
+                runner.cells.push(tally.cell(clients, round_trip, turn));
             }
         }
     }
@@ -87,8 +99,9 @@ pub(super) async fn measure(runners: &mut [Runner<'_>], turn: Duration) -> anyho
 
 #[derive(Clone, Default)]
 struct Tally {
-    /// Cycles that ended before the turn was over.
-    in_time: usize,
+    /// Cycles that ended before the turn was over, and how many of them another client's preceded.
+    acquired: usize,
+    handed_over: usize,
     /// Milliseconds of each cycle.
     cycles: Vec<f64>,
     requests: Option<u64>,
@@ -97,18 +110,28 @@ struct Tally {
 impl Tally {
     async fn add(&mut self, runner: &mut Runner<'_>, clients: u32, turn: Duration) -> anyhow::Result<()> {
         let before = runner.servers.requests().await?;
-        let laps = runner.laps(clients, turn).await?;
+        let mut laps = runner.laps(clients, turn).await?;
         if let (Some(before), Some(after)) = (before, runner.servers.requests().await?) {
             *self.requests.get_or_insert_default() += after - before;
         }
-        self.in_time += laps.iter().filter(|lap| lap.ended <= turn).count();
+        laps.sort_by_key(|lap| lap.ended);
+        let in_time = laps.get(..laps.partition_point(|lap| lap.ended <= turn)).unwrap_or_default();
+        self.acquired += in_time.len();
+        let changes = in_time
+            .windows(2)
+            .filter(|pair| pair.first().map(|lap| lap.client) != pair.last().map(|lap| lap.client));
+        self.handed_over += changes.count();
         self.cycles.extend(laps.iter().map(|lap| lap.took.as_secs_f64() * 1e3));
         Ok(())
     }
 
-    fn cell(&self, turn: Duration) -> Cell {
+    fn cell(&self, clients: u32, round_trip: Duration, turn: Duration) -> Cell {
+        let seconds = turn.as_secs_f64() * TURNS as f64;
         Cell {
-            per_second: self.in_time as f64 / (turn.as_secs_f64() * TURNS as f64),
+            clients,
+            round_trip,
+            acquired: self.acquired as f64 / seconds,
+            handed_over: self.handed_over as f64 / seconds,
             p50: quantile(&self.cycles, 0.5),
             p99: quantile(&self.cycles, 0.99),
             requests: self.requests.map(|requests| requests as f64 / self.cycles.len() as f64),

@@ -25,7 +25,7 @@ pub(crate) struct Laps {
     hold: Duration,
     clients: Vec<Arc<dyn Client>>,
     /// Clients of Curator's, so many, which run in a program of their own.
-    program: Option<(Mutex<Program>, u32)>,
+    program: Option<Box<(Mutex<Program>, u32)>>,
     /// How many tasks each client has.
     tasks: u32,
     pub(crate) directories: Vec<String>,
@@ -68,7 +68,7 @@ impl Laps {
         if peer == Peer::CuratorPermits {
             let program = CURATOR.program();
             let program = Program::start("Curator", program, &[address], &directory, "permits").await?;
-            let program = Some((Mutex::new(program), clients));
+            let program = Some(Box::new((Mutex::new(program), clients)));
             return Ok(Self { hold, clients: Vec::new(), program, tasks, directories });
         }
         let clients = try_join_all((0..clients).map(|_| connect(peer, &address, &directory))).await?;
@@ -77,7 +77,7 @@ impl Laps {
 
     /// Has each measured client go through so many cycles.
     pub(super) async fn perform(&self, cycles: u32) -> anyhow::Result<Slice> {
-        if let Some((program, clients)) = &self.program {
+        if let Some((program, clients)) = self.program.as_deref() {
             return Ok(slice(&program.lock().await.laps(*clients, cycles, FOREVER).await?, *clients));
         }
         let start = Instant::now();

@@ -8,9 +8,9 @@ use anyhow::Context;
 use tempfile::TempDir;
 use tokio::time::{interval, timeout};
 use zklock::Session;
-use zklock_testcontainers::Ensemble;
 use zklock_proof::kept::Kept;
 use zklock_proof::redis_lock::ZOOKEEPER_TICK;
+use zklock_testcontainers::Ensemble;
 
 use super::kind::Kind;
 

@@ -101,7 +101,13 @@ impl Lock for Redisson {
         // A reply may take 3 s, of a TTL of 30 s.
         let redis = Redis::connect(server, key, ttl, Some(ttl / 10)).await?;
         let channel = format!("redisson_lock__channel:{{{key}}}");
-        Ok(Self { redis, owner: format!("{}:1", Uuid::new_v4()), channel, subscription: None, watchdog: JoinSet::new() })
+        Ok(Self {
+            redis,
+            owner: format!("{}:1", Uuid::new_v4()),
+            channel,
+            subscription: None,
+            watchdog: JoinSet::new(),
+        })
     }
 
     async fn acquire(&mut self) -> Result<Option<FencingToken>, Failure> {
