@@ -24,7 +24,7 @@ if [ ! -e "$peers/kazoo-$kazoo" ]; then
     say "installing kazoo $kazoo"
     python3 -m pip install --quiet --no-deps --target "$peers/kazoo-$kazoo" "kazoo==$kazoo" >&2
 fi
-for source in tests/peers/Peer.java bench/curator/Permits.java; do
+for source in tests/peers/Peer.java bench/curator/Permits.java bench/curator/Idle.java; do
     if [ ! "$peers/$(basename "$source" .java).class" -nt "$source" ]; then
         say "compiling $source"
         javac -d "$peers" -cp "$home/lib/*:$home/curator/*" "$source" >&2

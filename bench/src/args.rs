@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Elect(Elect),
     /// What an acquisition costs beside what its session holds, and what a burst of acquisitions costs the guards.
     Carry(Carry),
+    /// What sessions cost the servers, and what they cost themselves.
+    Scale(crate::scale::Scale),
 }
 
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@
 //!
 //! `compare` has the peers take turns, slice by slice, so that whatever disturbs the machine disturbs them all alike.
 //! `memory` says what a waiting acquisition costs, `line` what tasks in line for a key cost, `elect` how long it takes to tell observers who leads, and
-//! `carry` what one session carries.
+//! `carry` what one session carries. `scale` says what sessions cost the servers.
 
 mod args;
 mod carry;
@@ -17,7 +17,9 @@ mod elect;
 mod line;
 mod memory;
 mod peers;
+mod processor;
 mod quantile;
+mod scale;
 mod scenario;
 mod stage;
 
@@ -46,5 +48,6 @@ async fn run(arguments: Arguments) -> anyhow::Result<bool> {
         Command::Line(line) => line::run(&line).await,
         Command::Elect(elect) => elect::run(&elect).await.map(|()| true),
         Command::Carry(carry) => carry::run(&carry).await.map(|()| true),
+        Command::Scale(scale) => scale::run(&scale).await,
     }
 }
