@@ -50,6 +50,15 @@ pub(crate) enum What {
     Cycling,
     /// Eight sessions each acquire and release one lock, again and again.
     Handing,
+    /// Beside each session another one is opened and closed, again and again.
+    Connecting,
+}
+
+impl What {
+    /// Whether it is something that is done again and again.
+    pub(super) fn cycles(self) -> bool {
+        matches!(self, Self::Cycling | Self::Handing | Self::Connecting)
+    }
 }
 
 /// Sessions, and what they do.
@@ -131,6 +140,7 @@ impl Load {
             for part in 0..each {
                 let task = Task {
                     session: session.clone(),
+                    servers: servers.clone(),
                     root: root.to_owned(),
                     place: number * each + part,
                     permits: u32::try_from(scale.sessions * each)?,
@@ -217,6 +227,7 @@ async fn held<K: 'static>(guard: Guard<K>) -> anyhow::Result<()> {
 /// One lock, key, permit or observer of one session.
 struct Task {
     session: Session,
+    servers: String,
     root: String,
     /// Its number among all of them.
     place: usize,
@@ -273,6 +284,14 @@ impl Task {
                 drop(begun);
                 self.cycle(&lock).await
             }
+            What::Connecting => {
+                self.connect().await?;
+                drop(begun);
+                loop {
+                    self.connect().await?;
+                    self.cycles.fetch_add(1, Ordering::Relaxed);
+                }
+            }
             What::Handing => {
                 let lock = session.lock(&format!("{root}/{}", *place / CONTENDERS))?;
                 lock.acquire().await?.release().await?;
@@ -280,6 +299,12 @@ impl Task {
                 self.cycle(&lock).await
             }
         }
+    }
+
+    /// Opens and closes a session of the same timeout.
+    async fn connect(&self) -> anyhow::Result<()> {
+        let timeout = self.session.timeout();
+        Ok(Session::builder(&self.servers).session_timeout(timeout).connect().await?.close().await?)
     }
 
     async fn cycle(&self, lock: &zklock::Lock) -> anyhow::Result<()> {

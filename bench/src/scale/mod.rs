@@ -102,8 +102,7 @@ async fn measure(what: What, scale: &Scale, servers: &Servers, root: &str) -> an
     servers.rest().await?;
     let (contents, memory, own) = (servers.contents().await?, servers.memory()?, resident()?);
     let mut load = Load::start(what, scale, servers, root).await?;
-    let cycling = matches!(what, What::Cycling | What::Handing);
-    if !cycling {
+    if !what.cycles() {
         servers.rest().await?;
     }
     let (tasks, more) = (load.tasks(), servers.contents().await?);
@@ -116,7 +115,7 @@ async fn measure(what: What, scale: &Scale, servers: &Servers, root: &str) -> an
     load.check(tasks).await?;
     let (watches, nodes) = (more.0.saturating_sub(contents.0), more.1.saturating_sub(contents.1));
     line(&format!("{what:?}").to_lowercase(), &rates, [cycles, memory, own, watches, nodes]);
-    if cycling {
+    if what.cycles() {
         let threads = rates.busiest.iter().map(|(name, share)| format!("{name} {:.0}", share * 1e3));
         println!("           the leader's threads, ms/s: {}", threads.collect::<Vec<_>>().join(", "));
     }
