@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test containers interop older verify fix package image servers redis-server peers nextest bench compare model margins redis gaps torture
+.PHONY: help demo test containers interop older verify fix package image servers redis-server peers nextest bench compare scale model margins redis gaps torture
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -62,6 +62,9 @@ compare: ## Measure zklock beside Curator, kazoo, go-zookeeper, zookeeper-client
 
 bench: servers ## Measure each scenario of zklock in detail, mostly against zookeeper-client (docs/PERFORMANCE.md)
 	scripts/bench.sh
+
+scale: ## Measure what sessions cost the servers: five minutes (docs/SCALE.md)
+	scripts/scale.sh
 
 model: nextest ## Explore the protocol's largest models, of millions of states
 	cargo nextest run --release -p zklock-recipe --profile model

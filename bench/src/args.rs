@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Elect(Elect),
     /// What an acquisition costs beside what its session holds, and what a burst of acquisitions costs the guards.
     Carry(Carry),
+    /// What sessions cost the servers, and what they cost themselves.
+    Scale(crate::scale::Scale),
     /// A peer that obeys lines, as `compare` starts it.
     #[command(hide = true)]
     Part(Part),

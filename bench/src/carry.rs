@@ -5,12 +5,12 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::task::JoinSet;
 use zklock::{Guard, Session};
 
 use crate::args::Carry;
+use crate::processor::spent;
 use crate::stage::Stage;
 
 /// How many acquisitions are made at the same time to prepare a measurement.
@@ -75,7 +75,7 @@ async fn beside_observers(stage: &Stage, observers: u32) -> anyhow::Result<f64> 
 async fn keys(stage: &Stage, keys: u32) -> anyhow::Result<f64> {
     let session = Session::connect(stage.address()).await?;
     let locks = session.locks(&stage.directory(&format!("keys-{keys}")).await?)?;
-    let before = processor()?;
+    let before = spent("self")?;
     let acquired = (0..keys).map(|key| {
         let locks = locks.clone();
         async move { locks.acquire(&key.to_string()).await }
@@ -84,7 +84,7 @@ async fn keys(stage: &Stage, keys: u32) -> anyhow::Result<f64> {
     for guard in guards {
         guard.release().await?;
     }
-    let cost = milliseconds(processor()? - before) / f64::from(keys);
+    let cost = milliseconds(spent("self")? - before) / f64::from(keys);
     session.close().await?;
     Ok(cost)
 }
@@ -160,22 +160,11 @@ async fn hold(stage: &Stage, session: &Session, guards: u32) -> anyhow::Result<V
 async fn cycles(stage: &Stage, session: &Session) -> anyhow::Result<f64> {
     let lock = session.lock(&stage.directory("cycle").await?)?;
     lock.acquire().await?.release().await?;
-    let before = processor()?;
+    let before = spent("self")?;
     for _ in 0..CYCLES {
         lock.acquire().await?.release().await?;
     }
-    Ok(milliseconds(processor()? - before) / f64::from(CYCLES))
-}
-
-/// The processor time of this process.
-fn processor() -> anyhow::Result<Duration> {
-    let mut spent = Duration::ZERO;
-    for thread in std::fs::read_dir("/proc/self/task").context("needs Linux's /proc")? {
-        let times = std::fs::read_to_string(thread?.path().join("schedstat"))?;
-        let ran = times.split(' ').next().context("no time in schedstat")?;
-        spent += Duration::from_nanos(ran.parse()?);
-    }
-    Ok(spent)
+    Ok(milliseconds(spent("self")? - before) / f64::from(CYCLES))
 }
 
 fn milliseconds(time: Duration) -> f64 {

@@ -11,7 +11,7 @@
 //!
 //! The peers take turns, slice by slice, so that whatever disturbs the machine disturbs them all alike.
 //! `memory` says what a waiting acquisition costs, `line` what tasks in line for a key cost, `elect` how long it takes to tell
-//! observers who leads, and `carry` what one session carries.
+//! observers who leads, `carry` what one session carries, and `scale` what sessions cost the servers.
 
 mod args;
 mod carry;
@@ -21,8 +21,10 @@ mod line;
 mod memory;
 mod part;
 mod peers;
+mod processor;
 mod program;
 mod quantile;
+mod scale;
 mod scenario;
 mod stage;
 
@@ -52,6 +54,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<bool> {
         Command::Line(line) => line::run(&line).await,
         Command::Elect(elect) => elect::run(&elect).await.map(|()| true),
         Command::Carry(carry) => carry::run(&carry).await.map(|()| true),
+        Command::Scale(scale) => scale::run(&scale).await,
         Command::Part(part) => part::play(&part).await.map(|()| true),
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
+use futures::FutureExt;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -72,13 +73,15 @@ impl Served {
 
 impl Connections {
     /// Runs until the session is over: a server says so, the session was closed, or zklock gives it up.
+    ///
+    /// What is seldom done is boxed, so that a session does not keep the memory for it all its life: 10 kB.
     pub(crate) async fn run(self, first: Opened) {
         let mut served = Served::start(0, first);
         let closing = loop {
             self.link.send_replace(Link::Up(served.connection.clone()));
             let state = tokio::select! {
                 state = served.gone() => state,
-                end = self.lease.over() => break self.finish(end, Some(served)).await,
+                end = self.lease.over() => break self.finish(end, Some(served)).boxed().await,
             };
             warn!("the connection to ZooKeeper is lost");
             self.link.send_replace(Link::Down);
@@ -88,11 +91,11 @@ impl Connections {
                 break self.ended(end);
             }
             served = tokio::select! {
-                resumed = self.resume() => match resumed {
+                resumed = self.resume().boxed() => match resumed {
                     Ok(served) => served,
                     Err(closing) => break closing,
                 },
-                end = self.lease.over() => break self.finish(end, None).await,
+                end = self.lease.over() => break self.finish(end, None).boxed().await,
             };
             info!("connected to ZooKeeper");
         };

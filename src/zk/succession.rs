@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -224,10 +225,12 @@ struct Successor {
 impl Successor {
     /// Runs until the session is over, or until nobody uses it any more. `life` is the lease of the first ZooKeeper
     /// session, if one is established.
+    ///
+    /// Opening a session is boxed, so that a `Session` does not keep the memory for it all its life: 10 kB.
     async fn run(self, life: Option<watch::Receiver<Lease>>) {
         let mut life = match life {
             Some(life) => life,
-            None => match self.open(Instant::now()).await {
+            None => match self.open(Instant::now()).boxed().await {
                 Some(first) => first.lease.changes(),
                 None => return,
             },
@@ -240,7 +243,7 @@ impl Successor {
                 Some(SessionEnd::Expired | SessionEnd::Closed) => {}
                 Some(SessionEnd::AuthFailed) | None => return,
             }
-            let Some(next) = self.open(next).await else { return };
+            let Some(next) = self.open(next).boxed().await else { return };
             life = next.lease.changes();
         }
     }

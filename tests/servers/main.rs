@@ -41,6 +41,7 @@ mod semaphore_faults;
 mod sharing;
 mod shutdown;
 mod slots;
+mod spread;
 mod stop_margin;
 mod takeover;
 mod tls;
