@@ -26,7 +26,8 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Starts a `mutex`, or the side of a read-write lock: `read`, `write`. More words are patterns that kazoo honours.
+    /// Starts a `mutex`, or the side of a read-write lock: `read`, `write`. More words are patterns that kazoo honours. Or a candidate,
+    /// with its id: a `latch` or a `selector` of Curator's, an `election` of kazoo's.
     pub(crate) async fn start(client: Client, server: &Server, path: &str, what: &[&str]) -> Self {
         let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
         let peers = target.join("peers");
