@@ -55,9 +55,8 @@ impl Layout {
         match (self, delays) {
             (Self::Own, false) => Takeover::AtOnce,
             (Self::Own, true) => Takeover::Delayed,
-            (Self::CuratorMutex | Self::CuratorReadWrite | Self::CuratorLatch | Self::Kazoo, _) => {
-                Takeover::Mixed
-            }
+            (Self::CuratorMutex | Self::CuratorLatch | Self::Kazoo, _) => Takeover::Mixed,
+            (Self::CuratorReadWrite, _) => Takeover::Reentrant,
         }
     }
 

@@ -264,6 +264,32 @@ async fn a_curator_writer_that_reads_as_well_is_waited_for() {
     within("a reader beside it", ours.read()).await.unwrap().release().await.unwrap();
 }
 
+/// It asks its thread, and not its session, whether it is a writer.
+#[tokio::test]
+async fn a_curator_thread_that_comes_back_after_the_delay_is_waited_for() {
+    let server = server().await;
+    let ours = rw_lock(&session(&server).await, Layout::CuratorReadWrite, Duration::ZERO);
+    let queued = async || ours.contenders().await.unwrap();
+    let mut peer = Peer::start(Client::Curator, &server, PATH, &["write"]).await;
+    peer.acquire().await;
+    operator(&server).await.delete(&queued().await[0].path, None).await.unwrap();
+    let holder = within("a writer", ours.write()).await.unwrap();
+    let waiter = tokio::spawn({
+        let ours = ours.clone();
+        async move { ours.write().await }
+    });
+    eventually("a waiter", async || queued().await.len() == 2).await;
+    assert_eq!(peer.ask("downgrade").await, "released");
+    holder.release().await.unwrap();
+    // The waiter has heard of the release, and its next look is behind these.
+    for _ in 0..20 {
+        assert_eq!(queued().await[0].session, Some(peer.session));
+    }
+    assert!(!waiter.is_finished(), "granted behind a reader");
+    peer.release().await;
+    within("the waiter", waiter).await.unwrap().unwrap().release().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_kazoo_contender_that_is_not_ephemeral_is_waited_for() {
     let server = server().await;

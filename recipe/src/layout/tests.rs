@@ -105,8 +105,8 @@ fn a_release_is_a_write_and_a_deletion_and_a_trace() {
 fn a_shared_queue_has_a_delay_of_its_own_kind() {
     assert_eq!(
         Layout::ALL.map(|layout| layout.takeover(true)),
-        [Takeover::Delayed, Takeover::Mixed, Takeover::Mixed, Takeover::Mixed, Takeover::Mixed]
+        [Takeover::Delayed, Takeover::Mixed, Takeover::Reentrant, Takeover::Mixed, Takeover::Mixed]
     );
     assert_eq!(Layout::Own.takeover(false), Takeover::AtOnce);
-    assert_eq!(Layout::CuratorReadWrite.takeover(false), Takeover::Mixed);
+    assert_eq!(Layout::CuratorReadWrite.takeover(false), Takeover::Reentrant);
 }

@@ -67,7 +67,7 @@ explored! {
             [DirectoryMadeAgain, NewcomerAtOnce, DelayOutlasted];
     readers_and_writers_contend:
         setup(&[W, R], &[Both, Shared], &[Vanishing, Vanishing]), 84_756,
-            [HeldTogether, WaitedForTheSecondNode, NewcomerAtOnce, WaiterAtOnce, DelayOutlasted],
+            [HeldTogether, WaitedForTheSecondNode, NewcomerAtOnce, DelayOutlasted],
         setup(&[W, R, W], &[Both], &[Vanishing, Departure]), 412_083,
             [HeldTogether, WaitedForTheSecondNode, ListerAtOnce, DelayOutlasted];
     releases_leave_no_trace:
