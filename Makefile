@@ -20,7 +20,7 @@ containers: servers nextest ## Run the tests of zklock-testcontainers in contain
 
 interop: peers nextest ## Contend with real locks of Curator, kazoo and go-zookeeper
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
-		cargo run --quiet -p zklock-test-support -- cargo nextest run -p zklock --test servers --no-fail-fast interop:: curator::
+		cargo run --quiet -p zklock-test-support -- cargo nextest run -p zklock --test servers --no-fail-fast interop curator::
 
 older: servers peers nextest ## Run the library's tests on the container image, which has an older ZooKeeper
 	cargo build --quiet --examples

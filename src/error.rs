@@ -23,7 +23,8 @@ pub enum InvalidLock {
     },
     /// The other client has no such lock, or zklock cannot share its queue.
     #[error(
-        "{path} cannot share a queue of {layout}: a lock can, and a read-write lock if {layout} has readers; leave the layout out"
+        "{path} cannot share a queue of {layout}: a lock can, a read-write lock if {layout} has readers, and an election if it has \
+         leaders; leave the layout out"
     )]
     Layout {
         /// The path that the caller gave.
@@ -586,6 +587,17 @@ pub enum AnnounceError {
         length: usize,
         /// The longest that it may be, in bytes.
         longest: usize,
+    },
+    /// The leader contends in a [layout](Layout), where its value stands in its contender's node. Only its next campaign can have
+    /// another value. Nothing was sent.
+    #[error(
+        "the leader of {path} shares a queue of {layout}, so its value cannot change; resign, and campaign with the new value"
+    )]
+    Layout {
+        /// The election's path.
+        path: String,
+        /// The layout.
+        layout: Layout,
     },
     /// An ACL forbids the announcement. A leader tries again, at intervals that grow to 1 s. If it may not read the
     /// node either, it tries again when it may read the node.

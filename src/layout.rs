@@ -59,6 +59,8 @@ pub enum Layout {
     Zklock,
     /// Curator's `InterProcessMutex` and `LeaderSelector`.
     Curator,
+    /// Curator's `LeaderLatch`, for elections and locks. Curator's mutex at the same path does not exclude it.
+    CuratorLatch,
     /// Curator's `InterProcessReadWriteLock`. A [`Lock`](crate::Lock) contends as a writer. Curator's mutex at the same path does
     /// not exclude it.
     CuratorReadWrite,
@@ -73,6 +75,7 @@ impl fmt::Display for Layout {
         f.write_str(match self {
             Self::Zklock => "zklock",
             Self::Curator => "Curator's mutex",
+            Self::CuratorLatch => "Curator's LeaderLatch",
             Self::CuratorReadWrite => "Curator's read-write lock",
             Self::Go => "go-zookeeper",
             Self::Kazoo => "kazoo",
@@ -89,6 +92,8 @@ pub(crate) enum Shares {
     Exclusive,
     /// Readers as well.
     Readers,
+    /// Leaders.
+    Leaders,
 }
 
 impl Shares {
@@ -96,10 +101,15 @@ impl Shares {
     pub(crate) fn layout(self, layout: Layout) -> Option<recipe::Layout> {
         Some(match (layout, self) {
             (Layout::Zklock, _) => recipe::Layout::Own,
-            (Layout::Curator | Layout::Go, Self::Exclusive) => recipe::Layout::CuratorMutex,
+            (Layout::Curator | Layout::Go, Self::Exclusive) | (Layout::Curator, Self::Leaders) => {
+                recipe::Layout::CuratorMutex
+            }
+            (Layout::CuratorLatch, Self::Exclusive | Self::Leaders) => recipe::Layout::CuratorLatch,
             (Layout::CuratorReadWrite, Self::Exclusive | Self::Readers) => recipe::Layout::CuratorReadWrite,
-            (Layout::Kazoo, Self::Exclusive | Self::Readers) => recipe::Layout::Kazoo,
-            (_, Self::Nothing) | (Layout::Curator | Layout::Go, Self::Readers) => return None,
+            (Layout::Kazoo, Self::Exclusive | Self::Readers | Self::Leaders) => recipe::Layout::Kazoo,
+            (_, Self::Nothing)
+            | (Layout::Curator | Layout::CuratorLatch | Layout::Go, Self::Readers)
+            | (Layout::CuratorReadWrite | Layout::Go, Self::Leaders) => return None,
         })
     }
 }

@@ -15,17 +15,20 @@ use crate::path::LockPath;
 const SHORT_QUEUE: usize = 32;
 
 /// What all acquisitions of a lock share.
+#[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) path: LockPath,
     pub(crate) owner: String,
     pub(crate) data: Option<String>,
+    /// What a candidate in a queue that is shared leads with. It stands in the contender's node.
+    pub(crate) value: Option<String>,
     /// How many bytes a contender writes to its node at most.
     pub(crate) longest_node: usize,
     pub(crate) acl: Acl,
     pub(crate) ancestors_acl: Acl,
     pub(crate) stop_margin: Duration,
     pub(crate) takeover_delay: Duration,
-    pub(crate) hints: Hints,
+    pub(crate) hints: Arc<Hints>,
     /// What the contenders contend for.
     pub(crate) kind: PathKind,
     /// The path that has this kind: the directory, or its parent if that has other nodes of the kind as well.
@@ -46,11 +49,7 @@ impl Settings {
 
     /// What a waiter does whose predecessor did not release the lock.
     pub(crate) fn takeover(&self) -> Takeover {
-        match self.takeover_delay {
-            _ if self.layout().is_shared() => Takeover::Mixed,
-            Duration::ZERO => Takeover::AtOnce,
-            _ => Takeover::Delayed,
-        }
+        self.layout().takeover(!self.takeover_delay.is_zero())
     }
 
     /// The contenders among the names of the directory's children, the first one first.
@@ -82,22 +81,13 @@ impl Settings {
 
     /// The same options for a lock at another path, of which nothing is known yet.
     pub(crate) fn at(&self, path: LockPath) -> Self {
-        Self {
-            subject: path.clone(),
-            name: path.clone(),
-            path,
-            owner: self.owner.clone(),
-            data: self.data.clone(),
-            longest_node: self.longest_node,
-            acl: self.acl.clone(),
-            ancestors_acl: self.ancestors_acl.clone(),
-            stop_margin: self.stop_margin,
-            takeover_delay: self.takeover_delay,
-            hints: Hints::default(),
-            kind: self.kind,
-            place: self.place,
-            off_limits: None,
-        }
+        let (subject, name, hints) = (path.clone(), path.clone(), Arc::default());
+        Self { subject, name, path, hints, off_limits: None, ..self.clone() }
+    }
+
+    /// The same lock, for a candidate that leads with this value.
+    pub(crate) fn leading_with(&self, value: String) -> Self {
+        Self { longest_node: self.longest_node + value.len() + 1, value: Some(value), ..self.clone() }
     }
 }
 

@@ -5,7 +5,8 @@
 //! looks the same. So a contender of ours that takes over waits for the takeover delay ([`Takeover::Mixed`]), unless
 //! one of two things shows that a contender of ours held the lock last and released it:
 //!
-//! 1. A waiter sees its predecessor's release, as in a queue of our own.
+//! 1. A waiter sees its predecessor's release, as in a queue of our own. In a `LeaderLatch`'s queue nobody may write to a node
+//!    ([`release`](Layout::release)), so no waiter sees that.
 //! 2. A contender that finds nobody in front of it sees in the directory's stat that the last child went with a write to the
 //!    directory ([`shows_release`](Directory::shows_release)). Only our release does both in one transaction.
 //!
@@ -15,10 +16,13 @@
 //!
 //! [`Takeover::Mixed`]: crate::Takeover::Mixed
 
-use alloc::{format, string::String};
+use alloc::{format, string::String, vec::Vec};
 
 use crate::contender::{Kind, Place, Sequence};
 use crate::foreign::{CURATOR_ID, Child, ForeignClient, KAZOO_ID};
+use crate::machine::Takeover;
+use crate::nodes::Entered;
+use crate::transaction::Operation;
 
 /// Whose names contenders have, and so with whom they share their queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -30,17 +34,43 @@ pub enum Layout {
     CuratorMutex,
     /// Curator's `InterProcessReadWriteLock`, which its mutex does not honour.
     CuratorReadWrite,
+    /// Curator's `LeaderLatch`, which honours none of these.
+    CuratorLatch,
     /// kazoo's `Lock`, `ReadLock`, `WriteLock` and `Election`.
     Kazoo,
 }
 
 impl Layout {
     /// Every layout.
-    pub const ALL: [Self; 4] = [Self::Own, Self::CuratorMutex, Self::CuratorReadWrite, Self::Kazoo];
+    pub const ALL: [Self; 5] =
+        [Self::Own, Self::CuratorMutex, Self::CuratorReadWrite, Self::CuratorLatch, Self::Kazoo];
 
     /// Whether another client's contenders are in the queue.
     pub fn is_shared(self) -> bool {
         self != Self::Own
+    }
+
+    /// What a contender does once it is first, with a takeover delay or without one.
+    pub fn takeover(self, delays: bool) -> Takeover {
+        match (self, delays) {
+            (Self::Own, false) => Takeover::AtOnce,
+            (Self::Own, true) => Takeover::Delayed,
+            (Self::CuratorMutex | Self::CuratorLatch | Self::Kazoo, _) => Takeover::Mixed,
+            (Self::CuratorReadWrite, _) => Takeover::Reentrant,
+        }
+    }
+
+    /// The transaction that releases a node of this kind in a queue that is shared. With `traces`, zklock may write to the
+    /// directory, and the release of an exclusive holder writes nothing to it. That shows a contender that comes later that this was a
+    /// release ([`shows_release`](Directory::shows_release)). A reader's release shows nothing of the readers beside it.
+    ///
+    /// A `LeaderLatch` looks at the queue again once its predecessor's node is deleted. Its watch fires once, so a write to that node
+    /// would leave it without a watch, and it would wait for ever. Every other client looks at any event.
+    pub fn release(self, kind: Kind, traces: bool) -> Vec<Operation<Entered<()>>> {
+        let (own, directory) = (Entered::Own(()), Entered::Directory(()));
+        let writes = (self != Self::CuratorLatch).then_some(Operation::Set(own, None));
+        let trace = (traces && kind == Kind::Exclusive).then_some(Operation::Set(directory, None));
+        writes.into_iter().chain([Operation::Delete(own, None)]).chain(trace).collect()
     }
 
     /// The beginning of the names of our nodes of this kind, up to the number that the server appends. Permits and slots are in
@@ -50,6 +80,7 @@ impl Layout {
             (Self::CuratorMutex, Kind::Exclusive) => format!("_c_{CURATOR_ID}-lock-"),
             (Self::CuratorReadWrite, Kind::Exclusive) => format!("_c_{CURATOR_ID}-__WRIT__"),
             (Self::CuratorReadWrite, Kind::Shared) => format!("_c_{CURATOR_ID}-__READ__"),
+            (Self::CuratorLatch, Kind::Exclusive) => format!("_c_{CURATOR_ID}-latch-"),
             (Self::Kazoo, Kind::Exclusive) => format!("{KAZOO_ID}__lock__"),
             (Self::Kazoo, Kind::Shared) => format!("{KAZOO_ID}__rlock__"),
             _ => kind.prefix(),
@@ -78,6 +109,11 @@ impl Layout {
         let kind = match (self, client) {
             (Self::CuratorMutex, ForeignClient::Curator | ForeignClient::Go | ForeignClient::Zklock)
                 if stem.ends_with("-lock-") =>
+            {
+                Kind::Exclusive
+            }
+            (Self::CuratorLatch, ForeignClient::Curator | ForeignClient::Zklock)
+                if stem.ends_with("-latch-") =>
             {
                 Kind::Exclusive
             }

@@ -26,6 +26,9 @@ pub enum Takeover {
     /// the lock and not know yet that its node is gone. So a contender also waits for the delay if it finds nobody, and a
     /// lower contender may appear later.
     Mixed,
+    /// As `Mixed`, and a thread of the other client's may come back with the number of its earlier node, also long after that is
+    /// gone. So a contender lists the queue after a release of ours, too.
+    Reentrant,
 }
 
 /// Whether a holder may have vanished unseen since the contender came.
@@ -71,7 +74,8 @@ enum State {
     Waiting(Own, Ahead, Arrival),
     /// No contender is lower, but one vanished; `Delay` is out.
     Delaying(Own),
-    /// The delay is over, and `List` is out: a lower contender may have appeared meanwhile.
+    /// The delay is over, or the predecessor has released the lock, and `List` is out: a lower contender may have appeared
+    /// meanwhile.
     Reviewing(Own),
     /// No contender is lower; `Confirm` is out.
     Confirming(Own),
@@ -220,7 +224,7 @@ impl Machine {
             }
             (Waiting(own, ahead, arrival), Event::PredecessorReleased) => self.succeed(*own, ahead, *arrival),
             (Waiting(own, ahead, _), Event::PredecessorDeleted) => self.deserted(*own, ahead),
-            (Delaying(own), Event::Delayed) if self.takeover == Takeover::Mixed => review(*own),
+            (Delaying(own), Event::Delayed) if self.is_shared() => review(*own),
             (Delaying(own), Event::Delayed) => confirm(*own),
             (Reviewing(own), Event::Listed(children) | Event::ListedAfterRelease(children)) => {
                 match standing(&children, own.place) {
@@ -329,11 +333,16 @@ impl Machine {
         }
     }
 
+    /// Whether another client's contenders are in the queue.
+    fn is_shared(&self) -> bool {
+        matches!(self.takeover, Takeover::Mixed | Takeover::Reentrant)
+    }
+
     /// Our place in the queue is known. Decides what comes next.
     fn placed(&self, own: Own, standing: Standing, arrival: Arrival) -> Next {
         let delayed = self.takeover != Takeover::AtOnce;
         // Somebody may have vanished before we came.
-        let arrival = if self.takeover == Takeover::Mixed { Arrival::Queued } else { arrival };
+        let arrival = if self.is_shared() { Arrival::Queued } else { arrival };
         match (standing, self.patience) {
             (Standing::First, Patience::Wait) if delayed && arrival == Arrival::Queued => delay(own),
             // A holder may have vanished while those behind us waited, and our release would grant them at once.
@@ -346,7 +355,7 @@ impl Machine {
             (Standing::Beside, Patience::Try) if delayed => leave(own, End::Busy),
             (Standing::First | Standing::Beside, _) => confirm(own),
             // A lower one may appear, so nobody knows all of them.
-            (Standing::Behind(Ahead { nearest, .. }), Patience::Wait) if self.takeover == Takeover::Mixed => {
+            (Standing::Behind(Ahead { nearest, .. }), Patience::Wait) if self.is_shared() => {
                 watch(own, Ahead { nearest, others: Others::Some(Vec::new()) }, arrival)
             }
             (Standing::Behind(mut ahead), Patience::Wait) => {
@@ -366,6 +375,7 @@ impl Machine {
     /// The predecessor has released the lock.
     fn succeed(&self, own: Own, ahead: &Ahead, arrival: Arrival) -> Next {
         match (ahead.nearest.kind, &ahead.others) {
+            (Kind::Exclusive, _) if self.takeover == Takeover::Reentrant => review(own),
             // A writer held the lock alone, so nobody was lower than it.
             (Kind::Exclusive | Kind::Permit(_) | Kind::Slot(_), _) => confirm(own),
             // A reader did not: other readers may hold the lock beside it.

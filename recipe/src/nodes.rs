@@ -43,13 +43,6 @@ pub fn release<N: Copy>(nodes: impl IntoIterator<Item = N>) -> Vec<Operation<N>>
     nodes.into_iter().flat_map(removal).collect()
 }
 
-/// The transaction that releases a node in a queue that another client shares. It writes nothing to the directory as well, which shows
-/// a contender that comes later that this was a release ([`shows_release`](crate::Directory::shows_release)).
-pub fn traced_release() -> [Operation<Entered<()>>; 3] {
-    let own = Entered::Own(());
-    [Operation::Set(own, None), Operation::Delete(own, None), Operation::Set(Entered::Directory(()), None)]
-}
-
 #[cfg(test)]
 mod tests {
     use alloc::vec;

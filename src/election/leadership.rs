@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use super::error::ProclaimError;
+use super::error::{AnnounceError, ProclaimError};
 use super::keeper::Announcer;
 use crate::guard::lost::ReleaseError;
 use crate::guard::{AnyGuard, Guard};
@@ -30,20 +30,23 @@ use crate::guard::{AnyGuard, Guard};
 /// While the candidate leads, zklock keeps its announcement up: if somebody deletes it or writes to it, zklock announces
 /// the value again. If the leadership is lost because somebody deleted the leader's own node, zklock takes the announcement
 /// back. If it is lost because ZooKeeper does not confirm the session, the announcement stays until you drop the leadership,
-/// like the node in the queue: nobody else leads before that, as long as the session lives.
+/// like the node in the queue: nobody else leads before that, as long as the session lives. In a [layout](crate::Layout) the leader has
+/// no announcement: its value stands in its contender's node.
 #[must_use = "the leader resigns as soon as the leadership is dropped"]
 pub struct Leadership {
     guard: Guard,
-    announcer: Announcer,
+    /// What announces the leader, or why it cannot proclaim another value.
+    announcer: Result<Announcer, AnnounceError>,
 }
 
 impl Leadership {
-    pub(super) fn new(guard: Guard, announcer: Announcer) -> Self {
+    pub(super) fn new(guard: Guard, announcer: Result<Announcer, AnnounceError>) -> Self {
         Self { guard, announcer }
     }
 
     /// Announces another value, and returns once ZooKeeper has confirmed it. Observers then see the value. The call
-    /// takes one round trip. The call returns at the latest when the guard's lease ends.
+    /// takes one round trip. The call returns at the latest when the guard's lease ends. A leader in a
+    /// [layout](crate::Layout) keeps the value of its campaign ([`AnnounceError::Layout`]).
     ///
     /// # Errors
     ///
@@ -60,8 +63,9 @@ impl Leadership {
     /// # }
     /// ```
     pub async fn proclaim(&self, value: impl Into<String>) -> Result<(), ProclaimError> {
-        self.announcer.proclaim(value.into())?;
-        self.announcer.announced().await
+        let announcer = self.announcer.as_ref().map_err(Clone::clone)?;
+        announcer.proclaim(value.into())?;
+        announcer.announced().await
     }
 
     /// Resigns, and returns once ZooKeeper has confirmed that; as [`Guard::release`]. One transaction ends the leadership and
@@ -79,7 +83,10 @@ impl Leadership {
     /// Returns the leadership as a guard without its kind, for code that holds guards of several kinds. zklock keeps the
     /// announcement up as long as this guard lives. Releasing or dropping it resigns.
     pub fn into_any(self) -> AnyGuard {
-        self.guard.into_any().keeping(self.announcer)
+        match self.announcer {
+            Ok(announcer) => self.guard.into_any().keeping(announcer),
+            Err(_) => self.guard.into_any(),
+        }
     }
 }
 

@@ -9,12 +9,13 @@ use super::token::FencingToken;
 use crate::path::{LockPath, PathProblem};
 
 /// What the number of a node begins with: the kinds of holders in the queues of each layout.
-const TAGS: [(&str, Layout, Kind); 7] = [
+const TAGS: [(&str, Layout, Kind); 8] = [
     ("", Layout::Own, Kind::Exclusive),
     ("r", Layout::Own, Kind::Shared),
     ("c", Layout::CuratorMutex, Kind::Exclusive),
     ("cw", Layout::CuratorReadWrite, Kind::Exclusive),
     ("cr", Layout::CuratorReadWrite, Kind::Shared),
+    ("cl", Layout::CuratorLatch, Kind::Exclusive),
     ("k", Layout::Kazoo, Kind::Exclusive),
     ("kr", Layout::Kazoo, Kind::Shared),
 ];

@@ -40,7 +40,7 @@ impl Acquirer {
     }
 
     /// See [`Lock::try_acquire`](crate::Lock::try_acquire) and [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
-    pub(super) async fn acquire_by<K>(&self, wait: Wait) -> Result<Option<Guard<K>>, AcquireError> {
+    pub(crate) async fn acquire_by<K>(&self, wait: Wait) -> Result<Option<Guard<K>>, AcquireError> {
         Ok(self.acquire_as(wait, Arrival::New).await?.map(|(guard, _)| guard))
     }
 

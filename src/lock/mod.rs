@@ -197,7 +197,7 @@ impl Lock {
     }
 
     /// Asks ZooKeeper a question about this lock.
-    async fn ask<T, F>(
+    pub(crate) async fn ask<T, F>(
         &self,
         question: impl FnOnce(Arc<Client>, Arc<Settings>) -> F + Send + 'static,
     ) -> Result<T, QueryError>

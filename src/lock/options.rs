@@ -1,5 +1,6 @@
 //! The options of a lock.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use zklock_recipe::PathKind;
@@ -9,7 +10,7 @@ use crate::error::InvalidLock;
 use crate::layout::{Layout, Shares};
 use crate::node::NodeData;
 use crate::path::LockPath;
-use crate::settings::{Hints, Settings};
+use crate::settings::Settings;
 use crate::zk::ZkSession;
 
 /// The longest owner text, in bytes.
@@ -127,6 +128,11 @@ impl LockOptions {
         self
     }
 
+    /// Whose contenders are in the queue.
+    pub(crate) fn queue_of(&self) -> Layout {
+        self.layout
+    }
+
     /// Makes the settings of the lock at `path`, which may share its queue like this, if this session allows the path and these
     /// options.
     pub(crate) fn settings(
@@ -168,11 +174,12 @@ impl LockOptions {
             path,
             owner,
             data: self.data,
+            value: None,
             acl: self.acl,
             ancestors_acl: self.ancestors_acl,
             stop_margin: self.stop_margin,
             takeover_delay: self.takeover_delay.unwrap_or_default(),
-            hints: Hints::default(),
+            hints: Arc::default(),
             kind: PathKind::Lock,
             place: zklock_recipe::Layout::own,
             off_limits: None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::{join, join_all};
 use zklock_recipe::acquisition::Certainty;
 use zklock_recipe::companion::{Target, removal};
-use zklock_recipe::nodes::{self, Entered, confirmation, traced_release};
+use zklock_recipe::nodes::{self, Entered, confirmation};
 use zklock_recipe::transaction::Operation;
 use zklock_recipe::{Event, Input, Kind, Own, companion};
 use zookeeper_client::{Client, Error};
@@ -70,21 +70,11 @@ async fn release_all(
         look.map_err(|event| (index, event))?;
     }
     let released = match paths.as_slice() {
-        [path] => {
-            // A reader's release shows nothing of the readers beside it.
-            let is_traced =
-                |(lock, own): &&OwnNode| lock.layout().is_shared() && own.place.kind == Kind::Exclusive;
-            let traced = nodes.first().filter(is_traced);
-            let released = match traced {
-                Some((lock, _)) => release_traced(client, lock, path).await,
-                None => None,
-            };
-            match released {
-                Some(released) => released,
-                None => remove(client, path, companion, true).await,
-            }
-            .map_err(|error| (0, error))
+        [path] => match nodes.first().filter(|(lock, _)| lock.layout().is_shared()) {
+            Some((lock, own)) => release_shared(client, lock, own.place.kind, path).await,
+            None => remove(client, path, companion, true).await,
         }
+        .map_err(|error| (0, error)),
         paths => {
             let operations = nodes::release(0..paths.len());
             let released = commit(client, &operations, |node| paths[*node].as_str()).await;
@@ -97,24 +87,21 @@ async fn release_all(
     })
 }
 
-/// Releases a node in a queue that another client shares. `None`, and nothing has happened, if zklock may not write to the
-/// directory.
-async fn release_traced(client: &Client, lock: &Settings, own: &str) -> Option<Result<(), Error>> {
-    if !lock.hints.may_write_directory() {
-        return None;
-    }
-    let operations = traced_release();
-    let released = commit(client, &operations, |node| match node {
-        Entered::Own(()) => own,
-        Entered::Directory(()) => lock.path.as_str(),
-    });
-    match released.await {
-        Ok(_) => Some(Ok(())),
-        Err((Some(Entered::Directory(())), Error::NoAuth)) => {
-            lock.hints.must_not_write_directory();
-            None
+/// Releases a node of this kind in a queue that another client shares. It has no companion.
+async fn release_shared(client: &Client, lock: &Settings, kind: Kind, own: &str) -> Result<(), Error> {
+    loop {
+        let traces = lock.hints.may_write_directory();
+        let operations = lock.layout().release(kind, traces);
+        let released = commit(client, &operations, |node| match node {
+            Entered::Own(()) => own,
+            Entered::Directory(()) => lock.path.as_str(),
+        });
+        match released.await {
+            Err((Some(Entered::Directory(())), Error::NoAuth)) if traces => {
+                lock.hints.must_not_write_directory();
+            }
+            released => return released.map(drop).map_err(|(_, error)| error),
         }
-        Err((_, error)) => Some(Err(error)),
     }
 }
 

@@ -7,7 +7,7 @@ use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, MultiReadResult};
 
 use super::reply::failure;
-use crate::node::{NodeData, decode};
+use crate::node::NodeData;
 use crate::settings::Settings;
 
 /// A node in the queue, of any contender.
@@ -25,6 +25,8 @@ pub(crate) struct Seen {
     pub(super) version: i32,
     /// The id of the session that owns the node.
     pub(crate) session: i64,
+    /// What a contender says of itself: a candidate of zklock's its value, and a contender of another client all its data.
+    pub(crate) text: String,
     /// The node's data; `None` if it is not zklock's.
     pub(crate) data: Option<NodeData>,
 }
@@ -32,7 +34,11 @@ pub(crate) struct Seen {
 impl Seen {
     pub(super) fn new(data: &[u8], stat: &zk::Stat) -> Self {
         let (czxid, version, session) = (stat.czxid, stat.version, stat.ephemeral_owner);
-        Self { czxid, version, session, data: decode(data) }
+        let (text, data) = match NodeData::decode(data) {
+            Some(data) => (data.value.clone().unwrap_or_default(), Some(data)),
+            None => (String::from_utf8_lossy(data).into_owned(), None),
+        };
+        Self { czxid, version, session, text, data }
     }
 }
 

@@ -21,7 +21,12 @@ pub(crate) struct Sighting<T> {
 
 impl<T> Sighting<T> {
     pub(crate) fn map<U>(self, who: impl FnOnce(T) -> U) -> Sighting<U> {
-        let found = self.found.map(|found| found.map(|(stamp, found)| (stamp, who(found))));
+        self.try_map(|found| Ok(who(found)))
+    }
+
+    pub(crate) fn try_map<U>(self, who: impl FnOnce(T) -> Result<U, Event>) -> Sighting<U> {
+        let who = |(stamp, found)| Ok((stamp, who(found)?));
+        let found = self.found.and_then(|found| found.map(who).transpose());
         Sighting { found, changes: self.changes }
     }
 }

@@ -11,7 +11,7 @@ use zookeeper_client::{Client, Error, EventType, OneshotWatcher, WatchedEvent};
 use super::foreign::{judge, lookalike};
 use super::read::{is, is_hidden, is_there};
 use super::reply::{Reply, end, failure};
-use crate::node::{NodeData, decode};
+use crate::node::NodeData;
 use crate::settings::Settings;
 
 /// Watches the predecessor's node for its end, and for how it ends, by two watches. Both are sent in one poll.
@@ -66,7 +66,7 @@ pub(crate) async fn watch_predecessor(
 
 /// Whether the predecessor, by its data, contends for something else than we do.
 fn other_kind(lock: &Settings, data: &[u8]) -> Option<OtherKind> {
-    let found = decode::<NodeData>(data)?.kind;
+    let found = NodeData::decode(data)?.kind;
     let at = if found == PathKind::Lock { Some(lock.path.as_str()) } else { lock.path.parent() };
     (found != lock.kind).then(|| OtherKind { found, at: at.unwrap_or("/").to_owned() })
 }

@@ -22,6 +22,14 @@ const FOR_EVER: Duration = Duration::from_secs(3600);
 const MUTEXES: [(Client, Layout); 3] =
     [(Client::Curator, Layout::Curator), (Client::Kazoo, Layout::Kazoo), (Client::Go, Layout::Go)];
 
+/// As these, and the contenders that no write to a node may reach.
+const QUEUES: [(Client, Layout, &[&str]); 4] = [
+    (Client::Curator, Layout::Curator, &["mutex"]),
+    (Client::Curator, Layout::CuratorLatch, &["latch", "theirs"]),
+    (Client::Kazoo, Layout::Kazoo, &["mutex"]),
+    (Client::Go, Layout::Go, &["mutex"]),
+];
+
 fn options(layout: Layout, delay: Duration) -> LockOptions {
     LockOptions::new().layout(layout).takeover_delay(delay)
 }
@@ -118,7 +126,7 @@ async fn all_are_served_in_the_order_in_which_they_came() {
 
 #[tokio::test]
 async fn only_their_ends_cost_a_delay() {
-    join_all(MUTEXES.map(async |(client, layout)| {
+    join_all(QUEUES.map(async |(client, layout, what)| {
         let server = server().await;
         let session = session(&server).await;
         // Nobody knows who was there before the directory was made.
@@ -131,7 +139,7 @@ async fn only_their_ends_cost_a_delay() {
         granted(second).await.release().await.unwrap();
         let third = within("a try", lock.try_acquire()).await.unwrap().expect("it is free");
         third.release().await.unwrap();
-        let mut peer = Peer::start(client, &server, PATH, &["mutex"]).await;
+        let mut peer = Peer::start(client, &server, PATH, what).await;
         peer.acquire().await;
         peer.release().await;
         assert!(within("a try", lock.try_acquire()).await.unwrap().is_none(), "{client:?}");
@@ -184,11 +192,11 @@ async fn our_holder_is_lost_before_theirs_is_granted() {
 
 #[tokio::test]
 async fn a_lost_reply_leaves_one_contender() {
-    join_all(MUTEXES.map(async |(client, layout)| {
+    join_all(QUEUES.map(async |(client, layout, what)| {
         let server = server().await;
         let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
         let lock = lock(&unlucky, layout, Duration::ZERO);
-        let mut peer = Peer::start(client, &server, PATH, &["mutex"]).await;
+        let mut peer = Peer::start(client, &server, PATH, what).await;
         peer.acquire().await;
         let lost = link.lose_reply(RequestKind::Create);
         let waiter = support::acquire(&lock);
@@ -256,6 +264,32 @@ async fn a_curator_writer_that_reads_as_well_is_waited_for() {
     within("a reader beside it", ours.read()).await.unwrap().release().await.unwrap();
 }
 
+/// It asks its thread, and not its session, whether it is a writer.
+#[tokio::test]
+async fn a_curator_thread_that_comes_back_after_the_delay_is_waited_for() {
+    let server = server().await;
+    let ours = rw_lock(&session(&server).await, Layout::CuratorReadWrite, Duration::ZERO);
+    let queued = async || ours.contenders().await.unwrap();
+    let mut peer = Peer::start(Client::Curator, &server, PATH, &["write"]).await;
+    peer.acquire().await;
+    operator(&server).await.delete(&queued().await[0].path, None).await.unwrap();
+    let holder = within("a writer", ours.write()).await.unwrap();
+    let waiter = tokio::spawn({
+        let ours = ours.clone();
+        async move { ours.write().await }
+    });
+    eventually("a waiter", async || queued().await.len() == 2).await;
+    assert_eq!(peer.ask("downgrade").await, "released");
+    holder.release().await.unwrap();
+    // The waiter has heard of the release, and its next look is behind these.
+    for _ in 0..20 {
+        assert_eq!(queued().await[0].session, Some(peer.session));
+    }
+    assert!(!waiter.is_finished(), "granted behind a reader");
+    peer.release().await;
+    within("the waiter", waiter).await.unwrap().unwrap().release().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_kazoo_contender_that_is_not_ephemeral_is_waited_for() {
     let server = server().await;
@@ -299,8 +333,9 @@ async fn kazoo_waits_for_zklocks_own_names_if_it_is_told_to() {
 async fn contenders_of_two_layouts_refuse_each_other() {
     let server = server().await;
     let session = session(&server).await;
-    let locks = [Layout::Zklock, Layout::Curator, Layout::CuratorReadWrite, Layout::Kazoo]
-        .map(|layout| lock(&session, layout, Duration::ZERO));
+    let locks =
+        [Layout::Zklock, Layout::Curator, Layout::CuratorReadWrite, Layout::CuratorLatch, Layout::Kazoo]
+            .map(|layout| lock(&session, layout, Duration::ZERO));
     for holder in &locks {
         let guard = acquired(holder).await;
         for other in locks.iter().filter(|other| !std::ptr::eq(*other, holder)) {
@@ -326,5 +361,15 @@ async fn a_layout_needs_a_delay_and_a_lock_that_the_other_client_has() {
     let go = options(Layout::Go, FOR_EVER);
     let refused = InvalidLock::Layout { path: PATH.to_owned(), layout: Layout::Go };
     assert_eq!(session.rw_lock(PATH).unwrap().with_options(go.clone()).map(drop), Err(refused.clone()));
+    assert_eq!(session.election(PATH).unwrap().with_options(go.clone()).map(drop), Err(refused.clone()));
     assert_eq!(session.lock_all([PATH, "/lock/other"]).unwrap().with_options(go).map(drop), Err(refused));
+    for layout in [Layout::CuratorReadWrite, Layout::CuratorLatch] {
+        let (options, refused) =
+            (options(layout, FOR_EVER), InvalidLock::Layout { path: PATH.to_owned(), layout });
+        let result = match layout {
+            Layout::CuratorLatch => session.rw_lock(PATH).unwrap().with_options(options).map(drop),
+            _ => session.election(PATH).unwrap().with_options(options).map(drop),
+        };
+        assert_eq!(result, Err(refused));
+    }
 }

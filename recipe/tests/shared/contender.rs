@@ -4,11 +4,11 @@ use std::hash::{Hash, Hasher};
 
 use zklock_recipe::acquisition::{Acquisition, Certainty, Command, Input, Joint, Single};
 use zklock_recipe::companion::removal;
-use zklock_recipe::nodes::{Entered, traced_release};
+use zklock_recipe::nodes::Entered;
 use zklock_recipe::transaction::Operation;
 use zklock_recipe::{
-    Arrival, Directory, End, Event, Input as Heard, Kind, Look, Own, Patience, Place, SessionEnd, Sight,
-    Takeover,
+    Arrival, Directory, End, Event, Input as Heard, Kind, Layout, Look, Own, Patience, Place, SessionEnd,
+    Sight, Takeover,
 };
 
 use super::contest::MADE;
@@ -33,6 +33,9 @@ pub(crate) struct Contender {
     /// Whom its listings may show. Only a mutant notes it.
     remembers: Option<Vec<Place>>,
 }
+
+/// A transaction on our own node and on the directory.
+type Removal = Vec<Operation<Entered<()>>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Caller {
@@ -104,7 +107,7 @@ impl Contender {
         let takeover = match setup.mutant {
             Some(Mutant::DelaysAsInItsOwnQueue) => Takeover::Delayed,
             Some(Mutant::TakesOverAtOnce) => Takeover::AtOnce,
-            _ => Takeover::Mixed,
+            _ => setup.layout.takeover(true),
         };
         Self {
             acquisition: Acquisition::new(patience, Arrival::New, [takeover]),
@@ -268,14 +271,18 @@ impl Run<'_> {
             Pending::List => one(self.list(party)),
             Pending::Watch(place, own) => one(self.watch(party, place, own)),
             Pending::Release(own, is_sure) => {
-                let traces = own.place.kind == Kind::Exclusive || self.is(Mutant::TracesReaders);
-                let removed = self.remove(party, own, is_sure, (true, self.setup.traced && traces));
-                reply(Heard::All(Event::Released(removed)))
+                let release = self.releasing(own.place.kind);
+                reply(Heard::All(Event::Released(self.remove(party, own, is_sure, release))))
             }
             Pending::Delete(own, is_sure) => {
-                let released = self.is(Mutant::GivesUpByATracedRelease);
+                let removal = match self.is(Mutant::GivesUpByATracedRelease) {
+                    true => self.releasing(own.place.kind),
+                    false => {
+                        removal(false, false).into_iter().map(|it| it.map(|_| Entered::Own(()))).collect()
+                    }
+                };
                 if !self.is(Mutant::LeavesItsNode) {
-                    self.remove(party, own, is_sure, (released, released));
+                    self.remove(party, own, is_sure, removal);
                 }
                 one(Event::Deleted)
             }
@@ -348,17 +355,21 @@ impl Run<'_> {
         Event::PredecessorWatched(true)
     }
 
-    /// Removes our node: by a release or not, and with a trace or not. Returns whether it was there.
-    fn remove(&mut self, party: Party, own: Own, is_sure: bool, (releases, traced): (bool, bool)) -> bool {
+    /// The transaction that releases a node of this kind.
+    fn releasing(&self, kind: Kind) -> Removal {
+        let kind = if self.is(Mutant::TracesReaders) { Kind::Exclusive } else { kind };
+        let layout = if self.is(Mutant::WritesToItsNode) { Layout::CuratorMutex } else { self.setup.layout };
+        layout.release(kind, self.setup.traced)
+    }
+
+    /// Removes our node by this transaction. Returns whether it was there.
+    fn remove(&mut self, party: Party, own: Own, is_sure: bool, removal: Removal) -> bool {
         let path = Path::Child(QUEUE, own.place);
         let name = |target| match target {
             Entered::Own(()) => Named::of(path),
             Entered::Directory(()) => Named::of(Path::Directory(QUEUE)),
         };
-        let transaction: Transaction<()> = match traced {
-            true => traced_release().into_iter().map(|operation| operation.map(name)).collect(),
-            false => removal(releases, false).into_iter().map(|it| it.map(|_| Named::of(path))).collect(),
-        };
+        let transaction: Transaction<()> = removal.into_iter().map(|operation| operation.map(name)).collect();
         (is_sure || self.world.tree().has(QUEUE, own)) && self.world.commit(party, &transaction).is_some()
     }
 

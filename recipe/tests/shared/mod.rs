@@ -18,15 +18,22 @@ use crate::world::exploration::{Setup as _, State, explored, next, refute_each, 
 use contest::{CLEAN, OURS, SERVED, THEIRS, breach};
 use run::Step;
 use setup::{Fault, Fault::*, Habit, Habit::*, Mutant, Setup, Witness::*};
-use zklock_recipe::{Kind, Patience};
+use zklock_recipe::{Kind, Layout, Patience};
 
 const W: Kind = Kind::Exclusive;
 const R: Kind = Kind::Shared;
 
-/// These contenders of zklock's, and these of the other client.
+/// These contenders of zklock's, and these of the other client, in the layout that all of these have.
 fn setup(ours: &[Kind], theirs: &[Habit], faults: &[Fault]) -> Setup {
+    let (foreigners, faults) = (theirs.to_vec(), faults.to_vec());
     let contenders = ours.iter().map(|kind| (*kind, Patience::Wait)).collect();
-    Setup { contenders, foreigners: theirs.to_vec(), traced: true, faults: faults.to_vec(), mutant: None }
+    let layout = match theirs {
+        _ if theirs.contains(&Latch) => Layout::CuratorLatch,
+        _ if theirs.contains(&Both) => Layout::CuratorReadWrite,
+        _ if ours.contains(&R) || theirs.contains(&Shared) => Layout::Kazoo,
+        _ => Layout::CuratorMutex,
+    };
+    Setup { contenders, foreigners, layout, traced: true, faults, mutant: None }
 }
 
 /// zklock may not write to the directory.
@@ -60,12 +67,23 @@ explored! {
             [DirectoryMadeAgain, NewcomerAtOnce, DelayOutlasted];
     readers_and_writers_contend:
         setup(&[W, R], &[Both, Shared], &[Vanishing, Vanishing]), 84_756,
-            [HeldTogether, WaitedForTheSecondNode, NewcomerAtOnce, WaiterAtOnce, DelayOutlasted],
+            [HeldTogether, WaitedForTheSecondNode, NewcomerAtOnce, DelayOutlasted],
         setup(&[W, R, W], &[Both], &[Vanishing, Departure]), 412_083,
             [HeldTogether, WaitedForTheSecondNode, ListerAtOnce, DelayOutlasted];
     releases_leave_no_trace:
         untraced(setup(&[W, W], &[Exclusive, Exclusive], &[Vanishing, Vanishing])), 21_064,
             [OursAfterTheirs, TheirsAfterOurs, WaiterAtOnce, DelayOutlasted];
+    latches_contend:
+        setup(&[W, W], &[Latch], &[Vanishing]), 1_798,
+            [OursAfterTheirs, TheirsAfterOurs, NewcomerAtOnce, ListerAtOnce, Delayed, DelayOutlasted],
+        setup(&[W, W], &[Latch, Latch], &[Vanishing, Vanishing]), 22_832,
+            [OursAfterTheirs, TheirsAfterOurs, NewcomerAtOnce, ListerAtOnce, DelayOutlasted],
+        setup(&[W, W, W], &[Latch], &[Vanishing, Departure]), 151_245,
+            [GaveUp, NewcomerAtOnce, ListerAtOnce, DelayOutlasted],
+        setup(&[W, W], &[Latch], &[Vanishing, Expiry, Break]), 10_070,
+            [Expired, NodeFound, NodeNotFound, RemovalFoundDone, NewcomerAtOnce, ListerAtOnce, DelayOutlasted],
+        untraced(setup(&[W, W], &[Latch, Latch], &[Vanishing])), 17_468,
+            [OursAfterTheirs, TheirsAfterOurs, DelayOutlasted];
     one_that_only_tries_does_not_delay:
         tries(setup(&[W, W], &[Exclusive], &[Vanishing, Break])), 5_656, [FoundBusy, NewcomerAtOnce, DelayOutlasted];
 }
@@ -92,6 +110,11 @@ fn each_mutant_is_caught() {
         (Mutant::TrustsWithoutATrace, untraced(one()), THEIRS),
         (Mutant::GivesUpByATracedRelease, setup(&[W, W], &[Exclusive], &[Vanishing, Departure]), THEIRS),
         (Mutant::TracesReaders, setup(&[W, R], &[Shared], &[Vanishing]), THEIRS),
+        (Mutant::WritesToItsNode, setup(&[W], &[Latch], &[]), SERVED),
+        (Mutant::WritesToItsNode, untraced(setup(&[W], &[Latch], &[])), SERVED),
+        (Mutant::TakesEachEndOfOursForARelease, setup(&[W, W], &[Latch], &[Vanishing, Departure]), THEIRS),
+        (Mutant::GivesUpByATracedRelease, setup(&[W, W], &[Latch], &[Vanishing, Departure]), THEIRS),
+        (Mutant::TakesEachListingForOneAfterARelease, setup(&[W], &[Latch], &[Vanishing]), THEIRS),
         (Mutant::SkipsTheReview, setup(&[W], &[Both], &[Vanishing, Rejoining]), THEIRS),
         (Mutant::TrustsItsNode, setup(&[W, W], &[Exclusive], &[Eviction]), THEIRS),
         (Mutant::PassesOursOver, setup(&[W], &[Exclusive], &[]), THEIRS),

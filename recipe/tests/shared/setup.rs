@@ -1,6 +1,6 @@
 //! What a model consists of, what may go wrong, and what is broken on purpose.
 
-use zklock_recipe::{Kind, Patience};
+use zklock_recipe::{Kind, Layout, Patience};
 
 /// A contender, by its index: zklock's first, then the other client's. Its session has the same one.
 pub(crate) type Party = usize;
@@ -12,6 +12,7 @@ pub(crate) struct Setup {
     pub(crate) contenders: Vec<(Kind, Patience)>,
     /// The other client's.
     pub(crate) foreigners: Vec<Habit>,
+    pub(crate) layout: Layout,
     /// Whether zklock may write to the directory, and so its releases leave a trace.
     pub(crate) traced: bool,
     /// What may go wrong, each as often as it is named.
@@ -24,6 +25,9 @@ pub(crate) struct Setup {
 pub(crate) enum Habit {
     /// As a mutex of Curator's, kazoo's or go-zookeeper's, or as a writer.
     Exclusive,
+    /// As a `LeaderLatch` of Curator's: it looks again once its predecessor's node is deleted. Any other event of that node leaves
+    /// it without a watch.
+    Latch,
     /// As a reader.
     Shared,
     /// As a writer of Curator's since 5.5: it may make a reader's node with its own number, and then delete the writer's one.
@@ -74,6 +78,8 @@ pub(crate) enum Mutant {
     TrustsWithoutATrace,
     /// Leaves a trace if it gives up as a waiter.
     GivesUpByATracedRelease,
+    /// Writes to its node as it releases the lock, whatever the layout.
+    WritesToItsNode,
     /// Leaves a trace of a reader's release as well.
     TracesReaders,
     /// Has a guard that is valid for longer than its session.

@@ -7,7 +7,11 @@ const READER: Place = Place::shared(5);
 
 /// The commands of a contender that has entered, one after the other.
 fn commands_after(patience: Patience, events: &[Event]) -> Vec<Command> {
-    let mut machine = Machine::new(patience, Takeover::Mixed, New);
+    commands_of(Takeover::Mixed, patience, events)
+}
+
+fn commands_of(takeover: Takeover, patience: Patience, events: &[Event]) -> Vec<Command> {
+    let mut machine = Machine::new(patience, takeover, New);
     let begin = [E::Begin(Look::List)];
     let commands = begin.iter().chain(events).filter_map(|event| machine.handle(event.clone()));
     commands.skip(1).collect()
@@ -119,4 +123,43 @@ fn a_lower_reader_that_appears_late_is_waited_for() {
     ];
     let commands = [watches(LOWER), LIST, watches(READER), LIST, DELAY];
     assert_eq!(commands_after(Patience::Wait, &events), commands);
+}
+
+/// A thread of Curator's that was cut off as writer 5, and goes on for longer than the delay, takes the read lock by its own memory.
+#[test]
+fn where_a_thread_may_come_back_a_release_is_looked_at_again() {
+    let reentrant = |events: &[Event]| commands_of(Takeover::Reentrant, Patience::Wait, events);
+    let writer = Place::exclusive(6);
+    let released = [sees(&[writer, OWN.place]), E::PredecessorWatched(true), E::PredecessorReleased];
+    for (event, next) in [
+        (listed(&[OWN.place]), CONFIRM),
+        (E::ListedAfterRelease(names(&[OWN.place])), CONFIRM),
+        (listed(&[READER, OWN.place]), watches(READER)),
+        // Somebody may have vanished meanwhile.
+        (E::Unanswered, LIST),
+        (listed(&[]), C::End(End::NodeDeleted)),
+        (E::GiveUp, C::Alone(A::Delete(OWN))),
+    ] {
+        assert_eq!(reentrant(&after(&released, &[event])), [watches(writer), LIST, next]);
+    }
+    let unanswered = after(&released, &[E::Unanswered, listed(&[OWN.place])]);
+    assert_eq!(reentrant(&unanswered), [watches(writer), LIST, LIST, DELAY]);
+    // It delays as in any queue that is shared.
+    let events = [sees(&[OWN.place]), E::Delayed, listed(&[OWN.place])];
+    assert_eq!(reentrant(&events), [DELAY, LIST, CONFIRM]);
+    assert_eq!(reentrant(&[entered(Sight::Free)]), [CONFIRM]);
+}
+
+/// The readers beside it waited for the same writer.
+#[test]
+fn readers_that_look_after_a_writers_release_do_not_delay() {
+    let own = Own { place: Place::shared(9), ..OWN };
+    let names = names(&[Place::shared(8), own.place]);
+    let mut machine = Machine::new(Patience::Wait, Takeover::Reentrant, New);
+    let writer = Place::exclusive(6);
+    let seen = E::Entered { own, sight: Sight::Children([vec![writer.name()], names.clone()].concat()) };
+    let events = [E::Begin(Look::List), seen, E::PredecessorWatched(true), E::PredecessorReleased];
+    let commands = events.into_iter().chain([E::Listed(names)]).filter_map(|event| machine.handle(event));
+    let watches = C::Alone(A::WatchPredecessor(writer, own));
+    assert_eq!(commands.skip(1).collect::<Vec<_>>(), [watches, LIST, CONFIRM]);
 }
