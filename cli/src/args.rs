@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use jiff::tz::TimeZone;
+use serde::Serialize;
 
 use crate::connection::Connection;
 use crate::console::Console;
@@ -133,7 +134,8 @@ pub(crate) enum Command {
 }
 
 /// The client whose queue it is.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Layout {
     /// Curator's InterProcessMutex or LeaderSelector
     Curator,
@@ -153,6 +155,24 @@ impl From<Layout> for zklock::Layout {
             Layout::Kazoo => Self::Kazoo,
             Layout::Go => Self::Go,
         }
+    }
+}
+
+impl Layout {
+    /// The layout of a queue; `None` if it is zklock's own.
+    pub(crate) fn of(layout: zklock::Layout) -> Option<Self> {
+        Self::value_variants().iter().copied().find(|one| zklock::Layout::from(*one) == layout)
+    }
+
+    /// Whether a queue with this layout is that of the client. Go's is that of Curator's mutex.
+    pub(crate) fn has(self, layout: zklock::Layout) -> bool {
+        let queue = if self == Self::Go { Self::Curator } else { self };
+        Self::of(layout) == Some(queue)
+    }
+
+    /// The value of the option.
+    pub(crate) fn text(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
@@ -336,6 +356,10 @@ pub(crate) struct List {
     #[arg(default_value = "/")]
     pub(crate) root: String,
 
+    /// List the queues of another client, too, in which no contender of zklock is at this moment
+    #[arg(long, value_name = "CLIENT")]
+    pub(crate) layout: Option<Layout>,
+
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -375,6 +399,10 @@ pub(crate) struct Doctor {
     /// Paths of locks to check: does the path exist, for whom do others wait, and do other clients contend there?
     #[arg(value_name = "PATH")]
     pub(crate) locks: Vec<String>,
+
+    /// zklock shares the queue of another client at each PATH. Without it, zklock learns that from its contenders' nodes
+    #[arg(long, value_name = "CLIENT", requires = "locks")]
+    pub(crate) layout: Option<Layout>,
 
     /// Print JSON
     #[arg(long)]
