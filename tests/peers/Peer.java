@@ -3,6 +3,7 @@ import java.io.InputStreamReader;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.Revoker;
@@ -11,7 +12,7 @@ import org.apache.curator.retry.RetryOneTime;
 /**
  * A Curator lock that is told what to do, a line at a time, and answers each line with one.
  *
- * Arguments: servers, path, and what it is: `mutex`, `read`, `write`. Lines: `acquire` (answers `waiting`, and `acquired`
+ * Arguments: servers, path, and what it is: `mutex`, `read`, `write`, `latch`. Lines: `acquire` (answers `waiting`, and `acquired`
  * once it is), `try MILLISECONDS` (`acquired` or `busy`), `release` (`released`), `add TIMES NODE` (as often: acquires, adds one to
  * the number in the node, releases; `added`), `downgrade` (a writer reads as well, and lets go of the write lock; `released`),
  * `revoke NODE` (`revoked`), `revocable` (from now on it lets go when asked to; `revocable`, and `asked` once it is). The end
@@ -28,6 +29,7 @@ public final class Peer {
                     arguments[2].equals("read") ? pair.readLock()
                     : arguments[2].equals("write") ? pair.writeLock()
                     : new InterProcessMutex(client, arguments[1]);
+            LeaderLatch latch = null;
             say("session 0x" + Long.toHexString(client.getZookeeperClient().getZooKeeper().getSessionId()));
             BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
@@ -35,7 +37,13 @@ public final class Peer {
                 switch (words[0]) {
                     case "acquire":
                         say("waiting");
-                        lock.acquire();
+                        if (arguments[2].equals("latch")) {
+                            latch = new LeaderLatch(client, arguments[1]);
+                            latch.start();
+                            latch.await();
+                        } else {
+                            lock.acquire();
+                        }
                         say("acquired");
                         break;
                     case "try":
@@ -43,7 +51,11 @@ public final class Peer {
                         say(acquired ? "acquired" : "busy");
                         break;
                     case "release":
-                        lock.release();
+                        if (latch != null) {
+                            latch.close();
+                        } else {
+                            lock.release();
+                        }
                         say("released");
                         break;
                     case "add":

@@ -26,7 +26,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Starts a `mutex`, or the side of a read-write lock: `read`, `write`. More words are patterns that kazoo honours.
+    /// Starts a `mutex`, or the side of a read-write lock: `read`, `write`; of Curator's also a `latch`. More words are patterns that kazoo honours.
     pub(crate) async fn start(client: Client, server: &Server, path: &str, what: &[&str]) -> Self {
         let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
         let peers = target.join("peers");
@@ -93,6 +93,12 @@ impl Peer {
 
     pub(crate) async fn release(&mut self) {
         assert_eq!(self.ask("release").await, "released");
+    }
+
+    /// Ends it in order: it closes its session.
+    pub(crate) async fn end(mut self) {
+        drop(self.input);
+        within("the peer's end", self.process.wait()).await.expect("a status");
     }
 
     /// Ends it as a crash does. Its session lives until it expires.
