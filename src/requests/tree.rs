@@ -19,7 +19,7 @@ pub(crate) enum Branch {
     /// The node exists, and this session may list it.
     Listed {
         /// The first contender that holds the lock of this directory, if any.
-        holder: Option<Holding>,
+        holder: Option<Box<Holding>>,
         /// What the pool has, if this is the directory of its permits.
         pool: Option<Box<Pooled>>,
         /// The names of all children that are neither contenders nor permits of that pool.
@@ -79,7 +79,7 @@ pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, 
     let mut contenders =
         children.iter().filter_map(|name| Some((layout.place(name)?, name.as_str()))).collect::<Vec<_>>();
     contenders.sort_unstable();
-    let holder = holding(&client, &path, layout, &contenders).await?;
+    let holder = holding(&client, &path, layout, &contenders).await?.map(Box::new);
     children.retain(|name| layout.place(name).is_none());
     let pool = match name(&path) {
         PERMITS => pool(&client, &path, &mut children).await?.map(Box::new),

@@ -116,7 +116,7 @@ pub(super) async fn below(succession: &Succession, root: &str) -> Result<LocksBe
                     }
                     if let Some(holder) = holder {
                         let list = if holder.zklocks > 0 { &mut walk.locks } else { &mut walk.others };
-                        list.push(held(path, holder));
+                        list.push(held(path, *holder));
                     }
                 }
             }

@@ -35,6 +35,8 @@ pub(crate) enum Mode {
     Slots,
     /// Slots that run once.
     Once,
+    /// One lock in a queue that another client shares.
+    Shared,
 }
 
 #[derive(Debug, Args)]
@@ -54,6 +56,10 @@ pub(crate) struct Torture {
     /// Whose lock is tortured. Another client's can be tortured in the mode `lock` alone.
     #[arg(long, value_enum, default_value_t = Recipe::Zklock)]
     pub(crate) lock: Recipe,
+    /// In the mode `shared`: for how many milliseconds zklock waits behind the other client's contenders. Without it, as long as the
+    /// documentation promises to be enough. With less, the run is to fail.
+    #[arg(long, value_name = "MS")]
+    pub(crate) takeover_delay: Option<u64>,
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,

@@ -98,6 +98,27 @@ fn torture_of_runs_that_happen_once_breaks_no_promise() {
     });
 }
 
+/// zklock must wait for the other client in such a run, and the other client for zklock, or it fails.
+#[test]
+fn torture_of_a_shared_queue_breaks_no_promise() {
+    breaks_no_promise("shared", 40, |report| {
+        let theirs = number(&report["without_token"]);
+        theirs >= 3 && number(&report["holds"]) > theirs && number(&report["ends"]["lost"]) > 0
+    });
+}
+
+/// Without its delay zklock is granted beside a holder of the other client that is cut off.
+#[test]
+fn torture_catches_a_shared_queue_without_a_delay() {
+    for seconds in ["40", "80"] {
+        let report = torture(&["--mode", "shared", "--takeover-delay", "0", "--seconds", seconds]);
+        if number(&report["verdict"]["overlaps"]) > 0 {
+            return;
+        }
+    }
+    panic!("nobody was cut off, twice");
+}
+
 /// The operator's acts, and the begin of a storm. A run that breaks no promise may have met too few occasions to show that:
 /// then one that is twice as long must show it.
 fn breaks_no_promise(mode: &str, seconds: u32, shows: impl Fn(&Value) -> bool) {
