@@ -330,7 +330,8 @@ pub(crate) struct Show {
     /// The lock's path
     pub(crate) path: String,
 
-    /// Show the queue of another client, with zklock's contenders and the client's own
+    /// Show the queue of another client, with zklock's contenders and the client's own. Without it, zklock learns that from
+    /// its contenders' nodes
     #[arg(long, value_name = "CLIENT")]
     pub(crate) layout: Option<Layout>,
 

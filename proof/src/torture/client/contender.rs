@@ -183,10 +183,11 @@ impl Contender {
     }
 
     fn manner(&mut self) -> (How, Option<u64>) {
+        let more = self.rules.patience.as_millis() as u64;
         match self.rng.u32(..100) {
             0..60 => (How::Wait, None),
-            60..75 => (How::Timeout, Some(self.rng.u64(300..5_000))),
-            75..90 => (How::Cancel, Some(self.rng.u64(1..2_000))),
+            60..75 => (How::Timeout, Some(more + self.rng.u64(300..5_000))),
+            75..90 => (How::Cancel, Some(more + self.rng.u64(1..2_000))),
             _ => (How::Try, None),
         }
     }

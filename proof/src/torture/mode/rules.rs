@@ -1,5 +1,7 @@
 //! What every mode says of itself.
 
+use std::time::Duration;
+
 use fastrand::Rng;
 
 use crate::torture::history::History;
@@ -21,6 +23,8 @@ pub(crate) struct Rules {
     pub(crate) sync_limit: u32,
     /// What a contender asks for next.
     pub(crate) wish: fn(&mut Rng) -> Wish,
+    /// For how much longer than for that of a lock a contender waits that does not wait for ever.
+    pub(crate) patience: Duration,
     /// How often each contender has to be granted after all faults are undone.
     pub(crate) last_turns: u32,
     /// How often the process of this client passes a lock on.
@@ -75,6 +79,7 @@ pub(super) const ONE_LOCK: Rules = Rules {
     has_operators: true,
     sync_limit: 7,
     wish: |_| Wish::Lock(0),
+    patience: Duration::ZERO,
     last_turns: 1,
     budget: |_| 0,
     stretch: |_| 1,

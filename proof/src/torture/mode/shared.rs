@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::rules::{ONE_LOCK, Rules};
 use crate::harness::Instant;
-use crate::torture::history::{End, Fault, History, Hold};
+use crate::torture::history::{End, Fault, Hold};
 use crate::torture::part::TICK;
 use crate::torture::schedule::Kind;
 use crate::torture::wish::Wish;
@@ -23,7 +23,10 @@ const SYNC_LIMIT: u32 = 5;
 pub(crate) const DELAY: Duration = Duration::from_secs(2 * TICK.as_secs() * SYNC_LIMIT as u64);
 
 pub(super) const RULES: Rules = Rules {
-    is_foreign: |client| client % 3 == 1,
+    // Half of them.
+    is_foreign: |client| matches!(client % 8, 1 | 2 | 4 | 6),
+    tasks: |client| if client % 8 == 3 { 2 } else { 1 },
+    patience: DELAY,
     has_operators: false,
     sync_limit: SYNC_LIMIT,
     wish: |_| Wish::Shared(0),
@@ -76,21 +79,18 @@ mod tests {
     use crate::torture::args::Mode;
     use crate::torture::checker::Verdict;
     use crate::torture::checker::Wrong::{self, *};
-    use crate::torture::record::Who;
+    use crate::torture::history::History;
+    use crate::torture::record::{Seen, Who};
     use crate::torture::wish::Claim;
 
     const THEIRS: [Who; 2] = [Who { client: 1, task: 1 }, Who { client: 4, task: 1 }];
-    const OURS: [Who; 2] = [Who { client: 2, task: 1 }, Who { client: 3, task: 1 }];
+    const OURS: [Who; 2] = [Who { client: 3, task: 1 }, Who { client: 5, task: 1 }];
 
     fn hold(who: Who, granted: u64, valid: u64) -> Hold {
         let hold = Hold::sample(who, granted.cast_signed(), granted, valid, &[Claim::exclusive(0)]);
         let hold = Hold { asked: Instant(1), ..hold };
         match is_foreign(&hold) {
-            true => Hold {
-                token: None,
-                seen: crate::torture::record::Seen { promised: None, ..hold.seen },
-                ..hold
-            },
+            true => Hold { token: None, seen: Seen { promised: None, ..hold.seen }, ..hold },
             false => hold,
         }
     }
