@@ -10,12 +10,13 @@ use zklock::{
     inspect::{HeldLock, HeldPool, Kind},
 };
 
-use crate::args::{Layout, List};
+use crate::args::List;
 use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
 use crate::election::Election;
 use crate::failure::{Failure, Outcome};
+use crate::layout::Layout;
 use crate::place::Place;
 use crate::pool::Stock;
 use crate::queue::Entry;

@@ -10,8 +10,8 @@ use zklock::inspect::{Contender, ForeignClient, ForeignContender, Kind};
 use zklock::{Lock, LockOptions, QueryError, Session};
 use zookeeper_client::SessionId;
 
-use crate::args::Layout;
 use crate::failure::Failure;
+use crate::layout::Layout;
 use crate::text;
 
 /// The text for an unknown value.

@@ -24,12 +24,13 @@ use futures::future::{Either, join, join_all, select, try_join, try_join_all};
 use jiff::Timestamp;
 use zklock::{Session, inspect::ForeignClient};
 
-use crate::args::{Doctor, Layout};
+use crate::args::Doctor;
 use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
+use crate::layout::Layout;
 use crate::output;
 use crate::place::Place;
 use crate::queue::{self, entries, holders};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use zklock::inspect::ForeignContender;
 
 use super::lease::Arithmetic;
-use crate::args::Layout;
 use crate::connection::Address;
+use crate::layout::Layout;
 
 /// All the facts.
 #[derive(Clone, Debug)]

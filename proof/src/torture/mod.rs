@@ -122,7 +122,10 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     let length = Duration::from_secs(torture.seconds);
     // Acts of operators would make overlaps where no takeover delay covers them.
     let has_operators = rules.has_operators && torture.lock == Recipe::Zklock;
-    let plan = schedule::plan(seed, length, has_operators);
+    let plan = match torture.only {
+        Some(kind) => schedule::only(kind, seed, length),
+        None => schedule::plan(seed, length, has_operators),
+    };
     let started = Instant::now();
 
     let shim = slew::Shim::build().await?;

@@ -9,12 +9,14 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use fastrand::Rng;
 use serde::Serialize;
 
 /// What can be done to the contenders and their servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
 pub(crate) enum Kind {
     /// A follower is cut off from the other servers; its clients stay connected to it.
     IsolateFollower,
@@ -210,6 +212,19 @@ pub(crate) fn plan(seed: u64, length: Duration, has_operators: bool) -> Vec<Plan
     // What begins, ends within the run.
     plan.retain(|fault| fault.at + fault.lasts < length);
     plan.sort_by_key(|fault| fault.at);
+    plan
+}
+
+/// A plan with nothing but this, aimed at holders, one after the other.
+pub(crate) fn only(kind: Kind, seed: u64, length: Duration) -> Vec<Planned> {
+    let (mut rng, mut plan) = (Rng::with_seed(seed), Vec::new());
+    let mut at = Duration::from_secs(1);
+    while at < length {
+        let fault = planned(&mut rng, at, kind);
+        plan.push(Planned { aim: Aim::Holder, stay: fault.stay.max(fault.lasts), ..fault });
+        at += fault.lasts + Duration::from_millis(REUNION);
+    }
+    plan.retain(|fault| fault.at + fault.lasts < length);
     plan
 }
 

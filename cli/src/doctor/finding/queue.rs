@@ -3,8 +3,8 @@
 use zklock::inspect::{ForeignClient, ForeignContender};
 
 use super::found::Findings;
-use crate::args::Layout;
 use crate::doctor::seen::{Holder, Queue, Seen};
+use crate::layout::Layout;
 
 pub(super) fn look(seen: &Seen, found: &mut Findings) {
     for queue in &seen.locks {

@@ -17,7 +17,7 @@ mod slots;
 use super::args::Mode;
 use rules::ONE_LOCK;
 pub(crate) use rules::{Extras, Rules};
-pub(crate) use shared::{DELAY, unpaused};
+pub(crate) use shared::{DELAY, FOREIGN_TIMEOUT, unpaused};
 
 pub(crate) fn rules(mode: Mode) -> &'static Rules {
     match mode {

@@ -22,8 +22,11 @@ const SYNC_LIMIT: u32 = 5;
 /// fails in one direction: twice the time after which a server without its ensemble drops its clients.
 pub(crate) const DELAY: Duration = Duration::from_secs(2 * TICK.as_secs() * SYNC_LIMIT as u64);
 
+/// What the other client asks for, the least that the servers grant. So a node of its goes up to 3 s before a server that is partitioned
+/// drops its holder.
+pub(crate) const FOREIGN_TIMEOUT: Duration = Duration::from_secs(2 * TICK.as_secs());
+
 pub(super) const RULES: Rules = Rules {
-    // Half of them.
     is_foreign: |client| matches!(client % 8, 1 | 2 | 4 | 6),
     tasks: |client| if client % 8 == 3 { 2 } else { 1 },
     patience: DELAY,
