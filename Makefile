@@ -20,7 +20,7 @@ containers: servers nextest ## Run the tests of zklock-testcontainers in contain
 
 interop: peers nextest ## Contend with real locks of Curator, kazoo and go-zookeeper
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
-		cargo run --quiet -p zklock-test-support -- cargo nextest run -p zklock --test servers --no-fail-fast interop curator::
+		cargo run --quiet -p zklock-test-support -- cargo nextest run -p zklock --test servers --no-fail-fast interop migration:: curator::
 
 older: servers peers nextest ## Run the library's tests on the container image, which has an older ZooKeeper
 	cargo build --quiet --examples
@@ -69,7 +69,7 @@ scale: ## Measure what sessions cost the servers: five minutes (docs/SCALE.md)
 model: nextest ## Explore the protocol's largest models, of millions of states
 	cargo nextest run --release -p zklock-recipe --profile model
 
-torture: servers ## Take servers and clients apart for ten minutes, and look for two holders (MODE=lock|rw|multi|election|registry|semaphore|slots|once, SECONDS=, SEED=)
+torture: servers ## Take servers and clients apart for ten minutes, and look for two holders (MODE=lock|rw|multi|election|registry|semaphore|slots|once|shared, SECONDS=, SEED=)
 	cargo run --release -p zklock-proof -- torture --mode $(or $(MODE),lock) --clients 8 --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
 
 margins: servers ## Measure who is told first when something fails (docs/STRICTNESS.md; REPETITIONS=)

@@ -83,6 +83,18 @@ impl fmt::Display for Layout {
     }
 }
 
+impl Layout {
+    /// The layout by which a caller contends in such a queue. Curator's mutex and go-zookeeper's have one queue.
+    pub(crate) fn of(layout: recipe::Layout) -> Self {
+        match layout {
+            recipe::Layout::Own => Self::Zklock,
+            recipe::Layout::CuratorMutex => Self::Curator,
+            recipe::Layout::CuratorReadWrite => Self::CuratorReadWrite,
+            recipe::Layout::Kazoo => Self::Kazoo,
+        }
+    }
+}
+
 /// What a lock asks of a queue.
 #[derive(Clone, Copy)]
 pub(crate) enum Shares {

@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 
 use crate::connection::Connection;
 use crate::console::Console;
+use crate::layout::Layout;
 use crate::pool::{self, PermitsOf, SlotOf};
 use crate::{civil, duration, exit};
 
@@ -130,30 +131,6 @@ pub(crate) enum Command {
     Doctor(Doctor),
     Completions(Completions),
     Man(Man),
-}
-
-/// The client whose queue it is.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Layout {
-    /// Curator's InterProcessMutex or LeaderSelector
-    Curator,
-    /// Curator's InterProcessReadWriteLock
-    CuratorRw,
-    /// kazoo's Lock, ReadLock, WriteLock or Election
-    Kazoo,
-    /// go-zookeeper's Lock
-    Go,
-}
-
-impl From<Layout> for zklock::Layout {
-    fn from(layout: Layout) -> Self {
-        match layout {
-            Layout::Curator => Self::Curator,
-            Layout::CuratorRw => Self::CuratorReadWrite,
-            Layout::Kazoo => Self::Kazoo,
-            Layout::Go => Self::Go,
-        }
-    }
 }
 
 /// Acquire a lock, run a command, release the lock, and exit with the status of the command.
@@ -310,7 +287,8 @@ pub(crate) struct Show {
     /// The lock's path
     pub(crate) path: String,
 
-    /// Show the queue of another client, with zklock's contenders and the client's own
+    /// Show the queue of another client, with zklock's contenders and the client's own. Without it, zklock learns that from
+    /// its contenders' nodes
     #[arg(long, value_name = "CLIENT")]
     pub(crate) layout: Option<Layout>,
 
@@ -335,6 +313,10 @@ pub(crate) struct List {
     /// The node to begin at
     #[arg(default_value = "/")]
     pub(crate) root: String,
+
+    /// List the queues of another client, too, in which no contender of zklock is at this moment
+    #[arg(long, value_name = "CLIENT")]
+    pub(crate) layout: Option<Layout>,
 
     /// Print JSON
     #[arg(long)]
@@ -375,6 +357,10 @@ pub(crate) struct Doctor {
     /// Paths of locks to check: does the path exist, for whom do others wait, and do other clients contend there?
     #[arg(value_name = "PATH")]
     pub(crate) locks: Vec<String>,
+
+    /// zklock shares the queue of another client at each PATH. Without it, zklock learns that from its contenders' nodes
+    #[arg(long, value_name = "CLIENT", requires = "locks")]
+    pub(crate) layout: Option<Layout>,
 
     /// Print JSON
     #[arg(long)]

@@ -16,6 +16,7 @@ use crate::connection::Connection;
 use crate::console::Console;
 use crate::election::Election;
 use crate::failure::{Failure, Outcome};
+use crate::layout::Layout;
 use crate::place::Place;
 use crate::pool::Stock;
 use crate::queue::Entry;
@@ -28,7 +29,7 @@ const IN_FLIGHT: usize = 64;
 /// Prints the locks that somebody holds, in the order of their paths.
 pub(crate) async fn list(list: List, connection: &Connection, console: Console) -> Outcome {
     let session = connection.session_as_granted().await?;
-    let seen = seen(&session, &list.root).await;
+    let seen = seen(&session, &list).await;
     closing::session(&session).await;
     let (exists, hidden, locks) = seen?;
     if hidden > 0 {
@@ -42,11 +43,14 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
     } else if !locks.is_empty() {
         let now = Timestamp::now();
         let has_foreign = locks.iter().any(|lock| lock.foreign > 0);
-        let columns: [Column<'_, Held>; 5] = [
+        let is_shared = locks.iter().any(|lock| lock.layout.is_some());
+        let columns: [Column<'_, Held>; 7] = [
             ("PATH", true, &|lock| text::harmless(&lock.path)),
             ("HOLDER", true, &Held::holder_text),
             ("SINCE", true, &|lock| lock.holder.since_text(now)),
             ("WAITING", true, &|lock| lock.waiting.to_string()),
+            ("LAYOUT", is_shared, &Held::layout_text),
+            ("ZKLOCK", is_shared, &|lock| lock.zklocks.to_string()),
             ("FOREIGN", has_foreign, &|lock| lock.foreign.to_string()),
         ];
         let table = table::of_columns(&columns, &locks);
@@ -59,13 +63,14 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
 }
 
 /// Whether a node exists, how many nodes below it are hidden, and the locks there.
-async fn seen(session: &Session, root: &str) -> Result<(bool, usize, Vec<Held>), Failure> {
-    let below = session.locks_below(root).await?;
+async fn seen(session: &Session, list: &List) -> Result<(bool, usize, Vec<Held>), Failure> {
+    let mut below = session.locks_below(&list.root).await?;
+    below.others.retain(|queue| list.layout.is_some_and(|layout| layout.has(queue.layout)));
     let held = async |lock: HeldLock| {
         let election = Election::of_queue(session, &lock.path).await?;
         Ok::<_, Failure>(Held { election, ..Held::from(lock) })
     };
-    let locks = stream::iter(below.locks).map(held).buffered(IN_FLIGHT);
+    let locks = stream::iter(below.locks.into_iter().chain(below.others)).map(held).buffered(IN_FLIGHT);
     let mut locks = locks.try_collect::<Vec<_>>().await?;
     locks.extend(below.pools.into_iter().map(Held::from));
     locks.sort_by(|one, other| one.path.cmp(&other.path));
@@ -82,7 +87,12 @@ struct Held {
     holders: usize,
     /// How many wait behind the holders.
     waiting: usize,
-    /// How many contenders of other clients are in its directory.
+    /// The client whose queue it is, if that is another one.
+    layout: Option<Layout>,
+    /// How many of those that hold it or wait are zklock's.
+    #[serde(rename = "zklock")]
+    zklocks: usize,
+    /// How many contenders of other clients are in its directory, and cannot share the queue.
     foreign: usize,
     /// The election whose candidates queue for this lock, if somebody leads it.
     election: Option<Election>,
@@ -100,9 +110,9 @@ struct Shares {
 
 impl From<HeldLock> for Held {
     fn from(lock: HeldLock) -> Self {
-        let HeldLock { path, holder, holders, waiting, foreign, .. } = lock;
-        let holder = Entry::from(&holder);
-        Self { path, holder, holders, waiting, foreign, election: None, pool: None }
+        let HeldLock { path, holder, holders, waiting, layout, zklocks, foreign, .. } = lock;
+        let (holder, layout) = (Entry::from(&holder), Layout::of(layout));
+        Self { path, holder, holders, waiting, layout, zklocks, foreign, election: None, pool: None }
     }
 }
 
@@ -111,11 +121,16 @@ impl From<HeldPool> for Held {
         let shares = Shares { stock: Stock::from(&pool), held: pool.held };
         let HeldPool { path, holder, holders, waiting, foreign, .. } = pool;
         let holder = Entry::from(&holder);
-        Self { path, holder, holders, waiting, foreign, election: None, pool: Some(shares) }
+        let (layout, zklocks) = (None, holders + waiting);
+        Self { path, holder, holders, waiting, layout, zklocks, foreign, election: None, pool: Some(shares) }
     }
 }
 
 impl Held {
+    fn layout_text(&self) -> String {
+        self.layout.map_or_else(|| "-".to_owned(), Layout::text)
+    }
+
     fn holder_text(&self) -> String {
         if let Some(election) = &self.election {
             return election.text();

@@ -18,6 +18,7 @@ mod duration;
 mod election;
 mod exit;
 mod failure;
+mod layout;
 mod leader;
 mod ls;
 mod manual;

@@ -6,10 +6,12 @@ use std::time::{Duration, SystemTime};
 use futures::future::try_join;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
-use zklock::inspect::{Contender, ForeignContender, Kind};
-use zklock::{Lock, QueryError};
+use zklock::inspect::{Contender, ForeignClient, ForeignContender, Kind};
+use zklock::{Lock, LockOptions, QueryError, Session};
 use zookeeper_client::SessionId;
 
+use crate::failure::Failure;
+use crate::layout::Layout;
 use crate::text;
 
 /// The text for an unknown value.
@@ -30,6 +32,8 @@ pub(crate) struct Entry {
     pub(crate) waits_for: Option<usize>,
     /// The path of its node.
     pub(crate) node: String,
+    /// The other client that it belongs to, in a queue that zklock shares.
+    pub(crate) client: Option<String>,
     /// `None` if an ACL hides the data, or if the data is not zklock's.
     pub(crate) owner: Option<String>,
     /// When it began to contend, by its own clock.
@@ -76,6 +80,32 @@ impl Stranger {
     }
 }
 
+/// The lock at this path. Its queue is that of the given client; or if none is given, that of a client with which a contender of
+/// zklock's shares it at this moment.
+pub(crate) async fn lock(
+    session: &Session,
+    path: &str,
+    layout: Option<Layout>,
+) -> Result<(Lock, Option<Layout>), Failure> {
+    let lock = session.lock(path)?;
+    let layout = match layout {
+        Some(layout) => Some(layout),
+        None => {
+            let foreign = lock.foreign_contenders().await?;
+            let mut ours = foreign.iter().filter(|one| one.client == ForeignClient::Zklock);
+            ours.find_map(|one| Layout::of(one.layout?))
+        }
+    };
+    Ok(match layout {
+        // Looking takes no lock, so it needs no delay.
+        Some(asked) => {
+            let options = LockOptions::new().layout(asked.into()).takeover_delay(Duration::ZERO);
+            (lock.with_options(options)?, layout)
+        }
+        None => (lock, None),
+    })
+}
+
 /// Looks at a lock's queue, and at the contenders of other clients in the lock's directory.
 pub(crate) async fn seen(lock: &Lock) -> Result<(Vec<Entry>, Vec<Stranger>), QueryError> {
     let (queue, foreign) = try_join(lock.contenders(), lock.foreign_contenders()).await?;
@@ -119,6 +149,7 @@ impl From<&Contender> for Entry {
             holds: contender.holds,
             waits_for: None,
             node: contender.path.clone(),
+            client: contender.client.map(|client| client.to_string()),
             owner: contender.owner.clone(),
             since: contender.since.and_then(timestamp),
             session: contender.session.map(SessionId),
@@ -153,8 +184,10 @@ impl Entry {
         }
     }
 
+    /// The owner, or the client whose contender it is.
     pub(crate) fn owner_text(&self) -> String {
-        self.owner.as_deref().map_or_else(|| UNKNOWN.to_owned(), text::harmless)
+        let known = self.client.as_deref().or(self.owner.as_deref());
+        known.map_or_else(|| UNKNOWN.to_owned(), text::harmless)
     }
 
     /// When it began to contend, and how long ago that is. The age is left out if its clock is ahead of this one.
@@ -231,6 +264,7 @@ pub(crate) mod tests {
             holds: false,
             waits_for: None,
             node: format!("/lock/lock-{sequence:010}"),
+            client: None,
             owner: Some(owner.to_owned()),
             since: Timestamp::from_second(1_000_000_000).ok(),
             session: Some(SessionId(0x0100_001c_4e6f_0000)),

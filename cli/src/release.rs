@@ -75,7 +75,8 @@ async fn holders(release: &Release, connection: &Connection) -> Result<(Vec<Entr
     let path = release.path.as_str();
     let session = connection.session().await?;
     let seen = async {
-        let queue = session.lock(path)?.contenders().await?;
+        let (lock, _) = queue::lock(&session, path, None).await?;
+        let queue = lock.contenders().await?;
         let pool = if queue.is_empty() { Pool::at(&session, path).await? } else { None };
         Ok::<_, Failure>((queue, pool))
     };
@@ -95,6 +96,15 @@ async fn holders(release: &Release, connection: &Connection) -> Result<(Vec<Entr
     }
     let queue = queue::entries(&queue);
     let holders = queue::holders(&queue);
+    if let Some(Entry { client: Some(client), node, .. }) = holders.iter().find(|one| one.client.is_some()) {
+        return Err(Failure::new(
+            Code::No,
+            format_args!(
+                "the holder {} belongs to {client}, which does not notice that its node is deleted; stop the holder's                  program; nothing was released",
+                text::harmless(node)
+            ),
+        ));
+    }
     let is_chosen = |holder: &&Entry| release.sequence.is_none_or(|number| holder.sequence == Some(number));
     let chosen = holders.iter().filter(is_chosen).cloned().collect::<Vec<_>>();
     match (chosen.is_empty(), release.sequence) {

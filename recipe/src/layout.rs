@@ -134,6 +134,19 @@ impl Layout {
         Some(Place { sequence, kind })
     }
 
+    /// The layout in whose queue a node of this name contends; `None` if it is no contender. A name has one layout at most.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|layout| layout.place(name).is_some())
+    }
+
+    /// The layout of the queue in a directory with these children: that of our contenders, if one is there, or else that of the
+    /// others. Contenders of two layouts refuse each other, so ours have one, except for the moment in which they do.
+    pub fn of_queue<'a>(children: impl Iterator<Item = &'a str> + Clone) -> Option<Self> {
+        let ours =
+            Self::ALL.into_iter().find(|layout| children.clone().any(|name| layout.own(name).is_some()));
+        ours.or_else(|| children.clone().find_map(Self::of))
+    }
+
     /// The kind of a child of the directory, by its name.
     pub fn child(self, name: &str) -> Child {
         match (self.place(name), Child::of(name)) {

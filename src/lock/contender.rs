@@ -2,9 +2,10 @@
 
 use std::time::SystemTime;
 
-use zklock_recipe::{Foreign, ForeignClient, Kind};
+use zklock_recipe::{Child, Foreign, ForeignClient, Kind};
 
 use crate::fence::FencingToken;
+use crate::layout::Layout;
 use crate::node::NodeData;
 use crate::requests::Node;
 use crate::settings::Settings;
@@ -22,6 +23,9 @@ pub struct Contender {
     pub holds: bool,
     /// The path of the contender's node.
     pub path: String,
+    /// The other client that the contender belongs to, by its node's name, in a queue that is [shared](Layout); `None` if it is
+    /// zklock's.
+    pub client: Option<ForeignClient>,
     /// The number that the server gave the node. The lowest number in the queue goes first.
     pub number: i32,
     /// The contender's owner text; `None` if this session may not read the node, or if its data is not zklock's.
@@ -45,6 +49,9 @@ pub struct ForeignContender {
     pub path: String,
     /// The client that the node's name points to.
     pub client: ForeignClient,
+    /// The layout with which zklock contends in that client's queue; `None` if it has none. If the client is
+    /// [`Zklock`](ForeignClient::Zklock), this is that contender's layout.
+    pub layout: Option<Layout>,
     /// The id of the contender's ZooKeeper session; `None` if this session may not read the node, or if the node is not
     /// ephemeral.
     pub session: Option<i64>,
@@ -54,11 +61,17 @@ impl Contender {
     /// Makes a contender from what was read of its node.
     pub(crate) fn new(position: usize, holds: bool, node: Node) -> Self {
         let data = node.seen.as_ref().and_then(|seen| seen.data.clone());
+        let name = node.path.rsplit('/').next().unwrap_or_default();
+        let client = match (node.place.kind, Child::of(name)) {
+            (Kind::Exclusive | Kind::Shared, Child::Suspect(client)) => Some(client),
+            _ => None,
+        };
         Self {
             position,
             kind: node.place.kind,
             holds,
             path: node.path,
+            client: client.filter(|client| *client != ForeignClient::Zklock),
             number: node.place.sequence.0,
             since: data.as_ref().and_then(NodeData::since),
             owner: data.as_ref().map(|data| data.owner.clone()),
@@ -80,6 +93,7 @@ impl Contender {
 impl ForeignContender {
     pub(super) fn new(lock: &Settings, foreign: Foreign) -> Self {
         let Foreign { name, client, session } = foreign;
-        Self { path: lock.path.of_child(&name), client, session }
+        let layout = zklock_recipe::Layout::of(&name).map(Layout::of);
+        Self { path: lock.path.of_child(&name), client, layout, session }
     }
 }

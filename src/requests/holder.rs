@@ -15,7 +15,7 @@ use crate::settings::Settings;
 /// go meanwhile.
 pub(crate) async fn holder(client: Arc<Client>, lock: Arc<Settings>) -> Result<Option<Node>, Event> {
     let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
-    let first = first(&client, lock.path.as_str(), &lock.queue(&children)).await?;
+    let first = first(&client, lock.path.as_str(), lock.layout(), &lock.queue(&children)).await?;
     Ok(first.map(|First { node, .. }| node))
 }
 
@@ -32,13 +32,14 @@ pub(super) struct First {
 pub(super) async fn first(
     client: &Client,
     directory: &str,
+    layout: Layout,
     contenders: &[(Place, &str)],
 ) -> Result<Option<First>, Event> {
     for (gone, &(place, name)) in contenders.iter().enumerate() {
         let path = format!("{}/{name}", directory.trim_end_matches('/'));
         let (seen, is_lookalike) = match client.get_data(&path).await {
             Ok((data, stat)) => {
-                let is_lookalike = judge(Layout::Own, name, Some((&data, &stat))).is_some();
+                let is_lookalike = judge(layout, name, Some((&data, &stat))).is_some();
                 (Some(Seen::new(&data, &stat)), is_lookalike)
             }
             Err(Error::NoAuth) => (None, false),

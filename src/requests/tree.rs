@@ -19,7 +19,7 @@ pub(crate) enum Branch {
     /// The node exists, and this session may list it.
     Listed {
         /// The first contender that holds the lock of this directory, if any.
-        holder: Option<Holding>,
+        holder: Option<Box<Holding>>,
         /// What the pool has, if this is the directory of its permits.
         pool: Option<Box<Pooled>>,
         /// The names of all children that are neither contenders nor permits of that pool.
@@ -40,6 +40,10 @@ pub(crate) struct Holding {
     pub(crate) holders: usize,
     /// How many contenders wait behind them.
     pub(crate) waiting: usize,
+    /// Whose contenders are in the queue.
+    pub(crate) layout: Layout,
+    /// How many of the contenders are zklock's, by their names.
+    pub(crate) zklocks: usize,
     /// Whether the node only looks like zklock's.
     pub(crate) is_lookalike: bool,
 }
@@ -71,11 +75,12 @@ pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, 
     if is_foreign(name(&path), stat.ephemeral_owner) {
         return Ok(Branch::Foreign);
     }
+    let layout = Layout::of_queue(children.iter().map(String::as_str)).unwrap_or_default();
     let mut contenders =
-        children.iter().filter_map(|name| Some((Place::parse(name)?, name.as_str()))).collect::<Vec<_>>();
+        children.iter().filter_map(|name| Some((layout.place(name)?, name.as_str()))).collect::<Vec<_>>();
     contenders.sort_unstable();
-    let holder = holding(&client, &path, &contenders).await?;
-    children.retain(|name| Place::parse(name).is_none());
+    let holder = holding(&client, &path, layout, &contenders).await?.map(Box::new);
+    children.retain(|name| layout.place(name).is_none());
     let pool = match name(&path) {
         PERMITS => pool(&client, &path, &mut children).await?.map(Box::new),
         _ => None,
@@ -87,15 +92,17 @@ pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, 
 async fn holding(
     client: &Client,
     path: &str,
+    layout: Layout,
     contenders: &[(Place, &str)],
 ) -> Result<Option<Holding>, Event> {
-    let Some(First { gone, node, is_lookalike }) = first(client, path, contenders).await? else {
+    let Some(First { gone, node, is_lookalike }) = first(client, path, layout, contenders).await? else {
         return Ok(None);
     };
     let present = &contenders[gone..];
     let readers = present.iter().take_while(|(place, _)| place.kind == Kind::Shared).count();
     let holders = readers.max(1);
-    Ok(Some(Holding { node, holders, waiting: present.len() - holders, is_lookalike }))
+    let zklocks = present.iter().filter(|(_, name)| layout.own(name).is_some()).count();
+    Ok(Some(Holding { node, holders, waiting: present.len() - holders, layout, zklocks, is_lookalike }))
 }
 
 /// Returns what a pool has, and takes its permits out of the children of its directory. `None` if this is no pool.
@@ -107,7 +114,7 @@ async fn pool(client: &Client, path: &str, children: &mut Vec<String>) -> Result
     };
     let Some(stock) = PoolData::decode(&data) else { return Ok(None) };
     let permits = permits(children);
-    let oldest = first(client, path, &permits).await?;
+    let oldest = first(client, path, Layout::Own, &permits).await?;
     let present = &permits[oldest.as_ref().map_or(permits.len(), |first| first.gone)..];
     let held = present.iter().map(|(permit, _)| match permit.kind {
         Kind::Permit(weight) => u64::from(weight),

@@ -6,6 +6,7 @@ use futures::stream::{self, StreamExt};
 use zklock_recipe::Stock;
 
 use crate::error::QueryError;
+use crate::layout::Layout;
 use crate::lock::contender::Contender;
 use crate::lock::query::query;
 use crate::path::{PathProblem, check_node, is_reserved};
@@ -21,8 +22,12 @@ const IN_FLIGHT: usize = 64;
 pub struct LocksBelow {
     /// Whether the node at the root of the search exists.
     pub exists: bool,
-    /// The locks that somebody holds, sorted by path.
+    /// The locks that somebody holds, sorted by path. Among them are the queues of other clients that a zklock contender [shares](Layout)
+    /// at this moment.
     pub locks: Vec<HeldLock>,
+    /// The queues in which only other clients contend, of those that zklock can share, sorted by path. Their names do not tell
+    /// whether zklock shares one of them.
+    pub others: Vec<HeldLock>,
     /// The semaphores and slots that somebody holds permits or slots of, sorted by path. Their turnstiles are not among the locks.
     pub pools: Vec<HeldPool>,
     /// How many nodes this session may not list. Locks below those nodes are missing from `locks`.
@@ -41,8 +46,13 @@ pub struct HeldLock {
     pub holders: usize,
     /// How many contenders wait behind the holders.
     pub waiting: usize,
-    /// How many contenders of other clients are in the lock's directory. They keep every zklock contender from
-    /// acquiring the lock.
+    /// Whose queue it is: [`Zklock`](Layout::Zklock), unless zklock shares the queue with another client. go-zookeeper's queue is that
+    /// of [`Curator`](Layout::Curator).
+    pub layout: Layout,
+    /// How many of those that hold the lock or wait for it are zklock's, by the names of their nodes.
+    pub zklocks: usize,
+    /// How many contenders are in the lock's directory that cannot share the queue: of other clients, or of zklock with another
+    /// layout. They keep every zklock contender from acquiring the lock.
     pub foreign: usize,
 }
 
@@ -75,7 +85,8 @@ pub(super) async fn below(succession: &Succession, root: &str) -> Result<LocksBe
     if let Some(problem) = problem {
         return Err(QueryError::Path { path: root.to_owned(), problem });
     }
-    let mut walk = LocksBelow { exists: true, locks: Vec::new(), pools: Vec::new(), hidden: 0 };
+    let mut walk =
+        LocksBelow { exists: true, locks: Vec::new(), others: Vec::new(), pools: Vec::new(), hidden: 0 };
     let mut turnstiles = HashSet::new();
     let mut foreign = HashMap::<String, usize>::new();
     let mut paths = vec![root.to_owned()];
@@ -103,30 +114,38 @@ pub(super) async fn below(succession: &Succession, root: &str) -> Result<LocksBe
                         walk.pools.extend(held_pool(&path, *pool));
                         turnstiles.insert(join(parent(&path), "queue"));
                     }
-                    walk.locks.extend(holder.map(|holder| held(path, holder)));
+                    if let Some(holder) = holder {
+                        let list = if holder.zklocks > 0 { &mut walk.locks } else { &mut walk.others };
+                        list.push(held(path, *holder));
+                    }
                 }
             }
         }
     }
-    for lock in &mut walk.locks {
+    for lock in walk.locks.iter_mut().chain(&mut walk.others) {
         lock.foreign += foreign.get(&lock.path).copied().unwrap_or_default();
     }
     for pool in &mut walk.pools {
         let turnstile = join(&pool.path, "queue");
-        let queue = walk.locks.iter().find(|lock| lock.path == turnstile);
-        pool.waiting = queue.map_or(0, |queue| queue.holders + queue.waiting);
-        pool.foreign = foreign.get(&turnstile).copied().unwrap_or_default();
+        let contend = |queues: &[HeldLock]| {
+            let queue = queues.iter().find(|queue| queue.path == turnstile);
+            queue.map_or(0, |queue| queue.holders + queue.waiting)
+        };
+        pool.waiting = contend(&walk.locks);
+        pool.foreign = contend(&walk.others) + foreign.get(&turnstile).copied().unwrap_or_default();
     }
     walk.locks.retain(|lock| !turnstiles.contains(&lock.path));
+    walk.others.retain(|queue| !turnstiles.contains(&queue.path));
     walk.locks.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+    walk.others.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     walk.pools.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     Ok(walk)
 }
 
 fn held(path: String, holder: Holding) -> HeldLock {
-    let Holding { node, holders, waiting, is_lookalike } = holder;
-    let holder = Contender::new(0, true, node);
-    HeldLock { path, holder, holders, waiting, foreign: usize::from(is_lookalike) }
+    let Holding { node, holders, waiting, layout, zklocks, is_lookalike } = holder;
+    let (holder, layout) = (Contender::new(0, true, node), Layout::of(layout));
+    HeldLock { path, holder, holders, waiting, layout, zklocks, foreign: usize::from(is_lookalike) }
 }
 
 /// The pool whose permits are in this directory, if somebody holds one.

@@ -189,6 +189,7 @@ impl Session {
     }
 
     /// Finds the locks at `root` and below it that somebody holds, and the semaphores and slots that are held in part or in full.
+    /// It also finds queues of other clients, and tells by the names of the nodes where zklock [shares](crate::Layout) one.
     /// It is meant for operators: the answer may be outdated by the time you read it. It reads each node of the tree once,
     /// 64 at a time.
     ///

@@ -19,7 +19,7 @@ const PATH: &str = "/lock/orders";
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
 /// The mutexes of other clients, each with the layout of its queue.
-const MUTEXES: [(Client, Layout); 3] =
+pub(super) const MUTEXES: [(Client, Layout); 3] =
     [(Client::Curator, Layout::Curator), (Client::Kazoo, Layout::Kazoo), (Client::Go, Layout::Go)];
 
 /// As these, and the contenders that no write to a node may reach.

@@ -25,6 +25,7 @@ mod locks;
 mod locks_faults;
 mod lost_reply;
 mod matrix;
+mod migration;
 mod misuse;
 mod multi_lock;
 mod observe;

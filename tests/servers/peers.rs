@@ -61,6 +61,12 @@ impl Peer {
         assert_eq!(self.ask("release").await, "released");
     }
 
+    /// Ends it in order: it closes its session.
+    pub(crate) async fn end(mut self) {
+        drop(self.input);
+        within("the peer's end", self.process.wait()).await.expect("a status");
+    }
+
     /// Ends it as a crash does. Its session lives until it expires.
     pub(crate) async fn kill(&mut self) {
         self.process.kill().await.expect("it runs");

@@ -31,7 +31,9 @@ pub(super) fn report(seen: &Seen, findings: &[Finding], failure: Option<&Failure
         json!({
             "path": queue.path,
             "exists": queue.missing.is_none(),
+            "layout": queue.layout,
             "contenders": queue.contenders,
+            "theirs": queue.theirs,
             "waiting": queue.holder.as_ref().map_or(0, |holder| holder.waiting),
             "foreign": foreign,
         })

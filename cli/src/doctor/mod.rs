@@ -30,9 +30,10 @@ use crate::connection::Connection;
 use crate::console::Console;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
+use crate::layout::Layout;
 use crate::output;
 use crate::place::Place;
-use crate::queue::{entries, holders};
+use crate::queue::{self, entries, holders};
 use finding::Severity;
 use lease::Arithmetic;
 use seen::{Holder, Queue, Seen, Server, Wishes};
@@ -52,7 +53,7 @@ pub(crate) async fn examine(doctor: Doctor, connection: &Connection, console: Co
         tick: connection.tick,
         digest: connection.digest()?.is_some(),
     };
-    let (looked, clock_rate) = join(look(connection, &doctor.locks), slew::rate()).await;
+    let (looked, clock_rate) = join(look(connection, &doctor), slew::rate()).await;
     let (servers, session) = looked?;
     let (session, locks, failure) = match session {
         Ok((session, locks)) => (Some(session), locks, None),
@@ -77,11 +78,11 @@ pub(crate) async fn examine(doctor: Doctor, connection: &Connection, console: Co
 /// Asks every server, and for a session, at the same time. If no server can be reached, it does not wait for a session.
 async fn look(
     connection: &Connection,
-    locks: &[String],
+    doctor: &Doctor,
 ) -> Result<(Vec<Server>, Result<Looks, Failure>), Failure> {
     let questioner = Questioner::new(connection)?;
     let servers = join_all(connection.servers()?.into_iter().map(|address| questioner.ask(address)));
-    let session = pin!(session(connection, locks));
+    let session = pin!(session(connection, doctor));
     Ok(match select(session, servers).await {
         Either::Left((session, servers)) => (servers.await, session),
         Either::Right((servers, session)) => match servers.iter().any(|server| server.words.is_ok()) {
@@ -97,16 +98,22 @@ fn nobody(connection: &Connection) -> Failure {
 }
 
 /// A session as locks would have it. If its timeout is not granted, no lock could use it, but the doctor reports on it.
-async fn session(connection: &Connection, locks: &[String]) -> Result<Looks, Failure> {
+async fn session(connection: &Connection, doctor: &Doctor) -> Result<Looks, Failure> {
     let session = connection.session_as_granted().await?;
     let lengths = Arithmetic::of(&session);
-    let queues = try_join_all(locks.iter().map(|path| queue(connection, &session, path))).await;
+    let queues =
+        try_join_all(doctor.locks.iter().map(|path| queue(connection, &session, path, doctor.layout))).await;
     closing::session(&session).await;
     Ok((lengths, queues?))
 }
 
-async fn queue(connection: &Connection, session: &Session, path: &str) -> Result<Queue, Failure> {
-    let lock = session.lock(path)?;
+async fn queue(
+    connection: &Connection,
+    session: &Session,
+    path: &str,
+    layout: Option<Layout>,
+) -> Result<Queue, Failure> {
+    let (lock, layout) = queue::lock(session, path, layout).await?;
     let (contenders, foreign) = try_join(lock.contenders(), lock.foreign_contenders()).await?;
     // Nodes of other clients with names like zklock's are in both lists.
     let alike = foreign.iter().filter(|one| one.client == ForeignClient::Lookalike).count();
@@ -117,10 +124,12 @@ async fn queue(connection: &Connection, session: &Session, path: &str) -> Result
         owner: holder.owner_text(),
         came: holder.since_text(Timestamp::now()),
         session: holder.session_text(),
+        is_zklocks: holder.client.is_none(),
         waiting: queue.len() - holders.len(),
     });
-    let contenders = contenders.len().saturating_sub(alike);
+    let theirs = contenders.iter().filter(|contender| contender.client.is_some()).count();
+    let contenders = contenders.len().saturating_sub(alike + theirs);
     let missing =
         place.and_then(|place| place.missing(connection, path).err()).map(|missing| missing.to_string());
-    Ok(Queue { path: path.to_owned(), missing, contenders, holder, foreign })
+    Ok(Queue { path: path.to_owned(), missing, layout, contenders, theirs, holder, foreign })
 }

@@ -8,6 +8,7 @@ use zklock::inspect::ForeignContender;
 
 use super::lease::Arithmetic;
 use crate::connection::Address;
+use crate::layout::Layout;
 
 /// All the facts.
 #[derive(Clone, Debug)]
@@ -29,8 +30,12 @@ pub(super) struct Queue {
     pub(super) path: String,
     /// Why the path has no queue, if it does not exist.
     pub(super) missing: Option<String>,
+    /// The client with which zklock shares it.
+    pub(super) layout: Option<Layout>,
     /// How many zklock contenders it has.
     pub(super) contenders: usize,
+    /// How many contenders of that client it has.
+    pub(super) theirs: usize,
     pub(super) holder: Option<Holder>,
     pub(super) foreign: Vec<ForeignContender>,
 }
@@ -41,6 +46,7 @@ pub(super) struct Holder {
     pub(super) owner: String,
     pub(super) came: String,
     pub(super) session: String,
+    pub(super) is_zklocks: bool,
     /// How many wait for it and for those that hold the lock beside it.
     pub(super) waiting: usize,
 }

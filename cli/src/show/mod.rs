@@ -9,11 +9,10 @@ mod watch;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use zklock::{Lock, LockOptions, Session};
+use zklock::{Lock, Session};
 
 use crate::args::Show;
 use crate::closing;
@@ -58,13 +57,9 @@ pub(crate) async fn show(show: Show, connection: &Connection, console: Console) 
 }
 
 async fn answer(show: &Show, connection: &Connection, session: &Session, console: Console) -> Outcome {
-    let (lock, election) = match show.layout {
-        // Looking takes no lock, so it needs no delay.
-        Some(layout) => {
-            let options = LockOptions::new().layout(layout.into()).takeover_delay(Duration::ZERO);
-            (session.lock(&show.path)?.with_options(options)?, None)
-        }
-        None => lock(session, &show.path).await?,
+    let (lock, election) = match queue::lock(session, &show.path, show.layout).await? {
+        (lock, Some(_)) => (lock, None),
+        (lock, None) => candidates(session, lock).await?,
     };
     let pool = Pool::at(session, &show.path).await?;
     if show.watch
@@ -109,12 +104,10 @@ async fn answer(show: &Show, connection: &Connection, session: &Session, console
     }
 }
 
-/// The lock at this path. If nobody holds it, and somebody leads an election there, the lock for which its candidates
-/// queue.
-async fn lock(session: &Session, path: &str) -> Result<(Lock, Option<Election>), Failure> {
-    let lock = session.lock(path)?;
-    let election = match Election::of_queue(session, path).await? {
-        None if lock.holder().await?.is_none() => Election::at(session, path).await?,
+/// This lock. If nobody holds it, and somebody leads an election at its path, the lock for which the candidates queue.
+async fn candidates(session: &Session, lock: Lock) -> Result<(Lock, Option<Election>), Failure> {
+    let election = match Election::of_queue(session, lock.path()).await? {
+        None if lock.holder().await?.is_none() => Election::at(session, lock.path()).await?,
         election => election,
     };
     Ok(match election {

@@ -1,9 +1,13 @@
 //! Commands in the queues of other clients.
 
-use zklock_test_support::{make, operator, server};
+use std::time::Duration;
 
-use crate::support::looker::{contend_as_kazoo, zklock as look};
-use crate::support::{at, output, run};
+use serde_json::{Value, json};
+use zklock::{Layout, LockOptions};
+use zklock_test_support::{acquire, eventually, granted, make, operator, queue, server};
+
+use crate::support::looker::{KAZOO, codes, contend_as, contend_as_kazoo, has, rows, zklock as look};
+use crate::support::{at, output, run, with_session};
 
 const OPTIONS: [&str; 6] = ["--layout", "kazoo", "--takeover-delay", "10ms", "--timeout", "6s"];
 
@@ -33,5 +37,144 @@ async fn a_layout_needs_a_delay_and_a_lock_that_the_client_has() {
         (&["--layout", "go", "--shared", "--takeover-delay", "1s"], "cannot share a queue of go-zookeeper"),
     ] {
         output(run(&servers, options, "/lock", "true")).await.is(64, "", said);
+    }
+}
+
+/// Each layout, a path, the option's value that names its queue, and what the other client names its nodes.
+const QUEUES: [(Layout, &str, &str, &str); 4] = [
+    (Layout::Curator, "/q/curator", "curator", "_c_1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10-lock-"),
+    (
+        Layout::CuratorReadWrite,
+        "/q/curator-rw",
+        "curator-rw",
+        "_c_1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10-__WRIT__",
+    ),
+    (Layout::Go, "/q/go", "curator", "_c_1ef3b5a40e4f4cd59a397a9d3a6b7f10-lock-"),
+    (Layout::Kazoo, "/q/kazoo", "kazoo", KAZOO),
+];
+
+fn finding<'a>(report: &'a Value, code: &str) -> &'a Value {
+    let findings = report["findings"].as_array().expect("findings");
+    findings.iter().find(|finding| finding["code"] == code).expect(code)
+}
+
+#[tokio::test]
+async fn a_shared_queue_is_known_by_the_nodes_of_zklock_in_it() {
+    let (server, servers, session) = with_session(server().await).await;
+    let operator = operator(&server).await;
+    let paths = QUEUES.map(|(_, path, ..)| path);
+    let (mut theirs, mut waiters) = (Vec::new(), Vec::new());
+    for (layout, path, _, name) in QUEUES {
+        make(&operator, path).await;
+        theirs.push(contend_as(&operator, path, name).await);
+        let options = LockOptions::new().owner("ours").layout(layout).takeover_delay(Duration::ZERO);
+        let lock = session.lock(path).unwrap().with_options(options).unwrap();
+        waiters.push(acquire(&lock));
+        eventually("the waiter", async || queue(&lock).await.len() == 2).await;
+        contend_as(&operator, path, name).await;
+    }
+
+    let listed = look(&servers, &["ls", "--json"]).await.json();
+    let held = QUEUES.map(|(_, path, layout, _)| {
+        json!({"path": path, "layout": layout, "zklock": 1, "holders": 1, "waiting": 2, "foreign": 0, "holder": {"owner": null}})
+    });
+    has(&listed, held.into());
+    let listed = look(&servers, &["ls"]).await.stdout;
+    let lines = rows(&listed);
+    assert_eq!(lines[0], ["PATH", "HOLDER", "SINCE", "WAITING", "LAYOUT", "ZKLOCK"]);
+    assert_eq!(lines[4], ["/q/kazoo", "kazoo (Python)", "-", "2", "kazoo", "1"]);
+    for ((_, path, layout, _), theirs) in QUEUES.iter().zip(&theirs) {
+        let shown = look(&servers, &["show", "--json", path]).await.json();
+        let ours = json!({"owner": "ours", "client": null});
+        has(&shown, json!({"foreign": [], "contenders": [{"node": theirs, "owner": null}, ours, {}]}));
+        assert!(shown["contenders"][0]["client"].is_string(), "{shown}");
+        // The other client does not notice a deletion.
+        look(&servers, &["release", "--force", "--yes", path]).await.is(1, "", "does not notice");
+        assert!(operator.check_stat(theirs).await.unwrap().is_some(), "{layout}");
+    }
+    let report = look(&servers, &[&["doctor", "--json"][..], &paths].concat()).await.report();
+    let found = codes(&report);
+    assert_eq!(found.iter().filter(|code| **code == "shared-queue").count(), 4, "{report:#}");
+    assert!(!found.contains(&"foreign-contender"), "{report:#}");
+    let seen = QUEUES.map(|(_, path, layout, _)| {
+        json!({"path": path, "layout": layout, "contenders": 1, "theirs": 2, "waiting": 2, "foreign": []})
+    });
+    has(&report["locks"], seen.into());
+    assert!(!report.to_string().contains("release --force"), "{report:#}");
+
+    // Once zklock holds the lock, an operator can take it.
+    for ((_, path, ..), (theirs, waiter)) in QUEUES.iter().zip(theirs.iter().zip(waiters)) {
+        operator.delete(theirs, None).await.unwrap();
+        let guard = granted(waiter).await;
+        has(&look(&servers, &["ls", "--json", path]).await.json(), json!([{"holder": {"owner": "ours"}}]));
+        look(&servers, &["release", "--force", "--yes", path]).await.is(0, "", "was taken from the holder");
+        guard.lost().await;
+    }
+}
+
+#[tokio::test]
+async fn a_queue_without_zklock_is_known_if_its_client_is_named() {
+    let (server, servers) = at(server().await);
+    let operator = operator(&server).await;
+    for (_, path, _, name) in QUEUES {
+        make(&operator, path).await;
+        contend_as(&operator, path, name).await;
+    }
+    look(&servers, &["ls"]).await.is_silent(0, "");
+    for (option, expected) in [
+        ("curator", &["/q/curator", "/q/go"][..]),
+        ("go", &["/q/curator", "/q/go"]),
+        ("curator-rw", &["/q/curator-rw"]),
+        ("kazoo", &["/q/kazoo"]),
+    ] {
+        let listed = look(&servers, &["ls", "--json", "--layout", option]).await.json();
+        let expected = expected.iter().map(|path| json!({"path": path, "zklock": 0, "waiting": 0}));
+        has(&listed, expected.collect());
+        for (_, path, layout, _) in QUEUES.iter().filter(|(_, _, layout, _)| *layout == option) {
+            // Without the option, zklock would not contend there.
+            let report = look(&servers, &["doctor", "--json", path]).await.report();
+            let warned = finding(&report, "foreign-contender");
+            assert_eq!(warned["severity"], "warning");
+            assert!(warned["advice"].as_str().unwrap().contains(&format!("--layout {layout}")), "{warned}");
+            let report = look(&servers, &["doctor", "--json", "--layout", option, path]).await.report();
+            assert!(!codes(&report).contains(&"foreign-contender"), "{report:#}");
+            has(finding(&report, "shared-queue"), json!({"severity": "note"}));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stranger_in_a_shared_queue_is_a_danger() {
+    let (server, servers, session) = with_session(server().await).await;
+    let operator = operator(&server).await;
+    let options = LockOptions::new().layout(Layout::Kazoo).takeover_delay(Duration::ZERO);
+    let lock = session.lock("/lock").unwrap().with_options(options).unwrap();
+    let _guard = lock.acquire().await.unwrap();
+    let stranger = contend_as(&operator, "/lock", QUEUES[0].3).await;
+    let report = look(&servers, &["doctor", "--json", "/lock"]).await.report();
+    let danger = finding(&report, "foreign-contender");
+    assert_eq!(danger["severity"], "danger");
+    assert!(danger["what"].as_str().unwrap().contains(&stranger), "{danger}");
+    has(&report["locks"], json!([{"layout": "kazoo", "contenders": 1, "theirs": 0}]));
+    let listed = look(&servers, &["ls", "--json"]).await.json();
+    has(&listed, json!([{"path": "/lock", "layout": "kazoo", "zklock": 1, "foreign": 1}]));
+    // A contender of zklock's with another layout refuses the queue, and harms nobody.
+    operator.delete(&stranger, None).await.unwrap();
+    contend_as(&operator, "/lock", "_c_7a6b6c6f-636b-4000-8000-000000000000-lock-").await;
+    let report = look(&servers, &["doctor", "--json", "--layout", "kazoo", "/lock"]).await.report();
+    assert_eq!(finding(&report, "foreign-contender")["severity"], "warning");
+}
+
+#[tokio::test]
+async fn kazoo_beside_zklocks_own_queue_is_told_how_to_wait_for_it() {
+    let (server, servers, session) = with_session(server().await).await;
+    let _guard = session.lock("/lock").unwrap().acquire().await.unwrap();
+    let stranger = operator(&server).await;
+    contend_as_kazoo(&stranger, "/lock").await;
+    let report = look(&servers, &["doctor", "--json", "/lock"]).await.report();
+    let danger = finding(&report, "foreign-contender");
+    assert_eq!(danger["severity"], "danger");
+    for remedy in [r#"extra_lock_patterns=["lock-"]"#, "--layout kazoo"] {
+        assert!(danger["advice"].as_str().unwrap().contains(remedy), "{danger}");
     }
 }

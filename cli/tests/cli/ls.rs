@@ -43,7 +43,7 @@ async fn the_locks_of_a_tree() {
     assert_eq!(paths(&listed), ["/lock/a", "/lock/orders", "/lock/orders/of/one/day", "/other"]);
     let seen = zklock(&servers, &["show", "--json", "/lock/orders"]).await.json();
     let holder = &seen["contenders"][0];
-    let expected = json!({"path": "/lock/orders", "holder": holder, "holders": 1, "waiting": 2, "foreign": 0, "election": null, "pool": null});
+    let expected = json!({"path": "/lock/orders", "holder": holder, "holders": 1, "waiting": 2, "layout": null, "zklock": 3, "foreign": 0, "election": null, "pool": null});
     assert_eq!(listed[1], expected);
     assert_eq!(listed[2]["holder"]["token"], deep.token().zxid());
 

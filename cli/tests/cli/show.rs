@@ -56,12 +56,12 @@ async fn json_has_all_of_it() {
         "path": "/lock/orders",
         "contenders": [
             {
-                "position": 0, "kind": "exclusive", "holds": true, "waits_for": null,
+                "position": 0, "kind": "exclusive", "holds": true, "waits_for": null, "client": null,
                 "node": "/lock/orders/lock-0000000000", "owner": "a\u{1b}[31m\"b\u{9b}c",
                 "since": since(0), "session": id, "token": token(0), "sequence": 0, "data": "build 4711",
             },
             {
-                "position": 1, "kind": "exclusive", "holds": false, "waits_for": 0,
+                "position": 1, "kind": "exclusive", "holds": false, "waits_for": 0, "client": null,
                 "node": "/lock/orders/lock-0000000001", "owner": "beta",
                 "since": since(1), "session": id, "token": token(1), "sequence": 1, "data": null,
             },
@@ -186,7 +186,7 @@ async fn what_is_not_ours_to_read_is_left_open() {
     let servers = server.connect_string();
     let shown = zklock(&servers, &["show", "--json", "/lock/orders"]).await.json();
     let expected = json!({
-        "position": 0, "kind": "exclusive", "holds": true, "waits_for": null,
+        "position": 0, "kind": "exclusive", "holds": true, "waits_for": null, "client": null,
         "node": "/lock/orders/lock-0000000000", "owner": null,
         "since": null, "session": null, "token": null, "sequence": 0, "data": null,
     });

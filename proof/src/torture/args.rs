@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use super::schedule::Kind;
+
 /// Whose lock it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -35,6 +37,8 @@ pub(crate) enum Mode {
     Slots,
     /// Slots that run once.
     Once,
+    /// One lock in a queue that another client shares.
+    Shared,
 }
 
 #[derive(Debug, Args)]
@@ -54,6 +58,13 @@ pub(crate) struct Torture {
     /// Whose lock is tortured. Another client's can be tortured in the mode `lock` alone.
     #[arg(long, value_enum, default_value_t = Recipe::Zklock)]
     pub(crate) lock: Recipe,
+    /// No other fault than this, aimed at holders.
+    #[arg(long, value_enum, value_name = "FAULT")]
+    pub(crate) only: Option<Kind>,
+    /// In the mode `shared`: for how many milliseconds zklock waits behind the other client's contenders. Without it, as long as the
+    /// documentation promises to be enough. With less, the run is to fail.
+    #[arg(long, value_name = "MS")]
+    pub(crate) takeover_delay: Option<u64>,
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,

@@ -8,7 +8,7 @@ use zklock::FencingToken;
 
 use super::args::Mode;
 use super::history::{History, Hold, Left, Outcome, Remains};
-use super::mode::rules;
+use super::mode::{Rules, rules, unpaused};
 use super::record::Who;
 use super::servers::SERVERS;
 use super::taken::Taken;
@@ -63,7 +63,7 @@ impl Verdict {
     pub(crate) fn of(mode: Mode, history: &History) -> Self {
         let wrong = Wrong::value_variants().iter().map(|wrong| (*wrong, 0)).collect();
         let (mut verdict, rules) = (Self { wrong, examples: Vec::new() }, rules(mode));
-        verdict.overlaps(history);
+        verdict.overlaps(rules, history);
         verdict.order(history);
         for ledger in &history.ledgers {
             verdict.register(ledger);
@@ -115,11 +115,17 @@ impl Verdict {
         *number += several;
     }
 
-    fn overlaps(&mut self, history: &History) {
+    fn overlaps(&mut self, rules: &Rules, history: &History) {
         let taken = Taken::of(&history.faults);
-        let spans = history.holds.iter().map(|hold| (hold, hold.granted, hold.valid_until(taken.has(hold))));
+        let is_foreign = |hold: &Hold| (rules.is_foreign)(hold.who.client);
+        let until = |hold: &Hold| match is_foreign(hold) {
+            true => unpaused(hold, &history.faults),
+            false => hold.valid_until(taken.has(hold)),
+        };
+        let spans = history.holds.iter().map(|hold| (hold, hold.granted, until(hold)));
         for (before, hold, time) in overlaps(spans.collect()) {
-            if conflict(&before.claims, &hold.claims) {
+            let are_foreign = is_foreign(before) && is_foreign(hold);
+            if conflict(&before.claims, &hold.claims) && !are_foreign {
                 let (before, end, ms) = (granted(before), &before.end, time.as_secs_f64() * 1e3);
                 self.find(
                     Wrong::Overlaps,

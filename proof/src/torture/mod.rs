@@ -10,7 +10,8 @@
 //! ```
 //!
 //! What they contend for is the [`mode`]'s affair: a lock, a read-write lock, several locks at once, locks by key, a
-//! semaphore, slots, slots that run once, or an election, which some of the clients observe.
+//! semaphore, slots, slots that run once, an election, which some of the clients observe, or a lock in a queue in which some of the
+//! clients contend by another recipe.
 //!
 //! Each client has a link to each server. A holder reads a shared [register](crate::harness::register), sleeps and writes
 //! with its fencing token. It says what it sees of its guard, by a clock that nobody slews. The [`schedule`] plans the faults,
@@ -119,15 +120,16 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
         journal.path().display()
     );
     let length = Duration::from_secs(torture.seconds);
-    let mut plan = schedule::plan(seed, length);
-    if torture.lock == Recipe::ZookeeperClient {
-        // It has no takeover delay, so these acts would make overlaps.
-        plan.retain(|fault| !fault.kind.is_act());
-    }
+    // Acts of operators would make overlaps where no takeover delay covers them.
+    let has_operators = rules.has_operators && torture.lock == Recipe::Zklock;
+    let plan = match torture.only {
+        Some(kind) => schedule::only(kind, seed, length),
+        None => schedule::plan(seed, length, has_operators),
+    };
     let started = Instant::now();
 
     let shim = slew::Shim::build().await?;
-    let servers = Servers::start().await?;
+    let servers = Servers::start(rules.sync_limit).await?;
     if rules.keeps_logs {
         make_logs(&servers.operator().await?, locks).await?;
     }
@@ -139,6 +141,7 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     let setup = Setup {
         lock: torture.lock,
         mode: torture.mode,
+        delay: torture.takeover_delay.map_or(mode::DELAY, Duration::from_millis),
         registers: registers.iter().map(|register| register.address().to_owned()).collect(),
         shim: shim.path(),
     };
@@ -227,8 +230,10 @@ async fn aftermath(
         client.order(Order::Finish).await?;
     }
     let all: Vec<_> = clients.iter().flat_map(|client| client.contenders()).collect();
-    let starved =
-        scene.unfinished_within(FINISH_BOUND + TURN_BOUND * (rules(mode).last_turns - 1), &all).await;
+    let turns = TURN_BOUND * (rules(mode).last_turns - 1);
+    // Each of another client may cost a delay, and slewed clocks make it twice as long.
+    let foreign = clients.iter().filter(|client| (rules(mode).is_foreign)(client.number)).count() as u32;
+    let starved = scene.unfinished_within(FINISH_BOUND + turns + mode::DELAY * 2 * foreign, &all).await;
     let observing = clients.iter().filter(|client| (rules(mode).observes)(client.number));
     let observers: Vec<_> = observing.map(|client| Who::process(client.number)).collect();
     // A contender that is still in the queue would keep the last leader out.

@@ -17,6 +17,8 @@ pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 pub(crate) struct Setup {
     pub(crate) lock: Recipe,
     pub(crate) mode: Mode,
+    /// The takeover delay of zklock's contenders in a queue that another client shares.
+    pub(crate) delay: Duration,
     /// The addresses of the registers, one for each lock.
     pub(crate) registers: Vec<String>,
     /// The library that slews the clocks of a process.

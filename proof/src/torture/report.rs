@@ -14,9 +14,9 @@ use super::schedule::Kind;
 use super::slew;
 use super::taken::Taken;
 use super::wish::Claim;
-use crate::harness::Instant;
 use crate::harness::register::Ledger;
 use crate::harness::table::title;
+use crate::harness::{Instant, overlaps};
 
 /// A fault that is over for longer than that has cost nobody the lock.
 const AFTERMATH: Duration = Duration::from_secs(3);
@@ -80,8 +80,11 @@ pub(crate) struct Report {
 type Figure = (&'static str, fn(&History) -> u64);
 
 /// What is counted.
-const FIGURES: [Figure; 18] = [
+const FIGURES: [Figure; 20] = [
     ("holds", |it| holds(it, |_| true)),
+    // Those of a client without tokens, and the pairs of them that were held at the same time.
+    ("without_token", |it| holds(it, |hold| hold.token.is_none())),
+    ("without_token_together", together_without_token),
     // Acquisitions and releases that were not polled for a while, and how often their sessions' acquisitions queued again in
     // that time.
     ("neglected", |it| it.neglected),
@@ -112,6 +115,11 @@ const FIGURES: [Figure; 18] = [
 
 fn holds(history: &History, counts: impl Fn(&Hold) -> bool) -> u64 {
     history.holds.iter().filter(|hold| counts(hold)).count() as u64
+}
+
+fn together_without_token(history: &History) -> u64 {
+    let held = history.holds.iter().filter(|hold| hold.token.is_none());
+    overlaps(held.map(|hold| (hold.who, hold.granted, hold.valid_until(false))).collect()).len() as u64
 }
 
 fn registers(history: &History, figure: impl Fn(&Ledger<Who>) -> u64) -> u64 {
@@ -222,6 +230,9 @@ impl Report {
             let kind = fault.map(|fault| fault.kind);
             let margin = next.granted.seconds_after(ended) * 1e3;
             note(self.margins.entry(end(&hold.end)), margin, kind);
+            if hold.token.is_none() && next.token.is_some() {
+                note(self.margins.entry("of the other client"), margin, kind);
+            }
             if slew::is_slewed(hold.who.client) && matches!(hold.end, End::Lost(_)) {
                 note(self.margins.entry("lost by a slewed clock"), margin, kind);
             }

@@ -9,12 +9,14 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use fastrand::Rng;
 use serde::Serialize;
 
 /// What can be done to the contenders and their servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
 pub(crate) enum Kind {
     /// A follower is cut off from the other servers; its clients stay connected to it.
     IsolateFollower,
@@ -189,20 +191,20 @@ impl Kind {
     }
 }
 
-/// The plan for a run of this length. Equal arguments, equal plans.
-pub(crate) fn plan(seed: u64, length: Duration) -> Vec<Planned> {
+/// The plan for a run of this length, with operators' acts or without. Equal arguments, equal plans.
+pub(crate) fn plan(seed: u64, length: Duration, has_operators: bool) -> Vec<Planned> {
     let mut rng = Rng::with_seed(seed);
     let mut plan = Vec::new();
     let mut start = Duration::from_secs(1);
     // The first minute has every kind; from then on there is more time to hold the lock in between.
     let mut pace = 1;
     while start < length {
-        let mut acts = ACTS;
+        let mut acts = if has_operators { ACTS.to_vec() } else { Vec::new() };
         rng.shuffle(&mut acts);
-        for (turn, kind) in acts.into_iter().enumerate() {
-            plan.push(planned(&mut rng, start + ACT * turn as u32, kind));
+        for kind in acts {
+            plan.push(planned(&mut rng, start, kind));
+            start += ACT;
         }
-        start += ACT * ACTS.len() as u32;
         storm(&mut rng, start, pace, &mut plan);
         start += STORM * pace + CALM;
         pace = 2;
@@ -210,6 +212,19 @@ pub(crate) fn plan(seed: u64, length: Duration) -> Vec<Planned> {
     // What begins, ends within the run.
     plan.retain(|fault| fault.at + fault.lasts < length);
     plan.sort_by_key(|fault| fault.at);
+    plan
+}
+
+/// A plan with nothing but this, aimed at holders, one after the other.
+pub(crate) fn only(kind: Kind, seed: u64, length: Duration) -> Vec<Planned> {
+    let (mut rng, mut plan) = (Rng::with_seed(seed), Vec::new());
+    let mut at = Duration::from_secs(1);
+    while at < length {
+        let fault = planned(&mut rng, at, kind);
+        plan.push(Planned { aim: Aim::Holder, stay: fault.stay.max(fault.lasts), ..fault });
+        at += fault.lasts + Duration::from_millis(REUNION);
+    }
+    plan.retain(|fault| fault.at + fault.lasts < length);
     plan
 }
 
@@ -269,15 +284,15 @@ mod tests {
     #[test]
     fn equal_seeds_have_equal_plans() {
         let length = Duration::from_secs(600);
-        assert_eq!(plan(7, length), plan(7, length));
-        assert_ne!(plan(7, length), plan(8, length));
+        assert_eq!(plan(7, length, true), plan(7, length, true));
+        assert_ne!(plan(7, length, true), plan(8, length, true));
     }
 
     #[test]
     fn a_minute_has_every_kind() {
         for seed in 0..100 {
             let kinds: BTreeSet<_> =
-                plan(seed, Duration::from_secs(60)).iter().map(|fault| fault.kind).collect();
+                plan(seed, Duration::from_secs(60), true).iter().map(|fault| fault.kind).collect();
             assert_eq!(kinds, Kind::all().collect(), "seed {seed}");
         }
     }
@@ -285,7 +300,7 @@ mod tests {
     #[test]
     fn acts_of_operators_meet_no_other_fault() {
         for seed in 0..100 {
-            let plan = plan(seed, Duration::from_secs(300));
+            let plan = plan(seed, Duration::from_secs(300), true);
             for act in plan.iter().filter(|fault| fault.kind.is_act()) {
                 for other in plan.iter().filter(|other| *other != act) {
                     let apart = other.at >= act.at + ACT || other.at + other.lasts < act.at;
@@ -297,7 +312,7 @@ mod tests {
 
     #[test]
     fn faults_overlap_one_another() {
-        let plan = plan(1, Duration::from_secs(120));
+        let plan = plan(1, Duration::from_secs(120), true);
         let overlapping = plan.windows(2).filter(|pair| pair[1].at < pair[0].at + pair[0].lasts).count();
         assert!(overlapping > 10, "{overlapping}");
     }

@@ -17,9 +17,6 @@ use super::wish::{ANNOUNCEMENT, LOGS, PERMITS, RECORDS, is_shared, log, path};
 
 /// How many servers there are.
 pub(crate) const SERVERS: usize = 3;
-/// Ticks until a server that hears nothing of its leader, or a leader of its quorum, gives up: longer than a session
-/// timeout, as with ZooKeeper's defaults.
-const SYNC_LIMIT: &str = "7";
 /// The server that grants shorter session timeouts than the others, and what it grants to those who ask for more.
 pub(crate) const LESSER: usize = 0;
 pub(crate) const LESSER_TIMEOUT: Duration = Duration::from_secs(3);
@@ -60,10 +57,11 @@ pub(crate) struct Node {
 }
 
 impl Servers {
-    pub(crate) async fn start() -> anyhow::Result<Arc<Self>> {
+    /// Starts them with this `syncLimit`.
+    pub(crate) async fn start(sync_limit: u32) -> anyhow::Result<Arc<Self>> {
         let ensemble = Ensemble::builder(SERVERS)
             .tick_time(TICK)
-            .property("syncLimit", SYNC_LIMIT)
+            .property("syncLimit", sync_limit.to_string())
             .property_of(LESSER, "maxSessionTimeout", LESSER_TIMEOUT.as_millis().to_string());
         let ensemble = ensemble.start().await.context("cannot start an ensemble")?;
         Ok(Arc::new(Self { ensemble, troubled: Mutex::default() }))

@@ -46,6 +46,8 @@ pub(crate) struct Claim {
 pub(crate) enum Wish {
     /// `Session::lock`.
     Lock(usize),
+    /// `Session::lock`, in the queue that another client shares.
+    Shared(usize),
     /// `Locks::acquire`.
     Key(usize),
     /// `RwLock::read`.
@@ -119,7 +121,9 @@ impl fmt::Display for Claim {
 impl Wish {
     pub(crate) fn claims(&self) -> Vec<Claim> {
         match self {
-            Self::Lock(lock) | Self::Key(lock) | Self::Write(lock) => vec![Claim::exclusive(*lock)],
+            Self::Lock(lock) | Self::Shared(lock) | Self::Key(lock) | Self::Write(lock) => {
+                vec![Claim::exclusive(*lock)]
+            }
             Self::Read(lock) => vec![Claim::shared(*lock)],
             Self::All(claims) => claims.clone(),
             Self::Lead(_) | Self::Run(_) => vec![Claim::exclusive(0)],

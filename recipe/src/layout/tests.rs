@@ -51,6 +51,19 @@ fn those_wait_for_each_other_that_their_clients_have_wait() {
 }
 
 #[test]
+fn a_queue_is_known_by_ours_or_else_by_theirs() {
+    use Layout::*;
+    let layout = |names: &[&str]| Layout::of_queue(names.iter().copied());
+    let theirs = format!("{HEX}__lock__0000000007");
+    assert_eq!(layout(&["notes", &theirs]), Some(Kazoo));
+    for ours in [Own, CuratorMutex, CuratorReadWrite, Kazoo] {
+        let name = ours.name(Place::exclusive(8));
+        assert_eq!(layout(&["notes", &theirs, &name]), Some(ours));
+    }
+    assert_eq!(layout(&["notes", &format!("{CURATOR}-latch-0000000007"), "0000000007"]), None);
+}
+
+#[test]
 fn others_are_suspects_or_nothing() {
     use Layout::*;
     for layout in [CuratorMutex, CuratorReadWrite, CuratorLatch, Kazoo] {

@@ -44,9 +44,17 @@ pub(crate) async fn authorized(server: &Server) -> Client {
     connector.connect(&server.connect_string()).await.expect("a client")
 }
 
+/// What kazoo's lock names its nodes, but for the number.
+pub(crate) const KAZOO: &str = "1ef3b5a40e4f4cd59a397a9d3a6b7f10__lock__";
+
 /// Joins a lock's queue as kazoo does. Returns the path of the node.
 pub(crate) async fn contend_as_kazoo(client: &Client, path: &str) -> String {
-    let prefix = format!("{path}/1ef3b5a40e4f4cd59a397a9d3a6b7f10__lock__");
+    contend_as(client, path, KAZOO).await
+}
+
+/// Joins a lock's queue as a client does that names its nodes so. Returns the path of the node.
+pub(crate) async fn contend_as(client: &Client, path: &str, name: &str) -> String {
+    let prefix = format!("{path}/{name}");
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     let (_, sequence) = client.create(&prefix, b"", &options).await.expect("a node");
     format!("{prefix}{sequence}")

@@ -183,10 +183,11 @@ impl Contender {
     }
 
     fn manner(&mut self) -> (How, Option<u64>) {
+        let more = self.rules.patience.as_millis() as u64;
         match self.rng.u32(..100) {
             0..60 => (How::Wait, None),
-            60..75 => (How::Timeout, Some(self.rng.u64(300..5_000))),
-            75..90 => (How::Cancel, Some(self.rng.u64(1..2_000))),
+            60..75 => (How::Timeout, Some(more + self.rng.u64(300..5_000))),
+            75..90 => (How::Cancel, Some(more + self.rng.u64(1..2_000))),
             _ => (How::Try, None),
         }
     }
@@ -208,13 +209,15 @@ impl Contender {
         if claim.is_some() {
             who.says(Event::Claims)?;
         }
+        // Two holders of the other client may write at the same time.
+        let guarded = if (self.rules.is_foreign)(who.client) { &[] } else { claims };
         let lost = {
             let length = if is_last { Duration::from_millis(5) } else { self.length() };
             let mut work = pin!(async {
                 if extras.enters {
                     self.enter(&held, claims, Duration::MAX).await?;
                 }
-                self.work(&held, claims, length).await
+                self.work(&held, guarded, length).await
             });
             tokio::select! {
                 // Lost first: a process that is continued after a stop finds both ready.
@@ -351,7 +354,7 @@ impl Contender {
             95..99 => self.rng.u64(400..2_000),
             _ => self.rng.u64(2_000..8_000),
         });
-        LONGEST.min(length * self.rules.stretch)
+        LONGEST.min(length * (self.rules.stretch)(self.who.client))
     }
 
     /// Reads, sleeps, asks its guard, writes what it holds alone; again and again until its time is over, and once at least.

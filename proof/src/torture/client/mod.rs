@@ -30,8 +30,9 @@ pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
     let mut orders = orders::follow()?;
     slew::confirm(part.slew).await?;
     let mut others = JoinSet::new();
+    let is_foreign = (rules(part.setup.mode).is_foreign)(part.number);
     let contest = match part.setup.lock {
-        Recipe::Zklock => {
+        Recipe::Zklock if !is_foreign => {
             let zklock = Arc::new(zklock::Zklock::open(&part).await?);
             if (rules(part.setup.mode).observes)(part.number) {
                 let observed = observer::observe(Who::process(part.number), zklock.clone());
@@ -43,7 +44,7 @@ pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
             }
             Contest::Zklock(zklock)
         }
-        Recipe::ZookeeperClient => Contest::ZookeeperClient(Arc::new(peer::ZookeeperClient::new(&part))),
+        _ => Contest::ZookeeperClient(Arc::new(peer::ZookeeperClient::new(&part))),
     };
     let mut tasks = JoinSet::new();
     for task in 1..=part.tasks {

@@ -13,12 +13,14 @@ use zookeeper_client::{Client, OwnedLockClient, SessionState, StateWatcher};
 use super::guard::AnyGuard;
 use super::patience::Patience;
 use crate::harness::peer_lock;
+use crate::torture::mode::{FOREIGN_TIMEOUT, rules};
 use crate::torture::part::{Part, SESSION_TIMEOUT};
 use crate::torture::record::{Leaving, Who};
 use crate::torture::wish::path;
 
 pub(super) struct ZookeeperClient {
     servers: String,
+    timeout: Duration,
     /// The present session; a new one is opened once it is over.
     client: tokio::sync::Mutex<Option<Client>>,
 }
@@ -31,7 +33,11 @@ pub(super) struct PeerLock {
 
 impl ZookeeperClient {
     pub(super) fn new(part: &Part) -> Self {
-        Self { servers: part.servers.clone(), client: tokio::sync::Mutex::default() }
+        let timeout = match (rules(part.setup.mode).is_foreign)(part.number) {
+            true => FOREIGN_TIMEOUT,
+            false => SESSION_TIMEOUT,
+        };
+        Self { servers: part.servers.clone(), timeout, client: tokio::sync::Mutex::default() }
     }
 
     async fn client(&self) -> Result<Client, Leaving> {
@@ -39,7 +45,7 @@ impl ZookeeperClient {
         if let Some(client) = present.as_ref().filter(|client| !client.state().is_terminated()) {
             return Ok(client.clone());
         }
-        let connector = Client::connector().with_session_timeout(SESSION_TIMEOUT);
+        let connector = Client::connector().with_session_timeout(self.timeout);
         let client = connector.connect(&self.servers).await.map_err(failed)?;
         Ok(present.insert(client).clone())
     }
@@ -74,7 +80,7 @@ impl ZookeeperClient {
             let mut told = client.state_watcher();
             drop(client);
             let over = async { while !told.changed().await.is_terminated() {} };
-            let _over = tokio::time::timeout(SESSION_TIMEOUT, over).await;
+            let _over = tokio::time::timeout(self.timeout, over).await;
         }
     }
 }

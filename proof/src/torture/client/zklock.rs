@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::time::{sleep, timeout};
 use zklock::{
-    Access, ConnectError, Guard, InvalidLock, LockOptions, Locks, LocksOptions, Session, SessionState,
+    Access, ConnectError, Guard, InvalidLock, Layout, LockOptions, Locks, LocksOptions, Session,
+    SessionState,
     election::Leader,
     inspect::Observer,
     once::{self, OnceOptions},
@@ -91,7 +92,11 @@ impl Zklock {
         let session = &present.session;
         let options = LockOptions::new().owner(who.to_string()).takeover_delay(delay);
         match wish {
-            Wish::Lock(lock) => {
+            Wish::Lock(lock) | Wish::Shared(lock) => {
+                let options = match wish {
+                    Wish::Shared(_) => options.layout(Layout::Curator).takeover_delay(self.part.setup.delay),
+                    _ => options,
+                };
                 let lock = session.lock(&path(*lock)).and_then(|it| it.with_options(options));
                 let lock = lock.map_err(invalid)?;
                 let within = |limit| lock.acquire_timeout(limit);

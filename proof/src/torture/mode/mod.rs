@@ -11,11 +11,13 @@ mod registry;
 mod rules;
 mod rw;
 mod semaphore;
+mod shared;
 mod slots;
 
 use super::args::Mode;
 use rules::ONE_LOCK;
 pub(crate) use rules::{Extras, Rules};
+pub(crate) use shared::{DELAY, FOREIGN_TIMEOUT, unpaused};
 
 pub(crate) fn rules(mode: Mode) -> &'static Rules {
     match mode {
@@ -27,5 +29,6 @@ pub(crate) fn rules(mode: Mode) -> &'static Rules {
         Mode::Semaphore => &semaphore::RULES,
         Mode::Slots => &slots::RULES,
         Mode::Once => &once::RULES,
+        Mode::Shared => &shared::RULES,
     }
 }

@@ -10,7 +10,7 @@ use crate::torture::taken::Taken;
 pub(super) const POOL: Rules = Rules {
     tasks: |_| 2,
     // Longer than an admission takes, so that many hold at the same time.
-    stretch: 5,
+    stretch: |_| 5,
     is_pool: true,
     ..ONE_LOCK
 };

@@ -1,5 +1,7 @@
 //! What every mode says of itself.
 
+use std::time::Duration;
+
 use fastrand::Rng;
 
 use crate::torture::history::History;
@@ -11,14 +13,24 @@ pub(crate) struct Rules {
     pub(crate) locks: usize,
     /// How many tasks contend in the process of this client, on one session.
     pub(crate) tasks: fn(u16) -> u16,
+    /// Whether the process of this client is another client's, in whose queue zklock contends. Its holders have no lease: two of them
+    /// may hold at the same time.
+    pub(crate) is_foreign: fn(u16) -> bool,
+    /// Whether operators act. Their acts take the lock at once, and only a takeover delay of all contenders covers them.
+    pub(crate) has_operators: bool,
+    /// After how many ticks a server gives up that hears nothing of its leader, or a leader that hears nothing of its quorum: longer than a
+    /// session timeout, as with ZooKeeper's defaults.
+    pub(crate) sync_limit: u32,
     /// What a contender asks for next.
     pub(crate) wish: fn(&mut Rng) -> Wish,
+    /// For how much longer than for that of a lock a contender waits that does not wait for ever.
+    pub(crate) patience: Duration,
     /// How often each contender has to be granted after all faults are undone.
     pub(crate) last_turns: u32,
     /// How often the process of this client passes a lock on.
     pub(crate) budget: fn(u16) -> u32,
-    /// How many times longer than that of a lock its holders hold it.
-    pub(crate) stretch: u32,
+    /// How many times longer than that of a lock its holders hold it, those of this client.
+    pub(crate) stretch: fn(u16) -> u32,
     /// What the next holder does besides.
     pub(crate) extras: fn(&mut Rng) -> Extras,
     /// Whether holders make entries in logs of the locks.
@@ -63,10 +75,14 @@ pub(super) const ONE_LOCK: Rules = Rules {
     locks: 1,
     // In every third process two contend with each other.
     tasks: |client| if client.is_multiple_of(3) { 2 } else { 1 },
+    is_foreign: |_| false,
+    has_operators: true,
+    sync_limit: 7,
     wish: |_| Wish::Lock(0),
+    patience: Duration::ZERO,
     last_turns: 1,
     budget: |_| 0,
-    stretch: 1,
+    stretch: |_| 1,
     extras: |_| Extras::default(),
     keeps_logs: false,
     is_pool: false,

@@ -1,0 +1,314 @@
+//! Fleets that move from another client's lock to zklock's while they run, one instance after the other: docs/MIGRATION.md.
+//!
+//! Each turn of an instance creates a node and deletes it again. The server refuses to create a node that exists, so no clock and no
+//! client decides whether two held the lock at once.
+
+use zklock_test_support as support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use support::{Server, eventually, operator, sessions, within};
+use tokio::task::JoinHandle;
+use zklock::{AnyGuard, Layout, Lock, LockOptions, RwLock, Session};
+use zookeeper_client::{Acls, CreateMode, Error};
+
+use super::peers::{self, Peer};
+
+const OLD: &str = "/lock/orders";
+const NEW: &str = "/lock/orders-by-zklock";
+/// Exists while somebody works.
+const WORK: &str = "/work";
+
+/// The instances stop by themselves, so no holder is ever cut off.
+const DELAY: Duration = Duration::from_millis(20);
+
+/// How an instance holds a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Mutex,
+    Write,
+    Read,
+    Latch,
+}
+
+/// A lock of zklock's.
+enum Ours {
+    Lock(Lock),
+    Writer(RwLock),
+    Reader(RwLock),
+}
+
+/// What an instance acquires first.
+enum First {
+    Old(Peer),
+    Shared(Ours),
+}
+
+/// What an instance holds while it works. With two locks, it releases the second one first.
+struct Release {
+    first: Option<First>,
+    second: Option<Ours>,
+}
+
+/// An instance of a service that works in turns.
+struct Instance {
+    is_to_stop: Arc<AtomicBool>,
+    turns: Arc<AtomicUsize>,
+    /// Whether all its turns were fine.
+    work: JoinHandle<bool>,
+}
+
+struct Fleet {
+    server: Server,
+    judge: zookeeper_client::Client,
+    sessions: [Session; 3],
+    client: peers::Client,
+    whats: [What; 3],
+    instances: Vec<Instance>,
+}
+
+impl Ours {
+    fn new(session: &Session, path: &str, what: What, options: LockOptions) -> Self {
+        let rw_lock = |options| session.rw_lock(path).unwrap().with_options(options).unwrap();
+        match what {
+            What::Mutex | What::Latch => {
+                Self::Lock(session.lock(path).unwrap().with_options(options).unwrap())
+            }
+            What::Write => Self::Writer(rw_lock(options)),
+            What::Read => Self::Reader(rw_lock(options)),
+        }
+    }
+
+    async fn acquire(&self) -> AnyGuard {
+        let acquired = async {
+            match self {
+                Self::Lock(lock) => lock.acquire().await.map(zklock::Guard::into_any),
+                Self::Writer(lock) => lock.write().await.map(zklock::Guard::into_any),
+                Self::Reader(lock) => lock.read().await.map(zklock::Guard::into_any),
+            }
+        };
+        within("acquire", acquired).await.expect("the lock")
+    }
+}
+
+impl Release {
+    /// Works once under the locks; false if somebody else worked at the same time.
+    async fn turn(&mut self, judge: &zookeeper_client::Client, what: What) -> bool {
+        let first = match &mut self.first {
+            Some(First::Old(peer)) => {
+                peer.acquire().await;
+                None
+            }
+            Some(First::Shared(lock)) => Some(lock.acquire().await),
+            None => None,
+        };
+        let second = match &self.second {
+            Some(lock) => Some(lock.acquire().await),
+            None => None,
+        };
+        let is_alone = work(judge, what).await;
+        for guard in [second, first].into_iter().flatten() {
+            guard.release().await.expect("the release");
+        }
+        if let Some(First::Old(peer)) = &mut self.first {
+            peer.release().await;
+        }
+        is_alone
+    }
+}
+
+/// A writer works alone, and readers work while no writer does; false if it was otherwise.
+async fn work(judge: &zookeeper_client::Client, what: What) -> bool {
+    if what == What::Read {
+        for _ in 0..5 {
+            if judge.check_stat(WORK).await.expect("an answer").is_some() {
+                return false;
+            }
+        }
+        return true;
+    }
+    match judge.create(WORK, b"", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await {
+        Ok(_) => {}
+        Err(Error::NodeExists) => return false,
+        Err(error) => panic!("{error}"),
+    }
+    for _ in 0..5 {
+        judge.sync("/").await.expect("an answer");
+    }
+    judge.delete(WORK, None).await.is_ok()
+}
+
+impl Fleet {
+    /// Starts three instances that use the old lock.
+    async fn start(client: peers::Client, whats: [What; 3]) -> Self {
+        let (server, sessions) = sessions().await;
+        let judge = operator(&server).await;
+        let mut fleet = Self { server, judge, sessions, client, whats, instances: Vec::new() };
+        for (place, old) in fleet.peers().await.into_iter().enumerate() {
+            fleet.instances.push(fleet.instance(place, Release { first: Some(old), second: None }));
+        }
+        fleet.all_work().await;
+        fleet
+    }
+
+    async fn peer(&self, place: usize) -> First {
+        let what: &[&str] = match self.whats[place] {
+            What::Mutex => &["mutex"],
+            What::Write => &["write"],
+            What::Read => &["read"],
+            What::Latch => &["latch", "old"],
+        };
+        First::Old(Peer::start(self.client, &self.server, OLD, what).await)
+    }
+
+    /// A peer for each place.
+    async fn peers(&self) -> [First; 3] {
+        let [one, two, three] = [0, 1, 2].map(|place| self.peer(place));
+        tokio::join!(one, two, three).into()
+    }
+
+    /// The release that knows the old lock only.
+    async fn old(&self, place: usize) -> Release {
+        Release { first: Some(self.peer(place).await), second: None }
+    }
+
+    fn shared_lock(&self, place: usize, layout: Layout) -> First {
+        let options = LockOptions::new().layout(layout).takeover_delay(DELAY);
+        First::Shared(Ours::new(&self.sessions[place], OLD, self.whats[place], options))
+    }
+
+    /// The release that contends in the old lock's queue.
+    fn shared(&self, place: usize, layout: Layout) -> Release {
+        Release { first: Some(self.shared_lock(place, layout)), second: None }
+    }
+
+    fn new_lock(&self, place: usize) -> Ours {
+        Ours::new(&self.sessions[place], NEW, self.whats[place], LockOptions::new())
+    }
+
+    fn instance(&self, place: usize, mut release: Release) -> Instance {
+        let (is_to_stop, turns) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+        let (stop, count, judge, what) =
+            (is_to_stop.clone(), turns.clone(), self.judge.clone(), self.whats[place]);
+        let work = tokio::spawn(async move {
+            while !stop.load(Ordering::SeqCst) {
+                if !release.turn(&judge, what).await {
+                    return false;
+                }
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+            if let Some(First::Old(peer)) = release.first {
+                peer.end().await;
+            }
+            true
+        });
+        Instance { is_to_stop, turns, work }
+    }
+
+    /// Rolls a release out at this place: the instance there ends its turn, and then the next one starts.
+    async fn roll(&mut self, place: usize, release: Release) {
+        let next = self.instance(place, release);
+        let before = std::mem::replace(&mut self.instances[place], next);
+        before.is_to_stop.store(true, Ordering::SeqCst);
+        assert!(within("its last turn", before.work).await.unwrap(), "two held the lock");
+        self.all_work().await;
+    }
+
+    /// Waits until each instance has had two more turns.
+    async fn all_work(&self) {
+        let turns = |instance: &Instance| instance.turns.load(Ordering::SeqCst);
+        let before = self.instances.iter().map(turns).collect::<Vec<_>>();
+        eventually("a turn of each", async || {
+            assert!(self.instances.iter().all(|instance| !instance.work.is_finished()), "two held the lock");
+            self.instances.iter().zip(&before).all(|(instance, before)| turns(instance) >= before + 2)
+        })
+        .await;
+    }
+
+    async fn stop(self) {
+        for instance in self.instances {
+            instance.is_to_stop.store(true, Ordering::SeqCst);
+            assert!(within("its last turn", instance.work).await.unwrap(), "two held the lock");
+        }
+    }
+}
+
+/// One release is enough to share the queue, and two more lead to a path of zklock's own.
+async fn shares_the_queue_and_leaves_it(client: peers::Client, layout: Layout, whats: [What; 3]) {
+    let mut fleet = Fleet::start(client, whats).await;
+    fleet.roll(0, fleet.shared(0, layout)).await;
+    fleet.roll(1, fleet.shared(1, layout)).await;
+    // Somebody has doubts, and goes back.
+    let old = fleet.old(1).await;
+    fleet.roll(1, old).await;
+    fleet.roll(1, fleet.shared(1, layout)).await;
+    fleet.roll(2, fleet.shared(2, layout)).await;
+    for place in 0..3 {
+        let second = Some(fleet.new_lock(place));
+        fleet.roll(place, Release { first: Some(fleet.shared_lock(place, layout)), second }).await;
+    }
+    for place in 0..3 {
+        let second = Some(fleet.new_lock(place));
+        fleet.roll(place, Release { first: None, second }).await;
+    }
+    fleet.stop().await;
+}
+
+#[tokio::test]
+async fn from_curators_mutex() {
+    shares_the_queue_and_leaves_it(peers::Client::Curator, Layout::Curator, [What::Mutex; 3]).await;
+}
+
+#[tokio::test]
+async fn from_curators_read_write_lock() {
+    let whats = [What::Read, What::Write, What::Read];
+    shares_the_queue_and_leaves_it(peers::Client::Curator, Layout::CuratorReadWrite, whats).await;
+}
+
+#[tokio::test]
+async fn from_kazoo() {
+    shares_the_queue_and_leaves_it(peers::Client::Kazoo, Layout::Kazoo, [What::Mutex; 3]).await;
+}
+
+#[tokio::test]
+async fn from_kazoos_read_write_lock() {
+    let whats = [What::Read, What::Write, What::Read];
+    shares_the_queue_and_leaves_it(peers::Client::Kazoo, Layout::Kazoo, whats).await;
+}
+
+#[tokio::test]
+async fn from_go() {
+    shares_the_queue_and_leaves_it(peers::Client::Go, Layout::Go, [What::Mutex; 3]).await;
+}
+
+/// Curator's `LeaderLatch` has no layout.
+#[tokio::test]
+async fn by_two_releases_from_any_lock() {
+    let mut fleet = Fleet::start(peers::Client::Curator, [What::Latch; 3]).await;
+    for (place, old) in fleet.peers().await.into_iter().enumerate() {
+        let second = Some(fleet.new_lock(place));
+        fleet.roll(place, Release { first: Some(old), second }).await;
+    }
+    for place in 0..3 {
+        let second = Some(fleet.new_lock(place));
+        fleet.roll(place, Release { first: None, second }).await;
+    }
+    // The way back.
+    let (first, second) = (Some(fleet.peer(0).await), Some(fleet.new_lock(0)));
+    fleet.roll(0, Release { first, second }).await;
+    fleet.stop().await;
+}
+
+/// What the others would see if a rollout had two holders.
+#[tokio::test]
+async fn a_rollout_without_the_first_release_is_caught() {
+    let fleet = Fleet::start(peers::Client::Go, [What::Mutex; 3]).await;
+    let second = Some(fleet.new_lock(0));
+    let early = fleet.instance(0, Release { first: None, second });
+    eventually("two at work", async || {
+        early.work.is_finished() || fleet.instances.iter().any(|instance| instance.work.is_finished())
+    })
+    .await;
+}
