@@ -7,7 +7,7 @@ use sqlx::{Acquire, PgConnection, PgPool, Pool, Row, Transaction};
 use zklock::FencingToken;
 use zklock::fence::StaleToken;
 use zklock_sqlx::{Fence, FenceDatabase, FenceError, FencedTransaction, Holder, migrate};
-use zklock_test_support::{Steps, eventually, within};
+use zklock_test_support::{dropped_after, eventually, within};
 
 use crate::place::{InPostgres, InSqlite, Place};
 use crate::postgres::Server;
@@ -112,27 +112,13 @@ async fn keeps_its_word<DB: FenceDatabase>(pool: &Pool<DB>) {
 
 /// A caller that goes away at any point leaves nothing locked.
 async fn can_be_dropped<P: Place>(place: &P) {
-    let link = place.connect().await;
+    let (pool, fence) = (place.connect().await.pool, Fence::new("dropped"));
     let mut dropped = 0;
-    for step in 0..8 {
-        let (fence, pool) = (Fence::new("dropped"), link.pool.clone());
-        let mut begun =
-            Steps::new(async move { fence.begin(&pool, FencingToken::new(100 + step)).await.map(drop) });
-        let mut is_done = false;
-        for polled in 0..=step {
-            if polled > 0 {
-                begun.woken().await;
-            }
-            is_done = begun.poll().is_ready();
-            if is_done {
-                break;
-            }
-        }
-        drop(begun);
-        let fence = Fence::new("dropped");
-        let next = fence.begin(&link.pool, FencingToken::new(101 + step));
+    for token in (0..8).map(FencingToken::new) {
+        let polls = 1 + usize::try_from(token.zxid()).unwrap();
+        dropped += u32::from(!dropped_after(polls, fence.begin(&pool, token)).await);
+        let next = fence.begin(&pool, token);
         within("the next transaction", next).await.unwrap().commit().await.unwrap();
-        dropped += u32::from(!is_done);
     }
     // How often it awaits depends on how fast the replies come.
     assert!(dropped > 0);
