@@ -10,6 +10,9 @@ use crate::holder::Holder;
 use crate::marks::Marks;
 use crate::transaction::FencedTransaction;
 
+/// How often [`Fence::begin`] looks for a row that it has written.
+const ROUNDS: u32 = 10;
+
 /// A fence in a database: it remembers the highest token that it has admitted, and refuses lower ones.
 ///
 /// A fence is a row of the table `zklock_fences` ([`migrate`](crate::migrate)), found by its name. All programs that write
@@ -39,8 +42,8 @@ use crate::transaction::FencedTransaction;
 ///    take it back. Otherwise a holder that read, rolled back and acted elsewhere would have acted on what an earlier
 ///    holder could still change.
 ///
-/// So from the moment at which `begin` returns, no transaction of an earlier holder takes effect; and what earlier holders have
-/// committed before, this transaction sees. An earlier holder whose transaction is under way is waited for.
+/// So from the moment at which `begin` returns, no transaction of an earlier holder takes effect. The transaction sees all that
+/// earlier holders have committed. If an earlier holder's transaction is open, `begin` waits for its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fence {
     /// In the order in which every transaction locks them, so that no two wait for each other.
@@ -69,7 +72,8 @@ impl Fence {
     ///
     /// * [`FenceError::Stale`] if a later holder has been here.
     /// * [`FenceError::Lost`] if the guard is lost.
-    /// * [`FenceError::Database`] else. Ask [`is_retryable`](FenceError::is_retryable).
+    /// * [`FenceError::Database`] else. Ask [`is_retryable`](FenceError::is_retryable). It is sqlx's `RowNotFound` if the row was
+    ///   written and is not there: somebody deletes it again and again, or a policy hides it from the role.
     ///
     /// # Cancel safety
     ///
@@ -80,8 +84,9 @@ impl Fence {
         holder: impl Into<Holder<'g>>,
     ) -> Result<FencedTransaction<'g, DB>, FenceError> {
         let holder = holder.into();
-        // The second round finds the token that the first one has committed, or a higher one.
-        loop {
+        // The second round finds the token that the first one has committed, or a higher one. A row that others make at the same
+        // time costs one more.
+        for _ in 0..ROUNDS {
             holder.check()?;
             let mut transaction = pool.begin().await?;
             if self.admit::<DB>(&mut transaction, &holder).await? {
@@ -89,6 +94,7 @@ impl Fence {
             }
             transaction.commit().await?;
         }
+        Err(FenceError::Database(sqlx::Error::RowNotFound))
     }
 
     /// Has the database refuse all earlier holders from now on, without a transaction. For a holder that acts elsewhere by what

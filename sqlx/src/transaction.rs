@@ -41,6 +41,8 @@ impl<'g, DB: Database> FencedTransaction<'g, DB> {
     /// Commits. If the transaction began with a guard, it first asks the guard. That is no more than an early answer: the
     /// fence is what refuses a late holder.
     ///
+    /// As with sqlx's own: if a statement failed and you went on all the same, Postgres rolls back, and the call returns `Ok`.
+    ///
     /// # Errors
     ///
     /// [`FenceError::Lost`] if the guard is lost; the transaction is rolled back. [`FenceError::Database`] if the database did
