@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test containers interop older verify fix package image servers redis-server peers nextest bench compare scale model margins redis gaps torture
+.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres peers nextest bench compare scale model margins redis gaps torture
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -9,7 +9,7 @@ help: ## Say what there is
 demo: servers ## Five processes contend for half a minute while servers and clients fail; a verdict, and a picture
 	cargo run --release -p zklock-proof -- torture --clients 5 --seconds 30 --report target/demo.svg
 
-test: redis-server peers nextest ## Run every test, on real ZooKeeper servers
+test: redis-server postgres peers nextest ## Run every test, on real ZooKeeper servers
 	cargo test --quiet --workspace --doc
 	cargo build --quiet --examples # some are run by tests, and those with tests of their own are not built with them
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
@@ -38,7 +38,7 @@ fix: ## Format, and apply what clippy suggests
 	cargo fmt --all
 
 package: ## Build the crates as they would be published
-	cargo package -p zklock-recipe -p zklock-testcontainers -p zklock -p zklock-cli
+	cargo package -p zklock-recipe -p zklock-testcontainers -p zklock -p zklock-cli -p zklock-sqlx
 
 image: ## Have the container image zookeeper:3.9, pulled or built
 	testcontainers/image/build.sh
@@ -48,6 +48,9 @@ servers:
 
 redis-server:
 	scripts/have-redis.sh
+
+postgres:
+	scripts/have-postgres.sh
 
 peers:
 	scripts/have-peers.sh

@@ -47,8 +47,9 @@ done
 compile peer zookeeper.go
 if [ "${1:-}" = all ]; then
     scripts/have-redis.sh >&2
-    if ! command -v etcd >/dev/null || [ ! -e "$go/go.etcd.io/etcd" ] || ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
-        install etcd-server golang-etcd-server-dev postgresql
+    scripts/have-postgres.sh >/dev/null
+    if ! command -v etcd >/dev/null || [ ! -e "$go/go.etcd.io/etcd" ]; then
+        install etcd-server golang-etcd-server-dev
     fi
     compile etcd-peer etcd.go
 fi

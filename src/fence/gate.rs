@@ -10,8 +10,8 @@ use super::token::FencingToken;
 ///
 /// A gate remembers nothing across restarts. A store that outlives its process must save [`highest`](Self::highest)
 /// with the data, in one transaction, and begin again with [`starting_at`](Self::starting_at). With readers it must also
-/// save [`highest_shared`](Self::highest_shared), and begin with [`and_shared`](Self::and_shared). The example
-/// `fenced_store` does the same inside SQL.
+/// save [`highest_shared`](Self::highest_shared), and begin with [`and_shared`](Self::and_shared). The crate
+/// `zklock-sqlx` does the same inside Postgres and SQLite.
 ///
 /// ```
 /// use std::sync::{Mutex, PoisonError};

@@ -9,7 +9,7 @@ use std::str::FromStr;
 ///
 /// A lease cannot stop a process that is paused between asking its guard and acting. A store can: it remembers the
 /// highest token it has seen, and refuses a lower one. [`FenceGate`](crate::FenceGate) does that in memory, and the
-/// example `fenced_store` does it inside SQL.
+/// crate `zklock-sqlx` does it in Postgres and SQLite.
 ///
 /// A token has two numbers. The first number is compared first. It is the `czxid` of the holder's node: the number of
 /// the ZooKeeper transaction that created the node. Unlike sequence numbers, these numbers keep increasing when the

@@ -1,17 +1,20 @@
-//! The store: SQLite, which keeps the highest token of each lock beside the data.
+//! The store: SQLite, which keeps the highest token of the lock beside the data. `zklock-sqlx` compares.
 
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use sqlx::SqlitePool;
+use sqlx::sqlite::SqliteConnectOptions;
 use zklock::FencingToken;
+use zklock::fence::StaleToken;
+use zklock_sqlx::{Fence, FenceError};
 
 /// How long a writer waits for another one's transaction.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A store of one note under one lock. Each process opens the file for itself.
 pub(crate) struct Store {
-    connection: Connection,
+    pool: SqlitePool,
     lock: String,
 }
 
@@ -26,45 +29,40 @@ pub(crate) enum Written {
 }
 
 impl Store {
-    pub(crate) fn open(file: &Path, lock: &str) -> rusqlite::Result<Self> {
-        let connection = Connection::open(file)?;
-        connection.busy_timeout(PATIENCE)?;
-        connection.execute_batch(
-            "CREATE TABLE IF NOT EXISTS fences (lock TEXT PRIMARY KEY, zxid INTEGER NOT NULL, turn INTEGER NOT NULL);
-             CREATE TABLE IF NOT EXISTS notes (lock TEXT PRIMARY KEY, text TEXT NOT NULL);",
-        )?;
-        Ok(Self { connection, lock: lock.to_owned() })
+    pub(crate) async fn open(file: &Path, lock: &str) -> Result<Self, FenceError> {
+        let options =
+            SqliteConnectOptions::new().filename(file).create_if_missing(true).busy_timeout(PATIENCE);
+        let pool = SqlitePool::connect_with(options).await?;
+        zklock_sqlx::migrate(&pool).await?;
+        sqlx::query("CREATE TABLE IF NOT EXISTS notes (lock TEXT PRIMARY KEY, text TEXT NOT NULL)")
+            .execute(&pool)
+            .await?;
+        Ok(Self { pool, lock: lock.to_owned() })
     }
 
-    /// Writes the note, if the store has not seen a higher token. The comparison and the write are one transaction, so
-    /// no other writer comes between them. The transaction also saves the token, so the rule still holds after a
-    /// restart. Only a lock of `zklock::Locks` has turns other than 0; for the others `zxid` alone would do.
-    pub(crate) fn write(&mut self, token: FencingToken, text: &str) -> rusqlite::Result<Written> {
-        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let admitted = transaction.execute(
-            "INSERT INTO fences (lock, zxid, turn) VALUES (?1, ?2, ?3)
-             ON CONFLICT (lock) DO UPDATE SET zxid = excluded.zxid, turn = excluded.turn
-             WHERE (excluded.zxid, excluded.turn) >= (zxid, turn)",
-            params![self.lock, token.zxid(), token.turn()],
-        )?;
-        if admitted == 0 {
-            let sql = "SELECT zxid, turn FROM fences WHERE lock = ?1";
-            let highest = transaction
-                .query_row(sql, [&self.lock], |row| Ok(FencingToken::of_turn(row.get(0)?, row.get(1)?)))?;
-            return Ok(Written::Refused { highest });
-        }
-        transaction.execute(
-            "INSERT INTO notes (lock, text) VALUES (?1, ?2)
-             ON CONFLICT (lock) DO UPDATE SET text = excluded.text",
-            params![self.lock, text],
-        )?;
-        transaction.commit()?;
+    /// Writes the note, if the store has not seen a higher token. The token alone decides, as in a service that the
+    /// holder calls: a guard that is lost would refuse before the store does.
+    pub(crate) async fn write(&self, token: FencingToken, text: &str) -> Result<Written, FenceError> {
+        let mut transaction = match Fence::new(&self.lock).begin(&self.pool, token).await {
+            Err(FenceError::Stale { stale: StaleToken { highest, .. }, .. }) => {
+                return Ok(Written::Refused { highest });
+            }
+            begun => begun?,
+        };
+        sqlx::query(
+            "INSERT INTO notes (lock, text) VALUES ($1, $2) ON CONFLICT (lock) DO UPDATE SET text = $2",
+        )
+        .bind(&self.lock)
+        .bind(text)
+        .execute(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
         Ok(Written::Yes)
     }
 
     /// Returns the note, if the store has one.
-    pub(crate) fn read(&self) -> rusqlite::Result<Option<String>> {
-        let sql = "SELECT text FROM notes WHERE lock = ?1";
-        self.connection.query_row(sql, [&self.lock], |row| row.get(0)).optional()
+    pub(crate) async fn read(&self) -> Result<Option<String>, FenceError> {
+        let sql = "SELECT text FROM notes WHERE lock = $1";
+        Ok(sqlx::query_scalar(sql).bind(&self.lock).fetch_optional(&self.pool).await?)
     }
 }

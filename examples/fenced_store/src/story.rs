@@ -27,7 +27,7 @@ pub(crate) async fn run(servers: Option<String>) -> anyhow::Result<bool> {
     let directory = tempfile::Builder::new().prefix("fenced-store-").tempdir()?;
     let file = directory.path().join("store.sqlite");
     let lock = format!("/zklock-demo/fenced-store-{}", uuid::Uuid::new_v4());
-    let store = Store::open(&file, &lock)?;
+    let store = Store::open(&file, &lock).await?;
     let begun = Instant::now();
     let tell = |text: String| println!("{:5.1} s  {text}", begun.elapsed().as_secs_f64());
 
@@ -58,7 +58,7 @@ pub(crate) async fn run(servers: Option<String>) -> anyhow::Result<bool> {
     let held = first.finish().await?;
     tell(format!("first   asks its guard again: {}", if held { "held" } else { "lost" }));
 
-    let content = store.read()?;
+    let content = store.read().await?;
     println!("\nThe store holds what was written {}.", content.as_deref().unwrap_or("by nobody"));
     let passed = stale < token
         && written == Word::Wrote

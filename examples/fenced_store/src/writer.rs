@@ -29,7 +29,7 @@ pub(crate) enum Word {
 
 /// Writes once, under the lock.
 pub(crate) async fn run(part: &Part) -> anyhow::Result<()> {
-    let mut store = Store::open(&part.store, &part.lock)?;
+    let store = Store::open(&part.store, &part.lock).await?;
     let session = Session::builder(&part.servers)
         .session_timeout(SESSION_TIMEOUT)
         .connect_timeout(CONNECT_TIMEOUT)
@@ -42,7 +42,7 @@ pub(crate) async fn run(part: &Part) -> anyhow::Result<()> {
     // A process may be paused for any time here. The story stops the writer at this point, while the writer waits for a
     // word.
     std::io::stdin().read_line(&mut String::new())?;
-    let written = store.write(guard.token(), &part.text)?;
+    let written = store.write(guard.token(), &part.text).await?;
 
     say(match written {
         Written::Yes => Word::Wrote,
