@@ -42,7 +42,7 @@ enum Ours {
 
 /// What an instance acquires first.
 enum First {
-    Old(Peer),
+    Old(Box<Peer>),
     Shared(Ours),
 }
 
@@ -160,7 +160,7 @@ impl Fleet {
             What::Read => &["read"],
             What::Latch => &["latch", "old"],
         };
-        First::Old(Peer::start(self.client, &self.server, OLD, what).await)
+        First::Old(Box::new(Peer::start(self.client, &self.server, OLD, what).await))
     }
 
     /// A peer for each place.

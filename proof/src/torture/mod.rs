@@ -160,6 +160,7 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
         clients: clients.clone(),
         scene: scene.clone(),
         locks,
+        is_foreign: rules.is_foreign,
         is_pool: rules.is_pool,
         done,
         lives: AtomicU64::new(1),

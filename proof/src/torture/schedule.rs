@@ -221,7 +221,12 @@ pub(crate) fn only(kind: Kind, seed: u64, length: Duration) -> Vec<Planned> {
     let mut at = Duration::from_secs(1);
     while at < length {
         let fault = planned(&mut rng, at, kind);
-        plan.push(Planned { aim: Aim::Holder, stay: fault.stay.max(fault.lasts), ..fault });
+        plan.push(Planned {
+            aim: Aim::Holder,
+            pick: fault.pick | 1,
+            stay: fault.stay.max(fault.lasts),
+            ..fault
+        });
         at += fault.lasts + Duration::from_millis(REUNION);
     }
     plan.retain(|fault| fault.at + fault.lasts < length);
