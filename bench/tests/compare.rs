@@ -13,7 +13,8 @@ fn every_peer_hands_its_lock_over() {
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{errors}");
     for peer in ["zklock"].iter().chain(&peers) {
-        let speeds: Vec<_> = text.lines().filter(|line| line.starts_with(&format!("| {peer} |"))).skip(1).collect();
+        let speeds: Vec<_> =
+            text.lines().filter(|line| line.starts_with(&format!("| {peer} |"))).skip(1).collect();
         assert_eq!(speeds.len(), 2, "without and with a round trip: {text}{errors}");
         for speed in speeds {
             let (_, cell) = speed.rsplit_once(&format!("{peer} | ")).expect("a cell");
