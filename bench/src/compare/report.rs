@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::contestant::Contestant;
 use super::faults::Cut;
+use super::service::Service;
 use super::speed::{Cell, ROUND_TRIPS};
 
 /// What was measured of one contestant.
@@ -31,7 +32,7 @@ impl Row {
 pub(super) fn print(rows: &[Row], clients: &[u32]) {
     let [none, some] = ROUND_TRIPS;
     println!(
-        "| | 8 contend, loopback | 8 contend, 1 ms | free, 1 ms | killed | vanished | told | granted | margin | protection |"
+        "| | 8 contend, loopback | 8 contend, 1 ms | free, 1 ms | killed | vanished | told | granted | margin | against a late holder |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
     for row in rows {
@@ -46,11 +47,12 @@ pub(super) fn print(rows: &[Row], clients: &[u32]) {
             speed(1, some),
             seconds(&row.killed),
             seconds(&row.vanished),
-            cut(&row.cuts),
+            cut(row.contestant, &row.cuts),
             row.contestant.strictness(),
         );
     }
-    for round_trip in ROUND_TRIPS {
+    let measured = rows.iter().any(|row| !row.cells.is_empty());
+    for round_trip in ROUND_TRIPS.into_iter().filter(|_| measured) {
         let titles: Vec<_> = clients.iter().copied().map(title).collect();
         println!("\n| {} ms added | {} |", round_trip.as_millis(), titles.join(" | "));
         println!("|---|{}", "---|".repeat(clients.len()));
@@ -101,10 +103,11 @@ fn seconds(figures: &[Option<f64>]) -> String {
 }
 
 /// Three columns, of the repetition in which the margin was least.
-fn cut(cuts: &[Cut]) -> String {
+fn cut(contestant: Contestant, cuts: &[Cut]) -> String {
     let margin = |cut: &Cut| cut.granted - cut.told.first().map_or(f64::INFINITY, |(told, _)| *told);
     let Some(worst) = cuts.iter().min_by(|a, b| margin(a).total_cmp(&margin(b))) else {
-        return " | | ".to_owned();
+        let is_one = matches!(contestant.service(), Service::Redis | Service::Postgres);
+        return format!("{} | | ", if is_one { "one server" } else { "" });
     };
     let told = worst.told.first().map_or_else(String::new, |(told, word)| format!("{told:.1} s ({word})"));
     format!("{told} | {:.1} s | {:+.1} s", worst.granted, margin(worst))

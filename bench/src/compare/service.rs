@@ -36,7 +36,7 @@ pub(super) struct Servers {
 }
 
 enum Kind {
-    ZooKeeper(Ensemble, Client),
+    ZooKeeper(Ensemble),
     Etcd(Etcd),
     One { _server: Kept, _directory: TempDir },
 }
@@ -48,9 +48,8 @@ impl Servers {
                 // As ZooKeeper's own defaults are.
                 let builder = Ensemble::builder(3).java_property("zookeeper.forceSync", "yes");
                 let ensemble = builder.java_property("zookeeper.preAllocSize", "65536").start().await?;
-                let onlooker = Client::connect(&ensemble.connect_string()).await?;
                 let addresses = (0..ensemble.len()).map(|server| ensemble.address(server)).collect();
-                (Kind::ZooKeeper(ensemble, onlooker), addresses)
+                (Kind::ZooKeeper(ensemble), addresses)
             }
             Service::Etcd => {
                 let etcd = Etcd::start().await?;
@@ -79,8 +78,10 @@ impl Servers {
 
     /// Makes a place for a lock, where its client does not.
     pub(super) async fn prepare(&self, path: &str) -> anyhow::Result<()> {
-        if let Kind::ZooKeeper(_, onlooker) = &self.kind {
-            onlooker.mkdir(path, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await?;
+        if let Kind::ZooKeeper(ensemble) = &self.kind {
+            // A session that is kept could be at a server that is cut off meanwhile.
+            let client = Client::connect(&ensemble.connect_string()).await?;
+            client.mkdir(path, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await?;
         }
         Ok(())
     }
@@ -109,9 +110,7 @@ impl Servers {
     /// A server that follows, by its place among the servers as they were started; `None` where one server is all.
     pub(super) async fn follower(&self) -> anyhow::Result<Option<usize>> {
         Ok(match &self.kind {
-            Kind::ZooKeeper(ensemble, _) => {
-                Some(*ensemble.followers().await?.first().context("no follower")?)
-            }
+            Kind::ZooKeeper(ensemble) => Some(*ensemble.followers().await?.first().context("no follower")?),
             Kind::Etcd(etcd) => Some(etcd.follower().await?),
             Kind::One { .. } => None,
         })
@@ -120,7 +119,7 @@ impl Servers {
     /// The address of a server by its place as it was started, and of another one.
     pub(super) fn sides(&self, server: usize) -> (String, String) {
         let address = |server: usize| match &self.kind {
-            Kind::ZooKeeper(ensemble, _) => ensemble.address(server % ensemble.len()),
+            Kind::ZooKeeper(ensemble) => ensemble.address(server % ensemble.len()),
             Kind::Etcd(etcd) => etcd.addresses().swap_remove(server % self.addresses.len()),
             Kind::One { .. } => self.addresses.concat(),
         };
@@ -130,7 +129,7 @@ impl Servers {
     /// Drops every byte between a server and the others. Clients still reach it.
     pub(super) async fn isolate(&self, server: usize) -> anyhow::Result<()> {
         match &self.kind {
-            Kind::ZooKeeper(ensemble, _) => ensemble.isolate(server).await?,
+            Kind::ZooKeeper(ensemble) => ensemble.isolate(server).await?,
             Kind::Etcd(etcd) => etcd.isolate(server),
             Kind::One { .. } => {}
         }
@@ -140,7 +139,7 @@ impl Servers {
     /// Connects all servers again, and waits until they serve.
     pub(super) async fn heal(&self) -> anyhow::Result<()> {
         match &self.kind {
-            Kind::ZooKeeper(ensemble, _) => {
+            Kind::ZooKeeper(ensemble) => {
                 ensemble.heal().await?;
                 ensemble.wait_until_serving().await?;
             }
