@@ -33,7 +33,7 @@ pub(crate) enum Command {
     /// What an acquisition costs beside what its session holds, and what a burst of acquisitions costs the guards.
     Carry(Carry),
     /// What sessions cost the servers, and what they cost themselves.
-    Scale(crate::scale::Scale),
+    Scale(Scale),
     /// A peer that obeys lines, as `compare` starts it.
     #[command(hide = true)]
     Part(Part),
@@ -154,6 +154,66 @@ pub(crate) struct Carry {
     pub(crate) broken: u32,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Scale {
+    /// What the sessions do, one after the other on the same servers: names with commas between them.
+    #[arg(long, value_enum, value_delimiter = ',', required = true)]
+    pub(crate) what: Vec<What>,
+    /// How many sessions there are.
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub(crate) sessions: usize,
+    /// How many locks, keys, permits, waiters or observers each session has.
+    #[arg(long, value_name = "M", default_value_t = 1)]
+    pub(crate) each: usize,
+    /// How many servers there are.
+    #[arg(long, value_name = "S", default_value_t = 3)]
+    pub(crate) servers: usize,
+    /// The session timeout, in seconds.
+    #[arg(long, value_name = "T", default_value_t = 10)]
+    pub(crate) timeout: u64,
+    /// For how long it is measured, in seconds.
+    #[arg(long, value_name = "W", default_value_t = 20)]
+    pub(crate) window: u64,
+    /// Have the servers wait for the disk, as they do by default. Without this they do not.
+    #[arg(long)]
+    pub(crate) force_sync: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum What {
+    /// Sessions of Curator that do nothing, in one Java machine. It needs `make peers`.
+    Curator,
+    /// Bare sessions that ping at the times at which Curator's do.
+    Pinging,
+    /// Sessions of zookeeper-client that do nothing.
+    Plain,
+    /// Sessions of zklock that do nothing.
+    Idle,
+    /// Each session holds locks of its own.
+    Holding,
+    /// Each session waits for one lock that another one holds.
+    Waiting,
+    /// Each session observes who holds a lock.
+    Observing,
+    /// Each session holds keys of its own, of locks by key.
+    Keys,
+    /// Each session holds permits of one semaphore.
+    Permits,
+    /// Each session acquires and releases locks of its own, again and again.
+    Cycling,
+    /// Eight sessions each acquire and release one lock, again and again.
+    Handing,
+    /// Beside each session another one is opened and closed, again and again.
+    Connecting,
+}
+
+impl What {
+    /// Whether it is something that is done again and again.
+    pub(crate) fn cycles(self) -> bool {
+        matches!(self, Self::Cycling | Self::Handing | Self::Connecting)
+    }
 }
 
 #[derive(Debug, Args)]

@@ -74,7 +74,7 @@ impl Served {
 impl Connections {
     /// Runs until the session is over: a server says so, the session was closed, or zklock gives it up.
     ///
-    /// What is seldom done is boxed, so that a session does not keep the memory for it all its life: 10 kB.
+    /// What is seldom done is boxed, so that a session does not keep the memory for it all its life.
     pub(crate) async fn run(self, first: Opened) {
         let mut served = Served::start(0, first);
         let closing = loop {

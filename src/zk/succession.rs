@@ -226,7 +226,7 @@ impl Successor {
     /// Runs until the session is over, or until nobody uses it any more. `life` is the lease of the first ZooKeeper
     /// session, if one is established.
     ///
-    /// Opening a session is boxed, so that a `Session` does not keep the memory for it all its life: 10 kB.
+    /// Opening a session is boxed, so that a `Session` does not keep the memory for it all its life.
     async fn run(self, life: Option<watch::Receiver<Lease>>) {
         let mut life = match life {
             Some(life) => life,

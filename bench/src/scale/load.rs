@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::ValueEnum;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
@@ -16,50 +15,15 @@ use tokio::task::JoinSet;
 use zklock::{Guard, Session};
 use zookeeper_client::Client;
 
-use super::Scale;
 use super::pings::Pinging;
 use super::servers::Servers;
+use crate::args::{Scale, What};
 
 /// How many sessions are opened or closed at the same time.
 const AT_ONCE: usize = 100;
 
 /// How many contend for one lock that is handed over.
 const CONTENDERS: usize = 8;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum What {
-    /// Sessions of Curator that do nothing, in one Java machine. It needs `make peers`.
-    Curator,
-    /// Bare sessions that ping at the times at which Curator's do.
-    Pinging,
-    /// Sessions of zookeeper-client that do nothing.
-    Plain,
-    /// Sessions of zklock that do nothing.
-    Idle,
-    /// Each session holds locks of its own.
-    Holding,
-    /// Each session waits for one lock that another one holds.
-    Waiting,
-    /// Each session observes who holds a lock.
-    Observing,
-    /// Each session holds keys of its own, of locks by key.
-    Keys,
-    /// Each session holds permits of one semaphore.
-    Permits,
-    /// Each session acquires and releases locks of its own, again and again.
-    Cycling,
-    /// Eight sessions each acquire and release one lock, again and again.
-    Handing,
-    /// Beside each session another one is opened and closed, again and again.
-    Connecting,
-}
-
-impl What {
-    /// Whether it is something that is done again and again.
-    pub(super) fn cycles(self) -> bool {
-        matches!(self, Self::Cycling | Self::Handing | Self::Connecting)
-    }
-}
 
 /// Sessions, and what they do.
 pub(super) struct Load {

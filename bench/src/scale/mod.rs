@@ -9,36 +9,10 @@ mod servers;
 
 use std::time::Duration;
 
-use clap::Args;
-
+use crate::args::{Scale, What};
 use crate::memory::resident;
-use load::{Load, What};
+use load::Load;
 use servers::{Figures, Rates, Servers};
-
-#[derive(Debug, Args)]
-pub(crate) struct Scale {
-    /// What the sessions do, one after the other on the same servers: names with commas between them.
-    #[arg(long, value_enum, value_delimiter = ',', required = true)]
-    pub(crate) what: Vec<What>,
-    /// How many sessions there are.
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
-    pub(crate) sessions: usize,
-    /// How many locks, keys, permits, waiters or observers each session has.
-    #[arg(long, value_name = "M", default_value_t = 1)]
-    pub(crate) each: usize,
-    /// How many servers there are.
-    #[arg(long, value_name = "S", default_value_t = 3)]
-    pub(crate) servers: usize,
-    /// The session timeout, in seconds.
-    #[arg(long, value_name = "T", default_value_t = 10)]
-    pub(crate) timeout: u64,
-    /// For how long it is measured, in seconds.
-    #[arg(long, value_name = "W", default_value_t = 20)]
-    pub(crate) window: u64,
-    /// Have the servers wait for the disk, as they do by default. Without this they do not.
-    #[arg(long)]
-    pub(crate) force_sync: bool,
-}
 
 /// True if nothing failed meanwhile.
 pub(crate) async fn run(scale: &Scale) -> anyhow::Result<bool> {
