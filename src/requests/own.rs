@@ -35,7 +35,8 @@ async fn still_ours(
 pub(crate) type OwnNode = (Arc<Settings>, Own);
 
 /// Releases as a holder does: one transaction writes to each of these nodes and deletes it. A lock's release so grants
-/// the lock to its successors. The companion of a single node goes in the same transaction.
+/// the lock to its successors. The companion of a single node goes in the same transaction. A contender in a turnstile, which has no
+/// permit, only deletes its node: a release there says that its attempt took effect.
 pub(crate) async fn release(
     client: Arc<Client>,
     nodes: Vec<OwnNode>,
@@ -75,13 +76,14 @@ async fn release_all(
             let is_traced =
                 |(lock, own): &&OwnNode| lock.layout().is_shared() && own.place.kind == Kind::Exclusive;
             let traced = nodes.first().filter(is_traced);
+            let is_turnstile = nodes.first().is_some_and(|(lock, _)| lock.is_turnstile());
             let released = match traced {
                 Some((lock, _)) => release_traced(client, lock, path).await,
                 None => None,
             };
             match released {
                 Some(released) => released,
-                None => remove(client, path, companion, true).await,
+                None => remove(client, path, companion, !is_turnstile).await,
             }
             .map_err(|error| (0, error))
         }
