@@ -1,5 +1,6 @@
 //! The data in the znodes of contenders and of leaders.
 
+use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::de::DeserializeOwned;
@@ -26,7 +27,7 @@ pub(crate) struct NodeData {
     pub(crate) kind: PathKind,
     /// The weight that the contender wants of a semaphore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) weight: Option<u32>,
+    pub(crate) weight: Option<NonZeroU32>,
 }
 
 /// How a kind is written.
@@ -56,7 +57,7 @@ impl NodeData {
 
     /// The same data, of a contender for this, which wants this weight of it.
     pub(crate) fn contending_for(self, kind: PathKind, weight: Option<u32>) -> Self {
-        Self { kind, weight, ..self }
+        Self { kind, weight: weight.and_then(NonZeroU32::new), ..self }
     }
 
     /// How many bytes a contender with these texts writes at most. JSON takes up to six bytes for one of a text.

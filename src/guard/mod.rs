@@ -471,7 +471,7 @@ impl<K> Guard<K> {
         self.check()?;
         let mut driver = match self.turn.end() {
             Ended::Passed => return Ok(()),
-            Ended::Due(driver) => driver,
+            Ended::Due(driver) => *driver,
             // It was released meanwhile; or its driver has ended before it, and then the guard is lost.
             Ended::Over => return Err(self.turn.lost_for(LostReason::NodeDeleted).into()),
         };

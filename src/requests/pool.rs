@@ -84,7 +84,7 @@ pub(crate) async fn glimpse_pool(
         (MultiReadResult::Error { err: Error::NoNode }, _) => Forerunner::Gone,
         // One that was made later is no predecessor: the directory was made again. One that was written to is not admitted.
         (_, MultiReadResult::Data { data, stat }) if stat.czxid < own.czxid && stat.version == UNTOUCHED => {
-            weight(&data).map_or(Forerunner::Unclear, |weight| Forerunner::There(ahead, weight))
+            weight(&data).map_or(Forerunner::Unclear, |weight| Forerunner::There(ahead, weight.get()))
         }
         _ => Forerunner::Unclear,
     };

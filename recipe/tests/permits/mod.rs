@@ -144,7 +144,7 @@ fn each_mutant_is_caught() {
 explored! {
     #[cfg(not(debug_assertions))]
     three_contenders_look_while_they_wait:
-        glimpsing(&[1, 2], setup(&[1, 1, 1], 3, &[Change, Departure])), 1, [Foreseen, SeenInTime, GivenBack];
+        glimpsing(&[1, 2], setup(&[1, 1, 1], 3, &[Change, Departure])), 780_196, [Foreseen, SeenInTime, GivenBack];
     #[cfg(not(debug_assertions))]
     contenders_delay_their_takeover_while_an_operator_deletes_what_he_likes:
         delayed(&[1, 2, 1], 2, &[Expiry, Eviction, Displacement]), 1_888_922,
