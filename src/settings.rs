@@ -42,6 +42,12 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// Whether the queue is the turnstile of a pool. It protects nothing by itself: transactions of its holder fail without its node.
+    /// Only those that create a permit release it, as a holder does.
+    pub(crate) fn is_turnstile(&self) -> bool {
+        matches!(self.kind, PathKind::Semaphore | PathKind::Slots)
+    }
+
     /// Whose contenders are in the queue.
     pub(crate) fn layout(&self) -> Layout {
         self.path.layout()
@@ -96,6 +102,8 @@ impl Settings {
 pub(crate) struct Entry {
     pub(crate) lock: Arc<Settings>,
     pub(crate) kind: Kind,
+    /// The weight that it wants of a semaphore, if this is the queue of one.
+    pub(crate) weight: Option<u32>,
 }
 
 /// The paths of these locks, for messages.

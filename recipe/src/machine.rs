@@ -144,6 +144,11 @@ impl Machine {
         }
     }
 
+    /// Returns the contender whose end this one waits for, if it waits.
+    pub(crate) fn predecessor(&self) -> Option<Place> {
+        if let State::Waiting(_, ahead, _) = &self.state { Some(ahead.nearest) } else { None }
+    }
+
     /// Returns true once the machine has nothing more to do.
     pub fn is_ended(&self) -> bool {
         self.state == State::Ended

@@ -8,6 +8,6 @@ mod procedure;
 mod stages;
 
 pub(crate) use attended::{Attended, Work};
-pub(crate) use driver::{Driver, Outcome};
+pub(crate) use driver::{Aside, Driver, Outcome};
 pub(crate) use procedure::{Course, Performed, Procedure};
 pub(crate) use stages::{attend, finish_write};

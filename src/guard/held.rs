@@ -62,8 +62,10 @@ pub(super) struct Loss {
 
 impl Held {
     pub(super) fn new(mut driver: Driver, nodes: Vec<Own>, term: Term) -> Arc<Self> {
-        let settled = driver.is_settled();
-        if settled {
+        // The holder of a turnstile watches its node only while it waits there for room.
+        let (turnstile, settled) = (driver.locks().any(|lock| lock.is_turnstile()), driver.is_settled());
+        let (watches, settles) = (settled && !turnstile, !settled && !turnstile);
+        if watches {
             // Somebody may have deleted the node of a contender that waited for long. So it watches its node at once.
             driver.handle(Input::Settled);
         }
@@ -86,9 +88,10 @@ impl Held {
             is_ending: AtomicBool::new(false),
             keeper: AtomicWaker::new(),
         });
-        if settled {
+        if watches {
             session.finish(held.clone().watch());
-        } else {
+        }
+        if settles {
             let weak: Weak<Self> = Arc::downgrade(&held);
             session.settle_later(weak);
         }

@@ -31,7 +31,7 @@ use turn::{Ended, Turn};
 
 use crate::contender::{Attended, Driver, Outcome, Work};
 use crate::fence::{FencingToken, Sequencer};
-use crate::zk::{Answer, Wire, ZkSession};
+use crate::zk::{Answer, Holder, Wire, ZkSession};
 
 /// A lock that is held. While [`is_held`](Self::is_held) returns true, it returns false for every other guard of this
 /// lock, except for [other guards](Self::another) of its hold, and those of readers that hold it together (see the crate's
@@ -359,6 +359,12 @@ impl<K> Guard<K> {
         self.turn.held.is_ending.store(expected, Ordering::Relaxed);
     }
 
+    /// Has the holder of a turnstile watch its node from now on. Further calls do nothing.
+    pub(crate) fn watch_node(&self) {
+        let watch = Holder::settle(self.turn.held.clone());
+        watch.into_iter().for_each(|watch| self.session().finish(watch));
+    }
+
     /// Gives up the hold of a node that a server found gone or written to. A node of its name is looked at before it is deleted.
     pub(crate) fn forfeit(self) {
         self.turn.held.touched();
@@ -465,7 +471,7 @@ impl<K> Guard<K> {
         self.check()?;
         let mut driver = match self.turn.end() {
             Ended::Passed => return Ok(()),
-            Ended::Due(driver) => driver,
+            Ended::Due(driver) => *driver,
             // It was released meanwhile; or its driver has ended before it, and then the guard is lost.
             Ended::Over => return Err(self.turn.lost_for(LostReason::NodeDeleted).into()),
         };

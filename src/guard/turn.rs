@@ -44,7 +44,7 @@ pub(super) enum Ended {
     /// Another task has the lock.
     Passed,
     /// The lock is to be released.
-    Due(Driver),
+    Due(Box<Driver>),
     /// The turn was over before.
     Over,
 }
@@ -92,7 +92,7 @@ impl Turn {
                 Some(next) => last = next.number,
             }
         }
-        self.held.take(last).map_or(Ended::Over, Ended::Due)
+        self.held.take(last).map_or(Ended::Over, |driver| Ended::Due(driver.into()))
     }
 
     /// The transaction that created the holder's nodes.

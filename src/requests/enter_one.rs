@@ -57,7 +57,7 @@ pub(super) fn beside(
 }
 
 async fn enter_plainly(client: &Client, entry: &Entry, data: &[u8], look: Look) -> Event {
-    let Entry { lock, kind } = entry;
+    let Entry { lock, kind, .. } = entry;
     let (prefix, options) = (lock.path.prefix(*kind), lock.acl.on(CreateMode::EphemeralSequential));
     let create = client.create(&prefix, data, &options);
     let (created, sight) = match look {
@@ -86,7 +86,7 @@ async fn enter_plainly(client: &Client, entry: &Entry, data: &[u8], look: Look) 
 
 /// As [`enter_one`] in a queue that another client shares: always with a listing, and with a look at the directory before
 /// the create.
-async fn enter_shared(client: &Client, Entry { lock, kind }: &Entry, data: &[u8]) -> Event {
+async fn enter_shared(client: &Client, Entry { lock, kind, .. }: &Entry, data: &[u8]) -> Event {
     let (prefix, options) = (lock.path.prefix(*kind), lock.acl.on(CreateMode::EphemeralSequential));
     let (before, created, listed) = join3(
         client.check_stat(lock.path.as_str()),
@@ -158,7 +158,7 @@ async fn enter_at_once(client: &Client, own: &Entry, data: &[u8]) -> Option<Even
 /// A node of the transaction that enters this queue: our own one, which gets these data, or the directory.
 pub(super) fn operand<'a, C>(
     node: &Entered<C>,
-    Entry { lock, kind }: &'a Entry,
+    Entry { lock, kind, .. }: &'a Entry,
     data: &'a [u8],
 ) -> Operand<'a> {
     match node {

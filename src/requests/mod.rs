@@ -34,7 +34,8 @@ pub(crate) use own::{
     OwnNode, answered, check, confirm, confirm_version, delete, heartbeat, release, release_one, sync,
 };
 pub(crate) use pool::{
-    PoolWatched, Stocked, admit, create_pool, look_at_pool, permits, set_stock, settle, unmet, watch_pool,
+    PoolWatched, Stocked, admit, create_pool, glimpse_pool, look_at_pool, permits, set_stock, settle, unmet,
+    watch_pool,
 };
 pub(crate) use queue::{contenders, list};
 pub(crate) use read::{Node, are_there};
@@ -43,4 +44,4 @@ pub(crate) use reply::{Reply, end, failure};
 pub(crate) use sighting::{Found, Sighting};
 pub(crate) use transaction::{Operand, commit};
 pub(crate) use tree::{Branch, Holding, Pooled, branch, is_suspect};
-pub(crate) use watch::{watch_own, watch_predecessor};
+pub(crate) use watch::{watch_end, watch_own, watch_predecessor};

@@ -35,7 +35,8 @@ async fn still_ours(
 pub(crate) type OwnNode = (Arc<Settings>, Own);
 
 /// Releases as a holder does: one transaction writes to each of these nodes and deletes it. A lock's release so grants
-/// the lock to its successors. The companion of a single node goes in the same transaction.
+/// the lock to its successors. The companion of a single node goes in the same transaction. A contender in a turnstile, which has no
+/// permit, only deletes its node: a release there says that its attempt took effect.
 pub(crate) async fn release(
     client: Arc<Client>,
     nodes: Vec<OwnNode>,
@@ -70,9 +71,14 @@ async fn release_all(
         look.map_err(|event| (index, event))?;
     }
     let released = match paths.as_slice() {
-        [path] => match nodes.first().filter(|(lock, _)| lock.layout().is_shared()) {
-            Some((lock, own)) => release_shared(client, lock, own.place.kind, path).await,
-            None => remove(client, path, companion, true).await,
+        [path] => match nodes.first() {
+            Some((lock, own)) if lock.layout().is_shared() => {
+                release_shared(client, lock, own.place.kind, path).await
+            }
+            node => {
+                let is_turnstile = node.is_some_and(|(lock, _)| lock.is_turnstile());
+                remove(client, path, companion, !is_turnstile).await
+            }
         }
         .map_err(|error| (0, error)),
         paths => {

@@ -4,12 +4,12 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::{pending, ready};
+use futures::future::{BoxFuture, pending, ready};
 use zklock_recipe::{Event, OtherKind, Own, PathKind, Place, SessionEnd, Stranger};
 use zookeeper_client::{Client, Error, EventType, OneshotWatcher, WatchedEvent};
 
 use super::foreign::{judge, lookalike};
-use super::read::{is, is_hidden, is_there};
+use super::read::{existing, is, is_hidden, is_there};
 use super::reply::{Reply, end, failure};
 use crate::node::NodeData;
 use crate::settings::Settings;
@@ -116,6 +116,15 @@ pub(crate) async fn watch_own(client: Arc<Client>, lock: Arc<Settings>, own: Own
         },
         Err(error) => failure(error).into(),
     }
+}
+
+/// Watches a node for its end, whatever that is. `None` if there is no such node.
+pub(crate) async fn watch_end(
+    client: Arc<Client>,
+    path: String,
+) -> Result<Option<BoxFuture<'static, ()>>, Event> {
+    let children = existing(client.get_and_watch_children(&path).await)?;
+    Ok(children.map(|(_, _, ended)| change(ended).map(drop).boxed()))
 }
 
 /// Resolves when the watch fires, or when the session ends.

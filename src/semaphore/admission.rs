@@ -10,21 +10,22 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, Either, pending, select};
+use futures::future::{BoxFuture, Either, pending, ready, select};
 use tracing::warn;
 use uuid::Uuid;
 use zklock_recipe::acquisition;
 use zklock_recipe::admission::{Admission, Command, Event, Outcome, Seen};
 use zklock_recipe::{
-    self as recipe, Arrival, End, Kind, Look, Misfit, Own, Patience, Place, Refusal, Takeover, Tries, Wish,
+    self as recipe, End, Kind, Look, Misfit, Own, Patience, Place, Refusal, Takeover, Tries, Wish,
 };
 
+use super::scout::Scout;
 use super::statement::Statement;
 use crate::contender::{self, Course, Driver, Performed, Procedure, Work};
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::guard::lost::LostReason;
-use crate::lock::acquire::Passage;
+use crate::lock::acquire::{Grant, Passage};
 use crate::node::NodeData;
 use crate::requests::{self, OwnNode, PoolWatched, unmet};
 use crate::settings::Entry;
@@ -34,17 +35,25 @@ use crate::zk::{Answer, Revocable, Wire, ZkSession};
 /// permission to read the permits from it, the server withholds their end.
 const STALE: u32 = 10;
 
+/// The turnstile, as an acquisition has it.
+pub(super) struct Ticket {
+    pub(super) guard: Guard,
+    pub(super) grant: Grant,
+    /// Who may have looked at the pool before the grant.
+    pub(super) scout: Arc<Scout>,
+}
+
 /// Waits for room under this guard of the turnstile, and passes.
 pub(super) async fn admit<K: 'static>(
     statement: Arc<Statement>,
-    turnstile: Guard,
-    arrival: Arrival,
+    ticket: Ticket,
     wish: Wish,
     patience: Patience,
 ) -> Result<Passage<Guard<K>>, AcquireError> {
-    let admitting = Admitting::new(statement.clone(), turnstile, arrival, wish, patience);
+    let begin = Event::Begin(ticket.grant.released);
+    let admitting = Admitting::new(statement.clone(), ticket, wish, patience);
     let session = admitting.session.clone();
-    let mut course = Course::begin(session.clone(), admitting, Heard::from(Event::Begin));
+    let mut course = Course::begin(session.clone(), admitting, Heard::from(begin));
     let directory = || statement.permits.path.to_string();
     let refused = |refusal| AcquireError::refused(statement.path().to_owned(), refusal);
     let mut permit = match course.outcome().await {
@@ -78,7 +87,7 @@ struct Permit(Option<Driver>);
 
 impl Permit {
     fn new(session: Arc<ZkSession>, statement: &Statement, own: Own, connection: Option<u64>) -> Self {
-        let entry = Entry { lock: statement.permits.clone(), kind: own.place.kind };
+        let entry = Entry { lock: statement.permits.clone(), kind: own.place.kind, weight: None };
         Self(Some(Driver::admitted(session, entry, own, connection)))
     }
 
@@ -106,6 +115,9 @@ struct Admitting {
     /// The hold of the turnstile; `None` once the node is gone, or is left to the background.
     turnstile: Option<Guard>,
     own: OwnNode,
+    scout: Arc<Scout>,
+    /// Whether our node in the turnstile is watched.
+    is_watched: bool,
     /// Names the permit. All attempts have the same id, because one of them takes effect at most.
     id: Uuid,
     watches: Watches,
@@ -167,6 +179,7 @@ impl Procedure for Admitting {
             Command::GiveBack(own, connection) => {
                 drop(Permit::new(self.session.clone(), &self.statement, own, connection));
             }
+            Command::Recall => return Performed::Request(self.recall()),
             Command::Look => return Performed::Request(self.look()),
             Command::Create => return Performed::Request(self.create()),
             Command::Watch(seen) => return Performed::Request(self.watch(seen)),
@@ -187,8 +200,7 @@ impl Procedure for Admitting {
 impl Admitting {
     fn new(
         statement: Arc<Statement>,
-        turnstile: Guard,
-        arrival: Arrival,
+        Ticket { guard: turnstile, grant, scout }: Ticket,
         wish: Wish,
         patience: Patience,
     ) -> Self {
@@ -199,11 +211,13 @@ impl Admitting {
         let delay = statement.permits.takeover_delay;
         let takeover = if delay.is_zero() { Takeover::AtOnce } else { Takeover::Delayed };
         Self {
-            machine: Admission::new(wish, patience, takeover, arrival),
+            machine: Admission::new(wish, patience, takeover, grant.arrival),
             statement,
             session: hold.session().clone(),
             turnstile: Some(turnstile),
             own,
+            scout,
+            is_watched: false,
             id: Uuid::new_v4(),
             watches: Watches::default(),
             changes: 0,
@@ -223,6 +237,13 @@ impl Admitting {
             Answer::Over(end) => Event::SessionOver(end).into(),
         };
         self.session.ask(self.tries, connection, request).map(heard).boxed()
+    }
+
+    fn recall(&self) -> BoxFuture<'static, Heard> {
+        match self.scout.take() {
+            Some(look) => look.map(|shown| Event::Recalled(shown).into()).boxed(),
+            None => ready(Event::Recalled(None).into()).boxed(),
+        }
     }
 
     fn look(&mut self) -> BoxFuture<'static, Heard> {
@@ -273,6 +294,10 @@ impl Admitting {
     }
 
     fn wait(&mut self) -> BoxFuture<'static, Heard> {
+        if let Some(turnstile) = self.turnstile.as_ref().filter(|_| !self.is_watched) {
+            turnstile.watch_node();
+            self.is_watched = true;
+        }
         let mut watches = std::mem::take(&mut self.watches);
         let lost = self.turnstile.as_ref().map(|turnstile| turnstile.turn.clone().lost(Duration::ZERO));
         let stale = self.session.pause(self.session.lease.lengths().timeout * STALE);

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use zklock_recipe::{Event, Kind, Place, Stock, Tries, Wish};
 
-use super::admission::admit;
+use super::admission::{Ticket, admit};
+use super::scout::Scout;
 use super::statement::Statement;
 use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::Guard;
@@ -17,6 +18,7 @@ use crate::lock::query::query;
 use crate::node::PoolData;
 use crate::path::LockPath;
 use crate::requests::{self, Stocked};
+use crate::settings::Entry;
 use crate::zk::{Answer, Succession};
 
 /// The name of the turnstile's directory.
@@ -76,15 +78,34 @@ impl Pool {
         wish: Wish,
         wait: Wait,
     ) -> Result<Option<Guard<K>>, AcquireError> {
-        let stages =
-            |turnstile, arrived| admit(self.statement.clone(), turnstile, arrived, wish, wait.patience());
-        match self.turnstile.within(wait, self.turnstile.pass(wait, stages)).await {
+        let (turnstile, scout) = self.turnstile_for(wish);
+        let stages = |guard, grant| {
+            let ticket = Ticket { guard, grant, scout: scout.clone() };
+            admit(self.statement.clone(), ticket, wish, wait.patience())
+        };
+        match turnstile.within(wait, turnstile.pass(wait, stages)).await {
             // The error names the turnstile, which the caller does not know.
             Err(AcquireError::Unanswered { waited, .. }) => {
                 Err(AcquireError::Unanswered { path: self.path().to_owned(), waited })
             }
             outcome => outcome,
         }
+    }
+
+    /// The turnstile as this wish passes it, and who looks at the pool meanwhile. Only a permit of a known weight can be foreseen, and a
+    /// takeover delay asks for a look after the grant.
+    fn turnstile_for(&self, wish: Wish) -> (Acquirer, Arc<Scout>) {
+        let (mut turnstile, scout) = (self.turnstile.clone(), Arc::<Scout>::default());
+        if let Wish::Permit(weight) = wish {
+            let weighed = |entry: &Entry| Entry { weight: Some(weight), ..entry.clone() };
+            turnstile.entries = turnstile.entries.iter().map(weighed).collect();
+            if self.statement.permits.takeover_delay.is_zero() {
+                let (scout, statement) = (scout.clone(), self.statement.clone());
+                turnstile.aside =
+                    Some(Arc::new(move |session, own| scout.clone().begin(session, own, statement.clone())));
+            }
+        }
+        (turnstile, scout)
     }
 
     /// Writes to the pool how much it has. From then on this process states that, too.

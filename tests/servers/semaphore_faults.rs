@@ -9,8 +9,8 @@ use support::{
     Server, Steps, Waiter, eventually, granted, hide, linked, linked_session, operator, patient, server,
     session, sessions, until_nothing_is_left, within,
 };
-use zklock::{LockOptions, LostReason, Permit, Semaphore, Session};
-use zklock_testcontainers::{Link, RequestKind};
+use zklock::{AcquireError, LockOptions, LostReason, Permit, Semaphore, Session};
+use zklock_testcontainers::{HeldReply, Link, RequestKind};
 
 use super::semaphore::{enqueue, held, until_it_waits_for_room, until_watched};
 
@@ -208,4 +208,67 @@ async fn one_that_waits_keeps_its_place_though_its_lease_ends() {
     permit.release().await.unwrap();
     drop(marker);
     all_is_free(&server, &other, PATH).await;
+}
+
+/// A contender that holds the turnstile, and does not hear what it has seen of the pool until the handle is released; and one right
+/// behind it that has looked at the pool meanwhile. Each has its way to the server.
+struct Pair {
+    server: Server,
+    links: [Link; 2],
+    semaphores: [Semaphore; 2],
+    /// Kept, so that their sessions live.
+    _sessions: [Session; 2],
+    first: Waiter<Permit>,
+    heard: HeldReply,
+    second: Waiter<Permit>,
+}
+
+async fn one_behind_another() -> Pair {
+    let server = server().await;
+    let (one, another, observer) = (
+        linked(&server, Duration::from_secs(60)).await,
+        linked(&server, Duration::from_secs(60)).await,
+        session(&server).await,
+    );
+    let semaphores = [used(&one.1, PATH).await, used(&another.1, PATH).await];
+    let ((front, one), (back, another)) = (one, another);
+    let heard = front.hold_reply(RequestKind::MultiRead);
+    let acquiring = semaphores[0].clone();
+    let first = tokio::spawn(async move { acquiring.acquire().await });
+    within("the look", heard.reached()).await;
+    back.reset_counts();
+    let second = enqueue(&observer, &semaphores[1], 1).await;
+    eventually("its look", async || back.requests_of(RequestKind::MultiRead) == 1).await;
+    Pair { server, links: [front, back], semaphores, _sessions: [one, another], first, heard, second }
+}
+
+#[tokio::test]
+async fn one_that_has_looked_while_it_waited_is_admitted_without_another_look() {
+    let Pair { server, links: [_front, back], semaphores, _sessions, first, heard, second } =
+        one_behind_another().await;
+    let again = back.hold_request(RequestKind::MultiRead);
+    heard.release();
+    let (first, second) = (granted(first).await, granted(second).await);
+    assert!(first.is_held() && second.is_held() && first.token() < second.token());
+    assert!(!again.is_reached(), "it has looked again");
+    drop(again);
+    assert_eq!(held(&semaphores[0]).await, [1, 1]);
+    first.release().await.unwrap();
+    second.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+/// One write has changed the version, as the predecessor's admission would have: an operator's.
+#[tokio::test]
+async fn one_that_has_looked_while_it_waited_keeps_a_capacity_that_was_changed_since() {
+    let Pair { server, semaphores: [_, ours], links: _links, _sessions, first, heard, second } =
+        one_behind_another().await;
+    ours.set_capacity(1).await.unwrap();
+    heard.release();
+    let refused = within("the answer", first).await.unwrap().unwrap_err();
+    assert!(matches!(refused, AcquireError::Capacity { .. }), "{refused}");
+    let second = granted(second).await;
+    assert_eq!(ours.permits().await.unwrap().capacity, Some(1));
+    second.release().await.unwrap();
+    until_nothing_is_left(&server).await;
 }

@@ -1,0 +1,80 @@
+//! Looks at a pool while an acquisition still waits in its turnstile.
+//!
+//! Once the contender before its predecessor is gone, the predecessor holds the turnstile, or soon does. So that is the time to look: the
+//! answer mostly comes with the turnstile, and the [admission](zklock_recipe::admission) need not look then. A look that comes at
+//! another time does no harm: the admission knows what it is worth.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use zklock_recipe::admission::{Glimpse, Stated, second_ahead};
+
+use super::statement::Statement;
+use crate::joint::Joint;
+use crate::mutex::Mutex;
+use crate::requests::{self, OwnNode};
+use crate::zk::{Answer, ZkSession};
+
+/// What a look shows, and what our process states beside it. `None` if no server answered, or if the pool does not exist.
+type Shown = Option<(Glimpse, Stated)>;
+
+/// The look of one acquisition's present contender.
+#[derive(Default)]
+pub(super) struct Scout(Mutex<Option<Joint<Shown>>>);
+
+impl Scout {
+    /// Begins for this contender, and forgets what an earlier one saw. Resolves when the look is answered.
+    pub(super) fn begin(
+        self: Arc<Self>,
+        session: &Arc<ZkSession>,
+        own: OwnNode,
+        statement: Arc<Statement>,
+    ) -> BoxFuture<'static, ()> {
+        *self.0.lock() = None;
+        let session = session.clone();
+        async move {
+            if second(&session, &own).await {
+                let look = Joint::new(look(&session, own, statement));
+                *self.0.lock() = Some(look.clone());
+                look.await;
+            }
+        }
+        .boxed()
+    }
+
+    /// The look, if it was sent.
+    pub(super) fn take(&self) -> Option<Joint<Shown>> {
+        self.0.lock().take()
+    }
+}
+
+/// Resolves to true once our node is the second in the turnstile at most; to false if that stays unknown.
+async fn second(session: &ZkSession, (queue, own): &OwnNode) -> bool {
+    let Some(ahead) = second_ahead(own.place) else { return true };
+    let path = queue.path.contender(ahead);
+    let watch = session.requester.request(|wire| async move {
+        let watch = requests::watch_end(wire.client.clone(), path).await;
+        watch.map(|watch| watch.map(|watch| wire.keep(watch)))
+    });
+    match watch.await {
+        Answer::Given(Ok(None), _) => true,
+        Answer::Given(Ok(Some(watch)), _) => watch.await.is_some(),
+        Answer::Given(Err(_), _) | Answer::Lost | Answer::Over(_) => false,
+    }
+}
+
+fn look(session: &ZkSession, own: OwnNode, statement: Arc<Statement>) -> BoxFuture<'static, Shown> {
+    let changes = statement.changes();
+    let permits = statement.permits.clone();
+    let look =
+        session.requester.request(move |wire| requests::glimpse_pool(wire.client, own, permits, wire.number));
+    let shown = move |answer: Answer<Result<Option<Glimpse>, _>>| match answer {
+        Answer::Given(Ok(Some(glimpse)), _) => {
+            let stated = statement.beside(&glimpse.seen, changes);
+            Some((glimpse, stated))
+        }
+        Answer::Given(..) | Answer::Lost | Answer::Over(_) => None,
+    };
+    look.map(shown).boxed()
+}
