@@ -139,6 +139,8 @@ pub(crate) enum Layout {
     Curator,
     /// Curator's InterProcessReadWriteLock
     CuratorRw,
+    /// Curator's LeaderLatch
+    CuratorLatch,
     /// kazoo's Lock, ReadLock, WriteLock or Election
     Kazoo,
     /// go-zookeeper's Lock
@@ -150,6 +152,7 @@ impl From<Layout> for zklock::Layout {
         match layout {
             Layout::Curator => Self::Curator,
             Layout::CuratorRw => Self::CuratorReadWrite,
+            Layout::CuratorLatch => Self::CuratorLatch,
             Layout::Kazoo => Self::Kazoo,
             Layout::Go => Self::Go,
         }
@@ -274,6 +277,10 @@ pub(crate) struct Lead {
 pub(crate) struct Leader {
     /// The election's path
     pub(crate) path: String,
+
+    /// Say who leads among the candidates of another client and of zklock: the first in the queue at PATH
+    #[arg(long, value_name = "CLIENT")]
+    pub(crate) layout: Option<Layout>,
 
     /// Print JSON: one object, or null if nobody leads
     #[arg(long)]
