@@ -7,9 +7,9 @@ use zklock_recipe as recipe;
 /// Whose contenders are in a lock's queue, and so whose names zklock's have there. See
 /// [`LockOptions::layout`](crate::LockOptions::layout).
 ///
-/// With a layout other than [`Zklock`](Self::Zklock), a [`Lock`](crate::Lock) or an [`RwLock`](crate::RwLock) contends with
-/// another client's locks at the same path: all are served in the order in which they came. Every contender of the other
-/// client waits for zklock's, and zklock's wait for theirs.
+/// With a layout other than [`Zklock`](Self::Zklock), a [`Lock`](crate::Lock), an [`RwLock`](crate::RwLock) or an
+/// [`Election`](crate::Election) contends with another client's at the same path: all are served in the order in which they came.
+/// Every contender of the other client waits for zklock's, and zklock's wait for theirs.
 ///
 /// # Who is protected from whom
 ///
@@ -22,18 +22,39 @@ use zklock_recipe as recipe;
 ///   it stops at `LOST`, it is a session timeout more with Curator, and without a limit with kazoo, which reports `LOST`
 ///   only once a server says so.
 ///
+/// # Elections
+///
+/// * *Who leads* is the first contender in the queue, of either client. The other clients' own calls go by the same rule: Curator's
+///   `getLeader()` and `getParticipants()`, kazoo's `contenders()`. [`leader`](crate::Election::leader) and
+///   [`observe`](crate::Election::observe) report it, with its [token](crate::election::Leader::token). A first contender need not
+///   lead yet. One of zklock's may wait for its takeover delay, and one of theirs may not have looked at the queue yet. A leader
+///   whose session has expired is not reported any more, though it may go on for as long as the delay.
+/// * *The value* that a candidate campaigns with stands in its node from the moment when it queues. It is the first line there, and
+///   zklock's own data follows on the last one. So `getId()` of a participant, and each text of `contenders()`, begins with it.
+///   Choose a value of one line, and let the other programs take the first line. A leader of theirs is reported with all its data as
+///   the value. Any client that may write to the node can change it.
+/// * *No other node is made.* The other clients take each numbered child for a contender. So zklock adds no announcement to their
+///   directory, and a leader cannot [`proclaim`](crate::Leadership::proclaim) another value: a write to its node
+///   takes the leadership from it, and leaves a `LeaderLatch` without its watch.
+/// * *A lock with the same layout* is in the same queue, as Curator's mutex and its `LeaderSelector` are. While it is first, it is
+///   reported as a leader: zklock's with an empty value.
+///
 /// # What it costs
 ///
 /// ZooKeeper does not tell a release of theirs from a session that expired. So zklock waits for the delay after each contender of
 /// theirs in front of it, and also if it finds nobody and nothing shows that a zklock holder released the lock last. A handover
 /// between two exclusive contenders of zklock's mostly takes no delay. It takes the delay if another contender came in the
-/// moment between the release and the look, behind a reader, beside other readers, and if the directory has other children. With
-/// `Duration::ZERO` there is no delay: then a holder of theirs that is cut off may act beside a zklock guard.
+/// moment between the release and the look, behind a reader, beside other readers, and if the directory has other children. In a
+/// `LeaderLatch`'s queue each handover needs that look. With `Duration::ZERO` there is no delay: then a holder of theirs that is
+/// cut off may act beside a zklock guard.
 ///
 /// [`try_acquire`](crate::Lock::try_acquire) does not wait for the delay: it returns `None` then, and leaves no trace of a release.
 /// So calls that only try may return `None` for as long as nobody waits out the delay by [`acquire`](crate::Lock::acquire). The same
-/// holds for a timeout that is shorter than the delay. An acquisition lists the queue, and a release takes one write
-/// more than in zklock's own queue. The directory is a persistent node, and ZooKeeper does not remove it.
+/// holds for a timeout that is shorter than the delay. zklock does not remember since when it has seen a queue free. Each contender
+/// that comes and goes changes what the directory shows of its last holder, and so does each call that tries. Let one caller wait for
+/// longer than the delay.
+///
+/// An acquisition lists the queue, and a release takes one write more than in zklock's own queue. The directory is a persistent node, and ZooKeeper does not remove it.
 ///
 /// # Limits
 ///
@@ -43,7 +64,8 @@ use zklock_recipe as recipe;
 ///   [ACL](crate::LockOptions::acl) must let them: otherwise their acquisitions fail, or their nodes stay until their sessions end.
 ///   If theirs hide their nodes, zklock's acquisitions fail.
 /// * A thread of Curator's that holds the write lock beyond the delay, and then takes the read lock, is granted that at once, by its
-///   own memory.
+///   own memory, beside a zklock guard. The next zklock contender waits for it.
+/// * If somebody writes to the node in front of a `LeaderLatch`, the latch waits until its connection breaks. zklock never does so.
 /// * Readers need a reader's counterpart: kazoo's `Lock` waits for no reader, and Curator's mutex for no contender of a read-write
 ///   lock. kazoo's `WriteLock` and Curator's read-write lock do.
 /// * zklock refuses numbers near the end (2³¹), where the clients disagree about the order.
@@ -59,12 +81,12 @@ pub enum Layout {
     Zklock,
     /// Curator's `InterProcessMutex` and `LeaderSelector`.
     Curator,
-    /// Curator's `LeaderLatch`, for elections and locks. Curator's mutex at the same path does not exclude it.
+    /// Curator's `LeaderLatch`. Curator's mutex at the same path does not exclude it.
     CuratorLatch,
     /// Curator's `InterProcessReadWriteLock`. A [`Lock`](crate::Lock) contends as a writer. Curator's mutex at the same path does
     /// not exclude it.
     CuratorReadWrite,
-    /// go-zookeeper's `Lock`. It is the same queue as that of Curator's mutex.
+    /// go-zookeeper's `Lock`. It is the same queue as that of Curator's mutex. It has no elections.
     Go,
     /// kazoo's `Lock`, `Election`, `ReadLock` and `WriteLock`. A [`Lock`](crate::Lock) excludes all of them.
     Kazoo,

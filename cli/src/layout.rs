@@ -11,6 +11,8 @@ pub(crate) enum Layout {
     Curator,
     /// Curator's InterProcessReadWriteLock
     CuratorRw,
+    /// Curator's LeaderLatch
+    CuratorLatch,
     /// kazoo's Lock, ReadLock, WriteLock or Election
     Kazoo,
     /// go-zookeeper's Lock
@@ -22,6 +24,7 @@ impl From<Layout> for zklock::Layout {
         match layout {
             Layout::Curator => Self::Curator,
             Layout::CuratorRw => Self::CuratorReadWrite,
+            Layout::CuratorLatch => Self::CuratorLatch,
             Layout::Kazoo => Self::Kazoo,
             Layout::Go => Self::Go,
         }

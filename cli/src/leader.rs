@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::signal::unix::SignalKind;
-use zklock::{Election, Session};
+use zklock::{Election, LockOptions, Session};
 
 use crate::args::Leader;
 use crate::closing;
@@ -28,7 +28,10 @@ pub(crate) async fn leader(leader: Leader, connection: &Connection, console: Con
 }
 
 async fn answer(leader: &Leader, session: &Session, console: Console) -> Outcome {
-    let election = session.election(&leader.path)?;
+    let layout = leader.layout.map(Into::into).unwrap_or_default();
+    // Looking takes no lock, so it needs no delay.
+    let options = LockOptions::new().layout(layout).takeover_delay(Duration::ZERO);
+    let election = session.election(&leader.path)?.with_options(options)?;
     if leader.watch {
         return watch(leader, session, &election, console).await;
     }

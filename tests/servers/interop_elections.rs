@@ -104,7 +104,7 @@ async fn candidates_of_both_lead_in_the_order_in_which_they_came() {
 
 /// The latch watches our node, and looks at nothing but its deletion.
 #[tokio::test]
-async fn whoever_waits_for_ours_is_woken_by_each_end_of_ours() {
+async fn each_end_of_ours_wakes_theirs() {
     join_all(ELECTIONS.map(async |(client, what, layout)| {
         let server = server().await;
         let (link, unlucky) = linked(&server, Duration::from_secs(3)).await;

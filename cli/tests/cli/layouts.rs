@@ -1,5 +1,6 @@
 //! Commands in the queues of other clients.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use zklock::{Layout, LockOptions};
 use zklock_test_support::{acquire, eventually, granted, make, operator, queue, server};
 
 use crate::support::looker::{KAZOO, codes, contend_as, contend_as_kazoo, has, rows, zklock as look};
-use crate::support::{at, output, run, with_session};
+use crate::support::{at, ended, line, lines, output, run, with_session, zklock};
 
 const OPTIONS: [&str; 6] = ["--layout", "kazoo", "--takeover-delay", "10ms", "--timeout", "6s"];
 
@@ -27,6 +28,29 @@ async fn a_command_waits_for_kazoo_and_is_seen_beside_it() {
     operator.delete(&node, None).await.unwrap();
     let script = "printf %s \"$ZKLOCK_SEQUENCER\" | cut -d: -f3";
     output(run(&servers, &OPTIONS, "/lock", script)).await.is_silent(0, "k3\n");
+}
+
+/// The leader is the first in the queue, whoever that is.
+#[tokio::test]
+async fn a_leader_in_kazoos_queue_is_found_by_its_layout() {
+    let (server, servers) = at(server().await);
+    let operator = operator(&server).await;
+    let leader = async || look(&servers, &["leader", "--layout", "kazoo", "/lock"]).await;
+    leader().await.is(1, "", "nobody leads /lock");
+    let mut leading = zklock(&servers);
+    let command = ["--value", "ours:80", "/lock", "--", "sh", "-c", "echo begun; read line"];
+    leading.arg("lead").args(OPTIONS).args(command).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut leading = leading.spawn().unwrap();
+    assert_eq!(line(&mut lines(&mut leading.stdout)).await, "begun");
+    let node = contend_as_kazoo(&operator, "/lock").await;
+    leader().await.is_silent(0, "ours:80\n");
+    look(&servers, &["leader", "/lock"]).await.is(1, "", "nobody leads /lock");
+    drop(leading.stdin.take());
+    assert_eq!(ended(&mut leading).await.code(), Some(1));
+    let theirs = look(&servers, &["leader", "--json", "--layout", "kazoo", "/lock"]).await.json();
+    let (data, stat) = operator.get_data(&node).await.unwrap();
+    assert_eq!(theirs["value"], String::from_utf8(data).unwrap());
+    assert_eq!(theirs["token"], stat.czxid);
 }
 
 #[tokio::test]
