@@ -2,8 +2,8 @@
 
 use crate::contender::{Own, Place, Sequence};
 use crate::event::{Look, Refusal};
-use crate::foreign::Stranger;
 use crate::lease::{SessionEnd, Term};
+use crate::path_kind::Stranger;
 
 /// One output of the machine. `Together` and `Alone` are requests, and one event answers each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -4,8 +4,8 @@ use alloc::{string::String, vec::Vec};
 use core::fmt;
 
 use crate::contender::Own;
-use crate::foreign::Stranger;
 use crate::lease::{SessionEnd, Term};
+use crate::path_kind::Stranger;
 
 /// The read that follows the create at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -8,7 +8,6 @@ use alloc::string::String;
 use core::fmt;
 
 use crate::contender::Place;
-use crate::path_kind::OtherKind;
 
 /// The client that a foreign contender seems to belong to, by its node's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,15 +52,6 @@ pub struct Foreign {
     /// The id of the session that owns the node; `None` if our session may not read the node, or if the node is not
     /// ephemeral.
     pub session: Option<i64>,
-}
-
-/// Something with which a contender cannot share its queue.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Stranger {
-    /// A contender of another client.
-    Client(Foreign),
-    /// The path is used for something else.
-    Kind(OtherKind),
 }
 
 /// The kind of a child of a lock's directory, by its name.

@@ -13,7 +13,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use crate::contender::Place;
+use crate::foreign::{Child, Foreign, ForeignClient};
 use crate::permits::Stock;
 
 /// What a path is used for.
@@ -64,10 +64,19 @@ pub struct OtherKind {
     pub at: String,
 }
 
+/// Something with which a contender cannot share its queue.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Stranger {
+    /// A contender of another client.
+    Client(Foreign),
+    /// The path is used for something else.
+    Kind(OtherKind),
+}
+
 /// What a look at a path shows of its kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signs {
-    /// Whether one of its children has a contender's name.
+    /// Whether one of its children has the name of a lock's contender, of zklock's or of another client's.
     pub contended: bool,
     /// Whether a leader has announced itself.
     pub announced: bool,
@@ -80,7 +89,13 @@ pub struct Signs {
 impl Signs {
     /// Takes in the names of the path's children.
     pub fn of_children<S: AsRef<str>>(children: &[S]) -> Self {
-        let contended = children.iter().any(|name| Place::parse(name.as_ref()).is_some());
+        let contends = |name: &S| match Child::of(name.as_ref()) {
+            Child::Contender(_) => true,
+            // A name that no known client gives may be that of any sequential node.
+            Child::Suspect(client) => client != ForeignClient::Unknown,
+            Child::Other => false,
+        };
+        let contended = children.iter().any(contends);
         Self { contended, ..Self::default() }
     }
 
@@ -103,6 +118,8 @@ impl Signs {
 mod tests {
     use super::PathKind::*;
     use super::*;
+    use crate::contender::{Kind, Place, Sequence};
+    use crate::layout::Layout;
 
     const KINDS: [PathKind; 4] = [Lock, Election, Semaphore, Slots];
 
@@ -146,6 +163,22 @@ mod tests {
                 assert_eq!(Signs::of_children(children).other_than(expected), None);
             }
         }
+    }
+
+    /// An election in a queue of another client's has its contenders at its path itself.
+    #[test]
+    fn contenders_in_another_clients_queue_show_a_lock() {
+        for layout in Layout::ALL {
+            let name = layout.name(Place { sequence: Sequence(7), kind: Kind::Exclusive });
+            assert_eq!(Signs::of_children(&[name.as_str()]).other_than(Election), Some(Lock), "{name}");
+        }
+        let latch = "_c_1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10-latch-0000000007";
+        assert_eq!(Signs::of_children(&[latch]).other_than(Election), Some(Lock));
+        assert_eq!(
+            Signs::of_children(&["item-0000000007"]).other_than(Election),
+            None,
+            "a node of any recipe"
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use support::{eventually, linked, operator, server, session, within};
 use tokio::task::JoinHandle;
 use zklock::election::{AnnounceError, Leader, ProclaimError};
 use zklock::inspect::Observer;
-use zklock::{Election, Layout, Leadership, LockOptions, Session};
+use zklock::{AcquireError, Election, Layout, Leadership, LockOptions, Session};
 
 use super::peers::{Client, Peer};
 
@@ -171,4 +171,35 @@ async fn a_lock_and_an_election_are_in_one_queue() {
     leadership.resign().await.unwrap();
     let long = "x".repeat(Election::LONGEST_VALUE + 1);
     assert!(election.campaign(long).await.is_err());
+}
+
+/// One whose layout was forgotten queues elsewhere, and would lead beside the others.
+#[tokio::test]
+async fn candidates_with_and_without_a_layout_refuse_each_other() {
+    let server = server().await;
+    let session = session(&server).await;
+    let plain = session.election(PATH).unwrap();
+    for (.., layout) in ELECTIONS {
+        let shared = election(&session, layout, Duration::ZERO);
+        for [first, second] in [[&plain, &shared], [&shared, &plain]] {
+            let leadership = within("the first", first.campaign("first")).await.unwrap();
+            let refused = within("a refusal", second.campaign("second")).await;
+            assert!(matches!(refused, Err(AcquireError::OtherKind { .. })), "{layout}: {refused:?}");
+            assert!(leadership.verify().await.is_ok());
+            leadership.resign().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_candidate_without_a_layout_does_not_lead_beside_another_client() {
+    join_all(ELECTIONS.map(async |(client, what, layout)| {
+        let server = server().await;
+        let session = session(&server).await;
+        let mut peer = Peer::start(client, &server, PATH, &[what, "theirs"]).await;
+        peer.acquire().await;
+        let refused = within("a refusal", session.election(PATH).unwrap().campaign("ours")).await;
+        assert!(matches!(refused, Err(AcquireError::OtherKind { .. })), "{layout}: {refused:?}");
+    }))
+    .await;
 }

@@ -7,23 +7,8 @@ use tokio::process::Command;
 use zklock_test_support::peers::Client;
 
 use super::service::Service;
+use crate::args::Contestant;
 use crate::peers::{Peer, Recipe};
-
-/// A lock, as its users have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Contestant {
-    Zklock,
-    ZookeeperClient,
-    Curator,
-    Kazoo,
-    Go,
-    Etcd,
-    /// Redis by publishing, as Redisson does it.
-    Redis,
-    /// Redis by polling.
-    RedisPolling,
-    Postgres,
-}
 
 impl Contestant {
     pub(crate) fn name(self) -> &'static str {

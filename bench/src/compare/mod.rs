@@ -10,11 +10,11 @@ mod picture;
 mod report;
 mod service;
 mod speed;
+mod start;
 
 use anyhow::Context;
 
-use crate::args::Compare;
-pub(crate) use contestant::Contestant;
+use crate::args::{Compare, Contestant};
 use faults::{Crash, Cut};
 use report::Row;
 use service::{Servers, Service};

@@ -7,10 +7,9 @@ use super::{Alone as A, Command as C, Output as O, Together as T, *};
 use crate::contender::{Place, Sequence};
 use crate::event::Event as E;
 use crate::event::Look;
-use crate::foreign::Stranger;
 use crate::lease::SessionEnd;
 use crate::machine::{Arrival, Patience, Takeover};
-use crate::path_kind::{OtherKind, PathKind};
+use crate::path_kind::{OtherKind, PathKind, Stranger};
 
 mod leaving;
 mod whole;

@@ -5,8 +5,9 @@ use super::State::*;
 use super::{Alone as A, Command as C, Event as E, Together as T, *};
 use crate::contender::LAST_SEQUENCE;
 use crate::event::Refusal;
-use crate::foreign::{Foreign, ForeignClient, Stranger};
+use crate::foreign::{Foreign, ForeignClient};
 use crate::lease::{SessionEnd, Term};
+use crate::path_kind::Stranger;
 
 mod behind_readers;
 pub(crate) mod exclusive;
