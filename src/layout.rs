@@ -112,6 +112,7 @@ impl Layout {
             recipe::Layout::Own => Self::Zklock,
             recipe::Layout::CuratorMutex => Self::Curator,
             recipe::Layout::CuratorReadWrite => Self::CuratorReadWrite,
+            recipe::Layout::CuratorLatch => Self::CuratorLatch,
             recipe::Layout::Kazoo => Self::Kazoo,
         }
     }
