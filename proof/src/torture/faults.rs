@@ -432,7 +432,8 @@ impl Injector {
     async fn meet(&self, planned: Planned, will_do: impl Fn(&Hold) -> bool) -> Option<Hold> {
         // Where another client contends, it is mostly met: it has no lease.
         let is_foreign = |client: u16| (self.is_foreign)(client);
-        let anyone = planned.pick % 4 == 0 || !self.clients.iter().any(|client| is_foreign(client.number));
+        let anyone =
+            planned.pick.is_multiple_of(4) || !self.clients.iter().any(|client| is_foreign(client.number));
         let will_do = |holder: &Hold| (anyone || is_foreign(holder.who.client)) && will_do(holder);
         let holder = self.scene.holder_within(CHANCE, &will_do).await?;
         if planned.stay.is_zero() {
