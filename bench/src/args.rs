@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::compare::Contestant;
+use crate::contestant::Contestant;
 use crate::peers::Recipe;
 
 /// Measures zklock against its peers.

@@ -6,8 +6,8 @@ use anyhow::ensure;
 use futures::future::try_join_all;
 use zklock_testcontainers::Link;
 
-use super::contestant::Contestant;
 use super::service::Servers;
+use crate::contestant::Contestant;
 use crate::peers::SESSION_TIMEOUT;
 use crate::program::Program;
 

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use super::contestant::Contestant;
 use super::faults::Cut;
-use super::service::Service;
 use super::speed::{Cell, ROUND_TRIPS};
+use crate::contestant::{Contestant, Service};
 
 /// What was measured of one contestant.
 pub(super) struct Row {

@@ -2,29 +2,17 @@
 
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 use zklock_proof::kept::Kept;
 use zklock_testcontainers::{Ensemble, Link};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use super::etcd::Etcd;
-
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What a lock rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Service {
-    ZooKeeper,
-    Etcd,
-    Redis,
-    Postgres,
-}
+use super::reach::{free_port, until_it_listens};
+use crate::contestant::Service;
 
 /// Servers that run, and a link to each.
 pub(super) struct Servers {
@@ -198,35 +186,4 @@ fn user(name: &str) -> anyhow::Result<(u32, u32)> {
     let line = users.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":x:"));
     let mut ids = line.with_context(|| format!("no user {name}"))?.split(':').map(str::parse);
     Ok((ids.next().context("no user id")??, ids.next().context("no group id")??))
-}
-
-pub(super) async fn free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0)).await?.local_addr()?.port())
-}
-
-/// Returns once a server accepts connections.
-pub(super) async fn until_it_listens(name: &str, port: u16) -> anyhow::Result<()> {
-    until(&format!("{name} does not listen; run `scripts/have-peers.sh all`"), async || {
-        TcpStream::connect(("127.0.0.1", port)).await.is_ok()
-    })
-    .await
-}
-
-/// Looks until it is so.
-pub(super) async fn until(otherwise: &str, look: impl AsyncFn() -> bool) -> anyhow::Result<()> {
-    let looks = async {
-        while !look().await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, looks).await.with_context(|| otherwise.to_owned())
-}
-
-/// What a server answers to this HTTP request.
-pub(super) async fn get(address: &str, path: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer)
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
-use super::contestant::Contestant;
 use super::service::Servers;
+use crate::contestant::Contestant;
 use crate::program::{Lap, Program};
 use crate::quantile::quantile;
 

@@ -6,8 +6,16 @@ use clap::ValueEnum;
 use tokio::process::Command;
 use zklock_test_support::peers::Client;
 
-use super::service::Service;
 use crate::peers::{Peer, Recipe};
+
+/// What a lock rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Service {
+    ZooKeeper,
+    Etcd,
+    Redis,
+    Postgres,
+}
 
 /// A lock, as its users have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -52,7 +60,7 @@ impl Contestant {
     }
 
     /// What keeps a holder that is cut off, or stopped, apart from the next one.
-    pub(super) fn strictness(self) -> &'static str {
+    pub(crate) fn strictness(self) -> &'static str {
         match self {
             Self::Zklock => "its guard ends before the next grant; fencing token",
             Self::ZookeeperClient | Self::Curator | Self::Kazoo | Self::Go => {
