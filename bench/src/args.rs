@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::contestant::Contestant;
 use crate::peers::Recipe;
 
 /// Measures zklock against its peers.
@@ -220,22 +221,6 @@ pub(crate) struct Common {
     /// Measure on this server, `host:port`, instead of one started for the purpose.
     #[arg(long, value_name = "SERVER", value_parser = one_server)]
     pub(crate) connect: Option<String>,
-}
-
-/// A lock, as its users have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Contestant {
-    Zklock,
-    ZookeeperClient,
-    Curator,
-    Kazoo,
-    Go,
-    Etcd,
-    /// Redis by publishing, as Redisson does it.
-    Redis,
-    /// Redis by polling.
-    RedisPolling,
-    Postgres,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

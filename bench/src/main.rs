@@ -16,6 +16,7 @@
 mod args;
 mod carry;
 mod compare;
+mod contestant;
 mod elect;
 mod line;
 mod memory;

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use zklock_proof::kept::Kept;
 use zklock_testcontainers::Link;
 
-use super::start::{free_port, get, until};
+use super::reach::{free_port, get, until};
 
 const MEMBERS: usize = 3;
 

@@ -7,7 +7,7 @@ use futures::future::try_join_all;
 use zklock_testcontainers::Link;
 
 use super::service::Servers;
-use crate::args::Contestant;
+use crate::contestant::Contestant;
 use crate::peers::SESSION_TIMEOUT;
 use crate::program::Program;
 

@@ -3,21 +3,21 @@
 //! Each peer's clients are in one program, in the peer's own language. Speeds are measured one peer after the other, in turns. A
 //! crash or a cut happens to all of them at the same time, because they only wait for it.
 
-mod contestant;
 mod etcd;
 mod faults;
 mod picture;
+mod reach;
 mod report;
 mod service;
 mod speed;
-mod start;
 
 use anyhow::Context;
 
-use crate::args::{Compare, Contestant};
+use crate::args::Compare;
+use crate::contestant::{Contestant, Service};
 use faults::{Crash, Cut};
 use report::Row;
-use service::{Servers, Service};
+use service::Servers;
 use speed::Runner;
 
 /// Measures and prints.

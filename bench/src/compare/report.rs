@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use super::faults::Cut;
-use super::service::Service;
 use super::speed::{Cell, ROUND_TRIPS};
-use crate::args::Contestant;
+use crate::contestant::{Contestant, Service};
 
 /// What was measured of one contestant.
 pub(super) struct Row {

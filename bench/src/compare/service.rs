@@ -11,16 +11,8 @@ use zklock_testcontainers::{Ensemble, Link};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use super::etcd::Etcd;
-use super::start::{free_port, until_it_listens};
-
-/// What a lock rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Service {
-    ZooKeeper,
-    Etcd,
-    Redis,
-    Postgres,
-}
+use super::reach::{free_port, until_it_listens};
+use crate::contestant::Service;
 
 /// Servers that run, and a link to each.
 pub(super) struct Servers {

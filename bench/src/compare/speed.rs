@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::ensure;
 
 use super::service::Servers;
-use crate::args::Contestant;
+use crate::contestant::Contestant;
 use crate::program::{Lap, Program};
 use crate::quantile::quantile;
 

@@ -6,9 +6,32 @@ use clap::ValueEnum;
 use tokio::process::Command;
 use zklock_test_support::peers::Client;
 
-use super::service::Service;
-use crate::args::Contestant;
 use crate::peers::{Peer, Recipe};
+
+/// What a lock rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Service {
+    ZooKeeper,
+    Etcd,
+    Redis,
+    Postgres,
+}
+
+/// A lock, as its users have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Contestant {
+    Zklock,
+    ZookeeperClient,
+    Curator,
+    Kazoo,
+    Go,
+    Etcd,
+    /// Redis by publishing, as Redisson does it.
+    Redis,
+    /// Redis by polling.
+    RedisPolling,
+    Postgres,
+}
 
 impl Contestant {
     pub(crate) fn name(self) -> &'static str {
@@ -37,7 +60,7 @@ impl Contestant {
     }
 
     /// What keeps a holder that is cut off, or stopped, apart from the next one.
-    pub(super) fn strictness(self) -> &'static str {
+    pub(crate) fn strictness(self) -> &'static str {
         match self {
             Self::Zklock => "its guard ends before the next grant; fencing token",
             Self::ZookeeperClient | Self::Curator | Self::Kazoo | Self::Go => {

@@ -1,4 +1,4 @@
-//! What it takes to start a server, and to ask it something.
+//! How servers of any kind are reached.
 
 use std::time::Duration;
 
@@ -6,6 +6,7 @@ use anyhow::Context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+/// How long servers may take to come up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) async fn free_port() -> anyhow::Result<u16> {
