@@ -59,7 +59,8 @@ use zklock_recipe as recipe;
 /// # Limits
 ///
 /// * A revocation, as Curator's `Revoker` sends it, takes the lock from a zklock guard at once: the guard is lost. A waiter that
-///   was asked is granted the lock all the same; [transactions](crate::Guard::transaction) under that guard fail.
+///   was asked learns of it when it would be granted, or when it next looks at the queue. Then it joins the queue again, at the end. A
+///   write in the moment of the grant takes the lock from the guard a round trip later.
 /// * The others create, read and delete nodes in the directory, and read zklock's nodes. So the
 ///   [ACL](crate::LockOptions::acl) must let them: otherwise their acquisitions fail, or their nodes stay until their sessions end.
 ///   If theirs hide their nodes, zklock's acquisitions fail.

@@ -71,6 +71,8 @@ pub enum End {
     Foreign(Stranger),
     /// Somebody else deleted our node.
     NodeDeleted,
+    /// Somebody else wrote to our node while the contender waited, and so asked it to leave.
+    Displaced,
     /// The session is over.
     SessionOver(SessionEnd),
 }

@@ -114,6 +114,8 @@ pub enum Event {
     WatchLost,
     /// Somebody else wrote to our own node, or deleted it.
     OwnTouched,
+    /// Reply to `List` or `Confirm` in a queue that is shared: somebody else has written to our own node.
+    OwnWritten,
     /// The holder has held the lock for a while.
     Settled,
     /// The holder releases the lock.

@@ -247,6 +247,10 @@ impl Machine {
             (Confirming(own), Event::Unanswered | Event::Withheld) => confirm(*own),
             (Confirming(own), Event::Refused(refusal)) => leave(*own, End::Refused(refusal)),
             (Watching(..) | Confirming(_), Event::OwnTouched) => ended(End::NodeDeleted),
+            // As the holder's guard would be lost. What checks that nobody has touched the node fails under it, too.
+            (Looking(own, ..) | Reviewing(own) | Confirming(own), Event::OwnWritten) => {
+                leave(*own, End::Displaced)
+            }
             // No contender is lower, so we leave by a release, as a holder does. Then the successor need not list.
             (Confirming(own), Event::GiveUp) => release(*own),
 

@@ -351,7 +351,10 @@ impl Driver {
             Single::Recover(own) => {
                 self.ask_for(index, tries, None, move |client| requests::recover(client, lock, own))
             }
-            Single::List => self.ask_for(index, tries, None, |client| requests::list(client, lock)),
+            Single::List => {
+                let own = self.machine.own(index);
+                self.ask_for(index, tries, None, move |client| requests::list(client, lock, own))
+            }
             Single::WatchPredecessor(predecessor, own) => self.ask_for(index, tries, None, move |client| {
                 requests::watch_predecessor(client, lock, predecessor, own)
             }),

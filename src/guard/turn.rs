@@ -260,7 +260,9 @@ impl Turn {
                     held.saw(sent.connection);
                     return self.check();
                 }
-                Answer::Given(Err((_, Event::OwnTouched)), _) => return Err(self.held.touched()),
+                Answer::Given(Err((_, Event::OwnTouched | Event::OwnWritten)), _) => {
+                    return Err(self.held.touched());
+                }
                 Answer::Given(Err((_, Event::SessionOver(end))), _) | Answer::Over(end) => {
                     return Err(self.lost_for(end.into()));
                 }

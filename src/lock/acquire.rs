@@ -126,8 +126,9 @@ impl Acquirer {
                     let grant = Grant { arrival: driver.arrival(), released: driver.released() };
                     return Ok(Some((Guard::new(driver, nodes, term), grant)));
                 }
-                // Nobody polled it, or its session is over. Without a guard nothing is lost.
-                None | Some((_, Outcome::Ended(_, End::SessionOver(_)) | Outcome::Lost)) => {
+                // Nobody polled it, or its session is over, or another client has asked it to leave. Without a guard nothing is
+                // lost.
+                None | Some((_, Outcome::Ended(_, End::SessionOver(_) | End::Displaced) | Outcome::Lost)) => {
                     arrival = Arrival::Queued;
                 }
                 Some((_, Outcome::Ended(_, End::Busy))) => return Ok(None),
@@ -161,11 +162,14 @@ fn error(lock: &Settings, end: End) -> AcquireError {
             AcquireError::other_kind(lock.subject.to_string(), lock.kind, other)
         }
         End::Exhausted(sequence) => AcquireError::SequenceExhausted { path, sequence: sequence.0 },
-        // Of these, only `NodeDeleted` comes here. Nobody gives up or releases for the caller. If a queue is busy or a
-        // ZooKeeper session ends, `contend` knows what to do.
-        End::NodeDeleted | End::GivenUp | End::Released | End::Busy | End::SessionOver(_) => {
-            AcquireError::NodeDeleted { path }
-        }
+        // Of these, only `NodeDeleted` comes here. Nobody gives up or releases for the caller. If a queue is busy, a contender is
+        // displaced or a ZooKeeper session ends, `contend` knows what to do.
+        End::NodeDeleted
+        | End::GivenUp
+        | End::Released
+        | End::Busy
+        | End::Displaced
+        | End::SessionOver(_) => AcquireError::NodeDeleted { path },
     }
 }
 

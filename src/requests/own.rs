@@ -6,7 +6,7 @@ use futures::future::{join, join_all};
 use zklock_recipe::acquisition::Certainty;
 use zklock_recipe::companion::{Target, removal};
 use zklock_recipe::nodes::{self, Entered, confirmation};
-use zklock_recipe::transaction::Operation;
+use zklock_recipe::transaction::{Operation, UNTOUCHED};
 use zklock_recipe::{Event, Input, Kind, Own, companion};
 use zookeeper_client::{Client, Error};
 
@@ -176,10 +176,11 @@ pub(crate) async fn heartbeat(client: Arc<Client>) -> bool {
     matches!(check(&client, "/", None).await, Ok(()) | Err(Event::OwnTouched))
 }
 
-/// Asks a quorum whether our nodes exist, in any version.
+/// Asks a quorum whether our nodes exist. In a queue that is shared, a write to one of them is a request to leave.
 pub(crate) async fn confirm(client: Arc<Client>, nodes: Vec<OwnNode>) -> Result<(), Input> {
+    let version = nodes.iter().any(|(lock, _)| lock.layout().is_shared()).then_some(UNTOUCHED);
     let nodes = nodes.iter().map(|(lock, own)| (lock.path.contender(own.place), *own)).collect::<Vec<_>>();
-    confirm_version(&client, &nodes, None).await.map_err(|(index, event)| failed(index, event))
+    confirm_version(&client, &nodes, version).await.map_err(|(index, event)| failed(index, event))
 }
 
 /// Asks a quorum whether these nodes of ours exist with this version. `Err` says what is wrong, and with which of them.
@@ -208,7 +209,8 @@ async fn check_all(client: &Client, paths: &[&str], version: Option<i32>) -> Res
     let checks = confirmation(0..paths.len(), version).collect::<Vec<_>>();
     match commit(client, &checks, |index| paths[*index]).await {
         Ok(_) => Ok(()),
-        Err((Some(index), Error::NoNode | Error::BadVersion)) => Err((*index, Event::OwnTouched)),
+        Err((Some(index), Error::NoNode)) => Err((*index, Event::OwnTouched)),
+        Err((Some(index), Error::BadVersion)) => Err((*index, Event::OwnWritten)),
         // A node that this session may not read exists all the same. The server has not looked at those behind it.
         Err((Some(index), Error::NoAuth)) => {
             let (checked, rest) = paths.split_at(index + 1);

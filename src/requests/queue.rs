@@ -2,18 +2,25 @@
 
 use std::sync::Arc;
 
-use zklock_recipe::Event;
+use futures::future::join;
+use zklock_recipe::transaction::UNTOUCHED;
+use zklock_recipe::{Event, Own};
 use zookeeper_client::{Client, Error};
 
 use super::enter_one::directory;
 use super::foreign::{is_suspect, stranger};
-use super::read::{Node, existing, read};
+use super::read::{Node, existing, is, read};
 use super::reply::{Reply, failure};
 use crate::settings::Settings;
 
-/// Lists the lock's directory.
-pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
-    match client.get_children(lock.path.as_str()).await {
+/// Lists the lock's directory. Where another client shares the queue, it also looks whether somebody has written to our node.
+pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>, own: Option<Own>) -> Reply {
+    let written = is_written(&client, &lock, own.filter(|_| lock.layout().is_shared()));
+    let (listed, written) = join(client.get_children(lock.path.as_str()), written).await;
+    if written {
+        return Event::OwnWritten.into();
+    }
+    match listed {
         Ok((children, stat)) => match stranger(&client, &lock, &children).await {
             Ok(None) => {
                 lock.hints.saw_queue(children.len());
@@ -33,6 +40,13 @@ pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
         Err(error) => failure(error),
     }
     .into()
+}
+
+/// Whether somebody has certainly written to our node.
+async fn is_written(client: &Client, lock: &Settings, own: Option<Own>) -> bool {
+    let Some(own) = own else { return false };
+    let stat = client.check_stat(&lock.path.contender(own.place)).await.ok().flatten();
+    stat.is_some_and(|stat| is(Some(&stat), own) && stat.version != UNTOUCHED)
 }
 
 /// Returns every contender in the queue, with the holder first, or what went wrong.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, pending, ready};
+use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, OtherKind, Own, PathKind, Place, SessionEnd, Stranger};
+use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, EventType, OneshotWatcher, WatchedEvent};
 
 use super::foreign::{judge, lookalike};
@@ -105,7 +107,7 @@ pub(crate) async fn watch_own(client: Arc<Client>, lock: Arc<Settings>, own: Own
                     .map(|change| change.map_or_else(Event::SessionOver, |_| Event::OwnTouched))
                     .boxed(),
             ),
-            ..Event::OwnWatched(is(Some(&stat), own)).into()
+            ..Event::OwnWatched(is(Some(&stat), own) && !is_displaced(&lock, &stat)).into()
         },
         Err(Error::NoNode) => Event::OwnWatched(false).into(),
         // The holder watches a hidden node again on the next connection.
@@ -125,6 +127,11 @@ pub(crate) async fn watch_end(
 ) -> Result<Option<BoxFuture<'static, ()>>, Event> {
     let children = existing(client.get_and_watch_children(&path).await)?;
     Ok(children.map(|(_, _, ended)| change(ended).map(drop).boxed()))
+}
+
+/// Whether somebody has written to our node in a queue that is shared, and so has asked its contender to leave.
+fn is_displaced(lock: &Settings, own: &zk::Stat) -> bool {
+    lock.layout().is_shared() && own.version != UNTOUCHED
 }
 
 /// Resolves when the watch fires, or when the session ends.

@@ -38,7 +38,7 @@ async fn look(client: Arc<Client>, sequencer: Sequencer) -> Result<bool, Event> 
         (Ok(()), Ok((_, stat))) => Ok(stat.czxid == sequencer.token().zxid()
             && stat.ephemeral_owner == sequencer.session()
             && stat.version == UNTOUCHED),
-        (Ok(()), Err(Error::NoNode)) | (Err(Event::OwnTouched), _) => Ok(false),
+        (Ok(()), Err(Error::NoNode)) | (Err(Event::OwnTouched | Event::OwnWritten), _) => Ok(false),
         (Ok(()), Err(error)) => Err(failure(error)),
         (Err(unconfirmed), _) => Err(unconfirmed),
     }

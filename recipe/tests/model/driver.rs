@@ -354,7 +354,7 @@ impl Run<'_> {
                 (self.witness)(Witness::ForeignerMet);
                 self.world.foreigners.iter().any(|it| it.stay != Stay::Idle)
             }
-            End::Refused(_) | End::Exhausted(_) => false,
+            End::Refused(_) | End::Exhausted(_) | End::Displaced => false,
         };
         debug_assert!(seat < contender.seats.len());
         let rule = if end == End::Released { BY_ITSELF } else { CAUSED };

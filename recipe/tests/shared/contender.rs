@@ -5,13 +5,13 @@ use std::hash::{Hash, Hasher};
 use zklock_recipe::acquisition::{Acquisition, Certainty, Command, Input, Joint, Single};
 use zklock_recipe::companion::removal;
 use zklock_recipe::nodes::Entered;
-use zklock_recipe::transaction::Operation;
+use zklock_recipe::transaction::{Operation, UNTOUCHED};
 use zklock_recipe::{
     Arrival, Directory, End, Event, Input as Heard, Kind, Layout, Look, Own, Patience, Place, SessionEnd,
     Sight, Takeover,
 };
 
-use super::contest::MADE;
+use super::contest::{MADE, TOUCHED};
 use super::queue::QUEUE;
 use super::run::Run;
 use super::setup::{Mutant, Party, Setup, Witness};
@@ -193,6 +193,7 @@ impl Run<'_> {
             }
             Command::End(_, end) => {
                 self.note(Witness::FoundBusy, end == End::Busy);
+                self.note(Witness::Displaced, end == End::Displaced);
                 self.forbid(MADE, end == End::NodeDeleted);
                 self.contender(party).caller = Caller::Gone;
                 Pending::Nothing
@@ -222,6 +223,8 @@ impl Run<'_> {
         witness.into_iter().for_each(self.witness);
         self.note(Witness::OursAfterTheirs, self.world.last == Some(false));
         self.world.last = Some(true);
+        let written = self.world.contenders[party].own().is_some_and(|own| self.is_written(own));
+        self.forbid(TOUCHED, written);
         let contender = self.contender(party);
         (contender.caller, contender.is_valid) = (Caller::Holding, true);
     }
@@ -255,7 +258,10 @@ impl Run<'_> {
                 reply(Heard::All(Event::DirectoryReady))
             }
             Pending::Confirm(own) if self.is(Mutant::TrustsItsNode) || self.world.tree().has(QUEUE, own) => {
-                Some(Input::NodesConfirmed(connection))
+                match self.is_written(own) && !self.is(Mutant::KeepsAWrittenNode) {
+                    true => reply(Heard::Failed(0, Event::OwnWritten)),
+                    false => Some(Input::NodesConfirmed(connection)),
+                }
             }
             Pending::Confirm(_) => reply(Heard::Failed(0, Event::OwnTouched)),
             Pending::Find => {
@@ -323,8 +329,18 @@ impl Run<'_> {
         places.into_iter().map(Place::name).collect()
     }
 
+    /// Whether somebody has written to this node of ours.
+    fn is_written(&self, own: Own) -> bool {
+        let node = self.world.tree().get(Path::Child(QUEUE, own.place));
+        node.is_some_and(|node| node.czxid == own.czxid && node.version != UNTOUCHED)
+    }
+
     fn list(&mut self, party: Party) -> Event {
         let Some(mut directory) = self.world.directory() else { return Event::NoDirectory };
+        let written = self.contender(party).own().is_some_and(|own| self.is_written(own));
+        if written && !self.is(Mutant::KeepsAWrittenNode) {
+            return Event::OwnWritten;
+        }
         if self.is(Mutant::TrustsWithoutATrace) {
             directory.mzxid = directory.pzxid;
         }

@@ -15,7 +15,7 @@ mod run;
 mod setup;
 
 use crate::world::exploration::{Setup as _, State, explored, next, refute_each, take};
-use contest::{CLEAN, OURS, SERVED, THEIRS, breach};
+use contest::{CLEAN, OURS, SERVED, THEIRS, TOUCHED, breach};
 use run::Step;
 use setup::{Fault, Fault::*, Habit, Habit::*, Mutant, Setup, Witness::*};
 use zklock_recipe::{Kind, Layout, Patience};
@@ -84,6 +84,10 @@ explored! {
             [Expired, NodeFound, NodeNotFound, RemovalFoundDone, NewcomerAtOnce, ListerAtOnce, DelayOutlasted],
         untraced(setup(&[W, W], &[Latch, Latch], &[Vanishing])), 17_468,
             [OursAfterTheirs, TheirsAfterOurs, DelayOutlasted];
+    waiters_are_asked_to_leave:
+        setup(&[W, W], &[Exclusive], &[Vanishing, Revocation]), 3_351,
+            [Displaced, NewcomerAtOnce, ListerAtOnce, DelayOutlasted],
+        setup(&[W, R, W], &[Both], &[Revocation, Revocation]), 198_723, [Displaced, HeldTogether];
     one_that_only_tries_does_not_delay:
         tries(setup(&[W, W], &[Exclusive], &[Vanishing, Break])), 5_656, [FoundBusy, NewcomerAtOnce, DelayOutlasted];
 }
@@ -117,6 +121,8 @@ fn each_mutant_is_caught() {
         (Mutant::TakesEachListingForOneAfterARelease, setup(&[W], &[Latch], &[Vanishing]), THEIRS),
         (Mutant::SkipsTheReview, setup(&[W], &[Both], &[Vanishing, Rejoining]), THEIRS),
         (Mutant::TrustsItsNode, setup(&[W, W], &[Exclusive], &[Eviction]), THEIRS),
+        (Mutant::KeepsAWrittenNode, setup(&[W], &[Exclusive], &[Revocation]), TOUCHED),
+        (Mutant::KeepsAWrittenNode, setup(&[W, W], &[], &[Revocation]), TOUCHED),
         (Mutant::PassesOursOver, setup(&[W], &[Exclusive], &[]), THEIRS),
         (Mutant::OutlivesItsSession, setup(&[W], &[Exclusive], &[Expiry]), THEIRS),
         (Mutant::OutlivesItsSession, setup(&[W, W], &[], &[Expiry]), OURS),

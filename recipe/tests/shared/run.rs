@@ -28,6 +28,8 @@ pub(crate) enum Step {
     },
     Expire(Party),
     Evict(Party),
+    /// Somebody writes to its node.
+    Revoke(Party),
     Reap,
     /// A contender of the other client makes its node.
     Come(usize),
@@ -74,6 +76,7 @@ impl exploration::Setup for Setup {
                 (asks || watches, Step::Break { party, served: false }),
                 (removes, Step::Break { party, served: true }),
                 (watches, Step::Evict(party)),
+                (watches || matches!(contender.pending, Pending::Delay(_)), Step::Revoke(party)),
                 (caller != Caller::Idle && !contender.is_ended(), Step::Expire(party)),
             ]));
         }
@@ -105,6 +108,7 @@ impl exploration::Setup for Setup {
             Step::Break { .. } => Fault::Break,
             Step::Expire(_) => Fault::Expiry,
             Step::Evict(_) => Fault::Eviction,
+            Step::Revoke(_) => Fault::Revocation,
             Step::Reap => Fault::Reap,
             Step::Vanish(_) => Fault::Vanishing,
             Step::Rejoin(_) => Fault::Rejoining,
@@ -147,6 +151,11 @@ impl Run<'_> {
             Step::Evict(party) => {
                 let paths = self.world.tree().of(party);
                 self.world.commit(Party::MAX, &deletion(paths));
+            }
+            Step::Revoke(party) => {
+                let paths = self.world.tree().of(party);
+                let writes = paths.into_iter().map(|path| Operation::Set(Named::of(path), None));
+                self.world.commit(Party::MAX, &writes.collect::<Vec<_>>());
             }
             Step::Reap => {
                 let removal = Operation::Delete(Named::of(Path::Directory(QUEUE)), None);

@@ -51,6 +51,8 @@ pub(crate) enum Fault {
     Rejoining,
     /// An operator deletes the node of a zklock contender that waits.
     Eviction,
+    /// A client writes to the node of a zklock contender that waits, and so asks it to leave.
+    Revocation,
 }
 
 /// A rule that is broken: in the place of zklock's machine, of what performs its commands, or of the other client.
@@ -90,6 +92,8 @@ pub(crate) enum Mutant {
     SkipsTheReview,
     /// Takes a release for its grant without asking for its own node.
     TrustsItsNode,
+    /// Passes over what somebody has written to its node.
+    KeepsAWrittenNode,
     /// Leaves its node in the queue when it gives up.
     LeavesItsNode,
     /// Waits on when its connection, and so its watch, is lost.
@@ -127,4 +131,6 @@ pub(crate) enum Witness {
     RemovalFoundDone,
     DirectoryMadeAgain,
     FoundBusy,
+    /// Left because somebody had written to its node.
+    Displaced,
 }

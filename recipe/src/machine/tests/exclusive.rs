@@ -88,11 +88,12 @@ fn all_states_and_events_are_listed() {
         | E::PredecessorDeleted
         | E::WatchLost
         | E::OwnTouched
+        | E::OwnWritten
         | E::Settled
         | E::Release
         | E::GiveUp
         | E::Forfeit
-        | E::SessionOver(_) => 26,
+        | E::SessionOver(_) => 27,
     };
     let (states, events) = (scene().paths(), scene().events());
     let kinds = states.iter().map(|(state, _)| discriminant(state)).collect::<HashSet<_>>();

@@ -110,6 +110,22 @@ fn who_gives_up_in_its_delay_does_not_release() {
     assert_eq!(commands_after(Patience::Wait, &events), [DELAY, C::Alone(A::Delete(OWN))]);
 }
 
+/// As Curator's `Revoker` does to ask for the lock.
+#[test]
+fn a_waiter_in_whose_node_somebody_wrote_leaves() {
+    let delayed = [sees(&[OWN.place]), E::Delayed];
+    let missed = [sees(&[LOWER, OWN.place]), E::PredecessorWatched(false)];
+    let released = [sees(&[LOWER, OWN.place]), E::PredecessorWatched(true), E::PredecessorReleased];
+    for (path, before) in [(&delayed[..], vec![DELAY, LIST]), (&missed, vec![watches(LOWER), LIST])]
+        .into_iter()
+        .chain([(&released[..], vec![watches(LOWER), CONFIRM])])
+    {
+        let commands = commands_after(Patience::Wait, &after(path, &[E::OwnWritten, E::Deleted]));
+        let leaves = [C::Alone(A::Delete(OWN)), C::End(End::Displaced)];
+        assert_eq!(commands, [before, leaves.to_vec()].concat());
+    }
+}
+
 /// Curator's writer 5 reads as well, by a node with its own number, and lets go of the write lock.
 #[test]
 fn a_lower_reader_that_appears_late_is_waited_for() {
