@@ -19,7 +19,7 @@ pub(crate) enum Branch {
     /// The node exists, and this session may list it.
     Listed {
         /// The first contender that holds the lock of this directory, if any.
-        holder: Option<Holding>,
+        holder: Option<Box<Holding>>,
         /// What the pool has, if this is the directory of its permits.
         pool: Option<Box<Pooled>>,
         /// The names of all children that are neither contenders nor permits of that pool.
@@ -80,7 +80,7 @@ pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, 
         PERMITS => pool(&client, &path, &mut children).await?.map(Box::new),
         _ => None,
     };
-    Ok(Branch::Listed { holder, pool, children })
+    Ok(Branch::Listed { holder: holder.map(Box::new), pool, children })
 }
 
 /// Returns the first of these contenders that still exists, and who holds the lock beside it.

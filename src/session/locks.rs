@@ -103,7 +103,7 @@ pub(super) async fn below(succession: &Succession, root: &str) -> Result<LocksBe
                         walk.pools.extend(held_pool(&path, *pool));
                         turnstiles.insert(join(parent(&path), "queue"));
                     }
-                    walk.locks.extend(holder.map(|holder| held(path, holder)));
+                    walk.locks.extend(holder.map(|holder| held(path, *holder)));
                 }
             }
         }
