@@ -10,9 +10,9 @@ demo: servers ## Five processes contend for half a minute while servers and clie
 	cargo run --release -p zklock-proof -- torture --clients 5 --seconds 30 --report target/demo.svg
 
 test: redis-server postgres peers nextest ## Run every test, on real ZooKeeper servers
-	cargo test --quiet --workspace --doc
-	cargo build --quiet --examples # some are run by tests, and those with tests of their own are not built with them
-	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
+	home="$$(scripts/have-newest-zookeeper.sh)" && export ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" && \
+		cargo test --quiet --workspace --doc && \
+		cargo build --quiet --examples && `# some are run by tests, and those with tests of their own are not built with them` \
 		cargo run --quiet -p zklock-test-support -- cargo nextest run --workspace --no-fail-fast $(if $(CI),--profile ci)
 
 containers: servers nextest ## Run the tests of zklock-testcontainers in containers, if an engine answers
