@@ -38,9 +38,10 @@
 //! 4. If the acquisition had to wait, or nobody answered, or an attempt was in vain, a permit may have vanished meanwhile. Then the
 //!    takeover delay passes between the look and the attempt. The attempt takes only what was free at the look, and fails if
 //!    somebody has taken that since.
-//! 5. An acquisition may have looked at the pool while it still waited in the turnstile (`Glimpse`). That look counts as it is if the
-//!    predecessor was gone before it. If the predecessor was there after it, the predecessor's permit and one version are added, and
-//!    only if the same predecessor went by its own attempt. `permits.rs` argues why the version then still says everything.
+//! 5. An acquisition may have looked at the pool while it still waited in the turnstile (`Glimpse`). That look counts only if the
+//!    contender right before ours, which it shows, went by its own attempt, and that was the last we heard. If it was gone before the
+//!    look, the look counts as it is. If it was there after the look, its permit and one version are added. `permits.rs` argues why
+//!    the version then still says everything.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -128,7 +129,7 @@ pub struct Glimpse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Forerunner {
     /// It was gone before the pool was read.
-    Gone,
+    Gone(Place),
     /// It was there after the pool was read, and wants a permit of this weight.
     There(Place, u32),
     /// Neither is certain, or nobody can tell what it wants.
@@ -429,13 +430,14 @@ impl Admission {
     fn foresee(&self, glimpse: Glimpse, stated: Stated, released: Option<Place>) -> Option<(Kind, Seen)> {
         let mut seen = glimpse.seen;
         match glimpse.predecessor {
-            Forerunner::Gone => {}
+            Forerunner::Gone(place) if released == Some(place) => {}
             // It was admitted after the look. Nobody else was, if the version is the next one.
             Forerunner::There(place, weight) if released == Some(place) => {
                 seen.version = seen.version.checked_add(1)?;
                 seen.children.push(Place { kind: Kind::Permit(weight), ..place }.name());
             }
-            Forerunner::There(..) | Forerunner::Unclear => return None,
+            // Others went after it, or nobody knows who.
+            Forerunner::Gone(_) | Forerunner::There(..) | Forerunner::Unclear => return None,
         }
         match rule(&seen.children, seen.stock?, stated.stock, self.wish) {
             Ruling::Admit(kind) if seen.version >= 0 => Some((kind, seen)),

@@ -119,8 +119,10 @@ fn recalling() {
         (recalled(0, there(2, 1)), vec![Command::Look]),
         (recalled(0, Forerunner::Unclear), vec![Command::Look]),
         // The look is as good as one after the grant.
-        (recalled(1, Forerunner::Gone), vec![attempt()]),
-        (recalled(2, Forerunner::Gone), vec![Command::Look]),
+        (recalled(1, Forerunner::Gone(ahead(3))), vec![attempt()]),
+        (recalled(2, Forerunner::Gone(ahead(3))), vec![Command::Look]),
+        // That contender left early, and others were admitted since.
+        (recalled(1, Forerunner::Gone(ahead(2))), vec![Command::Look]),
         (Event::Recalled(None), vec![Command::Look]),
         (Event::Unanswered, vec![Command::Look]),
         (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
@@ -129,7 +131,7 @@ fn recalling() {
     // The predecessor has not gone by its own attempt.
     begun(None).check([
         (recalled(0, there(3, 1)), vec![Command::Look]),
-        (recalled(1, Forerunner::Gone), vec![attempt()]),
+        (recalled(1, Forerunner::Gone(ahead(3))), vec![Command::Look]),
     ]);
     let elsewhere = |glimpse: fn(&mut Glimpse), stock| {
         let mut seen = Glimpse { seen: seen(0), predecessor: there(3, 1) };
