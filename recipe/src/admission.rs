@@ -201,6 +201,8 @@ pub enum Event {
     Delayed,
     /// Reply to `Attempt`: the permit exists, and our node in the turnstile is gone.
     Admitted(Own),
+    /// As `Admitted`, but the pool was made again since it was seen, so the permit is there by another pool's stock.
+    OtherPool(Own),
     /// Reply to `Attempt`: the pool has changed since it was seen, or is gone. Nothing was written.
     PoolChanged,
     /// Reply to `Attempt`: our node in the turnstile is not as it was. An earlier attempt may have taken effect.
@@ -252,7 +254,7 @@ pub enum Command {
     ExpectLate,
     /// End the session, because nobody can tell which node is ours. The node goes with it.
     EndSession(Refusal),
-    /// Give back this permit, which nobody wants. It was seen on this connection, if on any.
+    /// Give back this permit, which nobody wants or nobody may have. It was seen on this connection, if on any.
     GiveBack(Own, Option<u64>),
     /// Tell the caller.
     Tell(Outcome),
@@ -380,6 +382,11 @@ impl Admission {
             (Delaying(kind, seen), Event::Delayed) => self.attempt(kind, seen),
 
             (Attempting(connection), Event::Admitted(permit)) => self.admitted(permit, Some(connection)),
+            (Attempting(connection), Event::OtherPool(permit)) => {
+                let mut commands = vec![Command::Spend, Command::GiveBack(permit, Some(connection))];
+                commands.extend(self.tell(Outcome::Displaced));
+                commands
+            }
             (Attempting(_), Event::PoolChanged) => self.attempted_in_vain(),
             (Attempting(_), Event::Unanswered) => {
                 self.doubtful = true;

@@ -189,7 +189,13 @@ pub(crate) async fn admit(
             [_, MultiWriteResult::Create { path, .. }, MultiWriteResult::SetData { stat }, _] => {
                 // The same transaction created the permit and wrote to the pool, so `mzxid` is the permit's `czxid`.
                 let place = pool.path.child(path).and_then(Place::parse_permit);
-                let admitted = |place| admission::Event::Admitted(Own { place, czxid: stat.mzxid });
+                let admitted = |place| {
+                    let permit = Own { place, czxid: stat.mzxid };
+                    match stat.czxid == seen.czxid {
+                        true => admission::Event::Admitted(permit),
+                        false => admission::Event::OtherPool(permit),
+                    }
+                };
                 place.map_or(admission::Event::Unanswered, admitted)
             }
             _ => admission::Event::Unanswered,

@@ -350,15 +350,22 @@ impl Admitting {
     fn attempt(&self, kind: Kind, seen: Seen) -> BoxFuture<'static, Heard> {
         let (own, permits) = (self.own.clone(), self.statement.permits.clone());
         let data = NodeData::new(self.id, &permits.owner, permits.data.as_deref()).encode();
+        let settings = permits.clone();
         let answer = self.session.requester.request_where(Some(seen.connection), move |wire| {
-            requests::admit(wire.client, own, permits, kind, data, seen)
+            requests::admit(wire.client, own, settings, kind, data, seen)
         });
         let session = self.session.clone();
         async move {
             Heard::from(match answer.await {
                 Answer::Given(event, sent) => {
-                    if let Event::Admitted(_) = event {
-                        session.lease.confirmed(sent);
+                    match event {
+                        Event::Admitted(_) => session.lease.confirmed(sent),
+                        Event::OtherPool(_) => warn!(
+                            path = %permits.name,
+                            "somebody has deleted the directory of permits and made it again; a transaction has written the former \
+                             number of permits to it, and its permit is given back; write the right number"
+                        ),
+                        _ => {}
                     }
                     event
                 }

@@ -361,3 +361,25 @@ async fn one_that_has_looked_on_an_earlier_connection_looks_again() {
     second.release().await.unwrap();
     until_nothing_is_left(&server).await;
 }
+
+/// The new pool has the version of the old one, so the transaction takes effect, and writes the former capacity.
+#[tokio::test]
+async fn a_permit_of_a_pool_that_was_made_again_is_given_back() {
+    let (server, link, session) = linked_session(Duration::from_secs(60)).await;
+    let (semaphore, operator) = (used(&session, PATH).await, operator(&server).await);
+    let look = link.hold_reply(RequestKind::MultiRead);
+    let acquiring = semaphore.clone();
+    let acquiring = tokio::spawn(async move { acquiring.acquire().await });
+    within("the look", look.reached()).await;
+    operator.delete("/pool/permits", None).await.unwrap();
+    make(&operator, "/pool/permits").await;
+    operator.set_data("/pool/permits", br#"{"permits":1}"#, Some(0)).await.unwrap();
+    look.release();
+    let permit = granted(acquiring).await;
+    assert_eq!(session.requeued(), 1);
+    assert_eq!(permit.node(), "/pool/permits/permit-1-0000000001");
+    assert_eq!(semaphore.permits().await.unwrap().capacity, Some(2));
+    eventually("the end of the other permit", async || held(&semaphore).await == [1]).await;
+    permit.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}

@@ -221,6 +221,10 @@ fn attempting() {
     assert!(admission.may_pass());
     admission.check([
         (Event::Admitted(permit()), vec![Command::Spend, tell(Outcome::Admitted(permit(), Some(3)))]),
+        (
+            Event::OtherPool(permit()),
+            vec![Command::Spend, Command::GiveBack(permit(), Some(3)), tell(Outcome::Displaced)],
+        ),
         (Event::PoolChanged, vec![Command::Look]),
         (Event::NotHeld, vec![Command::Forfeit, tell(Outcome::Displaced)]),
         (Event::Unanswered, vec![Command::Settle]),
@@ -230,8 +234,10 @@ fn attempting() {
         (Event::GiveUp, vec![]),
     ]);
     assert_ended(&admission, Event::Admitted(permit()));
+    assert_ended(&admission, Event::OtherPool(permit()));
     waiting(&[looked(1), Event::GiveUp]).check([
         (Event::Admitted(permit()), vec![Command::Spend, Command::GiveBack(permit(), Some(3))]),
+        (Event::OtherPool(permit()), vec![Command::Spend, Command::GiveBack(permit(), Some(3))]),
         (Event::PoolChanged, vec![Command::Depart]),
         (Event::Unanswered, vec![Command::Settle]),
         (Event::Refused(refusal()), vec![Command::Depart]),
@@ -369,7 +375,9 @@ fn repetitions_pause_after_what_brings_nothing_on() {
     for event in [Event::Unanswered, Event::Refused(refusal()), settled(Standing::Held)] {
         assert!(!event.is_news(), "{event:?}");
     }
-    for event in [Event::PoolChanged, Event::NotHeld, looked(2), settled(Standing::Gone)] {
+    for event in
+        [Event::PoolChanged, Event::OtherPool(permit()), Event::NotHeld, looked(2), settled(Standing::Gone)]
+    {
         assert!(event.is_news(), "{event:?}");
     }
 }
