@@ -182,8 +182,8 @@ pub enum Settlement {
 /// One input of an admission. A reply belongs to the last request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// The acquisition holds the turnstile, and wants its permit. It was granted by the release of this contender, if by one. In a
-    /// turnstile only an attempt releases.
+    /// The acquisition holds the turnstile, and wants its permit. It was granted by the release of this contender, if by one. A
+    /// contender whose node says a weight releases by its attempt only.
     Begin(Option<Place>),
     /// Reply to `Recall`, if the pool was seen.
     Recalled(Option<(Glimpse, Stated)>),

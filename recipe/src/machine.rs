@@ -247,7 +247,8 @@ impl Machine {
             (Confirming(own), Event::Unanswered | Event::Withheld) => confirm(*own),
             (Confirming(own), Event::Refused(refusal)) => leave(*own, End::Refused(refusal)),
             (Watching(..) | Confirming(_), Event::OwnTouched) => ended(End::NodeDeleted),
-            // No contender is lower, so we leave by a release, as a holder does. Then the successor need not list.
+            // No contender is lower, so we leave by a release, as a holder does. Then the successor need not list. (In a semaphore's
+            // turnstile such a release is a plain deletion, and the successor lists.)
             (Confirming(own), Event::GiveUp) => release(*own),
 
             (Held(own), Event::Settled) => guard(*own),
