@@ -43,7 +43,6 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// Whether the queue is the turnstile of a pool. It protects nothing by itself: transactions of its holder fail without its node.
-    /// Only those that create a permit release it, as a holder does.
     pub(crate) fn is_turnstile(&self) -> bool {
         matches!(self.kind, PathKind::Semaphore | PathKind::Slots)
     }

@@ -38,9 +38,10 @@
 //! 4. If the acquisition had to wait, or nobody answered, or an attempt was in vain, a permit may have vanished meanwhile. Then the
 //!    takeover delay passes between the look and the attempt. The attempt takes only what was free at the look, and fails if
 //!    somebody has taken that since.
-//! 5. An acquisition may have looked at the pool while it still waited in the turnstile (`Glimpse`). That look counts as it is if the
-//!    predecessor was gone before it. If the predecessor was there after it, the predecessor's permit and one version are added, and
-//!    only if the same predecessor went by its own attempt. `permits.rs` argues why the version then still says everything.
+//! 5. An acquisition may have looked at the pool while it still waited in the turnstile (`Glimpse`). That look counts only if the
+//!    contender right before ours, which it shows, went by its own attempt, and that was the last we heard. If it was gone before the
+//!    look, the look counts as it is. If it was there after the look, its permit and one version are added. `permits.rs` argues why
+//!    the version then still says everything.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -128,7 +129,7 @@ pub struct Glimpse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Forerunner {
     /// It was gone before the pool was read.
-    Gone,
+    Gone(Place),
     /// It was there after the pool was read, and wants a permit of this weight.
     There(Place, u32),
     /// Neither is certain, or nobody can tell what it wants.
@@ -181,8 +182,8 @@ pub enum Settlement {
 /// One input of an admission. A reply belongs to the last request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// The acquisition holds the turnstile, and wants its permit. It was granted by the release of this contender, if by one. In a
-    /// turnstile only an attempt releases.
+    /// The acquisition holds the turnstile, and wants its permit. It was granted by the release of this contender, if by one. A
+    /// contender whose node says a weight releases by its attempt only.
     Begin(Option<Place>),
     /// Reply to `Recall`, if the pool was seen.
     Recalled(Option<(Glimpse, Stated)>),
@@ -200,6 +201,8 @@ pub enum Event {
     Delayed,
     /// Reply to `Attempt`: the permit exists, and our node in the turnstile is gone.
     Admitted(Own),
+    /// As `Admitted`, but the pool was made again since it was seen, so the permit is there by another pool's stock.
+    OtherPool(Own),
     /// Reply to `Attempt`: the pool has changed since it was seen, or is gone. Nothing was written.
     PoolChanged,
     /// Reply to `Attempt`: our node in the turnstile is not as it was. An earlier attempt may have taken effect.
@@ -251,7 +254,7 @@ pub enum Command {
     ExpectLate,
     /// End the session, because nobody can tell which node is ours. The node goes with it.
     EndSession(Refusal),
-    /// Give back this permit, which nobody wants. It was seen on this connection, if on any.
+    /// Give back this permit, which nobody wants or nobody may have. It was seen on this connection, if on any.
     GiveBack(Own, Option<u64>),
     /// Tell the caller.
     Tell(Outcome),
@@ -379,6 +382,11 @@ impl Admission {
             (Delaying(kind, seen), Event::Delayed) => self.attempt(kind, seen),
 
             (Attempting(connection), Event::Admitted(permit)) => self.admitted(permit, Some(connection)),
+            (Attempting(connection), Event::OtherPool(permit)) => {
+                let mut commands = vec![Command::Spend, Command::GiveBack(permit, Some(connection))];
+                commands.extend(self.tell(Outcome::Displaced));
+                commands
+            }
             (Attempting(_), Event::PoolChanged) => self.attempted_in_vain(),
             (Attempting(_), Event::Unanswered) => {
                 self.doubtful = true;
@@ -429,13 +437,14 @@ impl Admission {
     fn foresee(&self, glimpse: Glimpse, stated: Stated, released: Option<Place>) -> Option<(Kind, Seen)> {
         let mut seen = glimpse.seen;
         match glimpse.predecessor {
-            Forerunner::Gone => {}
+            Forerunner::Gone(place) if released == Some(place) => {}
             // It was admitted after the look. Nobody else was, if the version is the next one.
             Forerunner::There(place, weight) if released == Some(place) => {
                 seen.version = seen.version.checked_add(1)?;
                 seen.children.push(Place { kind: Kind::Permit(weight), ..place }.name());
             }
-            Forerunner::There(..) | Forerunner::Unclear => return None,
+            // Others went after it, or nobody knows who.
+            Forerunner::Gone(_) | Forerunner::There(..) | Forerunner::Unclear => return None,
         }
         match rule(&seen.children, seen.stock?, stated.stock, self.wish) {
             Ruling::Admit(kind) if seen.version >= 0 => Some((kind, seen)),

@@ -251,7 +251,8 @@ impl Machine {
             (Looking(own, ..) | Reviewing(own) | Confirming(own), Event::OwnWritten) => {
                 leave(*own, End::Displaced)
             }
-            // No contender is lower, so we leave by a release, as a holder does. Then the successor need not list.
+            // No contender is lower, so we leave by a release, as a holder does. Then the successor need not list. (In a semaphore's
+            // turnstile such a release is a plain deletion, and the successor lists.)
             (Confirming(own), Event::GiveUp) => release(*own),
 
             (Held(own), Event::Settled) => guard(*own),

@@ -359,7 +359,7 @@ impl<K> Guard<K> {
         self.turn.held.is_ending.store(expected, Ordering::Relaxed);
     }
 
-    /// Has the holder of a turnstile watch its node from now on. Further calls do nothing.
+    /// Has the holder of a turnstile watch its node from now on. Call it once: each call begins a task.
     pub(crate) fn watch_node(&self) {
         let watch = Holder::settle(self.turn.held.clone());
         watch.into_iter().for_each(|watch| self.session().finish(watch));

@@ -44,4 +44,4 @@ pub(crate) use reply::{Reply, end, failure};
 pub(crate) use sighting::{Found, Sighting};
 pub(crate) use transaction::{Operand, commit};
 pub(crate) use tree::{Branch, Holding, Pooled, branch, is_suspect};
-pub(crate) use watch::{watch_end, watch_own, watch_predecessor};
+pub(crate) use watch::{watch_own, watch_predecessor, watch_release};

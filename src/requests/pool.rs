@@ -61,7 +61,9 @@ pub(crate) async fn look_at_pool(
 /// pool does not exist, or if nobody is before us.
 ///
 /// The server serves the reads in their order: if that contender was gone at the first read, the pool was read after its end, and if
-/// it was there at the last one, before.
+/// it was there at the last one, before. A server applies a transaction step by step, and an attempt writes to that node first and
+/// deletes it last. So a node that was gone at the first read, or was untouched at the last one, shows that no half of its attempt was
+/// seen.
 pub(crate) async fn glimpse_pool(
     client: Arc<Client>,
     turnstile: OwnNode,
@@ -81,7 +83,7 @@ pub(crate) async fn glimpse_pool(
     };
     let weight = |data: &[u8]| NodeData::decode(data).and_then(|data| data.weight);
     let predecessor = match (first, last) {
-        (MultiReadResult::Error { err: Error::NoNode }, _) => Forerunner::Gone,
+        (MultiReadResult::Error { err: Error::NoNode }, _) => Forerunner::Gone(ahead),
         // One that was made later is no predecessor: the directory was made again. One that was written to is not admitted.
         (_, MultiReadResult::Data { data, stat }) if stat.czxid < own.czxid && stat.version == UNTOUCHED => {
             weight(&data).map_or(Forerunner::Unclear, |weight| Forerunner::There(ahead, weight.get()))
@@ -187,7 +189,13 @@ pub(crate) async fn admit(
             [_, MultiWriteResult::Create { path, .. }, MultiWriteResult::SetData { stat }, _] => {
                 // The same transaction created the permit and wrote to the pool, so `mzxid` is the permit's `czxid`.
                 let place = pool.path.child(path).and_then(Place::parse_permit);
-                let admitted = |place| admission::Event::Admitted(Own { place, czxid: stat.mzxid });
+                let admitted = |place| {
+                    let permit = Own { place, czxid: stat.mzxid };
+                    match stat.czxid == seen.czxid {
+                        true => admission::Event::Admitted(permit),
+                        false => admission::Event::OtherPool(permit),
+                    }
+                };
                 place.map_or(admission::Event::Unanswered, admitted)
             }
             _ => admission::Event::Unanswered,

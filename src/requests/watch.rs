@@ -90,11 +90,14 @@ async fn end_of(data: OneshotWatcher, children: OneshotWatcher, is_ours: bool) -
     }
 }
 
-/// Whether a write and a deletion were one transaction. Servers before 3.9 do not say so (ZOOKEEPER-4655).
+/// Whether a write and a deletion were one transaction.
 fn is_release(written: &WatchedEvent, gone: &WatchedEvent) -> bool {
-    (written.event_type, gone.event_type) == (EventType::NodeDataChanged, EventType::NodeDeleted)
-        && written.zxid == gone.zxid
-        && gone.zxid != WatchedEvent::NO_ZXID
+    is_write(written) && gone.event_type == EventType::NodeDeleted && written.zxid == gone.zxid
+}
+
+/// Whether this is a write in a known transaction. Servers before 3.9 do not say in which (ZOOKEEPER-4655).
+fn is_write(event: &WatchedEvent) -> bool {
+    event.event_type == EventType::NodeDataChanged && event.zxid != WatchedEvent::NO_ZXID
 }
 
 /// Watches our own node.
@@ -120,13 +123,16 @@ pub(crate) async fn watch_own(client: Arc<Client>, lock: Arc<Settings>, own: Own
     }
 }
 
-/// Watches a node for its end, whatever that is. `None` if there is no such node.
-pub(crate) async fn watch_end(
+/// Watches a contender's node for the write of its release. Resolves to true if that comes first; to false if the node is deleted
+/// without it, or if the event does not say of which transaction it is. `None` if there is no such node.
+pub(crate) async fn watch_release(
     client: Arc<Client>,
     path: String,
-) -> Result<Option<BoxFuture<'static, ()>>, Event> {
-    let children = existing(client.get_and_watch_children(&path).await)?;
-    Ok(children.map(|(_, _, ended)| change(ended).map(drop).boxed()))
+) -> Result<Option<BoxFuture<'static, bool>>, Event> {
+    let data = existing(client.get_and_watch_data(&path).await)?;
+    Ok(data.map(|(_, _, written)| {
+        change(written).map(|event| event.is_ok_and(|event| is_write(&event))).boxed()
+    }))
 }
 
 /// Whether somebody has written to our node in a queue that is shared, and so has asked its contender to leave.
@@ -165,5 +171,7 @@ mod tests {
         ] {
             assert!(!is_release(&first, &last), "{first:?} {last:?}");
         }
+        assert!(is_write(&event(written, 7)));
+        assert!(!is_write(&event(deleted, 7)) && !is_write(&event(written, WatchedEvent::NO_ZXID)));
     }
 }

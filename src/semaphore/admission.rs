@@ -6,6 +6,7 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -118,6 +119,8 @@ struct Admitting {
     scout: Arc<Scout>,
     /// Whether our node in the turnstile is watched.
     is_watched: bool,
+    /// Whether it has found no room.
+    has_waited: bool,
     /// Names the permit. All attempts have the same id, because one of them takes effect at most.
     id: Uuid,
     watches: Watches,
@@ -158,6 +161,11 @@ impl Procedure for Admitting {
         }
         if let Some(watches) = watches {
             self.watches = watches;
+        }
+        if let Event::Admitted(_) = event
+            && !self.has_waited
+        {
+            self.statement.has_room.store(true, Ordering::Relaxed);
         }
         let commands = self.machine.handle(event);
         // Its end is nothing to warn of while a transaction of ours may bring it about. Nothing is sent before the next poll.
@@ -218,6 +226,7 @@ impl Admitting {
             own,
             scout,
             is_watched: false,
+            has_waited: false,
             id: Uuid::new_v4(),
             watches: Watches::default(),
             changes: 0,
@@ -239,11 +248,16 @@ impl Admitting {
         self.session.ask(self.tries, connection, request).map(heard).boxed()
     }
 
+    /// An attempt by what was seen on an earlier connection would not be sent.
     fn recall(&self) -> BoxFuture<'static, Heard> {
-        match self.scout.take() {
-            Some(look) => look.map(|shown| Event::Recalled(shown).into()).boxed(),
-            None => ready(Event::Recalled(None).into()).boxed(),
-        }
+        let Some(look) = self.scout.take() else { return ready(Event::Recalled(None).into()).boxed() };
+        let session = self.session.clone();
+        look.map(move |shown| {
+            let present = session.lease.connection();
+            let shown = shown.filter(|(glimpse, _)| present == Some(glimpse.seen.connection));
+            Event::Recalled(shown).into()
+        })
+        .boxed()
     }
 
     fn look(&mut self) -> BoxFuture<'static, Heard> {
@@ -272,6 +286,8 @@ impl Admitting {
 
     /// On the connection on which the pool was seen. A watch of the data that still stands need not be set again.
     fn watch(&mut self, seen: Seen) -> BoxFuture<'static, Heard> {
+        self.has_waited = true;
+        self.statement.has_room.store(false, Ordering::Relaxed);
         let (statement, changes) = (self.statement.clone(), self.changes);
         let mut watches = std::mem::take(&mut self.watches);
         self.request(Some(seen.connection), move |wire| async move {
@@ -334,15 +350,22 @@ impl Admitting {
     fn attempt(&self, kind: Kind, seen: Seen) -> BoxFuture<'static, Heard> {
         let (own, permits) = (self.own.clone(), self.statement.permits.clone());
         let data = NodeData::new(self.id, &permits.owner, permits.data.as_deref()).encode();
+        let settings = permits.clone();
         let answer = self.session.requester.request_where(Some(seen.connection), move |wire| {
-            requests::admit(wire.client, own, permits, kind, data, seen)
+            requests::admit(wire.client, own, settings, kind, data, seen)
         });
         let session = self.session.clone();
         async move {
             Heard::from(match answer.await {
                 Answer::Given(event, sent) => {
-                    if let Event::Admitted(_) = event {
-                        session.lease.confirmed(sent);
+                    match event {
+                        Event::Admitted(_) => session.lease.confirmed(sent),
+                        Event::OtherPool(_) => warn!(
+                            path = %permits.name,
+                            "somebody has deleted the directory of permits and made it again; a transaction has written the former \
+                             number of permits to it, and its permit is given back; write the right number"
+                        ),
+                        _ => {}
                     }
                     event
                 }

@@ -39,8 +39,8 @@ use crate::zk::Succession;
 ///
 /// The semaphore at `/pool` is the *turnstile* `/pool/queue`, which is a lock, and the persistent node `/pool/permits`,
 /// whose data is the capacity. A permit of weight 3 is its child `permit-3-0000000042`. An acquisition holds the turnstile
-/// until it is admitted. So a free permit takes three round trips, and a release one. One that waits for its turn looks at the permits
-/// meanwhile, so the turnstile mostly passes on in one round trip.
+/// until it is admitted. So a free permit takes three round trips, and a release one. While the semaphore has room, one that waits
+/// behind two others or more looks at the permits before its turn, and the turnstile passes on to it in one round trip.
 ///
 /// # The capacity
 ///

@@ -1,10 +1,11 @@
 //! Looks at a pool while an acquisition still waits in its turnstile.
 //!
-//! Once the contender before its predecessor is gone, the predecessor holds the turnstile, or soon does. So that is the time to look: the
-//! answer mostly comes with the turnstile, and the [admission](zklock_recipe::admission) need not look then. A look that comes at
-//! another time does no harm: the admission knows what it is worth.
+//! Once the contender before its predecessor is admitted, the predecessor holds the turnstile. So that is the time to look: the
+//! answer mostly comes with the turnstile, and the [admission](zklock_recipe::admission) need not look then. If that contender
+//! leaves in another way, others are before the predecessor, and a look would come too early. Then nobody looks before the grant.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -24,7 +25,8 @@ type Shown = Option<(Glimpse, Stated)>;
 pub(super) struct Scout(Mutex<Option<Joint<Shown>>>);
 
 impl Scout {
-    /// Begins for this contender, and forgets what an earlier one saw. Resolves when the look is answered.
+    /// Begins for this contender, and forgets what an earlier one saw. Resolves when the look is answered, or is not worth its
+    /// request.
     pub(super) fn begin(
         self: Arc<Self>,
         session: &Arc<ZkSession>,
@@ -34,7 +36,11 @@ impl Scout {
         *self.0.lock() = None;
         let session = session.clone();
         async move {
-            if second(&session, &own).await {
+            // While acquisitions find no room at the grant, a look before the grant finds none, either.
+            if statement.has_room.load(Ordering::Relaxed)
+                && second(&session, &own).await
+                && statement.has_room.load(Ordering::Relaxed)
+            {
                 let look = Joint::new(look(&session, own, statement));
                 *self.0.lock() = Some(look.clone());
                 look.await;
@@ -49,18 +55,18 @@ impl Scout {
     }
 }
 
-/// Resolves to true once our node is the second in the turnstile at most; to false if that stays unknown.
+/// Resolves to true once the contender before our predecessor is admitted, so that our node is the second in the turnstile; to false
+/// if nobody hears of that.
 async fn second(session: &ZkSession, (queue, own): &OwnNode) -> bool {
-    let Some(ahead) = second_ahead(own.place) else { return true };
+    let Some(ahead) = second_ahead(own.place) else { return false };
     let path = queue.path.contender(ahead);
     let watch = session.requester.request(|wire| async move {
-        let watch = requests::watch_end(wire.client.clone(), path).await;
+        let watch = requests::watch_release(wire.client.clone(), path).await;
         watch.map(|watch| watch.map(|watch| wire.keep(watch)))
     });
     match watch.await {
-        Answer::Given(Ok(None), _) => true,
-        Answer::Given(Ok(Some(watch)), _) => watch.await.is_some(),
-        Answer::Given(Err(_), _) | Answer::Lost | Answer::Over(_) => false,
+        Answer::Given(Ok(Some(watch)), _) => watch.await == Some(true),
+        Answer::Given(Ok(None) | Err(_), _) | Answer::Lost | Answer::Over(_) => false,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What this process states of a pool.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use zklock_recipe::Stock;
 use zklock_recipe::admission::{self, Seen};
@@ -15,6 +16,8 @@ pub(super) struct Statement {
     /// The settings of the directory of permits.
     pub(super) permits: Arc<Settings>,
     stock: Mutex<Stated>,
+    /// Whether the last acquisitions of this process found room at once. It is a hint.
+    pub(super) has_room: AtomicBool,
 }
 
 /// How much a pool has, as this process states it.
@@ -28,7 +31,8 @@ struct Stated {
 
 impl Statement {
     pub(super) fn new(path: LockPath, permits: Arc<Settings>, stock: Stock) -> Self {
-        Self { path, permits, stock: Mutex::new(Stated { stock, begun: Vec::new(), changes: 0 }) }
+        let stock = Mutex::new(Stated { stock, begun: Vec::new(), changes: 0 });
+        Self { path, permits, stock, has_room: AtomicBool::new(true) }
     }
 
     /// The pool's path.

@@ -6,13 +6,13 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use support::{
-    Server, Steps, Waiter, eventually, granted, hide, linked, linked_session, operator, patient, server,
-    session, sessions, until_nothing_is_left, within,
+    Server, Steps, Waiter, eventually, granted, hide, linked, linked_session, make, operator, patient,
+    server, session, sessions, until_nothing_is_left, within,
 };
 use zklock::{AcquireError, LockOptions, LostReason, Permit, Semaphore, Session};
 use zklock_testcontainers::{HeldReply, Link, RequestKind};
 
-use super::semaphore::{enqueue, held, until_it_waits_for_room, until_watched};
+use super::semaphore::{enqueue, held, in_turnstile, until_it_waits_for_room, until_watched};
 
 const PATH: &str = "/pool";
 
@@ -216,8 +216,7 @@ struct Pair {
     server: Server,
     links: [Link; 2],
     semaphores: [Semaphore; 2],
-    /// Kept, so that their sessions live.
-    _sessions: [Session; 2],
+    sessions: [Session; 2],
     first: Waiter<Permit>,
     heard: HeldReply,
     second: Waiter<Permit>,
@@ -225,26 +224,99 @@ struct Pair {
 
 async fn one_behind_another() -> Pair {
     let server = server().await;
-    let (one, another, observer) = (
-        linked(&server, Duration::from_secs(60)).await,
-        linked(&server, Duration::from_secs(60)).await,
-        session(&server).await,
-    );
-    let semaphores = [used(&one.1, PATH).await, used(&another.1, PATH).await];
-    let ((front, one), (back, another)) = (one, another);
+    let observer = session(&server).await;
+    let ((front, one), (back, another)) =
+        (linked(&server, Duration::from_secs(60)).await, linked(&server, Duration::from_secs(60)).await);
+    let [theirs, of_one, of_another] =
+        [&observer, &one, &another].map(|session| session.semaphore(PATH, 3).unwrap());
+    for semaphore in [&of_one, &of_another] {
+        // The next acquisition sends only what every one sends.
+        semaphore.acquire().await.unwrap().release().await.unwrap();
+    }
+    let all = theirs.acquire_many(3).await.unwrap();
+    let ahead = enqueue(&observer, &theirs, 1).await;
+    until_it_waits_for_room(&server, PATH).await;
     let heard = front.hold_reply(RequestKind::MultiRead);
-    let acquiring = semaphores[0].clone();
-    let first = tokio::spawn(async move { acquiring.acquire().await });
-    within("the look", heard.reached()).await;
+    let first = enqueue(&observer, &of_one, 1).await;
     back.reset_counts();
-    let second = enqueue(&observer, &semaphores[1], 1).await;
+    let second = enqueue(&observer, &of_another, 1).await;
+    until_it_watches_two(&server, &another).await;
+    // The second one hears that the contender before its predecessor is admitted.
+    all.release().await.unwrap();
+    granted(ahead).await.release().await.unwrap();
+    within("the look", heard.reached()).await;
     eventually("its look", async || back.requests_of(RequestKind::MultiRead) == 1).await;
-    Pair { server, links: [front, back], semaphores, _sessions: [one, another], first, heard, second }
+    let (links, semaphores, sessions) = ([front, back], [of_one, of_another], [one, another]);
+    Pair { server, links, semaphores, sessions, first, heard, second }
+}
+
+/// Waits until this session, which has one contender in the turnstile, watches the two contenders before that.
+async fn until_it_watches_two(server: &Server, session: &Session) {
+    let (of_it, queue) = (format!("0x{:x}", session.id()), server.full("/pool/queue/lock-"));
+    eventually("its watches", async || {
+        let watches = server.admin("wchc").await;
+        let its = watches.lines().skip_while(|line| line.trim() != of_it).skip(1);
+        its.take_while(|line| line.starts_with('\t')).filter(|line| line.trim().starts_with(&queue)).count()
+            == 2
+    })
+    .await;
+}
+
+/// Who hears only that the contender before its predecessor is gone does not know who else is before it.
+#[tokio::test]
+async fn one_behind_a_contender_that_left_early_sends_no_attempt_in_vain() {
+    let server = server().await;
+    let (observer, other) = (session(&server).await, session(&server).await);
+    let (link, last) = linked(&server, Duration::from_secs(60)).await;
+    let pool = |session: &Session| session.semaphore(PATH, 6).unwrap();
+    let held = pool(&observer).acquire_many(3).await.unwrap();
+    // It waits for room. Those behind it would find some.
+    let large = enqueue(&observer, &pool(&other), 4).await;
+    until_it_waits_for_room(&server, PATH).await;
+    let early = enqueue(&observer, &pool(&other), 1).await;
+    let before = enqueue(&observer, &pool(&other), 1).await;
+    let last_one = enqueue(&observer, &pool(&last), 1).await;
+    until_it_watches_two(&server, &last).await;
+    early.abort();
+    eventually("its end", async || in_turnstile(&observer, PATH).await == 3).await;
+    link.reset_counts();
+    held.release().await.unwrap();
+    let permits = [granted(large).await, granted(before).await, granted(last_one).await];
+    // A look after the grant, and the attempt.
+    let sent = [RequestKind::MultiRead, RequestKind::Multi].map(|kind| link.requests_of(kind));
+    assert_eq!(sent, [1, 1]);
+    for permit in permits {
+        permit.release().await.unwrap();
+    }
+    until_nothing_is_left(&server).await;
+}
+
+/// It looks at the grant and after its wait, and not before its turn.
+#[tokio::test]
+async fn those_behind_one_that_waits_for_room_do_not_look_before_their_turn() {
+    let (server, link, ours) = linked_session(Duration::from_secs(60)).await;
+    let (semaphore, observer) = (ours.semaphore(PATH, 2).unwrap(), session(&server).await);
+    let mut held = semaphore.acquire_many(2).await.unwrap();
+    link.reset_counts();
+    let mut waiters = Vec::new();
+    for _ in 0..3 {
+        waiters.push(enqueue(&observer, &semaphore, 2).await);
+        until_it_waits_for_room(&server, PATH).await;
+    }
+    let looks = link.requests_of(RequestKind::MultiRead);
+    for waiter in waiters {
+        until_it_waits_for_room(&server, PATH).await;
+        held.release().await.unwrap();
+        held = granted(waiter).await;
+    }
+    assert_eq!((looks, link.requests_of(RequestKind::MultiRead)), (1, 6));
+    held.release().await.unwrap();
+    until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]
 async fn one_that_has_looked_while_it_waited_is_admitted_without_another_look() {
-    let Pair { server, links: [_front, back], semaphores, _sessions, first, heard, second } =
+    let Pair { server, links: [_front, back], semaphores, sessions: _sessions, first, heard, second } =
         one_behind_another().await;
     let again = back.hold_request(RequestKind::MultiRead);
     heard.release();
@@ -261,7 +333,7 @@ async fn one_that_has_looked_while_it_waited_is_admitted_without_another_look() 
 /// One write has changed the version, as the predecessor's admission would have: an operator's.
 #[tokio::test]
 async fn one_that_has_looked_while_it_waited_keeps_a_capacity_that_was_changed_since() {
-    let Pair { server, semaphores: [_, ours], links: _links, _sessions, first, heard, second } =
+    let Pair { server, semaphores: [_, ours], links: _links, sessions: _sessions, first, heard, second } =
         one_behind_another().await;
     ours.set_capacity(1).await.unwrap();
     heard.release();
@@ -270,5 +342,44 @@ async fn one_that_has_looked_while_it_waited_keeps_a_capacity_that_was_changed_s
     let second = granted(second).await;
     assert_eq!(ours.permits().await.unwrap().capacity, Some(1));
     second.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+/// An attempt by what it saw on the earlier connection would not be sent, and it would have to find out what became of that.
+#[tokio::test]
+async fn one_that_has_looked_on_an_earlier_connection_looks_again() {
+    let Pair { server, links: [_front, back], sessions: [_one, another], first, heard, second, .. } =
+        one_behind_another().await;
+    back.reset_counts();
+    back.cut();
+    eventually("its watch", async || back.requests_of(RequestKind::GetChildren) == 1).await;
+    heard.release();
+    let (first, second) = (granted(first).await, granted(second).await);
+    let sent = [RequestKind::MultiRead, RequestKind::GetEphemerals].map(|kind| back.requests_of(kind));
+    assert_eq!((sent, another.requeued()), ([1, 0], 0));
+    first.release().await.unwrap();
+    second.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+/// The new pool has the version of the old one, so the transaction takes effect, and writes the former capacity.
+#[tokio::test]
+async fn a_permit_of_a_pool_that_was_made_again_is_given_back() {
+    let (server, link, session) = linked_session(Duration::from_secs(60)).await;
+    let (semaphore, operator) = (used(&session, PATH).await, operator(&server).await);
+    let look = link.hold_reply(RequestKind::MultiRead);
+    let acquiring = semaphore.clone();
+    let acquiring = tokio::spawn(async move { acquiring.acquire().await });
+    within("the look", look.reached()).await;
+    operator.delete("/pool/permits", None).await.unwrap();
+    make(&operator, "/pool/permits").await;
+    operator.set_data("/pool/permits", br#"{"permits":1}"#, Some(0)).await.unwrap();
+    look.release();
+    let permit = granted(acquiring).await;
+    assert_eq!(session.requeued(), 1);
+    assert_eq!(permit.node(), "/pool/permits/permit-1-0000000001");
+    assert_eq!(semaphore.permits().await.unwrap().capacity, Some(2));
+    eventually("the end of the other permit", async || held(&semaphore).await == [1]).await;
+    permit.release().await.unwrap();
     until_nothing_is_left(&server).await;
 }

@@ -119,8 +119,10 @@ fn recalling() {
         (recalled(0, there(2, 1)), vec![Command::Look]),
         (recalled(0, Forerunner::Unclear), vec![Command::Look]),
         // The look is as good as one after the grant.
-        (recalled(1, Forerunner::Gone), vec![attempt()]),
-        (recalled(2, Forerunner::Gone), vec![Command::Look]),
+        (recalled(1, Forerunner::Gone(ahead(3))), vec![attempt()]),
+        (recalled(2, Forerunner::Gone(ahead(3))), vec![Command::Look]),
+        // That contender left early, and others were admitted since.
+        (recalled(1, Forerunner::Gone(ahead(2))), vec![Command::Look]),
         (Event::Recalled(None), vec![Command::Look]),
         (Event::Unanswered, vec![Command::Look]),
         (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
@@ -129,7 +131,7 @@ fn recalling() {
     // The predecessor has not gone by its own attempt.
     begun(None).check([
         (recalled(0, there(3, 1)), vec![Command::Look]),
-        (recalled(1, Forerunner::Gone), vec![attempt()]),
+        (recalled(1, Forerunner::Gone(ahead(3))), vec![Command::Look]),
     ]);
     let elsewhere = |glimpse: fn(&mut Glimpse), stock| {
         let mut seen = Glimpse { seen: seen(0), predecessor: there(3, 1) };
@@ -219,6 +221,10 @@ fn attempting() {
     assert!(admission.may_pass());
     admission.check([
         (Event::Admitted(permit()), vec![Command::Spend, tell(Outcome::Admitted(permit(), Some(3)))]),
+        (
+            Event::OtherPool(permit()),
+            vec![Command::Spend, Command::GiveBack(permit(), Some(3)), tell(Outcome::Displaced)],
+        ),
         (Event::PoolChanged, vec![Command::Look]),
         (Event::NotHeld, vec![Command::Forfeit, tell(Outcome::Displaced)]),
         (Event::Unanswered, vec![Command::Settle]),
@@ -228,8 +234,10 @@ fn attempting() {
         (Event::GiveUp, vec![]),
     ]);
     assert_ended(&admission, Event::Admitted(permit()));
+    assert_ended(&admission, Event::OtherPool(permit()));
     waiting(&[looked(1), Event::GiveUp]).check([
         (Event::Admitted(permit()), vec![Command::Spend, Command::GiveBack(permit(), Some(3))]),
+        (Event::OtherPool(permit()), vec![Command::Spend, Command::GiveBack(permit(), Some(3))]),
         (Event::PoolChanged, vec![Command::Depart]),
         (Event::Unanswered, vec![Command::Settle]),
         (Event::Refused(refusal()), vec![Command::Depart]),
@@ -367,7 +375,9 @@ fn repetitions_pause_after_what_brings_nothing_on() {
     for event in [Event::Unanswered, Event::Refused(refusal()), settled(Standing::Held)] {
         assert!(!event.is_news(), "{event:?}");
     }
-    for event in [Event::PoolChanged, Event::NotHeld, looked(2), settled(Standing::Gone)] {
+    for event in
+        [Event::PoolChanged, Event::OtherPool(permit()), Event::NotHeld, looked(2), settled(Standing::Gone)]
+    {
         assert!(event.is_news(), "{event:?}");
     }
 }

@@ -94,10 +94,10 @@ impl Run<'_> {
         let contender = &self.world.contenders[party];
         let ahead = contender.own.and_then(|own| right_ahead(own.place));
         let weight = there.filter(|node| node.version == 0).and_then(|node| weight(node.owner?));
-        let predecessor = match (&first, ahead.zip(weight)) {
-            (None, _) => Forerunner::Gone,
-            (Some(_), Some((place, weight))) => Forerunner::There(place, weight),
-            (Some(_), None) => Forerunner::Unclear,
+        let predecessor = match (&first, ahead, weight) {
+            (None, Some(place), _) => Forerunner::Gone(place),
+            (Some(_), Some(place), Some(weight)) => Forerunner::There(place, weight),
+            _ => Forerunner::Unclear,
         };
         let seen = seen(pool.as_ref().expect("the pool is there"), &listed.children, contender.connection);
         let glimpse = Some(Glimpse { seen, predecessor });
@@ -116,7 +116,7 @@ impl Run<'_> {
         });
         self.feed(party, Event::Recalled(shown));
         let attempts = matches!(self.world.contenders[party].pending, Pending::Attempt(_));
-        let is_gone = predecessor == Some(Forerunner::Gone);
+        let is_gone = matches!(predecessor, Some(Forerunner::Gone(_)));
         self.note(Witness::SeenInTime, attempts && is_gone);
         self.note(Witness::Foreseen, attempts && !is_gone);
     }
@@ -234,7 +234,8 @@ impl Run<'_> {
         match command {
             Command::Recall if *asked == Pending::Glimpse => contender.pending = Pending::Glimpse,
             Command::Recall => {
-                let glimpse = contender.glimpse.take();
+                // What it saw on an earlier connection counts no more.
+                let glimpse = contender.glimpse.take().filter(|glimpse| glimpse.seen.connection == number);
                 self.recalled(party, glimpse);
             }
             Command::Look => {
