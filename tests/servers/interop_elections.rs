@@ -178,10 +178,12 @@ async fn a_lock_and_an_election_are_in_one_queue() {
 async fn candidates_with_and_without_a_layout_refuse_each_other() {
     let server = server().await;
     let session = session(&server).await;
-    let plain = session.election(PATH).unwrap();
     for (.., layout) in ELECTIONS {
-        let shared = election(&session, layout, Duration::ZERO);
-        for [first, second] in [[&plain, &shared], [&shared, &plain]] {
+        for is_shared_first in [false, true] {
+            // One that has entered before does not look again while its queue is there.
+            let plain = session.election(PATH).unwrap();
+            let shared = election(&session, layout, Duration::ZERO);
+            let [first, second] = if is_shared_first { [&shared, &plain] } else { [&plain, &shared] };
             let leadership = within("the first", first.campaign("first")).await.unwrap();
             let refused = within("a refusal", second.campaign("second")).await;
             assert!(matches!(refused, Err(AcquireError::OtherKind { .. })), "{layout}: {refused:?}");

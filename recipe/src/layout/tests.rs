@@ -56,11 +56,11 @@ fn a_queue_is_known_by_ours_or_else_by_theirs() {
     let layout = |names: &[&str]| Layout::of_queue(names.iter().copied());
     let theirs = format!("{HEX}__lock__0000000007");
     assert_eq!(layout(&["notes", &theirs]), Some(Kazoo));
-    for ours in [Own, CuratorMutex, CuratorReadWrite, Kazoo] {
+    for ours in [Own, CuratorMutex, CuratorReadWrite, CuratorLatch, Kazoo] {
         let name = ours.name(Place::exclusive(8));
         assert_eq!(layout(&["notes", &theirs, &name]), Some(ours));
     }
-    assert_eq!(layout(&["notes", &format!("{CURATOR}-latch-0000000007"), "0000000007"]), None);
+    assert_eq!(layout(&["notes", &format!("{CURATOR}-lease-0000000007"), "0000000007"]), None);
 }
 
 #[test]
