@@ -189,9 +189,11 @@ impl Election {
     /// each change. The observer need not be a candidate.
     ///
     /// In a [`Layout`] it observes the first contender in the queue, as [`Lock::holders`](crate::Lock::holders) does. Before that one
-    /// leads, it may wait for its takeover delay, or may not have looked at the queue yet.
+    /// leads, it may wait for its takeover delay, or may not have looked at the queue yet. Each change takes two requests. While this
+    /// session may not read the first node, nobody leads as far as the observer is told, and each contender that comes or goes
+    /// costs three requests.
     ///
-    /// The observer reports only what a leader has announced: a node that somebody else has written to counts as no
+    /// Without a layout, the observer reports only what a leader has announced: a node that somebody else has written to counts as no
     /// announcement. But a client that has the permission to delete and to create the node can forge one. Set
     /// [`LockOptions::acl`] against that.
     ///
@@ -209,9 +211,10 @@ impl Election {
     pub fn observe(&self) -> Observer<Leader> {
         if self.is_shared() {
             let settings = self.lock.settings.clone();
-            // The watch fires once, and each look sets another one.
+            // The watch fires once, and each look sets another one. A first contender that is hidden is not the one that was told last.
             let look = move |client, _| {
-                requests::watch_holder(client, settings.clone()).map_ok(|seen| seen.try_map(leads))
+                requests::watch_holder(client, settings.clone())
+                    .map_ok(|seen| seen.filter_map(Leader::of_contender))
             };
             return Observer::start(self.lock.succession(), self.path().to_owned(), look);
         }

@@ -9,7 +9,7 @@ use support::{eventually, linked, operator, server, session, within};
 use tokio::task::JoinHandle;
 use zklock::election::{AnnounceError, Leader, ProclaimError};
 use zklock::inspect::Observer;
-use zklock::{AcquireError, Election, Layout, Leadership, LockOptions, Session};
+use zklock::{Acl, AcquireError, Election, Layout, Leadership, LockOptions, Session};
 
 use super::peers::{Client, Peer};
 
@@ -204,4 +204,31 @@ async fn a_candidate_without_a_layout_does_not_lead_beside_another_client() {
         assert!(matches!(refused, Err(AcquireError::OtherKind { .. })), "{layout}: {refused:?}");
     }))
     .await;
+}
+
+#[tokio::test]
+async fn an_observer_that_may_not_read_the_next_leader_forgets_the_last_one() {
+    let server = server().await;
+    let (ours, team) = (
+        session(&server).await,
+        Session::builder(server.connect_string()).auth("digest", "team:secret").connect().await.unwrap(),
+    );
+    let open = election(&ours, Layout::Curator, Duration::ZERO);
+    let options = LockOptions::new().layout(Layout::Curator).takeover_delay(Duration::ZERO);
+    let closed = team.election(PATH).unwrap().with_options(options.acl(Acl::creator_only())).unwrap();
+    let mut leaders = open.observe();
+    let mut told = async || within("news", leaders.next()).await.unwrap().map(|leader| leader.value);
+    assert_eq!(told().await, None);
+    let first = within("the first", open.campaign("first")).await.unwrap();
+    assert_eq!(told().await.as_deref(), Some("first"));
+    let second = campaign(&closed, "second").await;
+    let third = campaign(&closed, "third").await;
+    first.resign().await.unwrap();
+    assert_eq!(told().await, None);
+    elected(second).await.resign().await.unwrap();
+    let third = elected(third).await;
+    assert!(open.leader().await.is_err(), "it is hidden");
+    third.resign().await.unwrap();
+    let _again = within("the first", open.campaign("first")).await.unwrap();
+    assert_eq!(told().await.as_deref(), Some("first"));
 }
