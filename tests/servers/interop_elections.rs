@@ -206,6 +206,27 @@ async fn a_candidate_without_a_layout_does_not_lead_beside_another_client() {
     .await;
 }
 
+/// Any client may call itself what zklock writes.
+#[tokio::test]
+async fn an_id_of_theirs_is_no_data_of_zklocks() {
+    let id = r#"{"id":"6ba7b810-9dad-11d1-80b4-00c04fd430c8","owner":"ours","for":"slots"}"#;
+    join_all(ELECTIONS.map(async |(client, what, layout)| {
+        let server = server().await;
+        let election = election(&session(&server).await, layout, Duration::ZERO);
+        let mut leaders = election.observe();
+        let mut peer = Peer::start(client, &server, PATH, &[what, id]).await;
+        peer.acquire().await;
+        all_say(id, &election, &mut leaders, &mut peer).await;
+        let leader = election.leader().await.unwrap().expect("a leader");
+        assert_eq!((leader.owner.as_str(), leader.since), ("", None));
+        let waiter = campaign(&election, "ours").await;
+        assert_eq!(election.candidates().await.unwrap()[0].owner, None, "{what}");
+        peer.release().await;
+        elected(waiter).await.resign().await.unwrap();
+    }))
+    .await;
+}
+
 #[tokio::test]
 async fn an_observer_that_may_not_read_the_next_leader_forgets_the_last_one() {
     let server = server().await;
