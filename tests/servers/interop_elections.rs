@@ -253,3 +253,14 @@ async fn an_observer_that_may_not_read_the_next_leader_forgets_the_last_one() {
     let _again = within("the first", open.campaign("first")).await.unwrap();
     assert_eq!(told().await.as_deref(), Some("first"));
 }
+
+#[tokio::test]
+async fn a_leader_that_is_lost_hears_that_before_it_hears_of_the_layout() {
+    let server = server().await;
+    let election = election(&session(&server).await, Layout::Curator, Duration::ZERO);
+    let leadership = within("the first", election.campaign("first")).await.unwrap();
+    operator(&server).await.delete(&leadership.node(), None).await.unwrap();
+    within("the loss", leadership.lost()).await;
+    let error = leadership.proclaim("another").await.unwrap_err();
+    assert!(matches!(error, ProclaimError::Lost(_)), "{error:?}");
+}
