@@ -124,7 +124,8 @@ impl Election {
 
     /// Campaigns: queues, waits for as long as it takes until this candidate leads, and announces `value`. A value is a
     /// short text by which others find the leader, such as its address: [`LONGEST_VALUE`](Self::LONGEST_VALUE) bytes at
-    /// most. An election without other candidates takes two round trips, one for the lock and one for the announcement.
+    /// most, and in a [`Layout`] one line. An election without other candidates takes two round trips, one for the lock and one for
+    /// the announcement.
     ///
     /// The wait goes on while ZooKeeper is away, as [`Lock::acquire`](crate::Lock::acquire) does. If the leadership is lost
     /// before the announcement is confirmed, the candidate queues again, at the end.
@@ -241,9 +242,13 @@ impl Election {
     async fn lead(&self, value: String, wait: Wait) -> Result<Option<Leadership>, AcquireError> {
         if self.is_shared() {
             keeper::check(self.path(), &value)?;
+            let (path, layout) = (self.path().to_owned(), self.layout);
+            if value.contains(['\n', '\r']) {
+                return Err(AnnounceError::LineBreak { path, layout }.into());
+            }
             let settings = Arc::new(self.lock.settings.leading_with(value));
             let candidate = Acquirer::of_one(self.lock.succession().clone(), settings, Kind::Exclusive);
-            let fixed = AnnounceError::Layout { path: self.path().to_owned(), layout: self.layout };
+            let fixed = AnnounceError::Layout { path, layout };
             return Ok(candidate.acquire_by(wait).await?.map(|guard| Leadership::new(guard, Err(fixed))));
         }
         keeper::check(&self.announcement(), &value)?;

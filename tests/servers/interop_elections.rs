@@ -264,3 +264,18 @@ async fn a_leader_that_is_lost_hears_that_before_it_hears_of_the_layout() {
     let error = leadership.proclaim("another").await.unwrap_err();
     assert!(matches!(error, ProclaimError::Lost(_)), "{error:?}");
 }
+
+#[tokio::test]
+async fn a_value_in_a_shared_queue_is_one_line() {
+    let server = server().await;
+    let session = session(&server).await;
+    for (.., layout) in ELECTIONS {
+        let election = election(&session, layout, Duration::ZERO);
+        for value in ["two\nlines", "two\rlines", "\n"] {
+            let error = within("a refusal", election.campaign(value)).await.unwrap_err();
+            let expected = AnnounceError::LineBreak { path: PATH.to_owned(), layout };
+            assert_eq!(error, AcquireError::Announce(expected));
+        }
+    }
+    assert!(operator(&server).await.check_stat(PATH).await.unwrap().is_none(), "something was sent");
+}
