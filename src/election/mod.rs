@@ -147,7 +147,8 @@ impl Election {
     }
 
     /// Campaigns if nobody else does. Returns `None` if somebody leads or waits for it. It waits for no other candidate, and
-    /// for ZooKeeper's answers for half a session timeout at most.
+    /// for ZooKeeper's answers for half a session timeout at most. In a [`Layout`] it also returns `None` if it would have to wait for
+    /// the takeover delay.
     ///
     /// Errors: [`AcquireError`]. Cancel safety: as [`campaign`](Self::campaign).
     pub async fn try_campaign(&self, value: impl Into<String>) -> Result<Option<Leadership>, AcquireError> {
@@ -165,8 +166,8 @@ impl Election {
         self.lead(value.into(), Wait::within(timeout))
     }
 
-    /// Asks who leads. Returns `None` if nobody has announced itself. It takes one read, and in a [`Layout`] one listing and one
-    /// read. The answer may be outdated by the
+    /// Asks who leads. Returns `None` if nobody has announced itself. It takes one read. In a [`Layout`] it returns the first contender
+    /// in the queue, or `None` if nobody is in it, and takes one listing and one read. The answer may be outdated by the
     /// time you read it, and a server that is behind its ensemble may answer from the past. An
     /// [`observe`](Self::observe)r knows how old its answer is. It waits for the answer for half a session timeout at most.
     ///
