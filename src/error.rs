@@ -588,6 +588,17 @@ pub enum AnnounceError {
         /// The longest that it may be, in bytes.
         longest: usize,
     },
+    /// The candidate contends in a [layout](Layout), where the other clients take the first line of its node for its value, and this
+    /// value has a line break. Nothing was sent.
+    #[error(
+        "the value for {path} has a line break, but in a queue of {layout} a value is one line; leave the line break out"
+    )]
+    LineBreak {
+        /// The election's path.
+        path: String,
+        /// The layout.
+        layout: Layout,
+    },
     /// The leader contends in a [layout](Layout), where its value stands in its contender's node. Only its next campaign can have
     /// another value. Nothing was sent.
     #[error(

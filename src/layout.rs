@@ -17,10 +17,12 @@ use zklock_recipe as recipe;
 ///   its turn is granted the lock beside it.
 /// * *zklock from the others:* by the [takeover delay](crate::LockOptions::takeover_delay). The other clients have no lease. If a
 ///   holder of theirs is cut off from ZooKeeper, its node goes, and it learns of that some time later. zklock waits for the
-///   delay after a node of theirs is gone. You choose how long: as long as a holder of theirs may go on after its session has
-///   expired. On servers with the default `syncLimit` and tick, this is 10 s if the holder stops at `SUSPENDED`. If
+///   delay after a node of theirs is gone. You choose how long: as long as a holder of theirs may go on after its node is gone.
+///   Give the delay to every zklock contender at the path: each waits for its own, and after one with a shorter delay the next one
+///   takes over at once. On servers with the default `syncLimit` and tick, this is 10 s if the holder stops at `SUSPENDED`. If
 ///   it stops at `LOST`, it is a session timeout more with Curator, and without a limit with kazoo, which reports `LOST`
-///   only once a server says so.
+///   only once a server says so. A `LeaderLatch` that is closed deletes its node first, and calls `notLeader()` after that; with
+///   `CloseMode.SILENT`, the default, it never calls it. So stop its work before you close it, or let the delay outlast the work.
 ///
 /// # Elections
 ///
@@ -31,8 +33,8 @@ use zklock_recipe as recipe;
 ///   whose session has expired is not reported any more, though it may go on for as long as the delay.
 /// * *The value* that a candidate campaigns with stands in its node from the moment when it queues. It is the first line there, and
 ///   zklock's own data follows on the last one. So `getId()` of a participant, and each text of `contenders()`, begins with it.
-///   Choose a value of one line, and let the other programs take the first line. A leader of theirs is reported with all its data as
-///   the value. Any client that may write to the node can change it.
+///   It is of one line: zklock refuses another one. Let the other programs take the first line. A leader of theirs is reported with
+///   all its data as the value. Any client that may write to the node can change it.
 /// * *No other node is made.* The other clients take each numbered child for a contender. So zklock adds no announcement to their
 ///   directory, and a leader cannot [`proclaim`](crate::Leadership::proclaim) another value: a write to its node
 ///   takes the leadership from it, and leaves a `LeaderLatch` without its watch.
@@ -43,7 +45,7 @@ use zklock_recipe as recipe;
 ///
 /// ZooKeeper does not tell a release of theirs from a session that expired. So zklock waits for the delay after each contender of
 /// theirs in front of it, and also if it finds nobody and nothing shows that a zklock holder released the lock last. A handover
-/// between two exclusive contenders of zklock's mostly takes no delay. It takes the delay if another contender came in the
+/// between two exclusive contenders of zklock's mostly takes no delay. It takes the delay if another contender came or left in the
 /// moment between the release and the look, behind a reader, beside other readers, and if the directory has other children. In a
 /// `LeaderLatch`'s queue each handover needs that look. With `Duration::ZERO` there is no delay: then a holder of theirs that is
 /// cut off may act beside a zklock guard.
@@ -54,7 +56,11 @@ use zklock_recipe as recipe;
 /// that comes and goes changes what the directory shows of its last holder, and so does each call that tries. Let one caller wait for
 /// longer than the delay.
 ///
-/// An acquisition lists the queue, and a release takes one write more than in zklock's own queue. The directory is a persistent node, and ZooKeeper does not remove it.
+/// An acquisition lists the queue, and a release takes one write more than in zklock's own queue. If zklock makes the directory, it
+/// is a persistent node, which ZooKeeper does not remove. Curator makes a container.
+///
+/// The directory may have data of yours, such as a service's path has. zklock's releases leave no trace there then, so the next
+/// contender waits for the delay.
 ///
 /// # Limits
 ///
@@ -66,7 +72,11 @@ use zklock_recipe as recipe;
 ///   If theirs hide their nodes, zklock's acquisitions fail.
 /// * A thread of Curator's that holds the write lock beyond the delay, and then takes the read lock, is granted that at once, by its
 ///   own memory, beside a zklock guard. The next zklock contender waits for it.
-/// * If somebody writes to the node in front of a `LeaderLatch`, the latch waits until its connection breaks. zklock never does so.
+/// * Write to no node in a `LeaderLatch`'s queue. A latch ignores a write to the node in front of it, loses its watch by it, and waits
+///   until it connects again. zklock never writes there. A latch that may not read zklock's node neither fails nor tries again.
+/// * Curator's clients since 5.8 that are built with `enableCompression()` decompress all that they read
+///   ([CURATOR-725](https://issues.apache.org/jira/browse/CURATOR-725)). zklock's nodes are not compressed, so reading them throws: the
+///   mutex and the `LeaderSelector` cannot wait behind zklock. Turn compression off for these clients.
 /// * Readers need a reader's counterpart: kazoo's `Lock` waits for no reader, and Curator's mutex for no contender of a read-write
 ///   lock. kazoo's `WriteLock` and Curator's read-write lock do.
 /// * zklock refuses numbers near the end (2³¹), where the clients disagree about the order.

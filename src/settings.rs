@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use zklock_recipe::{Kind, Layout, Look, PathKind, Place, Takeover};
+use zookeeper_client::Stat;
 
 use crate::acl::Acl;
 use crate::mutex::Mutex;
@@ -84,6 +85,15 @@ impl Settings {
         }
     }
 
+    /// Remembers what the directory of a queue that is shared shows of its data.
+    pub(crate) fn saw_shared_directory(&self, stat: &Stat) {
+        let is_blank = stat.data_length == 0;
+        if is_blank {
+            self.hints.blank.store(stat.version, Ordering::Relaxed);
+        }
+        self.hints.saw_directory(is_blank);
+    }
+
     /// The same options for a lock at another path, of which nothing is known yet.
     pub(crate) fn at(&self, path: LockPath) -> Self {
         let (subject, name, hints) = (path.clone(), path.clone(), Arc::default());
@@ -117,6 +127,9 @@ pub(crate) struct Hints {
     queue: AtomicUsize,
     /// Whether zklock may write to the directory: one of [`UNKNOWN`], [`OURS`], [`FOREIGN`].
     directory: AtomicU8,
+    /// The version in which the directory of a queue that is shared last had no data. Other clients, and the service itself, may
+    /// write there at any time.
+    blank: AtomicI32,
     /// Whether the path above was seen to be of no other kind, while a contender of ours was in the directory.
     fits: AtomicBool,
     /// The names of the contenders in a queue that is shared: the other client's are not given by their places.
@@ -128,6 +141,7 @@ impl Default for Hints {
         Self {
             queue: AtomicUsize::new(usize::MAX),
             directory: AtomicU8::new(UNKNOWN),
+            blank: AtomicI32::new(0),
             fits: AtomicBool::new(false),
             names: Mutex::default(),
         }
@@ -164,6 +178,12 @@ impl Hints {
     /// Whether writing nothing to the directory certainly changes nothing.
     pub(crate) fn may_write_directory(&self) -> bool {
         self.directory.load(Ordering::Relaxed) == OURS
+    }
+
+    /// The version in which the directory of a queue that is shared has no data, as far as this is known: writing none to that one
+    /// changes nothing.
+    pub(crate) fn blank_version(&self) -> Option<i32> {
+        self.may_write_directory().then(|| self.blank.load(Ordering::Relaxed))
     }
 
     /// Remembers that the directory's data is somebody's, or that its ACL forbids writing.

@@ -371,8 +371,12 @@ impl Acquisition {
                     Event::OwnTouched => member.seen = None,
                     // A waiter does not watch its own node. If an operator has deleted that node meanwhile, the same release
                     // also grants the lock to the waiter's successor. So a waiter with a takeover delay asks a quorum for its
-                    // node.
-                    Event::PredecessorReleased if member.takeover != Takeover::AtOnce => member.seen = None,
+                    // node. A listing shows only a name, which another contender may have in a directory that was made again.
+                    Event::PredecessorReleased | Event::ListedAfterRelease(_)
+                        if member.takeover != Takeover::AtOnce =>
+                    {
+                        member.seen = None;
+                    }
                     _ => {}
                 }
                 event

@@ -2,19 +2,20 @@
 //! other client may still believe that it holds the lock.
 //!
 //! The other client's contenders have no lease. If one of them is cut off, its node vanishes before it knows, and its release
-//! looks the same. So a contender of ours that takes over waits for the takeover delay ([`Takeover::Mixed`]), unless
-//! one of two things shows that a contender of ours held the lock last and released it:
+//! looks the same. So a contender of ours that takes over waits for the takeover delay ([`Takeover::Mixed`],
+//! [`Takeover::Reentrant`]), unless one of two things shows that a contender of ours held the lock last and released it:
 //!
 //! 1. A waiter sees its predecessor's release, as in a queue of our own. In a `LeaderLatch`'s queue nobody may write to a node
 //!    ([`release`](Layout::release)), so no waiter sees that.
-//! 2. A contender that finds nobody in front of it sees in the directory's stat that the last child went with a write to the
-//!    directory ([`shows_release`](Directory::shows_release)). Only our release does both in one transaction.
+//! 2. A contender that lists the queue and finds nobody in front of it sees in the directory's stat that the last child went with
+//!    a write to the directory ([`shows_release`](Directory::shows_release)). Only our release does both in one transaction.
 //!
 //! The numbers are no total order. Since Curator 5.5 the writer that reads as well makes a second node with its number
 //! (CURATOR-621), so a lower contender may appear after a listing. So a contender lists the queue again after each end that is not
-//! our release.
+//! our release, after its delay, and in that layout after our release, too.
 //!
 //! [`Takeover::Mixed`]: crate::Takeover::Mixed
+//! [`Takeover::Reentrant`]: crate::Takeover::Reentrant
 
 use alloc::{format, string::String, vec::Vec};
 
@@ -60,16 +61,18 @@ impl Layout {
         }
     }
 
-    /// The transaction that releases a node of this kind in a queue that is shared. With `traces`, zklock may write to the
-    /// directory, and the release of an exclusive holder writes nothing to it. That shows a contender that comes later that this was a
-    /// release ([`shows_release`](Directory::shows_release)). A reader's release shows nothing of the readers beside it.
+    /// The transaction that releases a node of this kind in a queue that is shared. The directory has no data in the version
+    /// `trace`, if that is given. Then the release of an exclusive holder writes nothing to it. That shows a contender that comes
+    /// later that this was a release ([`shows_release`](Directory::shows_release)). A reader's release shows nothing of the readers
+    /// beside it.
     ///
     /// A `LeaderLatch` looks at the queue again once its predecessor's node is deleted. Its watch fires once, so a write to that node
     /// would leave it without a watch, and it would wait for ever. Every other client looks at any event.
-    pub fn release(self, kind: Kind, traces: bool) -> Vec<Operation<Entered<()>>> {
+    pub fn release(self, kind: Kind, trace: Option<i32>) -> Vec<Operation<Entered<()>>> {
         let (own, directory) = (Entered::Own(()), Entered::Directory(()));
         let writes = (self != Self::CuratorLatch).then_some(Operation::Set(own, None));
-        let trace = (traces && kind == Kind::Exclusive).then_some(Operation::Set(directory, None));
+        let trace = trace.filter(|_| kind == Kind::Exclusive);
+        let trace = trace.map(|version| Operation::Set(directory, Some(version)));
         writes.into_iter().chain([Operation::Delete(own, None)]).chain(trace).collect()
     }
 

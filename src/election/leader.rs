@@ -13,7 +13,7 @@ use crate::requests::{Announced, Node};
 #[non_exhaustive]
 pub struct Leader {
     /// The value that the leader announces. Of a leader of another client, all that its node has: an id that Curator's user has
-    /// set, or else an address of its host; kazoo's identifier.
+    /// set, or else an address of its host, and nothing of a `LeaderLatch` without an id; kazoo's identifier.
     pub value: String,
     /// The leader's fencing token.
     pub token: FencingToken,

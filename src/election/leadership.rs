@@ -63,7 +63,13 @@ impl Leadership {
     /// # }
     /// ```
     pub async fn proclaim(&self, value: impl Into<String>) -> Result<(), ProclaimError> {
-        let announcer = self.announcer.as_ref().map_err(Clone::clone)?;
+        let announcer = match &self.announcer {
+            Ok(announcer) => announcer,
+            Err(fixed) => {
+                self.guard.check()?;
+                return Err(fixed.clone().into());
+            }
+        };
         announcer.proclaim(value.into())?;
         announcer.announced().await
     }

@@ -124,7 +124,8 @@ impl Election {
 
     /// Campaigns: queues, waits for as long as it takes until this candidate leads, and announces `value`. A value is a
     /// short text by which others find the leader, such as its address: [`LONGEST_VALUE`](Self::LONGEST_VALUE) bytes at
-    /// most. An election without other candidates takes two round trips, one for the lock and one for the announcement.
+    /// most, and in a [`Layout`] one line. An election without other candidates takes two round trips, one for the lock and one for
+    /// the announcement.
     ///
     /// The wait goes on while ZooKeeper is away, as [`Lock::acquire`](crate::Lock::acquire) does. If the leadership is lost
     /// before the announcement is confirmed, the candidate queues again, at the end.
@@ -146,7 +147,8 @@ impl Election {
     }
 
     /// Campaigns if nobody else does. Returns `None` if somebody leads or waits for it. It waits for no other candidate, and
-    /// for ZooKeeper's answers for half a session timeout at most.
+    /// for ZooKeeper's answers for half a session timeout at most. In a [`Layout`] it also returns `None` if it would have to wait for
+    /// the takeover delay.
     ///
     /// Errors: [`AcquireError`]. Cancel safety: as [`campaign`](Self::campaign).
     pub async fn try_campaign(&self, value: impl Into<String>) -> Result<Option<Leadership>, AcquireError> {
@@ -164,8 +166,8 @@ impl Election {
         self.lead(value.into(), Wait::within(timeout))
     }
 
-    /// Asks who leads. Returns `None` if nobody has announced itself. It takes one read, and in a [`Layout`] one listing and one
-    /// read. The answer may be outdated by the
+    /// Asks who leads. Returns `None` if nobody has announced itself. It takes one read. In a [`Layout`] it returns the first contender
+    /// in the queue, or `None` if nobody is in it, and takes one listing and one read. The answer may be outdated by the
     /// time you read it, and a server that is behind its ensemble may answer from the past. An
     /// [`observe`](Self::observe)r knows how old its answer is. It waits for the answer for half a session timeout at most.
     ///
@@ -189,9 +191,11 @@ impl Election {
     /// each change. The observer need not be a candidate.
     ///
     /// In a [`Layout`] it observes the first contender in the queue, as [`Lock::holders`](crate::Lock::holders) does. Before that one
-    /// leads, it may wait for its takeover delay, or may not have looked at the queue yet.
+    /// leads, it may wait for its takeover delay, or may not have looked at the queue yet. Each change takes two requests. While this
+    /// session may not read the first node, nobody leads as far as the observer is told, and each contender that comes or goes
+    /// costs three requests.
     ///
-    /// The observer reports only what a leader has announced: a node that somebody else has written to counts as no
+    /// Without a layout, the observer reports only what a leader has announced: a node that somebody else has written to counts as no
     /// announcement. But a client that has the permission to delete and to create the node can forge one. Set
     /// [`LockOptions::acl`] against that.
     ///
@@ -209,9 +213,10 @@ impl Election {
     pub fn observe(&self) -> Observer<Leader> {
         if self.is_shared() {
             let settings = self.lock.settings.clone();
-            // The watch fires once, and each look sets another one.
+            // The watch fires once, and each look sets another one. A first contender that is hidden is not the one that was told last.
             let look = move |client, _| {
-                requests::watch_holder(client, settings.clone()).map_ok(|seen| seen.try_map(leads))
+                requests::watch_holder(client, settings.clone())
+                    .map_ok(|seen| seen.filter_map(Leader::of_contender))
             };
             return Observer::start(self.lock.succession(), self.path().to_owned(), look);
         }
@@ -238,9 +243,13 @@ impl Election {
     async fn lead(&self, value: String, wait: Wait) -> Result<Option<Leadership>, AcquireError> {
         if self.is_shared() {
             keeper::check(self.path(), &value)?;
+            let (path, layout) = (self.path().to_owned(), self.layout);
+            if value.contains(['\n', '\r']) {
+                return Err(AnnounceError::LineBreak { path, layout }.into());
+            }
             let settings = Arc::new(self.lock.settings.leading_with(value));
             let candidate = Acquirer::of_one(self.lock.succession().clone(), settings, Kind::Exclusive);
-            let fixed = AnnounceError::Layout { path: self.path().to_owned(), layout: self.layout };
+            let fixed = AnnounceError::Layout { path, layout };
             return Ok(candidate.acquire_by(wait).await?.map(|guard| Leadership::new(guard, Err(fixed))));
         }
         keeper::check(&self.announcement(), &value)?;

@@ -99,8 +99,8 @@ impl LockOptions {
     ///   or within 40 ms if it has just been granted the lock; of a closed session up to two fifths of the session timeout
     ///   later, if it resumes the session at that very moment. If the delay is at least the session timeout, this also
     ///   covers a holder that is cut off at that moment;
-    /// * an operator who deletes a waiter's node: a waiter with a delay asks a quorum for its own node before it takes
-    ///   a release for its own grant. That costs it a round trip.
+    /// * an operator who deletes a waiter's node: a waiter with a delay, and in a [`Layout`] each waiter, asks a quorum for its
+    ///   own node before it takes a release for its own grant. That costs it a round trip.
     ///
     /// The delay does not cover:
     ///
@@ -110,7 +110,8 @@ impl LockOptions {
     /// * an operator who has forbidden the holder to read its node.
     ///
     /// Servers before 3.9 do not name the transaction of an event, so a waiter cannot tell a release from a predecessor that
-    /// vanished. There every handover takes the delay.
+    /// vanished. There every handover takes the delay. In a [`Layout`] a waiter whose listing shows the release is
+    /// spared it all the same.
     ///
     /// Some events count as vanishing, too: a session is closed before its guards are released, or a lost guard is
     /// dropped. The delay also applies if a predecessor may have vanished unseen, while the connection was lost or

@@ -30,8 +30,8 @@ use crate::zk::{Bystander, SessionEvent, SessionState, Succession};
 ///   the changes sees only the latest state.
 /// * Tokens never go back: after a holder with a token, the observer never reports a holder with a lower token.
 /// * After a crash, an observer of an election reports "nobody" once the leader's session has ended, and then the next
-///   leader. An observer of a lock reports the next contender at once if one waits, also while that one waits for its
-///   takeover delay.
+///   leader. An observer of a lock, or of an election in a [`Layout`](crate::Layout), reports the next contender at once if one
+///   waits, also while that one waits for its takeover delay.
 /// * It survives the loss of its connection and the end of its ZooKeeper session. In between it reports nothing, and
 ///   `latest` says how old the last answer is.
 ///
@@ -40,12 +40,12 @@ use crate::zk::{Bystander, SessionEvent, SessionState, Succession};
 ///
 /// # What it costs
 ///
-/// An observer costs one watch, and one request for each change, or two for each change of a lock's holder. It costs
-/// nothing while nothing changes. While the session may not read the holder's node, the observer reports a
-/// [`Contender`](crate::inspect::Contender) without `owner` and `token`, and each contender that comes or goes costs
-/// three requests. An observer that gets no event for ten session timeouts looks once more: a server withholds events
-/// from a session that may no longer read the node. So for that long, `latest` may be wrong about a node that was
-/// hidden.
+/// An observer costs one watch, and one request for each change, or two for each change of a lock's holder, or of the first
+/// candidate in a [`Layout`](crate::Layout). It costs nothing while nothing changes. While the session may not read the holder's
+/// node, the observer of a lock reports a [`Contender`](crate::inspect::Contender) without `owner` and `token`, and that of an
+/// election in a layout reports nobody; each contender that comes or goes costs three requests. An observer that gets no event for
+/// ten session timeouts looks once more: a server withholds events from a session that may no longer read the node. So for that
+/// long, `latest` may be wrong about a node that was hidden.
 ///
 /// An observer does not keep its session open. It ends after a final state of the session, or once you have dropped every
 /// `Session`, lock, election and guard of the session.

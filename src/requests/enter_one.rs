@@ -98,18 +98,16 @@ async fn enter_shared(client: &Client, Entry { lock, kind, .. }: &Entry, data: &
         Ok(own) => own,
         Err(event) => return event,
     };
-    let before = before.ok().flatten();
-    if let Some(stat) = &before {
-        lock.hints.saw_directory(stat.data_length == 0);
-    }
-    let sight = match listed {
-        Ok((children, after)) => match sight(client, lock, children).await {
-            Sight::Children(queue) if queue == [own.place.name()] && was_free(before, &after, own) => {
-                Sight::Free
-            }
-            sight => sight,
-        },
-        Err(_) => Sight::Nothing,
+    let Ok((children, after)) = listed else { return Event::Entered { own, sight: Sight::Nothing } };
+    lock.saw_shared_directory(&after);
+    let sight = match sight(client, lock, children).await {
+        Sight::Children(queue) => {
+            // This was looked at as well, behind our create.
+            lock.hints.saw_fit(true);
+            let is_free = queue == [own.place.name()] && was_free(before.ok().flatten(), &after, own);
+            if is_free { Sight::Free } else { Sight::Children(queue) }
+        }
+        sight => sight,
     };
     Event::Entered { own, sight }
 }

@@ -6,7 +6,7 @@ use zklock_recipe::{Event, Layout, Place, Stamp};
 use zookeeper_client::{Client, Error, OneshotWatcher};
 
 use super::foreign::judge;
-use super::read::{Node, Seen, existing};
+use super::read::{Node, Seen, existing, is_ours};
 use super::reply::failure;
 use super::sighting::{Found, Sighting, single};
 use crate::settings::Settings;
@@ -40,7 +40,7 @@ pub(super) async fn first(
         let (seen, is_lookalike) = match client.get_data(&path).await {
             Ok((data, stat)) => {
                 let is_lookalike = judge(layout, name, Some((&data, &stat))).is_some();
-                (Some(Seen::new(&data, &stat)), is_lookalike)
+                (Some(Seen::new(is_ours(layout, name), &data, &stat)), is_lookalike)
             }
             Err(Error::NoAuth) => (None, false),
             Err(Error::NoNode) => continue,
@@ -103,8 +103,9 @@ pub(crate) async fn watch_holder(client: Arc<Client>, lock: Arc<Settings>) -> Re
                 }
                 Err(error) => return Err(failure(error)),
             };
+            let is_ours = lock.path.child(&path).is_some_and(|name| is_ours(lock.layout(), name));
             let stamp = Stamp { token: stat.czxid, zxid: stat.czxid };
-            let node = Node { place, path, seen: Some(Seen::new(&data, &stat)) };
+            let node = Node { place, path, seen: Some(Seen::new(is_ours, &data, &stat)) };
             return Ok(sighting(Some((Some(stamp), node)), watcher));
         }
     }

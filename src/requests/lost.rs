@@ -254,7 +254,7 @@ impl Searches {
         let known = paths.iter().filter(|path| self.knows(path, None)).cloned().collect::<HashSet<_>>();
         let mut reads = Vec::with_capacity(paths.len());
         for chunks in paths.chunks(READ_CHUNK * READS) {
-            let read = chunks.chunks(READ_CHUNK).map(|chunk| read_paths(&client, chunk));
+            let read = chunks.chunks(READ_CHUNK).map(|chunk| read_paths(&client, chunk, |_| true));
             reads.extend(try_join_all(read).await.map_err(failure)?.into_iter().flatten());
         }
         let mut found = Found::default();

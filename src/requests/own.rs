@@ -93,18 +93,22 @@ async fn release_all(
     })
 }
 
-/// Releases a node of this kind in a queue that another client shares. It has no companion.
+/// Releases a node of this kind in a queue that another client shares. It has no companion. If somebody has written to the directory
+/// since we looked, their data stay, and the release leaves no trace.
 async fn release_shared(client: &Client, lock: &Settings, kind: Kind, own: &str) -> Result<(), Error> {
+    let mut trace = lock.hints.blank_version();
     loop {
-        let traces = lock.hints.may_write_directory();
-        let operations = lock.layout().release(kind, traces);
+        let operations = lock.layout().release(kind, trace);
         let released = commit(client, &operations, |node| match node {
             Entered::Own(()) => own,
             Entered::Directory(()) => lock.path.as_str(),
         });
         match released.await {
-            Err((Some(Entered::Directory(())), Error::NoAuth)) if traces => {
-                lock.hints.must_not_write_directory();
+            Err((Some(Entered::Directory(())), error @ (Error::NoAuth | Error::BadVersion))) => {
+                if error == Error::NoAuth {
+                    lock.hints.must_not_write_directory();
+                }
+                trace = None;
             }
             released => return released.map(drop).map_err(|(_, error)| error),
         }
@@ -178,9 +182,17 @@ pub(crate) async fn heartbeat(client: Arc<Client>) -> bool {
 
 /// Asks a quorum whether our nodes exist. In a queue that is shared, a write to one of them is a request to leave.
 pub(crate) async fn confirm(client: Arc<Client>, nodes: Vec<OwnNode>) -> Result<(), Input> {
-    let version = nodes.iter().any(|(lock, _)| lock.layout().is_shared()).then_some(UNTOUCHED);
+    let shared = nodes.iter().map(|(lock, _)| lock).filter(|lock| lock.layout().is_shared());
+    let version = shared.clone().next().map(|_| UNTOUCHED);
+    // The release of a predecessor has written to it.
+    let looks = join_all(shared.map(async |lock| {
+        if let Ok(Some(stat)) = client.check_stat(lock.path.as_str()).await {
+            lock.saw_shared_directory(&stat);
+        }
+    }));
     let nodes = nodes.iter().map(|(lock, own)| (lock.path.contender(own.place), *own)).collect::<Vec<_>>();
-    confirm_version(&client, &nodes, version).await.map_err(|(index, event)| failed(index, event))
+    let (confirmed, _) = join(confirm_version(&client, &nodes, version), looks).await;
+    confirmed.map_err(|(index, event)| failed(index, event))
 }
 
 /// Asks a quorum whether these nodes of ours exist with this version. `Err` says what is wrong, and with which of them.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zklock_recipe::{Event, Own, Place};
+use zklock_recipe::{Event, Layout, Own, Place};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, MultiReadResult};
 
@@ -32,14 +32,21 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn new(data: &[u8], stat: &zk::Stat) -> Self {
+    /// `is_ours` says whether the node has a name of zklock's ([`is_ours`]).
+    pub(super) fn new(is_ours: bool, data: &[u8], stat: &zk::Stat) -> Self {
         let (czxid, version, session) = (stat.czxid, stat.version, stat.ephemeral_owner);
-        let (text, data) = match NodeData::decode(data) {
+        let (text, data) = match is_ours.then(|| NodeData::decode(data)).flatten() {
             Some(data) => (data.value.clone().unwrap_or_default(), Some(data)),
             None => (String::from_utf8_lossy(data).into_owned(), None),
         };
         Self { czxid, version, session, text, data }
     }
+}
+
+/// Whether the node of a contender is zklock's, by its name. In a queue that is shared, the other client's nodes have any data, also
+/// such as zklock writes.
+pub(super) fn is_ours(layout: Layout, name: &str) -> bool {
+    !layout.is_shared() || layout.own(name).is_some()
 }
 
 /// How many nodes one request reads.
@@ -97,13 +104,15 @@ pub(super) async fn read_data(
     Ok(results)
 }
 
-/// Reads nodes. `None` stands for a node that is gone, and `Some(None)` for one that this session may not read.
-pub(super) async fn read_paths(
+/// Reads nodes of which `is_ours` says whether they are zklock's, by their paths. `None` stands for a node that is gone, and
+/// `Some(None)` for one that this session may not read.
+pub(super) async fn read_paths<P: AsRef<str>>(
     client: &Client,
-    paths: &[impl AsRef<str>],
+    paths: &[P],
+    is_ours: impl Fn(&str) -> bool,
 ) -> Result<Vec<Option<Option<Seen>>>, Error> {
-    let seen = read_data(client, paths).await?.into_iter().map(|result| match result {
-        MultiReadResult::Data { data, stat } => Some(Some(Seen::new(&data, &stat))),
+    let seen = paths.iter().zip(read_data(client, paths).await?).map(|(path, result)| match result {
+        MultiReadResult::Data { data, stat } => Some(Some(Seen::new(is_ours(path.as_ref()), &data, &stat))),
         MultiReadResult::Error { err: Error::NoAuth } => Some(None),
         _ => None,
     });
@@ -117,7 +126,8 @@ pub(super) async fn read(
     contenders: &[(Place, &str)],
 ) -> Result<Vec<Node>, Event> {
     let paths = contenders.iter().map(|(_, name)| lock.path.of_child(name)).collect::<Vec<_>>();
-    let seen = read_paths(client, &paths).await.map_err(failure)?;
+    let is_ours = |path: &str| lock.path.child(path).is_some_and(|name| is_ours(lock.layout(), name));
+    let seen = read_paths(client, &paths, is_ours).await.map_err(failure)?;
     let nodes = contenders.iter().zip(paths).zip(seen);
     let node = |((&(place, _), path), seen): ((&(Place, &str), String), Option<_>)| {
         Some(Node { place, path, seen: seen? })

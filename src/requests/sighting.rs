@@ -21,13 +21,12 @@ pub(crate) struct Sighting<T> {
 
 impl<T> Sighting<T> {
     pub(crate) fn map<U>(self, who: impl FnOnce(T) -> U) -> Sighting<U> {
-        self.try_map(|found| Ok(who(found)))
+        self.filter_map(|found| Some(who(found)))
     }
 
-    pub(crate) fn try_map<U>(self, who: impl FnOnce(T) -> Result<U, Event>) -> Sighting<U> {
-        let who = |(stamp, found)| Ok((stamp, who(found)?));
-        let found = self.found.and_then(|found| found.map(who).transpose());
-        Sighting { found, changes: self.changes }
+    pub(crate) fn filter_map<U>(self, who: impl FnOnce(T) -> Option<U>) -> Sighting<U> {
+        let who = |(stamp, found)| Some((stamp, who(found)?));
+        Sighting { found: self.found.map(|found| found.and_then(who)), changes: self.changes }
     }
 }
 

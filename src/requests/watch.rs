@@ -54,7 +54,7 @@ pub(crate) async fn watch_predecessor(
     if let Some(foreign) = judge(lock.layout(), name, Some((&bytes, &stat))) {
         return Event::Foreign(Stranger::Client(foreign)).into();
     }
-    if let Some(other) = other_kind(&lock, &bytes) {
+    if is_ours && let Some(other) = other_kind(&lock, &bytes) {
         return Event::Foreign(Stranger::Kind(other)).into();
     }
     let watch = match children.await {
@@ -66,7 +66,7 @@ pub(crate) async fn watch_predecessor(
     Reply { watch: Some(watch), ..Event::PredecessorWatched(true).into() }
 }
 
-/// Whether the predecessor, by its data, contends for something else than we do.
+/// Whether the predecessor, a node of zklock's, contends by its data for something else than we do.
 fn other_kind(lock: &Settings, data: &[u8]) -> Option<OtherKind> {
     let found = NodeData::decode(data)?.kind;
     let at = if found == PathKind::Lock { Some(lock.path.as_str()) } else { lock.path.parent() };

@@ -376,3 +376,44 @@ async fn a_layout_needs_a_delay_and_a_lock_that_the_other_client_has() {
         assert_eq!(result, Err(refused));
     }
 }
+
+/// A holder's own writes, and others', during a hold.
+#[tokio::test]
+async fn what_is_written_to_the_directory_stays() {
+    let server = server().await;
+    let (session, operator) = (session(&server).await, operator(&server).await);
+    for (number, (_, layout, _)) in QUEUES.into_iter().enumerate() {
+        let path = format!("/service/{number}");
+        let lock = |delay| session.lock(&path).unwrap().with_options(options(layout, delay)).unwrap();
+        acquired(&lock(Duration::from_millis(1))).await.release().await.unwrap();
+        let (mine, other) = (lock(FOR_EVER), lock(FOR_EVER));
+        // A waiter's release leaves a trace behind its predecessor's one.
+        let first = acquired(&mine).await;
+        let second = enqueue(&other).await;
+        first.release().await.unwrap();
+        granted(second).await.release().await.unwrap();
+        let guard = within("a try", mine.try_acquire()).await.unwrap().expect("it is free");
+        operator.set_data(&path, b"theirs", None).await.unwrap();
+        guard.release().await.unwrap();
+        assert_eq!(operator.get_data(&path).await.unwrap().0, b"theirs", "{layout}");
+        // Nothing shows that release.
+        assert!(within("a try", mine.try_acquire()).await.unwrap().is_none(), "{layout}");
+        assert_eq!(operator.get_data(&path).await.unwrap().0, b"theirs", "{layout}");
+    }
+}
+
+/// A path of the name that an election or a pool would use is looked at once.
+#[tokio::test]
+async fn the_path_above_is_looked_at_once() {
+    let server = server().await;
+    let (link, session) = linked(&server, Duration::from_secs(20)).await;
+    let options = options(Layout::Curator, Duration::ZERO);
+    let lock = session.lock("/service/leader").unwrap().with_options(options).unwrap();
+    acquired(&lock).await.release().await.unwrap();
+    let looks = link.requests_of(RequestKind::MultiRead);
+    assert!(looks > 0);
+    for _ in 0..3 {
+        acquired(&lock).await.release().await.unwrap();
+    }
+    assert_eq!(link.requests_of(RequestKind::MultiRead), looks);
+}

@@ -9,7 +9,7 @@ use support::{eventually, linked, operator, server, session, within};
 use tokio::task::JoinHandle;
 use zklock::election::{AnnounceError, Leader, ProclaimError};
 use zklock::inspect::Observer;
-use zklock::{AcquireError, Election, Layout, Leadership, LockOptions, Session};
+use zklock::{Acl, AcquireError, Election, Layout, Leadership, LockOptions, Session};
 
 use super::peers::{Client, Peer};
 
@@ -203,4 +203,78 @@ async fn a_candidate_without_a_layout_does_not_lead_beside_another_client() {
         assert!(matches!(refused, Err(AcquireError::OtherKind { .. })), "{layout}: {refused:?}");
     }))
     .await;
+}
+
+/// Any client may call itself what zklock writes.
+#[tokio::test]
+async fn an_id_of_theirs_is_no_data_of_zklocks() {
+    let id = r#"{"id":"6ba7b810-9dad-11d1-80b4-00c04fd430c8","owner":"ours","for":"slots"}"#;
+    join_all(ELECTIONS.map(async |(client, what, layout)| {
+        let server = server().await;
+        let election = election(&session(&server).await, layout, Duration::ZERO);
+        let mut leaders = election.observe();
+        let mut peer = Peer::start(client, &server, PATH, &[what, id]).await;
+        peer.acquire().await;
+        all_say(id, &election, &mut leaders, &mut peer).await;
+        let leader = election.leader().await.unwrap().expect("a leader");
+        assert_eq!((leader.owner.as_str(), leader.since), ("", None));
+        let waiter = campaign(&election, "ours").await;
+        assert_eq!(election.candidates().await.unwrap()[0].owner, None, "{what}");
+        peer.release().await;
+        elected(waiter).await.resign().await.unwrap();
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn an_observer_that_may_not_read_the_next_leader_forgets_the_last_one() {
+    let server = server().await;
+    let (ours, team) = (
+        session(&server).await,
+        Session::builder(server.connect_string()).auth("digest", "team:secret").connect().await.unwrap(),
+    );
+    let open = election(&ours, Layout::Curator, Duration::ZERO);
+    let options = LockOptions::new().layout(Layout::Curator).takeover_delay(Duration::ZERO);
+    let closed = team.election(PATH).unwrap().with_options(options.acl(Acl::creator_only())).unwrap();
+    let mut leaders = open.observe();
+    let mut told = async || within("news", leaders.next()).await.unwrap().map(|leader| leader.value);
+    assert_eq!(told().await, None);
+    let first = within("the first", open.campaign("first")).await.unwrap();
+    assert_eq!(told().await.as_deref(), Some("first"));
+    let second = campaign(&closed, "second").await;
+    let third = campaign(&closed, "third").await;
+    first.resign().await.unwrap();
+    assert_eq!(told().await, None);
+    elected(second).await.resign().await.unwrap();
+    let third = elected(third).await;
+    assert!(open.leader().await.is_err(), "it is hidden");
+    third.resign().await.unwrap();
+    let _again = within("the first", open.campaign("first")).await.unwrap();
+    assert_eq!(told().await.as_deref(), Some("first"));
+}
+
+#[tokio::test]
+async fn a_leader_that_is_lost_hears_that_before_it_hears_of_the_layout() {
+    let server = server().await;
+    let election = election(&session(&server).await, Layout::Curator, Duration::ZERO);
+    let leadership = within("the first", election.campaign("first")).await.unwrap();
+    operator(&server).await.delete(&leadership.node(), None).await.unwrap();
+    within("the loss", leadership.lost()).await;
+    let error = leadership.proclaim("another").await.unwrap_err();
+    assert!(matches!(error, ProclaimError::Lost(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_value_in_a_shared_queue_is_one_line() {
+    let server = server().await;
+    let session = session(&server).await;
+    for (.., layout) in ELECTIONS {
+        let election = election(&session, layout, Duration::ZERO);
+        for value in ["two\nlines", "two\rlines", "\n"] {
+            let error = within("a refusal", election.campaign(value)).await.unwrap_err();
+            let expected = AnnounceError::LineBreak { path: PATH.to_owned(), layout };
+            assert_eq!(error, AcquireError::Announce(expected));
+        }
+    }
+    assert!(operator(&server).await.check_stat(PATH).await.unwrap().is_none(), "something was sent");
 }

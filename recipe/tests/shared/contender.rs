@@ -1,4 +1,4 @@
-//! A contender of zklock's: the shipped machine with [`Takeover::Mixed`], and what performs its commands as zklock does.
+//! A contender of zklock's: the shipped machine with its layout's [`Takeover`], and what performs its commands as zklock does.
 
 use std::hash::{Hash, Hasher};
 
@@ -14,7 +14,7 @@ use zklock_recipe::{
 use super::contest::{MADE, TOUCHED};
 use super::queue::QUEUE;
 use super::run::Run;
-use super::setup::{Mutant, Party, Setup, Witness};
+use super::setup::{Fault, Mutant, Party, Setup, Witness};
 use crate::world::ensemble;
 use crate::world::present::present;
 use crate::world::tree::{Name, Named, Path, Transaction};
@@ -158,7 +158,14 @@ impl Run<'_> {
     pub(crate) fn feed(&mut self, party: Party, input: Input) {
         let contender = self.contender(party);
         let (connection, event) = (contender.connection, input.clone());
+        // After a delay it has not seen its node for long.
+        let lists = contender.acquisition.seen() == Some(connection)
+            && matches!(event, Input::Reply(Heard::One(_, Event::ListedAfterRelease(_)), _));
         for command in contender.acquisition.handle(input, present(Some(connection), true)) {
+            self.note(
+                Witness::ListerAtOnce,
+                lists && matches!(command, Command::All(Joint::ConfirmNodes(_), _)),
+            );
             self.perform(party, command, &event);
         }
     }
@@ -194,7 +201,8 @@ impl Run<'_> {
             Command::End(_, end) => {
                 self.note(Witness::FoundBusy, end == End::Busy);
                 self.note(Witness::Displaced, end == End::Displaced);
-                self.forbid(MADE, end == End::NodeDeleted);
+                self.forbid(MADE, end == End::NodeDeleted && !self.setup.faults.contains(&Fault::Eviction));
+                self.note(Witness::Evicted, end == End::NodeDeleted);
                 self.contender(party).caller = Caller::Gone;
                 Pending::Nothing
             }
@@ -213,14 +221,8 @@ impl Run<'_> {
     }
 
     fn granted(&mut self, party: Party, after: &Input) {
-        let witness = match after {
-            Input::Reply(Heard::Entered(nodes), _) if nodes[0].1 == Sight::Free => {
-                Some(Witness::NewcomerAtOnce)
-            }
-            Input::Reply(Heard::One(_, Event::ListedAfterRelease(_)), _) => Some(Witness::ListerAtOnce),
-            _ => None,
-        };
-        witness.into_iter().for_each(self.witness);
+        let is_free = matches!(after, Input::Reply(Heard::Entered(nodes), _) if nodes[0].1 == Sight::Free);
+        self.note(Witness::NewcomerAtOnce, is_free);
         self.note(Witness::OursAfterTheirs, self.world.last == Some(false));
         self.world.last = Some(true);
         let written = self.world.contenders[party].own().is_some_and(|own| self.is_written(own));
@@ -375,7 +377,9 @@ impl Run<'_> {
     fn releasing(&self, kind: Kind) -> Removal {
         let kind = if self.is(Mutant::TracesReaders) { Kind::Exclusive } else { kind };
         let layout = if self.is(Mutant::WritesToItsNode) { Layout::CuratorMutex } else { self.setup.layout };
-        layout.release(kind, self.setup.traced)
+        // The directory has no data here, and each holder has seen it since the last one released.
+        let directory = self.world.tree().get(Path::Directory(QUEUE)).filter(|_| self.setup.traced);
+        layout.release(kind, directory.map(|directory| directory.version))
     }
 
     /// Removes our node by this transaction. Returns whether it was there.

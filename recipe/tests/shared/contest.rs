@@ -12,7 +12,7 @@ use crate::world::exploration::{self, Rule};
 pub(crate) const OURS: Rule = "no two zklock guards are valid that exclude each other";
 pub(crate) const THEIRS: Rule =
     "no zklock guard is valid while a contender of the other client holds the lock, or believes so";
-pub(crate) const MADE: Rule = "nobody is told that its node was deleted";
+pub(crate) const MADE: Rule = "nobody is told that its node was deleted, unless an operator deletes nodes";
 pub(crate) const TOUCHED: Rule = "nobody is granted by a node that somebody else has written to";
 pub(crate) const CLEAN: Rule = "no node is left without an owner";
 pub(crate) const SERVED: Rule = "nobody waits unless somebody in front holds the lock";

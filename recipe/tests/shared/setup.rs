@@ -113,7 +113,7 @@ pub(crate) enum Witness {
     NewcomerAtOnce,
     /// About to be granted without a delay, because the predecessor released.
     WaiterAtOnce,
-    /// Granted without a delay, because a listing shows the release.
+    /// About to be granted without a delay, because a listing shows the release.
     ListerAtOnce,
     /// A delay outlasted a contender that believed that it held the lock.
     DelayOutlasted,
@@ -133,4 +133,6 @@ pub(crate) enum Witness {
     FoundBusy,
     /// Left because somebody had written to its node.
     Displaced,
+    /// Ended because somebody had deleted its node.
+    Evicted,
 }
