@@ -104,14 +104,18 @@ fn a_release_is_a_write_and_a_deletion_and_a_trace() {
     use Entered::{Directory, Own};
     use Operation::{Delete, Set};
     let own = || vec![Set(Own(()), None), Delete(Own(()), None)];
-    let traced = vec![Set(Own(()), None), Delete(Own(()), None), Set(Directory(()), None)];
+    let traced = vec![Set(Own(()), None), Delete(Own(()), None), Set(Directory(()), Some(3))];
     for layout in [Layout::CuratorMutex, Layout::CuratorReadWrite, Layout::Kazoo] {
-        assert_eq!(layout.release(Kind::Exclusive, true), traced);
-        assert_eq!(layout.release(Kind::Exclusive, false), own());
-        assert_eq!(layout.release(Kind::Shared, true), own(), "other readers may hold the lock");
+        assert_eq!(layout.release(Kind::Exclusive, Some(3)), traced);
+        assert_eq!(layout.release(Kind::Exclusive, None), own());
+        assert_eq!(layout.release(Kind::Shared, Some(3)), own(), "other readers may hold the lock");
     }
-    assert_eq!(Layout::CuratorLatch.release(Kind::Exclusive, true), traced[1..], "a latch would not hear it");
-    assert_eq!(Layout::CuratorLatch.release(Kind::Exclusive, false), traced[1..2]);
+    assert_eq!(
+        Layout::CuratorLatch.release(Kind::Exclusive, Some(3)),
+        traced[1..],
+        "a latch would not hear it"
+    );
+    assert_eq!(Layout::CuratorLatch.release(Kind::Exclusive, None), traced[1..2]);
 }
 
 #[test]
