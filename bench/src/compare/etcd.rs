@@ -94,7 +94,7 @@ impl Etcd {
         .await
     }
 
-    /// The sum of a counter or gauge over its labels, but for the streams that keep leases alive.
+    /// The sum of a counter or gauge over its labels, without the streams that keep leases alive.
     async fn metric(&self, member: &Member, name: &str) -> anyhow::Result<u64> {
         let metrics = get(&member.address, "/metrics").await?;
         let lines = metrics.lines().filter(|line| line.starts_with(name) && !line.contains("LeaseKeepAlive"));

@@ -30,7 +30,7 @@ async fn a_command_waits_for_kazoo_and_is_seen_beside_it() {
     output(run(&servers, &OPTIONS, "/lock", script)).await.is_silent(0, "k3\n");
 }
 
-/// The leader is the first in the queue, whoever that is.
+/// The leader is the first in the queue, zklock's or kazoo's.
 #[tokio::test]
 async fn a_leader_in_kazoos_queue_is_found_by_its_layout() {
     let (server, servers) = at(server().await);

@@ -44,7 +44,7 @@ pub(crate) async fn authorized(server: &Server) -> Client {
     connector.connect(&server.connect_string()).await.expect("a client")
 }
 
-/// What kazoo's lock names its nodes, but for the number.
+/// What kazoo's lock names its nodes, without the number.
 pub(crate) const KAZOO: &str = "1ef3b5a40e4f4cd59a397a9d3a6b7f10__lock__";
 
 /// Joins a lock's queue as kazoo does. Returns the path of the node.
