@@ -251,10 +251,10 @@ fn frozen_a_listing_shows_another_node_by_the_name_of_a_waiters() {
 explored! {
     #[cfg(not(debug_assertions))]
     three_mutexes_and_two_of_the_other_client:
-        setup(&[W, W, W], &[Exclusive, Exclusive], &[Vanishing, Vanishing, Departure, Reap]), 4_329_738,
+        setup(&[W, W, W], &[Exclusive, Exclusive], &[Vanishing, Vanishing, Departure, Reap]), 4_348_443,
         [NewcomerAtOnce, WaiterAtOnce, ListerAtOnce, DelayOutlasted, DirectoryMadeAgain, GaveUp];
     #[cfg(not(debug_assertions))]
     readers_and_writers_under_every_fault:
-        setup(&[W, R, W], &[Both, Shared], &[Vanishing, Break, Expiry]), 14_692_432,
+        setup(&[W, R, W], &[Both, Shared], &[Vanishing, Break, Expiry]), 14_706_043,
         [HeldTogether, WaitedForTheSecondNode, ListerAtOnce, DelayOutlasted, NodeFound, Expired];
 }
