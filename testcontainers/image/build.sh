@@ -16,7 +16,6 @@ here="$(cd "$(dirname "$0")" && pwd)"
 
 say() { echo "image: $*"; }
 fail() { echo "image: $*" >&2; exit 1; }
-as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
 command -v docker >/dev/null || fail "no docker command; install one (apt-get install docker.io)"
 docker version >/dev/null 2>&1 || fail "the docker engine does not answer; start it (service docker start)"
@@ -41,25 +40,7 @@ if [ "${PULL_TIMEOUT:-60}" != 0 ]; then
     say "no registry gave us $image; building a stand-in from Debian packages"
 fi
 
-if docker image inspect "$base" >/dev/null 2>&1; then
-    say "the base image $base is already here"
-else
-    if ! command -v debootstrap >/dev/null; then
-        say "installing debootstrap"
-        as_root apt-get update -qq
-        as_root apt-get install -y -qq --no-install-recommends debootstrap debian-archive-keyring
-    fi
-    root="$(mktemp -d)"
-    trap 'as_root rm -rf "$root"' EXIT
-    say "debootstrap of Debian trixie into $root (about half a minute)"
-    as_root debootstrap --variant=minbase trixie "$root" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"} >"$root.log" 2>&1 \
-        || { tail -n 20 "$root.log" >&2; fail "debootstrap failed; its log is $root.log"; }
-    rm -f "$root.log"
-    as_root rm -rf "$root/var/cache/apt/archives"/*.deb "$root/var/lib/apt/lists"/*
-    say "importing it as $base"
-    as_root tar -C "$root" -c . | docker import - "$base" >/dev/null
-fi
-
+PULL_TIMEOUT=0 "$here/debian.sh" trixie
 say "building $image (installs a Java runtime and ZooKeeper)"
 docker build --quiet --build-arg BASE="$base" --label "$label=$built_from" --tag "$image" "$here"
 say "$image is built"

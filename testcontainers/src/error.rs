@@ -6,26 +6,9 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Neither a container engine nor a local ZooKeeper was found.
-    #[error(
-        "no way to run ZooKeeper here. Docker: {docker}. Local: {local}. Install one of them: \
-         `apt-get install zookeeper` for local processes, or a Docker engine and `make image`"
-    )]
-    NoBackend {
-        /// Why containers do not work.
-        docker: String,
-        /// Why local processes do not work.
-        local: String,
-    },
-
-    /// The backend that was asked for does not work.
-    #[error("the {backend} backend was asked for and does not work: {reason}")]
-    Unavailable {
-        /// The backend that was asked for.
-        backend: crate::Backend,
-        /// What is missing and how to get it.
-        reason: String,
-    },
+    /// Neither a container engine nor a local ZooKeeper was found, or the one that was asked for does not work.
+    #[error("no way to run ZooKeeper here. {0}")]
+    NoBackend(String),
 
     /// An option has a value that cannot work.
     #[error("{0}")]
@@ -81,17 +64,6 @@ pub enum Error {
         detail: String,
     },
 
-    /// A four-letter word got no answer.
-    #[error("server at {address} did not answer `{word}`: {source}")]
-    Admin {
-        /// The server's client address.
-        address: String,
-        /// The four-letter word.
-        word: String,
-        /// The failure.
-        source: std::io::Error,
-    },
-
     /// The container engine refused something.
     #[error("docker could not {action}: {reason}")]
     Docker {
@@ -101,7 +73,7 @@ pub enum Error {
         reason: String,
     },
 
-    /// The operating system refused something.
+    /// The operating system refused something, or a server did not answer.
     #[error("could not {action}: {source}")]
     Io {
         /// What was to be done.

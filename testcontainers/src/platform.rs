@@ -38,14 +38,13 @@ impl Platform {
             },
             (None, Err(_)) => None,
         };
-        let unavailable = |backend| move |reason| Error::Unavailable { backend, reason };
-        match asked {
-            Some(backend @ Backend::Docker) => engine().await.map(Self::Docker).map_err(unavailable(backend)),
-            Some(backend @ Backend::Local) => {
-                Installation::find().map(Self::Local).map_err(unavailable(backend))
-            }
-            None => Self::whatever_works().await,
-        }
+        let Some(backend) = asked else { return Self::whatever_works().await };
+        let found = match backend {
+            Backend::Docker => engine().await.map(Self::Docker),
+            Backend::Local => Installation::find().map(Self::Local),
+        };
+        let unavailable = |reason| format!("The {backend} backend was asked for and does not work: {reason}");
+        found.map_err(|reason| Error::NoBackend(unavailable(reason)))
     }
 
     async fn whatever_works() -> Result<Self, Error> {
@@ -64,7 +63,12 @@ impl Platform {
                 (Self::Docker(engine), format!("the engine answers and will pull {image}"))
             }
             (Err(docker), Ok(installation)) => (Self::Local(installation), docker),
-            (Err(docker), Err(local)) => return Err(Error::NoBackend { docker, local }),
+            (Err(docker), Err(local)) => {
+                return Err(Error::NoBackend(format!(
+                    "Docker: {docker}. Local: {local}. Install one of them: `apt-get install zookeeper` for local processes, or a \
+                     Docker engine and `make image`"
+                )));
+            }
         };
         SAID.get_or_init(|| async {
             let backend = platform.backend();

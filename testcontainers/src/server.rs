@@ -123,11 +123,9 @@ impl Server {
     /// Asks the server a four-letter word.
     pub(crate) async fn admin(&self, word: &str) -> Result<String, Error> {
         let address = self.node.client_address();
-        ask(&address, word, ANSWER).await.map_err(|source| Error::Admin {
-            address,
-            word: word.into(),
-            source,
-        })
+        ask(&address, word, ANSWER)
+            .await
+            .map_err(Error::io(format!("ask the server at {address} for `{word}`")))
     }
 
     /// The server's role, if it serves.

@@ -83,12 +83,4 @@ mod tests {
             assert_eq!(frames, expected.map(Piece::Frame), "in chunks of {size}");
         }
     }
-
-    #[test]
-    fn a_four_letter_word_is_not_framed() {
-        let mut framer = Framer::default();
-        framer.push(b"srvr");
-        assert_eq!(framer.next(), Some(Piece::Unframed(b"srvr".to_vec())));
-        assert_eq!(framer.next(), None);
-    }
 }

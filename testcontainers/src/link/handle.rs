@@ -52,19 +52,12 @@ handle! {
 }
 
 handle! {
-    /// A reply that will be, or is, held back: see [`Link::hold_reply`](crate::Link::hold_reply).
+    /// A request or a reply that will be, or is, held back: see [`Link::hold_request`](crate::Link::hold_request) and
+    /// [`Link::hold_reply`](crate::Link::hold_reply).
     ///
-    /// Dropping the handle lets the reply go on. If no such reply came yet, none will be held.
-    #[must_use = "dropping it releases the reply"]
-    HeldReply
-}
-
-handle! {
-    /// A request that will be, or is, held back: see [`Link::hold_request`](crate::Link::hold_request).
-    ///
-    /// Dropping the handle lets the request go on. If no such request came yet, none will be held.
-    #[must_use = "dropping it releases the request"]
-    HeldRequest
+    /// Dropping the handle lets the message go on. If no such message came yet, none will be held.
+    #[must_use = "dropping it releases the message"]
+    Held
 }
 
 impl LostReply {
@@ -79,34 +72,18 @@ impl LostReply {
     }
 }
 
-impl HeldReply {
-    /// Resolves once the reply is held: the server has answered, and the client does not know. Cancelling this loses
-    /// nothing.
+impl Held {
+    /// Resolves once the message is held. Of a request, the client has sent it and the server does not know. Of a reply, the
+    /// server has answered and the client does not know. Cancelling this loses nothing.
     pub async fn reached(&self) {
         self.0.reached().await;
     }
 
-    /// Whether a reply is held already.
+    /// Whether a message is held already.
     pub fn is_reached(&self) -> bool {
         self.0.rule.stage() >= Stage::Reached
     }
 
-    /// Lets the reply, and all that came after it, go on to the client.
-    pub fn release(self) {}
-}
-
-impl HeldRequest {
-    /// Resolves once the request is held: the client has sent it, and the server does not know. Cancelling this loses
-    /// nothing.
-    pub async fn reached(&self) {
-        self.0.reached().await;
-    }
-
-    /// Whether a request is held already.
-    pub fn is_reached(&self) -> bool {
-        self.0.rule.stage() >= Stage::Reached
-    }
-
-    /// Lets the request, and all that came after it, go on to the server.
+    /// Lets the message, and all that came after it, go on.
     pub fn release(self) {}
 }

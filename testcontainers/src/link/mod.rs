@@ -20,7 +20,7 @@ use std::{
 pub(crate) use connection::{Connection, Toward};
 pub use counts::Counts;
 pub(crate) use frame::Framer;
-pub use handle::{HeldReply, HeldRequest, LostReply};
+pub use handle::{Held, LostReply};
 pub use kind::RequestKind;
 use rule::{Action, Rule};
 pub(crate) use shared::Shared;
@@ -158,14 +158,14 @@ impl Link {
 
     /// Holds back the reply to the next request of `kind`, and everything after it on that connection, until the handle
     /// is released or dropped.
-    pub fn hold_reply(&self, kind: RequestKind) -> HeldReply {
-        HeldReply::new(self.arm(kind, Action::HoldReply), Arc::downgrade(&self.shared))
+    pub fn hold_reply(&self, kind: RequestKind) -> Held {
+        Held::new(self.arm(kind, Action::HoldReply), Arc::downgrade(&self.shared))
     }
 
     /// Holds back the next request of `kind`, and everything after it on that connection, until the handle is released
     /// or dropped.
-    pub fn hold_request(&self, kind: RequestKind) -> HeldRequest {
-        HeldRequest::new(self.arm(kind, Action::HoldRequest), Arc::downgrade(&self.shared))
+    pub fn hold_request(&self, kind: RequestKind) -> Held {
+        Held::new(self.arm(kind, Action::HoldRequest), Arc::downgrade(&self.shared))
     }
 
     /// What passed so far.

@@ -189,17 +189,6 @@ mod tests {
     }
 
     #[test]
-    fn healing_ends_an_isolation() {
-        let mesh = Mesh::start(2, Ipv4Addr::LOCALHOST, "127.0.0.1").unwrap();
-        mesh.isolate(0);
-        assert!(mesh.is_isolated(0));
-        assert!(mesh.ways.values().flat_map(Way::links).all(Link::is_black_hole));
-        mesh.heal();
-        assert!(!mesh.is_isolated(0));
-        assert!(!mesh.ways.values().flat_map(Way::links).any(Link::is_black_hole));
-    }
-
-    #[test]
     fn a_stalled_direction_is_kept_back_and_the_other_is_not() {
         let mesh = Mesh::start(2, Ipv4Addr::LOCALHOST, "127.0.0.1").unwrap();
         let server = TcpListener::bind("127.0.0.1:0").unwrap();

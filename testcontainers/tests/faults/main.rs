@@ -8,5 +8,4 @@ mod ensemble;
 mod gone;
 mod image;
 mod link;
-mod parallel;
 mod server;

@@ -6,14 +6,6 @@ use crate::common::{PERSISTENT, connect, connect_for, eventually, kill_from_outs
 use zklock_testcontainers::{Ensemble, Error, ZooKeeper};
 
 #[tokio::test]
-async fn it_serves_once_start_returns() {
-    let zk = ZooKeeper::start().await.unwrap();
-    let answer = zk.admin("srvr").await.unwrap();
-    assert!(answer.contains("Mode: standalone"), "{answer}");
-    assert_eq!(zk.admin("ruok").await.unwrap(), "imok");
-}
-
-#[tokio::test]
 async fn a_restart_keeps_data_and_address() {
     let zk = ZooKeeper::start().await.unwrap();
     let address = zk.connect_string();
@@ -22,6 +14,7 @@ async fn a_restart_keeps_data_and_address() {
 
     zk.kill().await.unwrap();
     assert!(zk.admin("ruok").await.is_err(), "a killed server answers");
+    assert!(matches!(zk.pause().await, Err(Error::NotRunning { index: 0, .. })));
     zk.restart().await.unwrap();
 
     assert_eq!(zk.connect_string(), address);
@@ -40,15 +33,6 @@ async fn a_paused_server_does_nothing_until_it_goes_on() {
     assert!(early.is_err(), "a paused server answered");
     zk.unpause().await.unwrap();
     crate::common::soon("the answer", request).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_killed_server_cannot_be_paused() {
-    let zk = ZooKeeper::start().await.unwrap();
-    zk.kill().await.unwrap();
-    assert!(matches!(zk.pause().await, Err(Error::NotRunning { index: 0, .. })));
-    zk.restart().await.unwrap();
-    zk.admin("srvr").await.unwrap();
 }
 
 #[tokio::test]
@@ -120,16 +104,4 @@ async fn options_that_cannot_work_are_refused() {
     assert!(matches!(blank, Err(Error::InvalidOption(_))), "{blank:?}");
     let outside = ZooKeeper::builder().data_file("../myid", "1").start().await;
     assert!(matches!(outside, Err(Error::InvalidOption(_))), "{outside:?}");
-}
-
-#[tokio::test]
-async fn a_session_ends_at_the_only_server_there_is() {
-    let zk = ZooKeeper::start().await.unwrap();
-    let client = connect(&zk.connect_string()).await;
-    let mut states = client.state_watcher();
-    zk.close_session(client.session_id().0).await.unwrap();
-    crate::common::soon("the expiry", async {
-        while states.changed().await != zookeeper_client::SessionState::Expired {}
-    })
-    .await;
 }
