@@ -60,13 +60,16 @@ use alloc::collections::VecDeque;
 use core::time::Duration;
 
 mod lengths;
+mod limit;
 mod moment;
 
 pub use lengths::{DEFAULT_DRIFT_PPM, Lengths, Reckoning};
+pub use limit::Limit;
 pub use moment::Moment;
 
 /// How a session ended. Its nodes are gone, or will be soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum SessionEnd {
     /// ZooKeeper expired the session.
     Expired,
@@ -78,6 +81,7 @@ pub enum SessionEnd {
 
 /// Why a lease is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Lapse {
     /// Nothing was confirmed for too long. The session may still live.
     Unconfirmed,
@@ -88,6 +92,7 @@ pub enum Lapse {
 /// One uninterrupted stretch of validity. A guard belongs to the term in which it was granted, so a lease that becomes
 /// valid again revives no guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Term(u64);
 
 #[cfg(test)]
@@ -97,6 +102,7 @@ impl Term {
 
 /// How a session stands at one instant, as far as an acquisition has to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Present {
     /// The number of its connection, if it has one.
     pub connection: Option<u64>,
@@ -107,6 +113,7 @@ pub struct Present {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Touch {
     sent: Moment,
     answered: Moment,
@@ -114,6 +121,7 @@ struct Touch {
 
 /// A touch that the server has reported to the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Report {
     /// When the touch was sent.
     touch: Moment,
@@ -122,6 +130,7 @@ struct Report {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 enum Connection {
     Up,
     Down,
@@ -144,6 +153,7 @@ impl Present {
 
 /// The lease of one ZooKeeper session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Lease {
     reckoning: Reckoning,
     lengths: Lengths,
@@ -353,6 +363,11 @@ impl Lease {
     /// Returns how the session ended, if it has.
     pub fn end(&self) -> Option<SessionEnd> {
         self.end
+    }
+
+    /// Returns when the latest touch was sent of which the leader certainly has heard. The lease counts from it.
+    pub fn known(&self) -> Moment {
+        self.known
     }
 
     /// Returns when the present term ends if nothing more is confirmed.

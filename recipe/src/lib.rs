@@ -96,6 +96,7 @@ pub mod companion;
 mod contender;
 pub mod ending;
 mod event;
+pub mod flight;
 mod foreign;
 mod group;
 mod layout;
@@ -115,7 +116,9 @@ pub use event::{Event, Look, Refusal, Sight};
 pub use foreign::{Child, Foreign, ForeignClient, session};
 pub use group::{Group, Input, Output};
 pub use layout::{Directory, Layout};
-pub use lease::{DEFAULT_DRIFT_PPM, Lapse, Lease, Lengths, Moment, Present, Reckoning, SessionEnd, Term};
+pub use lease::{
+    DEFAULT_DRIFT_PPM, Lapse, Lease, Lengths, Limit, Moment, Present, Reckoning, SessionEnd, Term,
+};
 pub use machine::{Arrival, Machine, Patience, Takeover};
 pub use observer::{Footing, Instruction, Observation, Observer, Stamp};
 pub use path_kind::{OtherKind, PathKind, Signs, Stranger};

@@ -4,14 +4,15 @@
 use zklock_recipe::Look;
 
 use super::contest::{
-    GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER, ONE_KIND, SEEN, STUCK, TOLD, replay, valid_guards,
+    GRANTED, IN_VAIN, LIMITED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER, ONE_KIND, SEEN, STUCK, TOLD, replay,
+    valid_guards,
 };
 use super::follower::Streams;
 use super::mutant::Mutant;
 use super::nodes::Make;
 use super::setup::{Fault::*, Flaw, Setup, mixed, of, timed, tries, waiters, waits};
 use super::step::Step;
-use super::{clipped, evicted, gaining, neglectful, searching};
+use super::{asked, clipped, evicted, gaining, neglectful, searching};
 use crate::world::exploration::{refute, refute_each};
 
 /// Each fault that a machine can have, a model in which it shows, and the rule by which it does.
@@ -39,6 +40,10 @@ fn every_mutant_is_caught() {
         (Mutant::IgnoresItsLoss, waiters(2).settling().with(&[Deletion]), TOLD),
         (Mutant::TrustsWrites, waiters(3).patient().with(&[Write]), ONE_HOLDER),
         (Mutant::TrustsWritesBeforeDeletions, closing().with(&[Write]), ONE_HOLDER),
+        (Mutant::CountsAsks, asked(), IN_VAIN),
+        (Mutant::ForgetsItsLimit, timed(4).limited(2), LIMITED),
+        (Mutant::GivesItsNodeUpFirst, timed(4).limited(2).with(&[Stall]), ONE_HOLDER),
+        (Mutant::PutsItsLossOff, timed(6).limited(6), ONE_HOLDER),
         (Mutant::PassesForeignContendersOver, mixed(Make::Foreign), ONE_KIND),
         (Mutant::TakesAnOldConnectionForThePresentOne, unseen(), SEEN),
         (Mutant::ConfirmsUnseenNodes, unseen(), SEEN),

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use zklock_recipe::acquisition::{Acquisition, Input};
-use zklock_recipe::{Arrival, Kind, Own, Patience, Place, Takeover, Term};
+use zklock_recipe::{Arrival, Kind, Limit, Own, Patience, Place, Takeover, Term};
 
 use super::findings::Witness;
 use super::nodes::Party;
@@ -34,6 +34,8 @@ pub(crate) struct Contender {
     pub(crate) seats: Vec<Seated>,
     /// The term of the production lease that its guard was granted in.
     pub(crate) term: Option<Term>,
+    /// The production limit of its guard.
+    pub(crate) limit: Limit,
 }
 
 /// A member of a group, in its queue.
@@ -99,6 +101,7 @@ impl Contender {
             joint: None,
             seats: actor.seats.iter().map(|seat| Seated::new(*seat)).collect(),
             term: None,
+            limit: Limit::default(),
         }
     }
 

@@ -10,6 +10,7 @@ use super::contender::{Caller, Contender, Seated, Target};
 use super::foreigner::Stay;
 use super::nodes::{Make, Party};
 use super::queues::World;
+use super::session::at;
 use super::setup::{Fault, Setup};
 use super::step::Step;
 use crate::world::exploration::{self, Rule, State, next, take};
@@ -34,6 +35,7 @@ pub(crate) const KEPT: Rule = "no write is superseded";
 pub(crate) const IN_TURN: Rule = "those who wait undisturbed are granted in turn";
 pub(crate) const STUCK: Rule = "nobody is stuck";
 pub(crate) const TOLD: Rule = "a settled holder without a node is told";
+pub(crate) const LIMITED: Rule = "no guard is valid at its limit";
 pub(crate) const GRANTED: Rule = "every waiter whose session lives is granted in the end";
 
 pub(crate) type Contest = exploration::Contest<Setup>;
@@ -112,7 +114,7 @@ pub(crate) fn properties(setup: &Setup) -> Vec<Property<Contest>> {
         }));
     }
     // With a clock, time ends while somebody waits for a delay.
-    if setup.is_of_a_family() && setup.clock.is_none() {
+    if (setup.is_of_a_family() || setup.foreigners.contains(&Make::Ask)) && setup.clock.is_none() {
         properties.extend([
             Contest::always(IN_VAIN, |contest, world| {
                 let waiting = |(party, contender): (Party, &Contender)| {
@@ -126,6 +128,12 @@ pub(crate) fn properties(setup: &Setup) -> Vec<Property<Contest>> {
                 have_their_nodes(contest, world, waits, is_first)
             }),
         ]);
+    }
+    if setup.longest.is_some() {
+        properties.push(Contest::always(LIMITED, |_, world| {
+            let is_over = |contender: &Contender| contender.limit.reached(at(world.now)).is_some();
+            !world.contenders.iter().any(|contender| contender.holds() && is_over(contender))
+        }));
     }
     if !meddled {
         properties.push(Contest::always(
@@ -159,9 +167,9 @@ fn two_hold(world: &World) -> bool {
     guards.into_iter().any(|(all, exclusive)| exclusive > 0 && all > 1)
 }
 
-/// Nothing is under way, and only callers can do something.
+/// Nothing is under way, and only callers can do something, and askers.
 fn is_calm(contest: &Contest, world: &State<Setup>) -> bool {
-    !contest.goes_on_without(world, |step| matches!(step, Step::LetGo(_)))
+    !contest.goes_on_without(world, |step| matches!(step, Step::LetGo(_) | Step::ForeignerLeaves(_)))
 }
 
 /// Whether the nodes of these contenders' members are there, once nothing is under way.

@@ -3,7 +3,7 @@
 //! earlier one; a request for one member takes the place of its earlier one, and of one for all.
 
 use zklock_recipe::acquisition::{Certainty, Command, Input, Joint, Search, Single};
-use zklock_recipe::{End, Event, Input as Heard, Kind, Own, Patience, SessionEnd, Sight};
+use zklock_recipe::{End, Event, Input as Heard, Kind, Limit, Own, Patience, SessionEnd, Sight};
 
 use super::contender::{Caller, Contender, Pending, Seated, Target};
 use super::contest::{AWAITED, BY_ITSELF, CAUSED, IN_TURN, KEPT, SEEN, TOKENS, UNASKED};
@@ -12,7 +12,7 @@ use super::foreigner::Stay;
 use super::nodes::{Party, exclude_each_other};
 use super::requests::{Address, Message, Request, Sent, Shown, Trust};
 use super::run::Run;
-use super::session::{Assurance, Number, at};
+use super::session::{Assurance, Number, at, seconds};
 use super::setup::{Actor, Clock, Fault, Flaw};
 
 impl Run<'_> {
@@ -322,6 +322,7 @@ impl Run<'_> {
         self.see_grant(party);
         let contender = &mut self.world.contenders[party];
         contender.caller = Caller::Holding { valid: true };
+        contender.limit = Limit::of(self.setup.longest.map(seconds), at(self.world.now));
         if let Assurance::Kept(lease) = &self.world.sessions[contender.session].assurance {
             contender.term = lease.term(at(self.world.now)).ok();
         }

@@ -43,6 +43,10 @@ pub(crate) enum Witness {
     ForeignerMet,
     /// A contender of another client held the lock when a guard had been there before it.
     ForeignerHeldNext,
+    /// A contender counted an ask among the children of its directory.
+    AskCounted,
+    /// The limit of a guard was reached while its lease lasted.
+    LimitReached,
     /// An acquisition that nobody polled gave its place up.
     Evicted,
     /// A caller polled again before that.

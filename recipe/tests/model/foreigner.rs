@@ -1,4 +1,6 @@
-//! Contenders of another client, which honours our nodes: it waits until no lower node is there, whosever it is, holds the
+//! Who is in the first queue's directory besides ours: somebody who asks for the lock, and contenders of another client.
+//!
+//! An asker's node comes and goes at any time. Contenders of another client honour our nodes: each it waits until no lower node is there, whosever it is, holds the
 //! lock without a lease, and releases it by a plain deletion.
 //!
 //! All that it does takes effect on the server at once. So it holds from the first instant in which it could have seen
@@ -13,14 +15,14 @@ use super::nodes::{Data, Make, Party};
 use super::queues::World;
 use super::run::Run;
 use super::step::Step;
-use crate::world::tree::{Name, Named, Path};
+use crate::world::tree::{Name, Named, Node, Path};
 
 /// They contend in the first queue.
 const QUEUE: usize = 0;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Foreigner {
-    make: Make,
+    pub(crate) make: Make,
     pub(crate) stay: Stay,
 }
 
@@ -34,6 +36,11 @@ pub(crate) enum Stay {
 }
 
 impl Foreigner {
+    /// Whether it need never leave.
+    pub(crate) fn may_stay(&self) -> bool {
+        self.make != Make::Ask && self.stay != Stay::Holding
+    }
+
     pub(crate) fn new(make: Make) -> Self {
         Self { make, stay: Stay::Idle }
     }
@@ -48,8 +55,9 @@ impl World {
                 }
                 Stay::Waiting => {
                     steps.push(Step::ForeignerLeaves(index));
+                    let is_first = |(_, first): &(_, Node<Data>)| first.data.creator == self.foreign(index);
                     let first = self.leader.tree.children(QUEUE).first();
-                    if first.is_some_and(|(_, first)| first.data.creator == self.foreign(index)) {
+                    if foreigner.make != Make::Ask && first.is_some_and(is_first) {
                         steps.push(Step::ForeignerHolds(index));
                     }
                 }

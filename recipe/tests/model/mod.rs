@@ -56,6 +56,11 @@ fn clipped(end: u8) -> Setup {
     Setup { clock: Some(Clock { end, timeout: 5, lower: 3, drift_ppm: 0 }), ..timed(end) }
 }
 
+/// Two contend, and somebody asks whichever holds.
+fn asked() -> Setup {
+    mixed(Make::Ask)
+}
+
 /// The leader's clock gets ahead of the clients'.
 fn gaining() -> Setup {
     let clock = Clock { end: 6, timeout: 6, lower: 6, drift_ppm: 166_667 };
@@ -113,6 +118,11 @@ explored! {
     another_client_contends_while_a_follower_is_behind:
         mixed(Make::Foreign).counting().following(&[0]).with(&[Lapse]), 70_229,
         [ForeignerMet, ForeignerHeldNext, GuardLost, AnswerFromThePast];
+    /// An ask is a child of the directory, takes a number, and is no contender.
+    somebody_asks_the_holder_to_let_go: asked().with(&[Break]), 59_457,
+        [AskCounted, GrantByCount, GrantByListing, GrantByRelease, RecoveryFindsNode];
+    somebody_asks_while_a_follower_is_behind: asked().patient().following(&[0]).with(&[Lapse]), 52_278,
+        [AskCounted, AnswerFromThePast, GuardLost, GrantByRelease];
     callers_stop_polling: neglectful().with(&[Return]), 36_635,
         [Evicted, PolledAgain, GrantByRelease, GiveUpWhileEntering, GiveUpWhileWaiting];
     callers_stop_polling_while_sessions_end:
@@ -130,6 +140,8 @@ explored! {
         [AnswerFromThePast, ServedAfterItsEnd, GuardLost];
     /// With the production lease, and a leader that expires sessions by what it has heard of them.
     leases_are_kept_by_the_clock: timed(5).with(&[Beat]), 32_561, [GuardLost, LeaseExtended];
+    /// A guard ends at its limit while its lease lasts, or by its lease before.
+    guards_end_at_their_limits: timed(5).limited(2).with(&[Beat]), 34_805, [LimitReached, GuardLost];
     leases_are_kept_where_servers_have_different_limits: clipped(5).with(&[Break]), 61_527,
         [GuardLost, MovedToLeader, MovedToFollower];
     leases_are_kept_though_a_request_to_resume_arrives_late: clipped(4).with(&[Break, Half]), 90_404,
@@ -160,6 +172,8 @@ mod at_large {
             [DeletedAfterAWrite, GrantByRelease, GiveUpWhileWaiting];
         leases_are_kept_though_streams_stand_still: timed(5).with(&[Beat, Stall, Stall]), 9_639_441,
             [GuardLost, LeaseExtended, ServedAfterItsEnd];
+        guards_end_at_their_limits_though_streams_stand_still: timed(5).limited(2).with(&[Beat, Stall]), 1_535_052,
+            [LimitReached, GuardLost, ServedAfterItsEnd];
         a_delay_of_a_session_timeout_outlasts_what_an_operator_ends: evicted(6), 3_755_225,
             [ServedAfterItsEnd, TakeoverDelayed, GuardLost];
         leases_are_kept_though_connections_break: timed(5).with(&[Beat, Break, Stall]), 17_575_600,

@@ -4,9 +4,10 @@
 //! is the same with and without it.
 
 use zklock_recipe::acquisition::{Certainty, Command, Input, Joint, Search, Single};
-use zklock_recipe::{Event, Input as Heard, Kind, Own, Place, Present, Refusal, Sight};
+use zklock_recipe::{Event, Input as Heard, Kind, Own, Place, Present, Refusal, Sequence, Sight};
 
 use super::contender::Contender;
+use super::nodes::ASK;
 use super::requests::Shown;
 use crate::world::present::TERM;
 
@@ -43,6 +44,14 @@ pub(crate) enum Mutant {
     TrustsWritesBeforeDeletions,
     /// It passes contenders of other clients over.
     PassesForeignContendersOver,
+    /// It takes an ask for a contender, the one right before it.
+    CountsAsks,
+    /// The guard lasts until its limit, also if the lease ends before.
+    PutsItsLossOff,
+    /// At its limit it gives its node up, and only then the guard.
+    GivesItsNodeUpFirst,
+    /// It forgets its limit.
+    ForgetsItsLimit,
     /// A writer takes a reader's release for its grant.
     TakesReadersForHolders,
     /// A reader takes the release, or any other end, of a writer that never held the lock for its grant.
@@ -315,6 +324,11 @@ impl Mutant {
     /// What it takes a listing for.
     fn sees(self, children: Vec<String>, own: Option<Place>) -> Vec<String> {
         let Some(own) = own else { return children };
+        if matches!(self, Self::CountsAsks) {
+            let before = Place { sequence: Sequence(own.sequence.0 - 1), ..own };
+            let seen = |name: &String| if name == ASK { before.name() } else { name.clone() };
+            return children.iter().map(seen).collect();
+        }
         let places = || children.iter().filter_map(|name| Place::parse(name));
         let lower = || places().filter(|place| place.sequence < own.sequence);
         let writer = lower().filter(|place| place.kind == Kind::Exclusive).max();

@@ -26,6 +26,9 @@ pub(crate) struct Data {
     pub(crate) held: bool,
 }
 
+/// The name of an ask's node.
+pub(crate) const ASK: &str = "ask";
+
 /// Which client made a node, and under which name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Make {
@@ -35,12 +38,17 @@ pub(crate) enum Make {
     Lookalike,
     /// Another client, under a name of its own.
     Foreign,
+    /// Somebody who asks the holder to let go. It is no contender, and its node's name has no number.
+    Ask,
 }
 
 impl Make {
     pub(crate) fn name(self, place: Place) -> String {
-        let name = place.name();
-        if self == Self::Foreign { format!("_c_{name}") } else { name }
+        match self {
+            Self::Ours | Self::Lookalike => place.name(),
+            Self::Foreign => format!("_c_{}", place.name()),
+            Self::Ask => ASK.to_owned(),
+        }
     }
 }
 
@@ -52,7 +60,8 @@ impl Tree<Data> {
 
     /// The node of a contender's name.
     pub(crate) fn node(&self, queue: usize, place: Place) -> Option<&Node<Data>> {
-        self.get(Path::Child(queue, place)).filter(|node| node.data.make != Make::Foreign)
+        self.get(Path::Child(queue, place))
+            .filter(|node| matches!(node.data.make, Make::Ours | Make::Lookalike))
     }
 
     /// The node that this contender has in a queue.
@@ -77,7 +86,8 @@ impl Tree<Data> {
 
     /// Whether a node keeps the one in this place from the lock.
     pub(crate) fn blocks(&self, queue: usize, place: Place) -> bool {
-        let mut lower = self.children(queue).iter().filter(|(other, _)| other.sequence < place.sequence);
+        let lower = self.children(queue).iter().filter(|(other, _)| other.sequence < place.sequence);
+        let mut lower = lower.filter(|(_, node)| node.data.make != Make::Ask);
         lower.any(|(other, _)| exclude_each_other(other.kind, place.kind))
     }
 

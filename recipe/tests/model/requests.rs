@@ -286,7 +286,12 @@ impl Run<'_> {
                 }
             }
             Request::Watch(place) => {
-                let predecessor = self.world.server_of(session).tree.node(queue, place).map(|node| node.data);
+                let tree = &self.world.server_of(session).tree;
+                let predecessor = match self.setup.mutant {
+                    Some(Mutant::CountsAsks) => tree.get(Path::Child(queue, place)),
+                    _ => tree.node(queue, place),
+                };
+                let predecessor = predecessor.map(|node| node.data);
                 let foreign = predecessor.filter(|node| node.make == Make::Lookalike && !self.passes_over());
                 if let Some(node) = foreign {
                     let answer = Message::Reply(Event::Foreign(foreign_contender(node.make, place)));
@@ -380,7 +385,12 @@ impl Run<'_> {
                 let stranger = foreign.map(|(place, _)| foreign_contender(Make::Foreign, *place));
                 stranger.map_or_else(|| Sight::Children(tree.names(queue)), Sight::Foreign)
             }
-            Look::Count => Sight::Count(tree.children(queue).len()),
+            Look::Count => {
+                let children = tree.children(queue);
+                let asked = children.iter().any(|(_, node)| node.data.make == Make::Ask);
+                self.note(Witness::AskCounted, asked);
+                Sight::Count(children.len())
+            }
         }
     }
 

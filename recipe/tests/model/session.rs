@@ -9,6 +9,7 @@ use zklock_recipe::{Lease, Moment, Present, Reckoning, SessionEnd, Term};
 use super::contender::{Caller, Pending};
 use super::findings::Witness;
 use super::follower::{Down, Up};
+use super::mutant::Mutant;
 use super::nodes::Party;
 use super::requests::{Address, Message, Request, Sent};
 use super::run::Run;
@@ -103,7 +104,7 @@ pub(crate) fn at(time: u8) -> Moment {
     Moment::new(seconds(time), seconds(time))
 }
 
-fn seconds(number: u8) -> Duration {
+pub(crate) fn seconds(number: u8) -> Duration {
     Duration::from_secs(number.into())
 }
 
@@ -324,12 +325,29 @@ impl Run<'_> {
                 self.invalidate(session, |term| lease.check(term, now).is_ok());
             }
         }
+        (0..self.world.contenders.len()).for_each(|party| self.end_at_limit(party));
+    }
+
+    /// A guard that has reached its limit is lost first. After that its node is given up, which may take any time.
+    fn end_at_limit(&mut self, party: Party) {
+        let contender = &mut self.world.contenders[party];
+        if !contender.holds() || contender.limit.reached(at(self.world.now)).is_none() {
+            return;
+        }
+        (self.witness)(Witness::LimitReached);
+        match self.setup.mutant {
+            Some(Mutant::GivesItsNodeUpFirst) => self.handle(party, Input::Forfeit),
+            Some(Mutant::ForgetsItsLimit) => {}
+            _ => contender.caller = Caller::Holding { valid: false },
+        }
     }
 
     fn invalidate(&mut self, session: usize, lasts: impl Fn(Term) -> bool) {
         for party in self.world.contenders_of(session) {
             let contender = &mut self.world.contenders[party];
-            let lasts = contender.term.is_some_and(&lasts);
+            let left = contender.limit.left(at(self.world.now)).unwrap_or_default();
+            let is_put_off = !left.is_zero() && matches!(self.setup.mutant, Some(Mutant::PutsItsLossOff));
+            let lasts = is_put_off || contender.term.is_some_and(&lasts);
             if contender.holds() && !lasts {
                 (self.witness)(Witness::GuardLost);
                 contender.caller = Caller::Holding { valid: false };

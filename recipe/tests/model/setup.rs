@@ -20,6 +20,8 @@ pub(crate) struct Setup {
     pub(crate) following: Vec<usize>,
     /// With a clock, those sessions have production leases. The lease of any other lapses at some time before it ends.
     pub(crate) clock: Option<Clock>,
+    /// With a clock, for how long a guard is valid at most.
+    pub(crate) longest: Option<u8>,
     pub(crate) settling: bool,
     pub(crate) giving_up: bool,
     /// How each way through the model begins. Here anybody may give up.
@@ -164,6 +166,11 @@ impl Setup {
         Self { takeover: Takeover::Delayed, ..self }
     }
 
+    /// Guards are valid for so long at most.
+    pub(crate) fn limited(self, longest: u8) -> Self {
+        Self { longest: Some(longest), ..self }
+    }
+
     /// Holders watch their own nodes.
     pub(crate) fn settling(self) -> Self {
         Self { settling: true, ..self }
@@ -250,6 +257,7 @@ pub(crate) fn of(contenders: Vec<Actor>) -> Setup {
         directory: true,
         following: Vec::new(),
         clock: None,
+        longest: None,
         settling: false,
         giving_up: true,
         opening: Vec::new(),

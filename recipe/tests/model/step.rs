@@ -8,7 +8,6 @@ use super::contender::{Caller, Contender, Pending, Seated};
 use super::contest::{Contest, properties, replay, tolerates};
 use super::findings::Witness;
 use super::follower::{Down, Streams, Up};
-use super::foreigner::Stay;
 use super::mutant::Mutant;
 use super::nodes::Party;
 use super::queues::World;
@@ -170,7 +169,7 @@ impl exploration::Setup for Setup {
             | Step::HearHalf(_)
             | Step::ForeignerEnters(_) => true,
             Step::Expire(session) => !world.sessions[session].over,
-            Step::ForeignerLeaves(index) => world.foreigners[index].stay != Stay::Holding,
+            Step::ForeignerLeaves(index) => world.foreigners[index].may_stay(),
             _ => false,
         }
     }
