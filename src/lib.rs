@@ -158,7 +158,10 @@
 //! session timeout. [`Session::close`] returns [`ReleaseError::SessionUnconfirmed`] at the end of the lease or after
 //! two fifths of the session timeout, whichever is later, and goes on in the background.
 //!
-//! The `next` of an [`Observer`](inspect::Observer) and of [`SessionEvents`] waits for a change without a time limit.
+//! [`Session::ask`] is a call that only looks, and [`Asking::answer`](ask::Asking::answer) has the limit that you give it.
+//!
+//! The `next` of an [`Observer`](inspect::Observer), of [`Asks`](ask::Asks) and of [`SessionEvents`] waits for a change without a
+//! time limit.
 //! [`Observer::latest`](inspect::Observer::latest) sends nothing and returns at once.
 //!
 //! The session timeout is [`Session::timeout`]. [`Guard::remaining`] is the time until the lease ends. [`Guard::run`]
@@ -172,6 +175,31 @@
 //! a time limit. If every server *refuses* the session for as long as a session timeout, the session becomes
 //! [`SessionState::Failed`]. This happens if the servers' limits no longer allow the session timeout that you asked
 //! for. Acquisitions then fail, and [`Session::failure`] says why.
+//!
+//! # Metrics and spans
+//!
+//! With the feature `metrics`, zklock counts by the facade of the crate `metrics`; the program installs the recorder of its choice. The
+//! names follow OpenTelemetry's conventions for connection pools, and times are in seconds:
+//!
+//! | metric | kind | says |
+//! |---|---|---|
+//! | `zklock.acquire.wait_time` | histogram | the time from a call to what it acquired |
+//! | `zklock.acquire.timeouts` | counter | calls that acquired nothing within their timeout; a `try_` is none |
+//! | `zklock.waiters` | gauge | calls that are acquiring now |
+//! | `zklock.hold_time` | histogram | the time from a grant to its release or loss |
+//! | `zklock.lost` | counter | guards that were lost, by `reason`: `unconfirmed`, `max_hold`, `session_expired`, `session_closed`, `auth_failed`, `node_deleted` |
+//! | `zklock.lease.remaining` | histogram | what is left of the lease when a heartbeat is due, while the session holds something |
+//! | `leader_election_master_status` | gauge | 1 if this process leads, 0 if it stands by, as Kubernetes has it |
+//!
+//! The one label beside `reason` is `name`, from [`LockOptions::name`]. What has no name is counted without the label, all together;
+//! an election without a name has no `leader_election_master_status`. No path, key or owner is a label. A guard that nobody asks
+//! and nobody awaits is counted as lost when it is dropped. Of [`Locks`], each acquisition of a task counts, and a hold counts once
+//! for all tasks that it is passed on to.
+//!
+//! Each acquisition has one span of `tracing`, whether or not the feature is on: `zklock.acquire`, at the level INFO. It costs nothing
+//! if no subscriber wants it. Its fields keep their names: `member` (`lock`, `reader`, `several`, `key`, `election`, `semaphore`,
+//! `slots`, `once`), `path`, `name` if there is one, `wait` (`forever`, `never`, or the time), and at the end `outcome` (`granted`,
+//! `busy`, `timeout`, `error`; none if the call was dropped).
 //!
 //! # Requirements
 //!
@@ -187,17 +215,20 @@
 //! | `tls` | connections over TLS |
 //! | `sasl-digest-md5`, `sasl-gssapi` | authentication with SASL; the latter needs the system's GSSAPI library |
 //! | `serde` | `Serialize` and `Deserialize` for tokens and sequencers |
+//! | `metrics` | [metrics](#metrics-and-spans) by the facade of the crate `metrics` |
 //! | `cancellation-token` | `Guard::cancellation_token`, with tokio-util |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(test), warn(clippy::expect_used, clippy::panic, clippy::unreachable, clippy::unwrap_used))]
 
 mod acl;
+pub mod ask;
 mod clock;
 mod contender;
 pub mod election;
 mod error;
 pub mod fence;
+pub mod flight;
 pub mod guard;
 pub mod inspect;
 mod joint;
@@ -213,6 +244,7 @@ mod requests;
 pub mod semaphore;
 pub mod session;
 mod settings;
+mod telemetry;
 mod zk;
 
 pub use acl::{Acl, Permissions};

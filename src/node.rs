@@ -127,6 +127,39 @@ impl LeaderData {
     }
 }
 
+/// The data of an ask: a small JSON object. The time of the node's creation, by the leader's clock, belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AskData {
+    /// Names one ask, so that its asker recognises its node if the reply was lost.
+    pub(crate) id: Uuid,
+    /// Who asks.
+    #[serde(default)]
+    pub(crate) who: String,
+    /// Why.
+    #[serde(default)]
+    pub(crate) why: String,
+    /// How long after the node's creation the holders are to have let go, in milliseconds.
+    pub(crate) within: u64,
+    /// Those who are asked: the name of each holder's node, and the transaction that created it.
+    pub(crate) of: Vec<(String, i64)>,
+}
+
+impl AskData {
+    /// The longest owner text and the longest reason, in bytes.
+    pub(crate) const LONGEST_OWNER: usize = 256;
+    pub(crate) const LONGEST_REASON: usize = 1024;
+
+    /// The longest data of an ask, in bytes: it names each holder. A server takes 1 MiB by default.
+    pub(crate) const LONGEST: usize = 512 * 1024;
+
+    /// Returns the ask in these bytes, if an asker can have written them.
+    pub(crate) fn decode(data: &[u8]) -> Option<Self> {
+        let ask = Some(data).filter(|data| data.len() <= Self::LONGEST).and_then(decode::<Self>)?;
+        let is_short = ask.who.len() <= Self::LONGEST_OWNER && ask.why.len() <= Self::LONGEST_REASON;
+        is_short.then_some(ask)
+    }
+}
+
 /// The data of a pool's directory: how much it has, as a small JSON object such as `{"permits":8}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zklock_recipe::{Kind, Layout, Look, PathKind, Place, Takeover};
+use zklock_recipe::flight::Queue;
+use zklock_recipe::{Kind, Layout, Look, PathKind, Place, Stock, Takeover};
 use zookeeper_client::Stat;
 
 use crate::acl::Acl;
 use crate::mutex::Mutex;
 use crate::path::LockPath;
+use crate::telemetry::Name;
 
 /// The longest queue that a contender lists as it enters. A longer queue is counted.
 const SHORT_QUEUE: usize = 32;
@@ -19,6 +21,8 @@ const SHORT_QUEUE: usize = 32;
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) path: LockPath,
+    /// The name by which metrics and spans know it.
+    pub(crate) label: Name,
     pub(crate) owner: String,
     pub(crate) data: Option<String>,
     /// What a candidate in a queue that is shared leads with. It stands in the contender's node.
@@ -29,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) ancestors_acl: Acl,
     pub(crate) stop_margin: Duration,
     pub(crate) takeover_delay: Duration,
+    /// For how long a guard is valid at most.
+    pub(crate) max_hold: Option<Duration>,
     pub(crate) hints: Arc<Hints>,
     /// What the contenders contend for.
     pub(crate) kind: PathKind,
@@ -48,9 +54,25 @@ impl Settings {
         matches!(self.kind, PathKind::Semaphore | PathKind::Slots)
     }
 
+    /// The path by which everybody knows it: the one that an ask names.
+    pub(crate) fn subject_path(&self) -> &LockPath {
+        // The settings of a pool's permits name the pool, and those of an election's queue have it for a subject.
+        if self.kind == PathKind::Election { &self.subject } else { &self.name }
+    }
+
+    /// Whether the lock's holder leads an election.
+    pub(crate) fn is_led(&self) -> bool {
+        self.kind == PathKind::Election || self.value.is_some()
+    }
+
     /// Whose contenders are in the queue.
     pub(crate) fn layout(&self) -> Layout {
         self.path.layout()
+    }
+
+    /// Whether a holder may write nothing to the directory, as contenders do that enter: nobody waits for that, and it destroys nothing.
+    pub(crate) fn may_be_written(&self) -> bool {
+        !self.layout().is_shared() && self.hints.directory.load(Ordering::Relaxed) != FOREIGN
     }
 
     /// What a waiter does whose predecessor did not release the lock.
@@ -113,6 +135,24 @@ pub(crate) struct Entry {
     pub(crate) kind: Kind,
     /// The weight that it wants of a semaphore, if this is the queue of one.
     pub(crate) weight: Option<u32>,
+}
+
+impl Entry {
+    /// What a flight record says of it; of a permit or a slot, in a pool that has this. The paths have this chroot.
+    pub(crate) fn recorded(&self, chroot: &str, stock: Option<Stock>) -> Queue {
+        let Self { lock, kind, .. } = self;
+        Queue {
+            path: format!("{chroot}{}", lock.path),
+            name: format!("{chroot}{}", if lock.kind == PathKind::Lock { &lock.name } else { &lock.subject }),
+            used_for: stock.map_or(lock.kind, PathKind::from),
+            is_turnstile: lock.is_turnstile() && stock.is_none(),
+            kind: *kind,
+            takeover: lock.takeover(),
+            layout: lock.layout(),
+            stock,
+            owner: lock.owner.clone(),
+        }
+    }
 }
 
 /// The paths of these locks, for messages.

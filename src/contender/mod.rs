@@ -4,10 +4,13 @@ mod attended;
 mod companion;
 mod driver;
 mod member;
+mod place;
 mod procedure;
 mod stages;
 
 pub(crate) use attended::{Attended, Work};
 pub(crate) use driver::{Aside, Driver, Outcome};
+pub(crate) use place::Next;
+pub use place::{Place, places};
 pub(crate) use procedure::{Course, Performed, Procedure};
 pub(crate) use stages::{attend, finish_write};

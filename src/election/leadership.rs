@@ -29,7 +29,8 @@ use crate::guard::{AnyGuard, Guard};
 ///
 /// While the candidate leads, zklock keeps its announcement up: if somebody deletes it or writes to it, zklock announces
 /// the value again. If the leadership is lost because somebody deleted the leader's own node, zklock takes the announcement
-/// back. If it is lost because ZooKeeper does not confirm the session, the announcement stays until you drop the leadership,
+/// back. If it is lost because ZooKeeper does not confirm the session, the announcement stays until you drop the leadership or its
+/// [`max_hold`](crate::LockOptions::max_hold) is over,
 /// like the node in the queue: nobody else leads before that, as long as the session lives. In a [layout](crate::Layout) the leader has
 /// no announcement: its value stands in its contender's node.
 #[must_use = "the leader resigns as soon as the leadership is dropped"]

@@ -6,6 +6,7 @@ pub(crate) mod leader;
 pub(crate) mod leadership;
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ use crate::observe::Observer;
 use crate::path::LockPath;
 use crate::requests::{self, Node};
 use crate::settings::Settings;
+use crate::telemetry::Member;
 use crate::zk::Succession;
 
 /// The name of the directory in which candidates queue.
@@ -265,7 +267,8 @@ impl Election {
             }
         };
         let acquirer = &self.lock.acquirer;
-        acquirer.within(wait, acquirer.pass(wait, announce)).await
+        let leading = pin!(acquirer.within(wait, acquirer.pass(wait, announce)));
+        acquirer.told(Member::Election, wait, leading).await
     }
 }
 

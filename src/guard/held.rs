@@ -13,13 +13,15 @@ use futures::task::AtomicWaker;
 use tokio::sync::watch;
 use tracing::{debug, warn};
 use zklock_recipe::acquisition::{Certainty, Input};
-use zklock_recipe::{End, Lapse, Moment, Own, Term};
+use zklock_recipe::{End, Lapse, Limit, Moment, Own, Term};
 
 use super::lost::{Lost, LostReason};
 use crate::clock;
 use crate::contender::{Driver, Outcome, Work};
+use crate::flight::Diary;
 use crate::mutex::Mutex;
-use crate::requests::OwnNode;
+use crate::requests::{OwnNode, path_of};
+use crate::telemetry;
 use crate::zk::{Holder, Holding, SharedLease, ZkSession};
 
 /// A lock that is held. Its guards and the session's background task share it.
@@ -42,6 +44,10 @@ pub(super) struct Held {
     pub(super) is_ending: AtomicBool,
     /// Wakes the background task while that polls the driver.
     keeper: AtomicWaker,
+    /// Counts the hold; `None` for the turnstile of a pool, which is no hold of the caller's.
+    count: Option<telemetry::Hold>,
+    /// The number of the acquisition in the session's flight record, if it has one.
+    recorded: Option<u64>,
 }
 
 /// Whose turn it is, and whether the hold is over.
@@ -49,6 +55,8 @@ pub(super) struct Held {
 pub(super) struct Fate {
     /// The number of the present turn. All earlier ones are over.
     pub(super) turn: u32,
+    /// Until when that turn may last, once a caller has it.
+    pub(super) limit: Limit,
     pub(super) loss: Option<Loss>,
 }
 
@@ -57,7 +65,13 @@ pub(super) struct Fate {
 pub(super) struct Loss {
     reason: LostReason,
     /// The guard is lost from this instant on.
-    from: Moment,
+    pub(super) from: Moment,
+}
+
+/// The first loss of a hold that is marked as lost, and whether nobody was told of it yet.
+struct Mark {
+    loss: Loss,
+    is_news: bool,
 }
 
 impl Held {
@@ -69,24 +83,25 @@ impl Held {
             // Somebody may have deleted the node of a contender that waited for long. So it watches its node at once.
             driver.handle(Input::Settled);
         }
-        let (session, stop_margin) = (driver.session.clone(), driver.stop_margin());
+        let (session, stop_margin, recorded) =
+            (driver.session.clone(), driver.stop_margin(), driver.recorded);
+        let count = driver.locks().next().filter(|_| !turnstile);
+        let count = count.map(|lock| telemetry::Hold::new(&lock.label, lock.is_led()));
         let nodes = driver.locks().cloned().zip(nodes).collect::<Vec<_>>();
         let held = Arc::new_cyclic(|held: &Weak<Self>| Self {
-            holding: session.hold(
-                nodes.iter().map(|node| (path_of(node), node.1.czxid, node.0.longest_node)),
-                &(held.clone() as _),
-                stop_margin,
-            ),
+            holding: session.hold(&nodes, &(held.clone() as _), stop_margin),
             path: driver.paths(),
             nodes,
             term,
             seen: AtomicU64::new(driver.seen().map_or(0, |number| number + 1)),
             stop_margin,
-            fate: watch::Sender::default(),
+            fate: watch::Sender::new(Fate::default()),
             driver: Mutex::new(Some(driver)),
             ties: AtomicU64::new(0),
             is_ending: AtomicBool::new(false),
             keeper: AtomicWaker::new(),
+            count,
+            recorded,
         });
         if watches {
             session.finish(held.clone().watch());
@@ -100,33 +115,89 @@ impl Held {
 
     /// Why the lock is lost at this instant, if it is.
     pub(super) fn lost_by_now(&self) -> Option<LostReason> {
-        let loss = self.fate.borrow().loss;
-        match loss {
-            Some(loss) if clock::now().until(loss.from).is_zero() => Some(loss.reason),
-            _ => self.lease().err().map(|lapse| self.lose(lapse.into())),
+        self.look().map(|mark| self.tell(mark))
+    }
+
+    /// The loss by this instant, if there is one. It wakes nobody, so callers may hold the driver's mutex.
+    fn look(&self) -> Option<Mark> {
+        let Fate { loss: noted, limit, .. } = *self.fate.borrow();
+        if let Some(loss) = noted.filter(|loss| clock::now().until(loss.from).is_zero()) {
+            return Some(Mark { loss, is_news: false });
+        }
+        match self.lease() {
+            Err(lapse) => Some(self.mark_as(lapse.into(), self.shared_lease().lapsed())),
+            // Without a limit, the clocks are not read again.
+            Ok(_) if limit == Limit::default() => None,
+            Ok(_) => {
+                let now = clock::now();
+                // The turn may have begun just now.
+                let overstayed = |from| Loss { reason: LostReason::MaxHold, from };
+                self.mark(|fate| fate.limit.reached(now).map(overstayed))
+            }
         }
     }
 
-    /// Marks the lock as lost from now on. If it is lost already, the first reason stays.
-    pub(super) fn lose(&self, reason: LostReason) -> LostReason {
-        self.lose_from(reason, clock::now())
+    /// Marks the lock as lost, if there is such a loss. If it is lost already, the first loss stays. It wakes nobody.
+    fn mark(&self, loss: impl FnOnce(&Fate) -> Option<Loss>) -> Option<Mark> {
+        let mut mark = None;
+        // The waiters for a loss are woken by `tell`: their wakers are foreign code.
+        self.fate.send_if_modified(|fate| {
+            mark = loss(fate).map(|loss| first_of(&mut fate.loss, loss));
+            false
+        });
+        mark
     }
 
-    /// Marks the lock as lost from this instant on, unless it is lost by then.
-    pub(super) fn lose_from(&self, reason: LostReason, from: Moment) -> LostReason {
-        let mut first = reason;
-        self.fate.send_if_modified(|Fate { loss, .. }| {
-            let before = *loss;
-            first = first_of(loss, Loss { reason, from });
-            *loss != before
-        });
-        first
+    fn mark_as(&self, reason: LostReason, from: Moment) -> Mark {
+        let loss = Loss { reason, from };
+        self.mark(|_| Some(loss)).unwrap_or(Mark { loss, is_news: false })
+    }
+
+    /// Tells of a loss: those who wait for it, the flight record, and the metrics. Foreign code runs, so callers hold no mutex.
+    fn tell(&self, Mark { loss, is_news }: Mark) -> LostReason {
+        if is_news {
+            self.fate.send_modify(|_| {});
+            self.record(|diary, acquisition| {
+                diary.over(acquisition, loss.reason.to_string(), loss.from, false);
+            });
+        }
+        self.counted(loss);
+        loss.reason
+    }
+
+    /// Counts the end of the hold once it has come.
+    fn counted(&self, Loss { reason, from }: Loss) {
+        let Some(count) = &self.count else { return };
+        let now = clock::now();
+        if now.until(from).is_zero() {
+            count.ended(reason.label(), now.least_since(from));
+        }
+    }
+
+    /// Why this turn is lost within this margin, if it is, and in how long. From then on nothing puts that end off.
+    pub(super) fn ends_within(&self, margin: Duration, turn: u32) -> Option<(LostReason, Duration)> {
+        if self.remaining() > margin {
+            return None;
+        }
+        // Another turn may have begun since that look, or evidence may have come.
+        let mut left = Duration::ZERO;
+        let mark = self.mark(|fate| {
+            let (remaining, reason) = self.horizon(fate);
+            left = remaining;
+            let ends = fate.turn == turn && remaining <= margin;
+            ends.then(|| Loss { reason, from: clock::now().plus(remaining) })
+        })?;
+        Some((self.tell(mark), left))
     }
 
     /// Marks the lock as lost for this reason, unless it is lost already. The end of a session also deletes the node,
     /// and the news of that end may come second.
     pub(super) fn lost_for(&self, reason: LostReason) -> Lost {
-        self.as_lost(self.lost_by_now().unwrap_or_else(|| self.lose(reason)))
+        self.as_lost(self.tell(self.mark_for(reason)))
+    }
+
+    fn mark_for(&self, reason: LostReason) -> Mark {
+        self.look().unwrap_or_else(|| self.mark_as(reason, clock::now()))
     }
 
     /// A server found our node gone or written to. A node of its name may be another contender's by now, so the driver
@@ -134,12 +205,15 @@ impl Held {
     pub(super) fn touched(&self) -> Lost {
         let mut driver = self.driver.lock();
         // No transaction of this turn follows, so none makes a companion behind the look for it.
-        let lost = self.lost_for(LostReason::NodeDeleted);
+        let mark = self.mark_for(LostReason::NodeDeleted);
         if let Some(driver) = driver.as_mut() {
             driver.touched();
             driver.take_back();
+            // The record has what the driver takes in, in that order. So this is written under the mutex.
+            self.record(|diary, acquisition| diary.touched(acquisition));
         }
-        lost
+        drop(driver);
+        self.as_lost(self.tell(mark))
     }
 
     pub(super) fn as_lost(&self, reason: LostReason) -> Lost {
@@ -147,19 +221,35 @@ impl Held {
     }
 
     pub(super) fn remaining(&self) -> Duration {
-        let lease = self.lease().unwrap_or_default();
-        self.fate.borrow().loss.map_or(lease, |loss| lease.min(clock::now().until(loss.from)))
+        let fate = *self.fate.borrow();
+        self.horizon(&fate).0
+    }
+
+    /// How long the lock is certainly held with this fate, and why it is lost then.
+    fn horizon(&self, Fate { loss, limit, .. }: &Fate) -> (Duration, LostReason) {
+        let (lease, now) = (self.lease().unwrap_or_default(), clock::now());
+        let lease = loss.map_or(lease, |loss| lease.min(now.until(loss.from)));
+        let (remaining, by_limit) = limit.bound(lease, now);
+        (remaining, if by_limit { LostReason::MaxHold } else { LostReason::Unconfirmed })
     }
 
     /// How long the lease still lasts for this guard, or why it has ended.
-    fn lease(&self) -> Result<Duration, Lapse> {
-        self.shared_lease().remaining_of(self.term, self.seen.load(Ordering::Relaxed).checked_sub(1))
+    pub(super) fn lease(&self) -> Result<Duration, Lapse> {
+        self.shared_lease().remaining_of(self.term, self.seen())
     }
 
     /// Records that a server has shown our node on this connection. The news may come late, so an earlier connection
     /// changes nothing.
     pub(super) fn saw(&self, connection: u64) {
+        if self.recorded.is_some() && self.seen.load(Ordering::Relaxed) < connection + 1 {
+            self.record(|diary, acquisition| diary.saw(acquisition, connection));
+        }
         self.seen.fetch_max(connection + 1, Ordering::Relaxed);
+    }
+
+    /// The connection on which our nodes were last seen.
+    pub(super) fn seen(&self) -> Option<u64> {
+        self.seen.load(Ordering::Relaxed).checked_sub(1)
     }
 
     /// Looks again whenever the lease, the turn or the loss changes, and when the lease has only this margin left.
@@ -213,16 +303,32 @@ impl Held {
     pub(super) fn take(&self, turn: u32) -> Option<Driver> {
         let mut slot = self.driver.lock();
         let driver = slot.take_if(|_| self.fate.borrow().turn == turn)?;
-        let released = Loss { reason: LostReason::Released, from: clock::now() };
-        // The waiters for a loss are woken after the mutex: their wakers are foreign code.
-        self.fate.send_if_modified(|fate| {
-            first_of(&mut fate.loss, released);
-            false
-        });
+        let released = self.mark_as(LostReason::Released, clock::now());
         drop(slot);
+        self.counted(released.loss);
         self.fate.send_modify(|_| {});
         self.keeper.wake();
+        let Loss { reason, from } = released.loss;
+        self.record(|diary, acquisition| diary.over(acquisition, reason.to_string(), from, true));
         Some(driver)
+    }
+
+    /// Writes to the session's flight record, if it has one.
+    fn record(&self, write: impl FnOnce(&Diary, u64)) {
+        if let (Some(diary), Some(acquisition)) = (&self.shared_lease().diary, self.recorded) {
+            write(diary, acquisition);
+        }
+    }
+
+    /// Has this turn last for so long at most from now on, if it is the present one.
+    pub(super) fn limit(&self, turn: u32, longest: Duration) {
+        self.fate.send_if_modified(|fate| {
+            let is_present = fate.turn == turn;
+            if is_present {
+                fate.limit = Limit::of(Some(longest), clock::now());
+            }
+            is_present
+        });
     }
 
     /// Ends this turn, and begins the next one. Returns false if the turn is over already, if the hold is over, or if
@@ -236,12 +342,14 @@ impl Held {
         if passes {
             self.fate.send_if_modified(|fate| {
                 fate.turn += 1;
+                fate.limit = Limit::default();
                 false
             });
         }
         drop(slot);
         if passes {
             self.fate.send_modify(|_| {});
+            self.record(|diary, acquisition| diary.turn(acquisition, turn + 1));
         }
         passes
     }
@@ -254,7 +362,14 @@ impl Held {
 
     /// As [`tie`](Self::tie), unless the lock is lost.
     pub(super) fn tie_unless_lost<T>(&self, turn: u32, does: impl FnOnce() -> T) -> Option<T> {
-        self.tie_if(|| self.lost_by_now().is_none(), turn, does)
+        let mut lost = None;
+        let may = || {
+            lost = self.look();
+            lost.is_none()
+        };
+        let tied = self.tie_if(may, turn, does);
+        lost.map(|mark| self.tell(mark));
+        tied
     }
 
     fn tie_if<T>(&self, may: impl FnOnce() -> bool, turn: u32, does: impl FnOnce() -> T) -> Option<T> {
@@ -295,6 +410,10 @@ impl Held {
             if let Some(reason) = lost_reason(&outcome) {
                 self.report(&self.lost_for(reason));
             }
+            if driver.is_some() {
+                // The task that waits for a limit has nothing to give up any more, also if the loss was noted before.
+                self.fate.send_modify(|_| {});
+            }
             driver.into_iter().for_each(Driver::abandon);
             Poll::Ready(())
         })
@@ -320,19 +439,19 @@ impl Holder for Held {
         }
         self.report(&self.touched());
     }
+
+    fn note_end(&self) {
+        self.lost_by_now();
+    }
 }
 
-pub(super) fn path_of((lock, own): &OwnNode) -> String {
-    lock.path.contender(own.place)
-}
-
-/// Records a loss, unless an earlier one was recorded. The reason of the first one.
-fn first_of(recorded: &mut Option<Loss>, loss: Loss) -> LostReason {
+/// Records a loss, unless an earlier one was recorded. The first one.
+fn first_of(recorded: &mut Option<Loss>, loss: Loss) -> Mark {
     match *recorded {
-        Some(earlier) if loss.from.until(earlier.from).is_zero() => earlier.reason,
+        Some(earlier) if loss.from.until(earlier.from).is_zero() => Mark { loss: earlier, is_news: false },
         _ => {
             *recorded = Some(loss);
-            loss.reason
+            Mark { loss, is_news: true }
         }
     }
 }

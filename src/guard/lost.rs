@@ -24,6 +24,10 @@ impl Lost {
                 "the lease of the lock at {path} ends in {left:.1?}, because ZooKeeper does not confirm the session; stop now \
                  the work that the lock protects"
             ),
+            LostReason::MaxHoldEnds { left } => format!(
+                "the lock at {path} was held for almost as long as it may be held, and is given up in {left:.1?}; stop now the \
+                 work that the lock protects"
+            ),
             reason => {
                 let next =
                     if self.is_session_over() { "connect a new session" } else { "acquire the lock again" };
@@ -58,6 +62,14 @@ pub enum LostReason {
         /// The time that was left when zklock made this value.
         left: Duration,
     },
+    /// The guard was held for as long as its [`max_hold`](crate::LockOptions::max_hold) allows. zklock gives the lock up.
+    MaxHold,
+    /// The guard is still held, but the [stop margin](crate::LockOptions::stop_margin) before the end of its
+    /// [`max_hold`](crate::LockOptions::max_hold) has begun. After that the reason is [`MaxHold`](Self::MaxHold).
+    MaxHoldEnds {
+        /// The time that was left when zklock made this value.
+        left: Duration,
+    },
     /// ZooKeeper expired the session.
     SessionExpired,
     /// The session was closed, or its runtime is shutting down.
@@ -70,6 +82,21 @@ pub enum LostReason {
     /// [`Guard::lost`](crate::Guard::lost), and a task that shares a guard which another task released with
     /// [`Guard::release_all`](crate::Guard::release_all).
     Released,
+}
+
+impl LostReason {
+    /// The reason as a label of metrics; `None` if it is no loss.
+    pub(super) fn label(self) -> Option<&'static str> {
+        match self {
+            Self::Unconfirmed | Self::Ending { .. } => Some("unconfirmed"),
+            Self::MaxHold | Self::MaxHoldEnds { .. } => Some("max_hold"),
+            Self::SessionExpired => Some("session_expired"),
+            Self::SessionClosed => Some("session_closed"),
+            Self::AuthFailed => Some("auth_failed"),
+            Self::NodeDeleted => Some("node_deleted"),
+            Self::Released => None,
+        }
+    }
 }
 
 impl From<SessionEnd> for LostReason {
@@ -97,6 +124,13 @@ impl fmt::Display for LostReason {
             Self::Ending { left } => {
                 return write!(f, "ZooKeeper does not confirm the session, and the lease ends in {left:.1?}");
             }
+            Self::MaxHoldEnds { left } => {
+                return write!(
+                    f,
+                    "it was held for almost as long as it may be, and is given up in {left:.1?}"
+                );
+            }
+            Self::MaxHold => "it was held for as long as it may be",
             Self::Unconfirmed => "ZooKeeper did not confirm the session in time",
             Self::SessionExpired => "ZooKeeper expired the session",
             Self::SessionClosed => "the session was closed",

@@ -1,10 +1,13 @@
 //! The [`Guard`] of what is held.
 
+pub(crate) mod asks;
+mod explain;
 mod fenced;
 mod held;
 pub(crate) mod lost;
 pub(crate) mod mode;
 pub(crate) mod operation;
+mod risk;
 pub(crate) mod transaction;
 pub(crate) mod transaction_error;
 pub(crate) mod turn;
@@ -20,6 +23,7 @@ use futures::future::{Either, select};
 use zklock_recipe::acquisition::Input;
 use zklock_recipe::{End, Kind, Own, Term};
 
+pub use explain::{Explanation, GuardEnd};
 use held::{Held, lost_reason};
 pub use lost::{Lost, LostReason, ReleaseError};
 use mode::sealed::OneNode;
@@ -44,7 +48,7 @@ use crate::zk::{Answer, Holder, Wire, ZkSession};
 ///
 /// Loss is final: a lost guard never becomes valid again, even if its session does. If the loss was not the deletion of
 /// its node, the node stays in the queue until you drop the guard. So as long as the session lives, nobody acquires the
-/// lock before the loser has finished.
+/// lock before the loser has finished. A [`max_hold`](crate::LockOptions::max_hold) sets an end to that.
 ///
 /// The type parameter says what is held. `Guard` alone is a lock that is held exclusively: by
 /// [`Lock::acquire`](crate::Lock::acquire) or [`RwLock::write`](crate::RwLock::write). A [`ReadGuard`] and a
@@ -149,7 +153,10 @@ impl Guard<Several> {
 
 impl<K> Guard<K> {
     pub(crate) fn new(driver: Driver, nodes: Vec<Own>, term: Term) -> Self {
-        Self::of(Turn::first(Held::new(driver, nodes, term)))
+        let longest = driver.max_hold();
+        let turn = Turn::first(Held::new(driver, nodes, term));
+        turn.limit(longest);
+        Self::of(turn)
     }
 
     /// Makes the one guard of a turn that has just begun.
@@ -204,8 +211,8 @@ impl<K> Guard<K> {
         self.turn.token()
     }
 
-    /// Returns whether the lock is held at this instant. It never blocks. Once it has returned false, it always returns
-    /// false.
+    /// Returns whether the lock is held at this instant. It sends nothing; with a flight recorder it may wait for
+    /// the disk. Once it has returned false, it always returns false.
     pub fn is_held(&self) -> bool {
         self.check().is_ok()
     }
@@ -220,13 +227,25 @@ impl<K> Guard<K> {
     }
 
     /// Returns how long the lock is certainly held if ZooKeeper confirms nothing more. It is zero once the guard is
-    /// lost. It grows with every heartbeat.
+    /// lost. It grows with every heartbeat, up to what [`max_hold`](crate::LockOptions::max_hold) leaves.
     pub fn remaining(&self) -> Duration {
         self.turn.remaining()
     }
 
+    /// Returns what the guard rests on at this instant, or what ended it: for logs, and for a page that operators read. Its
+    /// `Display` has three lines. It sends nothing; with a flight recorder it may wait for the disk. For a decision, ask [`check`](Self::check).
+    ///
+    /// ```no_run
+    /// # fn example(guard: &zklock::Guard) {
+    /// println!("{}", guard.explain());
+    /// # }
+    /// ```
+    pub fn explain(&self) -> Explanation {
+        self.turn.explain()
+    }
+
     /// Resolves with the reason once the guard is lost. With a [`stop_margin`](crate::LockOptions::stop_margin), it
-    /// resolves that much before the lease ends. The future does not borrow the guard, so another task can await it. It
+    /// resolves that much before the lease or the [`max_hold`](crate::LockOptions::max_hold) ends. The future does not borrow the guard, so another task can await it. It
     /// also resolves when the guard is released or dropped.
     ///
     /// # Cancel safety
@@ -237,6 +256,54 @@ impl<K> Guard<K> {
         K: 'static,
     {
         self.turn.clone().lost(self.turn.held.stop_margin)
+    }
+
+    /// Resolves once the guard is at risk, with the time for which the lock is certainly still held. The guard is at risk if the
+    /// heartbeats that extend its lease fail: the session has no connection, no server has shown the holder's nodes on a new
+    /// connection yet, a heartbeat is overdue by half the [time between two](crate::Session::heartbeat), or less is left of the
+    /// lease than the [longest stop margin](crate::Session::longest_stop_margin). It is held all the same, and mostly it is
+    /// [`safe`](Self::safe) again soon. Chubby calls this jeopardy.
+    ///
+    /// With the default timeouts it resolves some 4 seconds before the lease ends if a server falls silent, and 5 to 7 if the
+    /// connection is lost. So use it for what takes long to stop: accept no more work, save what is done, warn an operator.
+    /// Stop the work itself when the guard is [`lost`](Self::lost). It resolves with zero if the guard is lost or released. It
+    /// sends nothing, and the future does not borrow the guard.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe; nothing is lost. A risk that is over before the next call is not told.
+    ///
+    /// ```no_run
+    /// # async fn example(guard: zklock::Guard) -> Result<(), zklock::Lost> {
+    /// loop {
+    ///     let left = guard.at_risk().await;
+    ///     eprintln!("at risk for {left:?} at most\n{}", guard.explain());
+    ///     guard.safe().await?; // ends the loop once the guard is lost
+    /// }
+    /// # }
+    /// ```
+    pub fn at_risk(&self) -> impl Future<Output = Duration> + Send + Sync + 'static + use<K>
+    where
+        K: 'static,
+    {
+        self.turn.clone().at_risk()
+    }
+
+    /// Resolves once the guard is not [at risk](Self::at_risk): at once if it is not, else by the heartbeat that succeeds, or by
+    /// the next one. It sends nothing, and the future does not borrow the guard.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`] once the guard is lost or released.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe; nothing is lost.
+    pub fn safe(&self) -> impl Future<Output = Result<(), Lost>> + Send + Sync + 'static + use<K>
+    where
+        K: 'static,
+    {
+        self.turn.clone().safe()
     }
 
     /// Returns a token that zklock cancels when [`lost`](Self::lost) resolves. Use it if several tasks must all stop
@@ -268,7 +335,7 @@ impl<K> Guard<K> {
     }
 
     /// Runs `future` for as long as the lock is held. If the guard is lost, `run` drops `future` unfinished at that
-    /// moment. With a [`stop_margin`](crate::LockOptions::stop_margin), `run` drops it that much before the lease ends.
+    /// moment. With a [`stop_margin`](crate::LockOptions::stop_margin), `run` drops it that much before the lease or the `max_hold` ends.
     /// `Ok` means that `future` finished while the guard was valid.
     ///
     /// `run` looks at the clock before each poll of `future`. If the machine was suspended or the thread was blocked

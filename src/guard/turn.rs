@@ -9,15 +9,17 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
+use futures::future::select;
+use tracing::warn;
 use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Tries};
 
-use super::held::{Held, path_of};
+use super::held::Held;
 use super::lost::{Lost, LostReason};
 use crate::clock;
 use crate::contender::Driver;
 use crate::fence::{FencingToken, Sequencer};
-use crate::requests::{OwnNode, confirm_version};
+use crate::requests::{OwnNode, confirm_version, path_of};
 use crate::zk::{Answer, ZkSession};
 
 /// Takes a hold over from one task of the process for the next one, without a request.
@@ -63,6 +65,39 @@ impl Turn {
             #[cfg(feature = "cancellation-token")]
             token: OnceLock::new(),
         })
+    }
+
+    /// Has this turn last for so long at most, if that is limited. It begins now, as its caller gets a guard: a turn that is offered,
+    /// and that nobody takes, ends with the offer.
+    pub(crate) fn limit(self: &Arc<Self>, longest: Option<Duration>) {
+        if let Some(longest) = longest {
+            self.held.limit(self.number, longest);
+            self.session().finish(Box::pin(self.clone().give_up_in_time()));
+        }
+    }
+
+    /// Gives the lock up when this turn has lasted for as long as it may, whatever has become of its guards. It also gives up one that
+    /// was lost before, and whose guard is kept.
+    async fn give_up_in_time(self: Arc<Self>) {
+        let held = &self.held;
+        let (mut fate, mut lease) = (held.fate.subscribe(), held.shared_lease().changes());
+        loop {
+            // Both receivers were made, or saw their last change, before this look.
+            let left = fate.borrow_and_update().limit.left(clock::now());
+            let Some(left) = left.filter(|_| !self.is_over() && held.driver.lock().is_some()) else { return };
+            if left.is_zero() {
+                break;
+            }
+            // The timer stands still while the machine is suspended. The lease wakes all after that.
+            let end = self.session().sleep(left);
+            let (fate, lease) = (pin!(fate.changed()), pin!(lease.changed()));
+            let _which = select(select(fate, lease), pin!(end)).await;
+        }
+        // Every guard says that it is lost before the node goes.
+        if let Some(reason) = held.lost_by_now() {
+            warn!(path = %held.path, %reason, "the lock was held for as long as it may be, and is given up");
+            self.forfeit();
+        }
     }
 
     /// Has this process take the hold over when this turn, or a later one, ends.
@@ -163,15 +198,12 @@ impl Turn {
         if let Some(reason) = self.lost_by_now() {
             return Some(reason);
         }
-        let remaining = self.held.remaining();
         // The holder winds down once it is told, so from here on nothing puts the end off.
-        if remaining > margin {
-            return None;
-        }
-        match self.held.lose_from(LostReason::Unconfirmed, clock::now().plus(remaining)) {
-            LostReason::Unconfirmed if !remaining.is_zero() => Some(LostReason::Ending { left: remaining }),
-            first => Some(first),
-        }
+        Some(match self.held.ends_within(margin, self.number)? {
+            (LostReason::Unconfirmed, left) if !left.is_zero() => LostReason::Ending { left },
+            (LostReason::MaxHold, left) if !left.is_zero() => LostReason::MaxHoldEnds { left },
+            (reason, _) => reason,
+        })
     }
 
     /// Resolves once this turn is over or the lock is lost, or will be lost within this margin.
@@ -184,12 +216,12 @@ impl Turn {
         self.held.wait_for(Duration::ZERO, || self.held.lost_by_now()).await;
     }
 
-    /// Whether the hold may be passed on: it lasts as long as a new one would, also for the stop margin, and for `least`. The
-    /// lease alone does not say so: an end that was told is not put off, nor one for which the node must be seen again. It
-    /// wakes nobody, so callers may hold a mutex.
-    pub(crate) fn is_ample(&self, least: Duration) -> bool {
+    /// Whether the hold may be passed on to a turn of this longest time: it lasts as long as a new one would, also for the stop
+    /// margin, and for `least`. The lease alone does not say so: an end that was told is not put off, nor one for which the node must be
+    /// seen again. It wakes nobody, so callers may hold a mutex.
+    pub(crate) fn is_ample(&self, least: Duration, longest: Option<Duration>) -> bool {
         let ample = self.held.shared_lease().lengths().ample(self.held.stop_margin);
-        self.held.remaining() >= ample.max(least)
+        self.held.remaining().min(longest.unwrap_or(Duration::MAX)) >= ample.max(least)
     }
 
     /// Leaves a lock that is lost: by a plain deletion, so that the successors observe their takeover delays.

@@ -1,5 +1,7 @@
 //! Acquires locks: what every primitive's `acquire` stands on, and the stages that follow the grant in some.
 
+use std::fmt;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -7,12 +9,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::warn;
 use zklock_recipe::acquisition::Input;
-use zklock_recipe::{Arrival, End, Foreign, Kind, Look, Patience, Place, Stranger};
+use zklock_recipe::{Arrival, End, Foreign, Kind, Look, Patience, Place, Stranger, Tries};
 
 use crate::contender::{Aside, Attended, Driver, Outcome, attend};
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::settings::{Entry, Settings, paths};
+use crate::telemetry::{self, Member, Waits};
 use crate::zk::Succession;
 
 /// Acquires one lock, or several at once.
@@ -43,7 +46,29 @@ impl Acquirer {
 
     /// See [`Lock::try_acquire`](crate::Lock::try_acquire) and [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
     pub(crate) async fn acquire_by<K>(&self, wait: Wait) -> Result<Option<Guard<K>>, AcquireError> {
+        let member = match &*self.entries {
+            [Entry { kind: Kind::Shared, .. }] => Member::Reader,
+            [Entry { lock, .. }] if lock.value.is_some() => Member::Election,
+            [_] => Member::Lock,
+            _ => Member::Several,
+        };
+        self.told(member, wait, pin!(self.acquire_for_others(wait))).await
+    }
+
+    /// As [`acquire_by`](Self::acquire_by), for what is no acquisition of a caller.
+    pub(crate) async fn acquire_for_others<K>(&self, wait: Wait) -> Result<Option<Guard<K>>, AcquireError> {
         Ok(self.acquire_as(wait, Arrival::New).await?.map(|(guard, _)| guard))
+    }
+
+    /// Awaits the acquisition of a caller in its span, and counts it.
+    pub(crate) async fn told<T, E>(
+        &self,
+        member: Member,
+        wait: Wait,
+        acquisition: Pin<&mut impl Future<Output = Result<Option<T>, E>>>,
+    ) -> Result<Option<T>, E> {
+        let name = self.entries.first().map(|entry| &entry.lock.label).unwrap_or(&None);
+        telemetry::acquisition(member, name, Paths(&self.entries), wait.into(), acquisition).await
     }
 
     /// What a caller gets that waits for as long as that takes. Only those that do not want to wait find it busy.
@@ -52,8 +77,8 @@ impl Acquirer {
     }
 
     /// Acquires the locks, and then passes the further stages that need them. `stages` makes these of the guard, and of how it was
-    /// granted. If they lose their place, or nobody polls them, it queues again. `None` if the locks are not
-    /// acquired within this wait, or if a stage would have to wait and the caller does not want to.
+    /// granted. If they lose their place, or nobody polls them, it queues again, after a pause if they lose it again and again.
+    /// `None` if the locks are not acquired within this wait, or if a stage would have to wait and the caller does not want to.
     pub(crate) async fn pass<K, T, E, F>(
         &self,
         wait: Wait,
@@ -64,15 +89,25 @@ impl Acquirer {
         E: From<AcquireError> + 'static,
         F: Future<Output = Result<Passage<T>, E>> + Send + 'static,
     {
-        let mut arrival = Arrival::New;
+        let (mut arrival, mut displaced) = (Arrival::New, Tries::default());
         loop {
             let Some((guard, grant)) = self.acquire_as(wait, arrival).await? else { return Ok(None) };
             let session = guard.session().clone();
             match attend(&session, self.paths(), stages(guard, grant)).await.transpose()? {
                 Some(Passage::Passed(passed)) => return Ok(Some(passed)),
                 Some(Passage::Busy) => return Ok(None),
-                Some(Passage::Displaced) | None => arrival = Arrival::Queued,
+                Some(Passage::Displaced) => {
+                    let pause = async {
+                        session.repeat(&mut displaced).await;
+                        Ok::<_, E>(Some(()))
+                    };
+                    if self.within(wait, pause).await?.is_none() {
+                        return Ok(None);
+                    }
+                }
+                None => {}
             }
+            arrival = Arrival::Queued;
         }
     }
 
@@ -194,6 +229,30 @@ impl Wait {
         match self {
             Self::Until(_) => Patience::Wait,
             Self::Never => Patience::Try,
+        }
+    }
+}
+
+/// The paths of these queues' locks, for a span.
+struct Paths<'a>(&'a [Entry]);
+
+impl fmt::Display for Paths<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // An election and a pool are known by their own paths, and their queues are below.
+        for (index, entry) in self.0.iter().enumerate() {
+            f.write_str(if index == 0 { "" } else { ", " })?;
+            f.write_str(entry.lock.subject.as_str())?;
+        }
+        Ok(())
+    }
+}
+
+impl From<Wait> for Waits {
+    fn from(wait: Wait) -> Self {
+        match wait {
+            Wait::Until(None) => Self::ForEver,
+            Wait::Until(Some(deadline)) => Self::For(deadline.saturating_duration_since(Instant::now())),
+            Wait::Never => Self::Never,
         }
     }
 }

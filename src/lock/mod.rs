@@ -24,7 +24,6 @@ use query::query;
 use crate::guard::Guard;
 use crate::layout::Shares;
 use crate::observe::Observer;
-use crate::path::LockPath;
 use crate::requests::{self, Node};
 use crate::settings::Settings;
 use crate::zk::Succession;
@@ -51,11 +50,6 @@ impl Lock {
     ) -> Result<Self, InvalidLock> {
         let settings = options.settings(path, shares, &succession.present())?;
         Ok(Self::of(succession, settings))
-    }
-
-    /// Returns the lock at this path with the same options.
-    pub(crate) fn at(&self, path: LockPath) -> Self {
-        Self::of(self.succession().clone(), self.settings.at(path))
     }
 
     /// Makes the lock with these settings.

@@ -30,12 +30,14 @@ const LONGEST_DATA: usize = 16 * 1024;
 #[derive(Clone, Debug, Default)]
 #[must_use = "options do nothing until they are given to `with_options`"]
 pub struct LockOptions {
+    name: Option<Arc<str>>,
     owner: Option<String>,
     data: Option<String>,
     acl: Acl,
     ancestors_acl: Acl,
     stop_margin: Duration,
     takeover_delay: Option<Duration>,
+    max_hold: Option<Duration>,
     layout: Layout,
 }
 
@@ -43,6 +45,14 @@ impl LockOptions {
     /// Makes the default options.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Sets the name by which metrics and spans know what is acquired: one of few, such as `orders`, and never a key or a
+    /// customer. Locks with one name are counted together, and so are all without a name, which is the default. An election
+    /// without a name has no `leader_election_master_status`. See [Metrics and spans](crate#metrics-and-spans).
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
+        self
     }
 
     /// Sets the text by which operators recognise the contender: free text of up to 256 bytes. The default is
@@ -71,7 +81,7 @@ impl LockOptions {
         self
     }
 
-    /// Sets how long before the lease ends [`Guard::lost`](crate::Guard::lost) and [`Guard::run`](crate::Guard::run)
+    /// Sets how long before the lease, or the [`max_hold`](Self::max_hold), ends [`Guard::lost`](crate::Guard::lost) and [`Guard::run`](crate::Guard::run)
     /// resolve. In this time the holder can stop its work while it still holds the lock. The default is zero.
     ///
     /// Once the margin has begun, nothing puts off the end of the guard, even if ZooKeeper answers again. A loss that
@@ -122,6 +132,28 @@ impl LockOptions {
         self
     }
 
+    /// Sets for how long a guard is valid at most. After that it is lost ([`LostReason::MaxHold`](crate::LostReason::MaxHold)), and zklock
+    /// gives the lock up in the background, also if its caller never polls again, has forgotten the guard, or keeps other guards
+    /// of the hold. The default is no limit.
+    ///
+    /// The time begins with the grant. With [`Locks`](crate::Locks), it begins when the task takes its turn. Both clocks of the lease count, so the time in which the machine is suspended counts, too. The limit never makes a guard last longer than
+    /// its lease. A [`stop_margin`](Self::stop_margin) also lies before this end
+    /// ([`LostReason::MaxHoldEnds`](crate::LostReason::MaxHoldEnds)). [`Lock::with_options`](crate::Lock::with_options) and its like
+    /// refuse a limit that is zero, or no longer than the margin. Make it longer than what follows a grant before the caller
+    /// has it, too: an election's announcement and the begin of a [`Once`](crate::Once) take a round trip or more of it. If the
+    /// limit ends before, the contender queues again.
+    ///
+    /// [`Locks`](crate::Locks) hand a hold on only if its next turn can last as [`LocksOptions::lease`](crate::LocksOptions::lease) says:
+    /// some 4.2 seconds by default. With a shorter limit each task acquires the lock in ZooKeeper.
+    ///
+    /// Work that goes on after the loss goes on beside the next holder. Stop it when [`Guard::lost`](crate::Guard::lost) resolves, or use
+    /// [`Guard::run`](crate::Guard::run). A [`takeover_delay`](Self::takeover_delay) of the waiters gives it time: they take the end
+    /// for that of a holder that vanished.
+    pub fn max_hold(mut self, longest: Duration) -> Self {
+        self.max_hold = Some(longest);
+        self
+    }
+
     /// Contends in the queue of another client, under that client's names. The default is zklock's own queue, in which no
     /// other client contends. It needs a [`takeover_delay`](Self::takeover_delay). See [`Layout`].
     pub fn layout(mut self, layout: Layout) -> Self {
@@ -157,6 +189,9 @@ impl LockOptions {
             let (path, timeout) = (path.to_string(), lengths.timeout);
             return Err(InvalidLock::StopMargin { path, stop_margin, longest, timeout });
         }
+        if let Some(max_hold) = self.max_hold.filter(|longest| *longest <= stop_margin) {
+            return Err(InvalidLock::MaxHold { path: path.to_string(), max_hold, stop_margin });
+        }
         let checked = |option: &'static str, text: &str, longest: usize| {
             (text.len() <= longest).then_some(()).ok_or_else(|| InvalidLock::TooLong {
                 path: path.to_string(),
@@ -173,6 +208,7 @@ impl LockOptions {
             subject: path.clone(),
             name: path.clone(),
             path,
+            label: self.name,
             owner,
             data: self.data,
             value: None,
@@ -180,6 +216,7 @@ impl LockOptions {
             ancestors_acl: self.ancestors_acl,
             stop_margin: self.stop_margin,
             takeover_delay: self.takeover_delay.unwrap_or_default(),
+            max_hold: self.max_hold,
             hints: Arc::default(),
             kind: PathKind::Lock,
             place: zklock_recipe::Layout::own,
@@ -189,7 +226,7 @@ impl LockOptions {
 }
 
 /// Returns `host:pid`, by which an operator finds the process.
-fn default_owner() -> String {
+pub(crate) fn default_owner() -> String {
     let host = rustix::system::uname();
     format!("{}:{}", host.nodename().to_string_lossy(), std::process::id())
 }

@@ -13,8 +13,11 @@ use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::guard::turn::{Relay, Turn};
 use crate::lock::Lock;
+use crate::lock::acquire::Wait;
 use crate::mutex::Mutex;
-use crate::zk::Over;
+use crate::settings::Settings;
+use crate::telemetry::Member;
+use crate::zk::{Over, Succession};
 
 /// A task that does not take the lock that it was offered, and for which others wait, is passed over after this time, or twice
 /// that.
@@ -29,8 +32,11 @@ pub(super) struct Budget {
 
 /// The tasks of this process that want the lock of one key.
 pub(super) struct Line {
+    /// Without a `max_hold`: its contender holds before a task does.
     lock: Lock,
     budget: Budget,
+    /// For how long a task may hold at most.
+    max_hold: Option<Duration>,
     state: Mutex<State>,
     /// Wakes the background task: nobody waits any more, or a hold is offered.
     nudge: Notify,
@@ -50,15 +56,18 @@ struct State {
 
 impl Line {
     pub(super) fn new(
-        lock: Lock,
+        mut settings: Settings,
+        succession: Arc<Succession>,
         turns: u32,
         budget: Budget,
         lines: Arc<InUse<Self>>,
         key: String,
     ) -> Arc<Self> {
+        let max_hold = settings.max_hold.take();
+        let lock = Lock::of(succession, settings);
         let state =
             State { stage: Stage::new(turns), began: Instant::now(), idle: Instant::now(), looks: false };
-        Arc::new(Self { lock, budget, state: Mutex::new(state), nudge: Notify::new(), lines, key })
+        Arc::new(Self { lock, budget, max_hold, state: Mutex::new(state), nudge: Notify::new(), lines, key })
     }
 
     /// Waits in line. The place is taken at the first poll.
@@ -66,12 +75,22 @@ impl Line {
         Waiting { line: self, ticket: None, waker: None }
     }
 
+    /// Awaits the acquisition of a caller in its span, and counts it.
+    pub(super) async fn told<T>(
+        &self,
+        wait: Wait,
+        acquisition: Pin<&mut impl Future<Output = Result<Option<T>, AcquireError>>>,
+    ) -> Result<Option<T>, AcquireError> {
+        self.lock.acquirer.told(Member::Key, wait, acquisition).await
+    }
+
     /// See [`Locks::try_acquire`](super::Locks::try_acquire).
     pub(super) async fn try_acquire(self: Arc<Self>) -> Result<Option<Guard>, AcquireError> {
         if !self.state.lock().stage.is_free() {
             return Ok(None);
         }
-        let Some(guard) = self.lock.try_acquire().await? else { return Ok(None) };
+        let Some(guard) = self.lock.acquirer.acquire_for_others(Wait::Never).await? else { return Ok(None) };
+        guard.turn.limit(self.max_hold);
         let mut state = self.state.lock();
         let Some(hold) = state.stage.tried() else { return Ok(Some(guard)) };
         let first = state.begin(&self, hold, &guard);
@@ -89,7 +108,7 @@ impl Line {
     /// Contends until the lock is granted, nobody wants it any more, or the acquisition fails. Returns whether to contend again.
     async fn contend(self: &Arc<Self>) -> bool {
         let acquired = {
-            let mut acquiring = pin!(self.lock.acquire());
+            let mut acquiring = pin!(self.lock.acquirer.acquire_for_others(Wait::FOR_EVER));
             loop {
                 tokio::select! {
                     acquired = &mut acquiring => break acquired,
@@ -97,7 +116,7 @@ impl Line {
                 }
             }
         };
-        match acquired {
+        match acquired.and_then(|guard| self.lock.acquirer.at_last(guard)) {
             Ok(guard) => {
                 let (hold, first) = self.offer(guard);
                 self.attend(hold, first).await
@@ -156,7 +175,7 @@ impl Line {
 
     /// Whether the lease lets the hold that is offered be handed on.
     fn lasts(&self, state: &State) -> bool {
-        state.stage.offered().is_some_and(|guard| guard.turn.is_ample(self.budget.lease))
+        state.stage.offered().is_some_and(|guard| guard.turn.is_ample(self.budget.lease, self.max_hold))
     }
 
     /// Does what the stage says. Foreign code, and code that comes back here, runs outside the mutex.
@@ -213,7 +232,7 @@ struct Held {
 impl Relay for Held {
     fn pass(self: Arc<Self>, next: Arc<Turn>) -> Option<Arc<Turn>> {
         let line = &self.line;
-        let ample = next.is_ample(line.budget.lease);
+        let ample = next.is_ample(line.budget.lease, line.max_hold);
         let mut state = line.state.lock();
         let allowed = ample && state.began.elapsed() < line.budget.time;
         match state.stage.passed(self.hold, Guard::of(next), allowed) {
@@ -282,6 +301,7 @@ impl Future for Waiting {
             match turned {
                 Turned::Yours(guard) if guard.is_held() => {
                     self.ticket = None;
+                    guard.turn.limit(line.max_hold);
                     return Poll::Ready(Ok(guard));
                 }
                 // It goes back to its place.

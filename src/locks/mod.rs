@@ -6,8 +6,11 @@ mod line;
 pub(crate) mod options;
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+
+use futures::TryFutureExt;
 
 use in_use::InUse;
 use line::{Budget, Line};
@@ -17,6 +20,7 @@ use crate::error::{AcquireError, InvalidLock};
 use crate::guard::Guard;
 use crate::layout::Shares;
 use crate::lock::Lock;
+use crate::lock::acquire::Wait;
 use crate::lock::multi_lock::MultiLock;
 use crate::path::LockPath;
 use crate::zk::Succession;
@@ -148,7 +152,9 @@ impl Locks {
     /// Safe. You may drop the future at any point. The place in line is lost; the process keeps its place in
     /// ZooKeeper's queue while other tasks wait.
     pub async fn acquire(&self, key: &str) -> Result<Guard, AcquireError> {
-        self.line(key)?.wait().await
+        let line = self.line(key)?;
+        let waiting = pin!(line.clone().wait().map_ok(Some));
+        self.root.acquirer.at_last(line.told(Wait::FOR_EVER, waiting).await?)
     }
 
     /// Acquires the lock of a key if nobody holds it or waits for it. Returns `None` at once if a task of this process does,
@@ -156,7 +162,8 @@ impl Locks {
     ///
     /// Errors: [`AcquireError`]. Cancel safety: as [`acquire`](Self::acquire).
     pub async fn try_acquire(&self, key: &str) -> Result<Option<Guard>, AcquireError> {
-        self.line(key)?.try_acquire().await
+        let line = self.line(key)?;
+        line.told(Wait::Never, pin!(line.clone().try_acquire())).await
     }
 
     /// Acquires the lock of a key, and returns `None` if `timeout` passes first; see [`Lock::acquire_timeout`].
@@ -168,7 +175,11 @@ impl Locks {
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Guard>, AcquireError>> + Send + 'a {
         let deadline = tokio::time::Instant::now().checked_add(timeout);
-        async move { self.root.succession().by(deadline, self.acquire(key)).await }
+        async move {
+            let line = self.line(key)?;
+            let waiting = pin!(self.root.succession().by(deadline, line.clone().wait()));
+            line.told(Wait::Until(deadline), waiting).await
+        }
     }
 
     /// Returns the locks of these keys as one lock, as [`Session::lock_all`](crate::Session::lock_all) does, with the same
@@ -204,7 +215,8 @@ impl Locks {
         }
         let make = || {
             let budget = Budget { time: *time, lease: *lease };
-            Line::new(root.at(self.lock_path(key)), *turns, budget, lines.clone(), key.to_owned())
+            let (settings, succession) = (root.settings.at(self.lock_path(key)), root.succession().clone());
+            Line::new(settings, succession, *turns, budget, lines.clone(), key.to_owned())
         };
         Ok(lines.of(key, make))
     }

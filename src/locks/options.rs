@@ -41,7 +41,8 @@ impl LocksOptions {
         Self::default()
     }
 
-    /// Sets the options of each lock.
+    /// Sets the options of each lock. A [`max_hold`](LockOptions::max_hold) shorter than what [`lease`](Self::lease) says, some 4.2 seconds
+    /// by default, keeps the process from passing a lock on between its tasks.
     pub fn lock(mut self, options: LockOptions) -> Self {
         self.lock = options;
         self

@@ -34,6 +34,8 @@ type Look<T> = dyn Fn(Arc<Client>, Footing) -> BoxFuture<'static, Result<Sightin
 pub(super) struct Subject<T> {
     pub(super) path: String,
     pub(super) look: Box<Look<T>>,
+    /// Whether each heartbeat is to say anew from which instant on the answer was true.
+    pub(super) is_dated: bool,
 }
 
 /// Follows the subject until nobody observes it any more, or until the session is over.
@@ -58,6 +60,22 @@ pub(super) async fn follow<T: Clone + PartialEq + Send + 'static>(
             () = view.closed() => return,
             () = following.run() => {}
         }
+    }
+}
+
+/// Follows the subject as one ZooKeeper session sees it, until nobody observes it any more, or until that session is over.
+pub(super) async fn follow_in<T: Clone + PartialEq + Send + 'static>(
+    line: Line,
+    subject: Subject<T>,
+    view: watch::Sender<View<T>>,
+) {
+    let (subject, mut machine) = (Arc::new(subject), zklock_recipe::Observer::new());
+    let (subject, view, machine) = (&subject, &view, &mut machine);
+    let following =
+        Following { subject, line, view, machine, look: None, watch: None, tries: Tries::default() };
+    tokio::select! {
+        () = view.closed() => {}
+        () = following.run() => {}
     }
 }
 
@@ -95,7 +113,7 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
                     None => return,
                 },
                 // The lease has the sender, so this never fails.
-                Ok(()) = heard.changed() => {
+                Ok(()) = heard.changed(), if self.subject.is_dated => {
                     let sent = *heard.borrow_and_update();
                     self.assure(sent).await;
                     continue;

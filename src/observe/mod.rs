@@ -1,6 +1,7 @@
 //! Observers: who leads, or who holds a lock, and each change of that.
 
 mod follow;
+pub(crate) mod news;
 pub(crate) mod sight;
 
 use std::fmt;
@@ -91,7 +92,8 @@ impl<T> Observer<T> {
         // It has not looked yet.
         let (sender, view) = watch::channel(View { who: None, told: 0, as_of: None, refusal: None });
         let look = Box::new(move |client, footing| look(client, footing).boxed());
-        succession.spawn(follow::follow(Subject { path, look }, Bystander::new(succession), sender));
+        let subject = Subject { path, look, is_dated: true };
+        succession.spawn(follow::follow(subject, Bystander::new(succession), sender));
         let told = stream::unfold((view.clone(), 0), |(mut view, last)| async move {
             let (who, told) = {
                 let view = view.wait_for(|view| view.told > last).await.ok()?;

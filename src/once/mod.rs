@@ -11,6 +11,7 @@ pub(crate) mod record;
 pub(crate) mod run;
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -35,6 +36,7 @@ use crate::lock::Lock;
 use crate::lock::acquire::Wait;
 use crate::lock::query::query;
 use crate::requests;
+use crate::telemetry::Member;
 use crate::zk::{Answer, Succession};
 
 /// The name of the directory of the records is the lock's name and this.
@@ -137,7 +139,7 @@ impl Once {
     /// directory of the records does not exist, it takes two more, and if records are dropped, one more.
     ///
     /// If the lock is lost before the begin is confirmed, the claim acquires it again. It never returns a run whose record
-    /// is not confirmed.
+    /// is not confirmed. A [`max_hold`](crate::LockOptions::max_hold) counts from the grant: the run has what the begin has left of it.
     ///
     /// Poll the future, or drop it; see [`Lock::acquire`]. A claim that has asked to be polled, and is not polled for half a
     /// session timeout, gives up its place or the lock, as if you had dropped it. It queues again at its next poll.
@@ -323,14 +325,18 @@ impl Once {
             let name = parsed?;
             let begins = Begins::default();
             let claim = |guard: Guard, _| once.ledger.clone().claim(guard, name.clone(), begins.clone());
-            match once.lock.acquirer.pass(wait, claim).await {
-                Ok(Some(claimed)) => claimed.map(Some),
-                Ok(None) | Err(_) if begins.is_any() => {
-                    Err(AcquireError::Unconfirmed { path: once.ledger.path(name.as_str()) })
+            let acquirer = &once.lock.acquirer;
+            let claimed = pin!(async {
+                match acquirer.pass(wait, claim).await {
+                    Ok(Some(claimed)) => claimed.map(Some),
+                    Ok(None) | Err(_) if begins.is_any() => {
+                        Err(AcquireError::Unconfirmed { path: once.ledger.path(name.as_str()) })
+                    }
+                    Ok(None) => Ok(None),
+                    Err(error) => Err(AcquireError::into(error)),
                 }
-                Ok(None) => Ok(None),
-                Err(error) => Err(AcquireError::into(error)),
-            }
+            });
+            acquirer.told(Member::Once, wait, claimed).await
         }
     }
 

@@ -44,14 +44,28 @@ pub(crate) async fn announcement(client: Arc<Client>, path: String) -> Result<Op
     Ok(read.and_then(|(data, stat)| Announced::new(&data, &stat)))
 }
 
-/// Reads the announcement at `path`. Without a watch of this connection, it sets one before that; both requests are sent
-/// in one poll.
+/// Reads the announcement at `path`. Without a watch of this connection, it sets one before that.
 pub(crate) async fn watch_announcement(
     client: Arc<Client>,
     path: String,
     footing: Footing,
 ) -> Result<Sighting<Announced>, Event> {
-    let look = announcement(client.clone(), path.clone());
+    let announced = |data: &[u8], stat: &zk::Stat| {
+        let announced = Announced::new(data, stat)?;
+        Some((Stamp { token: announced.data.token, zxid: announced.zxid }, announced))
+    };
+    watch_node(client, path, footing, announced).await
+}
+
+/// Reads the node at `path`. Without a watch of this connection, it sets one before that; both requests are sent in one poll.
+/// `found` says what the node shows, and the stamp of that.
+pub(super) async fn watch_node<T>(
+    client: Arc<Client>,
+    path: String,
+    footing: Footing,
+    found: impl FnOnce(&[u8], &zk::Stat) -> Option<(Stamp, T)>,
+) -> Result<Sighting<T>, Event> {
+    let look = async { client.get_data(&path).await };
     let (changes, read) = match footing {
         Footing::Watched => (None, look.await),
         Footing::Unwatched => {
@@ -61,9 +75,8 @@ pub(crate) async fn watch_announcement(
             (Some(persistent(watcher.map_err(failure)?)), read)
         }
     };
-    // A watch stands even if this announcement may not be read. The next one may.
-    let found = read.map(|found| {
-        found.map(|announced| (Some(Stamp { token: announced.data.token, zxid: announced.zxid }), announced))
-    });
+    // A watch stands even if this node may not be read. The next one may.
+    let found = existing(read)
+        .map(|read| read.and_then(|(data, stat)| found(&data, &stat)).map(|(stamp, it)| (Some(stamp), it)));
     Ok(Sighting { found, changes })
 }

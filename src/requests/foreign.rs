@@ -33,7 +33,7 @@ pub(super) async fn stranger(
     lock: &Settings,
     children: &[String],
 ) -> Result<Option<Stranger>, Error> {
-    if let Some(foreign) = live_suspect(client, lock, children).await? {
+    if let Some(foreign) = live_suspect(client, lock.path.as_str(), lock.layout(), children).await? {
         return Ok(Some(Stranger::Client(foreign)));
     }
     if let Some(other) = around(client, lock, children).await? {
@@ -46,14 +46,15 @@ pub(super) async fn stranger(
 }
 
 /// Returns a contender of another client among these children, if one is there. It reads only suspects, a few in one request.
-async fn live_suspect(
+pub(super) async fn live_suspect(
     client: &Client,
-    lock: &Settings,
+    directory: &str,
+    layout: Layout,
     children: &[String],
 ) -> Result<Option<Foreign>, Error> {
-    let suspects = children.iter().filter(|name| is_suspect(lock.layout(), name)).collect::<Vec<_>>();
+    let suspects = children.iter().filter(|name| is_suspect(layout, name)).collect::<Vec<_>>();
     for some in suspects.chunks(SUSPECTS * READS) {
-        let reads = some.chunks(SUSPECTS).map(|few| foreign(client, lock, few));
+        let reads = some.chunks(SUSPECTS).map(|few| foreign(client, directory, layout, few));
         if let Some(found) = try_join_all(reads).await?.into_iter().flatten().next() {
             return Ok(Some(found));
         }
@@ -66,16 +67,21 @@ pub(crate) async fn foreigners(client: Arc<Client>, lock: Arc<Settings>) -> Resu
     let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
     let numbered =
         children.iter().filter(|name| lock.layout().child(name) != Child::Other).collect::<Vec<_>>();
-    foreign(&client, &lock, &numbered).await.map_err(failure)
+    foreign(&client, lock.path.as_str(), lock.layout(), &numbered).await.map_err(failure)
 }
 
 /// Returns the contenders of other clients among some children, which it reads.
-async fn foreign(client: &Client, lock: &Settings, names: &[&String]) -> Result<Vec<Foreign>, Error> {
-    let paths = names.iter().map(|name| lock.path.of_child(name)).collect::<Vec<_>>();
+async fn foreign(
+    client: &Client,
+    directory: &str,
+    layout: Layout,
+    names: &[&String],
+) -> Result<Vec<Foreign>, Error> {
+    let paths = names.iter().map(|name| format!("{directory}/{name}")).collect::<Vec<_>>();
     let judged =
         names.iter().zip(read_data(client, &paths).await?).filter_map(|(name, result)| match result {
-            MultiReadResult::Data { data, stat } => judge(lock.layout(), name, Some((&data, &stat))),
-            MultiReadResult::Error { err: Error::NoAuth } => judge(lock.layout(), name, None),
+            MultiReadResult::Data { data, stat } => judge(layout, name, Some((&data, &stat))),
+            MultiReadResult::Error { err: Error::NoAuth } => judge(layout, name, None),
             _ => None,
         });
     Ok(judged.collect())

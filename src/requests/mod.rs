@@ -4,6 +4,7 @@
 //! order of the calls.
 
 mod announcement;
+mod ask;
 mod companion;
 mod directory;
 mod enter;
@@ -24,14 +25,16 @@ mod tree;
 mod watch;
 
 pub(crate) use announcement::{Announced, announcement, watch_announcement};
+pub(crate) use ask::{ASK, Holders, OwnAsk, Placed, holders, place, watch_ask, watch_end, withdraw};
 pub(crate) use companion::{Companion, delete_companion, read_companion};
-pub(crate) use directory::{create_directories, create_directory};
+pub(crate) use directory::{create_directories, create_directory, stamp};
 pub(crate) use enter::enter;
 pub(crate) use foreign::foreigners;
 pub(crate) use holder::{holder, watch_holder};
 pub(crate) use lost::{Known, LostCreate, Searches, Swept, find, recover, sweep};
 pub(crate) use own::{
-    OwnNode, answered, check, confirm, confirm_version, delete, heartbeat, release, release_one, sync,
+    OwnNode, answered, check, confirm, confirm_version, delete, heartbeat, path_of, release, release_one,
+    sync,
 };
 pub(crate) use pool::{
     PoolWatched, Stocked, admit, create_pool, glimpse_pool, look_at_pool, permits, set_stock, settle, unmet,

@@ -14,6 +14,7 @@ use super::companion::Companion;
 use super::read::is_there;
 use super::reply::{Reply, failure};
 use super::transaction::commit;
+use crate::flight::Stamps;
 use crate::settings::Settings;
 
 /// Makes sure that the node of our node's name is our node, by a read unless that is certain. `Err` is the event that
@@ -34,6 +35,11 @@ async fn still_ours(
 /// A contender's node: the lock in whose queue it is, and the node.
 pub(crate) type OwnNode = (Arc<Settings>, Own);
 
+/// The path of that node.
+pub(crate) fn path_of((lock, own): &OwnNode) -> String {
+    lock.path.contender(own.place)
+}
+
 /// Releases as a holder does: one transaction writes to each of these nodes and deletes it. A lock's release so grants
 /// the lock to its successors. The companion of a single node goes in the same transaction. A contender of a semaphore, which has no
 /// permit, only deletes its node: a release in that turnstile says that an attempt took effect.
@@ -42,8 +48,9 @@ pub(crate) async fn release(
     nodes: Vec<OwnNode>,
     companion: Option<Arc<Companion>>,
     certainty: Certainty,
+    stamps: Stamps,
 ) -> Input {
-    match release_all(&client, &nodes, companion, certainty).await {
+    match release_all(&client, &nodes, companion, certainty, &stamps).await {
         Ok(()) => Input::All(Event::Released(true)),
         Err((index, event)) => failed(index, event),
     }
@@ -51,7 +58,7 @@ pub(crate) async fn release(
 
 /// As [`release`], for one of several nodes. It has no companion.
 pub(crate) async fn release_one(client: Arc<Client>, node: OwnNode, certainty: Certainty) -> Reply {
-    let released = release_all(&client, &[node], None, certainty).await;
+    let released = release_all(&client, &[node], None, certainty, &Stamps::none()).await;
     released.map_or_else(|(_, event)| event, |()| Event::Released(true)).into()
 }
 
@@ -61,8 +68,9 @@ async fn release_all(
     nodes: &[OwnNode],
     companion: Option<Arc<Companion>>,
     certainty: Certainty,
+    stamps: &Stamps,
 ) -> Result<(), (usize, Event)> {
-    let paths = nodes.iter().map(|(lock, own)| lock.path.contender(own.place)).collect::<Vec<_>>();
+    let paths = nodes.iter().map(path_of).collect::<Vec<_>>();
     let looks = nodes
         .iter()
         .zip(&paths)
@@ -73,18 +81,20 @@ async fn release_all(
     let released = match paths.as_slice() {
         [path] => match nodes.first() {
             Some((lock, own)) if lock.layout().is_shared() => {
-                release_shared(client, lock, own.place.kind, path).await
+                release_shared(client, lock, own.place.kind, path, stamps).await
             }
             node => {
                 let seeks_permit = node.is_some_and(|(lock, _)| lock.kind == PathKind::Semaphore);
-                remove(client, path, companion, !seeks_permit).await
+                remove(client, path, companion, !seeks_permit, stamps).await
             }
         }
         .map_err(|error| (0, error)),
         paths => {
             let operations = nodes::release(0..paths.len());
             let released = commit(client, &operations, |node| paths[*node].as_str()).await;
-            released.map(drop).map_err(|(node, error)| (node.copied().unwrap_or(0), error))
+            released
+                .map(|results| stamps.take_any(&results))
+                .map_err(|(node, error)| (node.copied().unwrap_or(0), error))
         }
     };
     released.map_err(|(index, error)| match error {
@@ -95,7 +105,13 @@ async fn release_all(
 
 /// Releases a node of this kind in a queue that another client shares. It has no companion. If somebody has written to the directory
 /// since we looked, their data stay, and the release leaves no trace.
-async fn release_shared(client: &Client, lock: &Settings, kind: Kind, own: &str) -> Result<(), Error> {
+async fn release_shared(
+    client: &Client,
+    lock: &Settings,
+    kind: Kind,
+    own: &str,
+    stamps: &Stamps,
+) -> Result<(), Error> {
     let mut trace = lock.hints.blank_version();
     loop {
         let operations = lock.layout().release(kind, trace);
@@ -110,7 +126,9 @@ async fn release_shared(client: &Client, lock: &Settings, kind: Kind, own: &str)
                 }
                 trace = None;
             }
-            released => return released.map(drop).map_err(|(_, error)| error),
+            released => {
+                return released.map(|results| stamps.take_any(&results)).map_err(|(_, error)| error);
+            }
         }
     }
 }
@@ -133,9 +151,10 @@ async fn remove(
     path: &str,
     companion: Option<Arc<Companion>>,
     releases: bool,
+    stamps: &Stamps,
 ) -> Result<(), Error> {
     if let Some(companion) = companion.filter(|companion| companion.goes_along()) {
-        match remove_with(client, path, releases, Some(&companion.path)).await {
+        match remove_with(client, path, releases, Some(&companion.path), stamps).await {
             Err((Target::Companion, _)) => {}
             removed => {
                 removed.map_err(|(_, error)| error)?;
@@ -144,7 +163,7 @@ async fn remove(
             }
         }
     }
-    remove_with(client, path, releases, None).await.map_err(|(_, error)| error)
+    remove_with(client, path, releases, None, stamps).await.map_err(|(_, error)| error)
 }
 
 /// `Err` says which node was in the way, and why.
@@ -153,6 +172,7 @@ async fn remove_with(
     path: &str,
     releases: bool,
     companion: Option<&str>,
+    stamps: &Stamps,
 ) -> Result<(), (Target, Error)> {
     let operations = removal(releases, companion.is_some());
     if let [Operation::Delete(target, version)] = operations.as_slice() {
@@ -162,7 +182,8 @@ async fn remove_with(
         Target::Own => path,
         Target::Companion => companion.unwrap_or(path),
     });
-    removed.await.map(drop).map_err(|(target, error)| (target.copied().unwrap_or(Target::Own), error))
+    let removed = removed.await.map(|results| stamps.take_any(&results));
+    removed.map_err(|(target, error)| (target.copied().unwrap_or(Target::Own), error))
 }
 
 /// Sends a sync, which the leader must answer. Returns false if no answer came.
@@ -255,7 +276,7 @@ pub(crate) async fn delete(
     if let Err(event) = still_ours(&client, &path, own, certainty, Event::Deleted).await {
         return event.into();
     }
-    match remove(&client, &path, companion, false).await {
+    match remove(&client, &path, companion, false, &Stamps::none()).await {
         Ok(()) | Err(Error::NoNode) => Event::Deleted,
         Err(error) => failure(error),
     }

@@ -5,8 +5,8 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use zklock_recipe::{
 
 use super::scout::Scout;
 use super::statement::Statement;
-use crate::contender::{self, Course, Driver, Performed, Procedure, Work};
+use crate::contender::{self, Course, Driver, Next, Performed, Procedure, Work};
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::guard::lost::LostReason;
@@ -53,12 +53,15 @@ pub(super) async fn admit<K: 'static>(
 ) -> Result<Passage<Guard<K>>, AcquireError> {
     let begin = Event::Begin(ticket.grant.released);
     let admitting = Admitting::new(statement.clone(), ticket, wish, patience);
+    let pool = admitting.pool.clone();
     let session = admitting.session.clone();
     let mut course = Course::begin(session.clone(), admitting, Heard::from(begin));
     let directory = || statement.permits.path.to_string();
     let refused = |refusal| AcquireError::refused(statement.path().to_owned(), refusal);
     let mut permit = match course.outcome().await {
-        Some(Outcome::Admitted(own, connection)) => Permit::new(session, &statement, own, connection),
+        Some(Outcome::Admitted(own, connection)) => {
+            Permit::new(session, &statement, own, connection, pool.get())
+        }
         Some(Outcome::Busy) => return Ok(Passage::Busy),
         Some(Outcome::Displaced) | None => return Ok(Passage::Displaced),
         Some(Outcome::Foreign) => return Err(AcquireError::UnknownData { directory: directory() }),
@@ -87,9 +90,16 @@ pub(super) async fn admit<K: 'static>(
 struct Permit(Option<Driver>);
 
 impl Permit {
-    fn new(session: Arc<ZkSession>, statement: &Statement, own: Own, connection: Option<u64>) -> Self {
+    fn new(
+        session: Arc<ZkSession>,
+        statement: &Statement,
+        own: Own,
+        connection: Option<u64>,
+        pool: Option<&i64>,
+    ) -> Self {
         let entry = Entry { lock: statement.permits.clone(), kind: own.place.kind, weight: None };
-        Self(Some(Driver::admitted(session, entry, own, connection)))
+        let (stock, pool) = (statement.stock(), pool.copied());
+        Self(Some(Driver::admitted(session, entry, stock, (own, connection), pool)))
     }
 
     /// Resolves once the permit is granted, or has ended.
@@ -121,8 +131,12 @@ struct Admitting {
     is_watched: bool,
     /// Whether it has found no room.
     has_waited: bool,
+    /// Who is told of that.
+    next: Next,
     /// Names the permit. All attempts have the same id, because one of them takes effect at most.
     id: Uuid,
+    /// The transaction that created the pool of the permit, once a reply shows it.
+    pool: Arc<OnceLock<i64>>,
     watches: Watches,
     /// How often the statement had changed when the last look was sent.
     changes: u64,
@@ -185,7 +199,8 @@ impl Procedure for Admitting {
             Command::ExpectLate => self.session.expect_late(self.statement.permits.clone(), self.id),
             Command::EndSession(refusal) => self.end_session(&refusal),
             Command::GiveBack(own, connection) => {
-                drop(Permit::new(self.session.clone(), &self.statement, own, connection));
+                let pool = self.pool.get();
+                drop(Permit::new(self.session.clone(), &self.statement, own, connection, pool));
             }
             Command::Recall => return Performed::Request(self.recall()),
             Command::Look => return Performed::Request(self.look()),
@@ -227,7 +242,9 @@ impl Admitting {
             scout,
             is_watched: false,
             has_waited: false,
+            next: Next::here(),
             id: Uuid::new_v4(),
+            pool: Arc::default(),
             watches: Watches::default(),
             changes: 0,
             tries: Tries::default(),
@@ -287,6 +304,7 @@ impl Admitting {
     /// On the connection on which the pool was seen. A watch of the data that still stands need not be set again.
     fn watch(&mut self, seen: Seen) -> BoxFuture<'static, Heard> {
         self.has_waited = true;
+        self.next.tell(&self.own.0);
         self.statement.has_room.store(false, Ordering::Relaxed);
         let (statement, changes) = (self.statement.clone(), self.changes);
         let mut watches = std::mem::take(&mut self.watches);
@@ -350,7 +368,7 @@ impl Admitting {
     fn attempt(&self, kind: Kind, seen: Seen) -> BoxFuture<'static, Heard> {
         let (own, permits) = (self.own.clone(), self.statement.permits.clone());
         let data = NodeData::new(self.id, &permits.owner, permits.data.as_deref()).encode();
-        let settings = permits.clone();
+        let (settings, pool, created) = (permits.clone(), self.pool.clone(), seen.czxid);
         let answer = self.session.requester.request_where(Some(seen.connection), move |wire| {
             requests::admit(wire.client, own, settings, kind, data, seen)
         });
@@ -359,7 +377,10 @@ impl Admitting {
             Heard::from(match answer.await {
                 Answer::Given(event, sent) => {
                     match event {
-                        Event::Admitted(_) => session.lease.confirmed(sent),
+                        Event::Admitted(_) => {
+                            pool.get_or_init(|| created);
+                            session.lease.confirmed(sent);
+                        }
                         Event::OtherPool(_) => warn!(
                             path = %permits.name,
                             "somebody has deleted the directory of permits and made it again; a transaction has written the former \

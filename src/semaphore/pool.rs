@@ -1,5 +1,6 @@
 //! A pool: what a semaphore and slots have in common. Acquiring a permit of it, and changing how much it has.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::node::PoolData;
 use crate::path::LockPath;
 use crate::requests::{self, Stocked};
 use crate::settings::Entry;
+use crate::telemetry::Member;
 use crate::zk::{Answer, Succession};
 
 /// The name of the turnstile's directory.
@@ -50,6 +52,7 @@ impl Pool {
         (queue.kind, queue.subject) = (stated.into(), path.clone());
         // The turnstile protects nothing. What a predecessor there has in flight, its transaction, fails without its node.
         (queue.takeover_delay, queue.stop_margin) = (Duration::ZERO, Duration::ZERO);
+        queue.max_hold = None;
         let mut permits = options.settings(&path.of_child(PERMITS), Shares::Nothing, &session)?;
         (permits.name, permits.place) = (path.clone(), |_, name: &str| Place::parse_permit(name));
         let turnstile = Acquirer::of_one(succession, Arc::new(queue), Kind::Exclusive);
@@ -83,7 +86,12 @@ impl Pool {
             let ticket = Ticket { guard, grant, scout: scout.clone() };
             admit(self.statement.clone(), ticket, wish, wait.patience())
         };
-        match turnstile.within(wait, turnstile.pass(wait, stages)).await {
+        let member = match wish {
+            Wish::Permit(_) => Member::Semaphore,
+            Wish::Slot(_) => Member::Slots,
+        };
+        let acquisition = pin!(turnstile.within(wait, turnstile.pass(wait, stages)));
+        match turnstile.told(member, wait, acquisition).await {
             // The error names the turnstile, which the caller does not know.
             Err(AcquireError::Unanswered { waited, .. }) => {
                 Err(AcquireError::Unanswered { path: self.path().to_owned(), waited })

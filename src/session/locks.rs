@@ -32,6 +32,26 @@ pub struct LocksBelow {
     pub pools: Vec<HeldPool>,
     /// How many nodes this session may not list. Locks below those nodes are missing from `locks`.
     pub hidden: usize,
+    /// How many nodes the search has read.
+    pub read: usize,
+    /// The bound at which the search ended; see [`Session::locks_below_up_to`](crate::Session::locks_below_up_to). `None` if it has
+    /// read everything.
+    ///
+    /// After a cut each lock, queue, semaphore and slots in the answer is as it was read: its path, its holder, how many hold it,
+    /// how many wait for a lock, how much of a pool is held. Others may be missing, and nothing says how many. Three numbers are
+    /// too low where a node was not read that would have counted: [`HeldLock::foreign`], [`HeldPool::waiting`] and
+    /// [`HeldPool::foreign`]; so is `hidden`.
+    pub cut: Option<Cut>,
+}
+
+/// The bound at which a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cut {
+    /// More is held than the search was to find.
+    Found,
+    /// The tree has more nodes than the search was to read.
+    Read,
 }
 
 /// A lock that somebody holds.
@@ -76,8 +96,13 @@ pub struct HeldPool {
     pub foreign: usize,
 }
 
-/// Reads the root and every node below it. Nodes that vanish meanwhile are left out.
-pub(super) async fn below(succession: &Succession, root: &str) -> Result<LocksBelow, QueryError> {
+/// Reads the root and every node below it, until it has found or read so many. Nodes that vanish meanwhile are left out.
+pub(super) async fn below(
+    succession: &Succession,
+    root: &str,
+    most_found: usize,
+    most_read: usize,
+) -> Result<LocksBelow, QueryError> {
     // It is the same for every ZooKeeper session of this one.
     let chroot = succession.present().chroot.to_owned();
     let is_reserved = |path: &str| is_reserved(&format!("{chroot}{path}"));
@@ -85,20 +110,35 @@ pub(super) async fn below(succession: &Succession, root: &str) -> Result<LocksBe
     if let Some(problem) = problem {
         return Err(QueryError::Path { path: root.to_owned(), problem });
     }
-    let mut walk =
-        LocksBelow { exists: true, locks: Vec::new(), others: Vec::new(), pools: Vec::new(), hidden: 0 };
+    let (locks, others, pools) = (Vec::new(), Vec::new(), Vec::new());
+    let mut walk = LocksBelow { exists: true, locks, others, pools, hidden: 0, read: 0, cut: None };
     let mut turnstiles = HashSet::new();
     let mut foreign = HashMap::<String, usize>::new();
     let mut paths = vec![root.to_owned()];
-    while !paths.is_empty() {
-        let nodes = paths.drain(..).filter(|path| !is_reserved(path)).collect::<Vec<_>>();
+    'walk: while !paths.is_empty() {
+        // In one order, so that two searches with a bound find the same.
+        paths.sort_unstable();
+        let mut nodes = paths.drain(..).filter(|path| !is_reserved(path)).collect::<Vec<_>>();
+        if nodes.len() > most_read - walk.read {
+            walk.cut = Some(Cut::Read);
+            nodes.truncate(most_read - walk.read);
+        }
         let look = async |path: String| {
             let node = path.clone();
             (query(succession, &path, |wire| branch(wire.client, node)).await, path)
         };
-        let mut looks = stream::iter(nodes).map(look).buffer_unordered(IN_FLIGHT);
+        let mut looks = stream::iter(nodes).map(look).buffered(IN_FLIGHT);
         while let Some((node, path)) = looks.next().await {
             let node = node?;
+            walk.read += 1;
+            if let Branch::Listed { holder, pool, .. } = &node {
+                let is_pool = pool.as_ref().is_some_and(|pool| pool.oldest.is_some());
+                let found = usize::from(holder.is_some()) + usize::from(is_pool);
+                if walk.locks.len() + walk.others.len() + walk.pools.len() + found > most_found {
+                    walk.cut = Some(Cut::Found);
+                    break 'walk;
+                }
+            }
             // A suspect that this session may not read keeps zklock out, too.
             if matches!(node, Branch::Foreign) || matches!(node, Branch::Hidden) && is_suspect(&path) {
                 *foreign.entry(parent(&path).to_owned()).or_default() += 1;
@@ -109,7 +149,9 @@ pub(super) async fn below(succession: &Succession, root: &str) -> Result<LocksBe
                 Branch::Hidden => walk.hidden += 1,
                 Branch::Foreign | Branch::Gone => {}
                 Branch::Listed { holder, pool, children } => {
-                    paths.extend(children.iter().map(|name| join(&path, name)));
+                    if walk.cut.is_none() {
+                        paths.extend(children.iter().map(|name| join(&path, name)));
+                    }
                     if let Some(pool) = pool {
                         walk.pools.extend(held_pool(&path, *pool));
                         turnstiles.insert(join(parent(&path), "queue"));

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 pub use builder::SessionBuilder;
 use locks::LocksBelow;
 
+use crate::ask::{self, AskError, Asking, Request};
 use crate::election::Election;
 use crate::error::{InvalidLock, QueryError};
 use crate::fence::Sequencer;
@@ -210,7 +211,65 @@ impl Session {
     /// # }
     /// ```
     pub async fn locks_below(&self, root: &str) -> Result<LocksBelow, QueryError> {
-        locks::below(&self.succession, root).await
+        self.locks_below_up_to(root, usize::MAX, usize::MAX).await
+    }
+
+    /// As [`locks_below`](Self::locks_below), and stops once it has found `most_found` locks, queues, semaphores and slots, of which
+    /// a turnstile is one more, or once it has read `most_read` nodes. Then [`LocksBelow::cut`] says which, and what the answer is
+    /// good for. It is meant for programs that look often. The nodes that it reads are those of fewest names first, in the order of
+    /// their paths, so two searches of a tree that does not change find the same. Each costs the servers three reads at most; the
+    /// contenders of a lock are counted and not read. If `most_read` is 0, it reads the root all the same.
+    ///
+    /// Errors and cancel safety: as there.
+    ///
+    /// ```no_run
+    /// # async fn example(session: zklock::Session) -> Result<(), zklock::QueryError> {
+    /// let some = session.locks_below_up_to("/lock", 1_000, 100_000).await?;
+    /// println!("{} locks are held{}", some.locks.len(), if some.cut.is_some() { ", or more" } else { "" });
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn locks_below_up_to(
+        &self,
+        root: &str,
+        most_found: usize,
+        most_read: usize,
+    ) -> Result<LocksBelow, QueryError> {
+        locks::below(&self.succession, root, most_found, most_read.max(1)).await
+    }
+
+    /// Asks those who hold what is at `path` to let go: a lock, a read-write lock, an election, permits or slots. The ask says who
+    /// asks, why, and by when. It stands for as long as the [`Asking`] is kept, and goes with the asker's session, so a crash leaves
+    /// nothing behind. The holders [hear](crate::Guard::asked) it if they listen, and nothing is taken from them. Call
+    /// [`answer`](Asking::answer) to wait until they have let go. `None` if nobody holds it, or if none of the holders is meant.
+    ///
+    /// It creates the ephemeral node `path/ask`. Nobody counts it as a contender. Only one ask stands at a path at a time.
+    ///
+    /// # Errors
+    ///
+    /// See [`AskError`]. Each question waits for its answer for half a session timeout at most.
+    ///
+    /// # Cancel safety
+    ///
+    /// If you drop the future, an ask that was made already is taken back in the background.
+    ///
+    /// ```no_run
+    /// # async fn example(session: zklock::Session) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use zklock::ask::{Answer, Request};
+    ///
+    /// let request = Request::new("the new version waits", Duration::from_secs(300));
+    /// if let Some(asking) = session.ask("/lock/orders", request).await? {
+    ///     println!("asked {:?}", asking.holders()[0].owner);
+    ///     if asking.answer().await? == Answer::TimeOver {
+    ///         println!("it still holds the lock");
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn ask(&self, path: &str, request: Request) -> Result<Option<Asking>, AskError> {
+        ask::ask(&self.succession, path, request).await
     }
 
     /// Returns the id of the present ZooKeeper session, or of the last one while none is established. ZooKeeper's

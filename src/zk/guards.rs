@@ -4,6 +4,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::{BoxFuture, join};
 use slab::Slab;
 use tokio::sync::Notify;
@@ -15,6 +16,8 @@ use super::link::{Answer, Requester};
 use super::shared_lease::SharedLease;
 use crate::mutex::Mutex;
 use crate::requests;
+use crate::settings::Settings;
+use crate::telemetry;
 
 /// How long a holder holds its lock before it watches its own node: short critical sections need not pay for the watch.
 pub(crate) const SETTLING: Duration = Duration::from_millis(20);
@@ -37,6 +40,9 @@ pub(crate) trait Holder: Send + Sync {
 
     /// Takes in that a server has shown no node with the name of the holder's node, or another contender's.
     fn node_is_gone(&self);
+
+    /// Notes that the guard is lost, if it is: nobody may ask it for long.
+    fn note_end(&self);
 }
 
 /// A node of a guard.
@@ -47,6 +53,8 @@ struct HeldNode {
     czxid: i64,
     /// How much data its contender wrote to it, in bytes, at most.
     length: usize,
+    /// The lock whose directory a holder may write to, for the leader's time.
+    lock: Option<Arc<Settings>>,
     holder: Weak<dyn Holder>,
 }
 
@@ -72,15 +80,20 @@ impl Guards {
     pub(crate) fn insert(
         &self,
         (path, czxid, length): (String, i64, usize),
+        lock: Option<Arc<Settings>>,
         holder: Weak<dyn Holder>,
     ) -> usize {
-        let node = HeldNode { path, czxid, length, holder };
+        let node = HeldNode { path, czxid, length, lock, holder };
         self.held.lock().insert(node)
     }
 
     /// Removes a node of a guard.
     pub(crate) fn remove(&self, key: usize) {
         self.held.lock().try_remove(key);
+    }
+
+    fn has_any(&self) -> bool {
+        !self.held.lock().is_empty()
     }
 
     /// Asks for a heartbeat at once.
@@ -122,13 +135,16 @@ pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requ
     while guards.strong_count() > 0 {
         let heartbeat = lease.lengths().heartbeat;
         // The background task awaits this, inside its runtime.
-        tokio::select! {
-            () = tokio::time::sleep_until(last + heartbeat) => {}
-            changed = requester.changed() => if !changed { return },
-            () = hurry.notified() => {}
-        }
+        let is_due = tokio::select! {
+            () = tokio::time::sleep_until(last + heartbeat) => true,
+            changed = requester.changed() => if changed { false } else { return },
+            () = hurry.notified() => false,
+        };
         // The time counts from the sending: an answer that took long must not delay the next heartbeat.
         last = Instant::now();
+        if is_due && guards.upgrade().is_some_and(|guards| guards.has_any()) {
+            telemetry::lease_remaining(lease.remaining());
+        }
         let sync = requester.request(|wire| requests::sync(wire.client));
         if guards.strong_count() == 0 {
             return;
@@ -140,15 +156,61 @@ pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requ
         };
         lease.synced(sent);
         let Some(next) = guards.upgrade().map(|guards| guards.next(looked)) else { return };
-        let Some((key, _)) = next.last() else { continue };
+        let Some((key, _)) = next.last() else {
+            lease.beat(sent);
+            continue;
+        };
+        if let Some(diary) = lease.diary.clone().filter(|diary| diary.is_stamp_due()) {
+            let lock =
+                next.iter().find_map(|(_, node)| node.lock.clone().filter(|lock| lock.may_be_written()));
+            let stamped =
+                lock.map(|lock| requester.request(|wire| requests::stamp(wire.client, lock, diary)));
+            let guards = guards.upgrade();
+            guards.zip(stamped).into_iter().for_each(|(guards, stamped)| {
+                guards.background.finish(stamped.map(drop).boxed());
+            });
+        }
         let nodes = next.iter().map(|(_, node)| (node.path.clone(), node.czxid)).collect();
         let confirm = confirm(lease.clone(), requester.clone());
         let look = requester.request(|wire| requests::are_there(wire.client, nodes));
         // Both are sent in this order, in one poll. The write does not wait for the answer to the look.
-        if let (_, Answer::Given(Some(there), _)) = join(confirm, look).await {
+        let (confirmed, looked_at) = join(confirm, look).await;
+        if confirmed {
+            lease.beat(sent);
+        }
+        if let Answer::Given(Some(there), _) = looked_at {
             looked = *key;
             let gone = next.iter().zip(there).filter(|(_, is_there)| !is_there);
             gone.filter_map(|((_, node), _)| node.holder.upgrade()).for_each(|holder| holder.node_is_gone());
+        }
+    }
+}
+
+/// Has each guard note its loss whenever the lease has ended, until the session is over. Their loss is then counted and recorded,
+/// though nobody asks them.
+pub(crate) async fn note_ends(guards: Weak<Guards>, lease: Arc<SharedLease>) {
+    let mut changes = lease.changes();
+    loop {
+        let (end, left) = (lease.end(), lease.remaining());
+        if end.is_some() || left.is_zero() {
+            let Some(guards) = guards.upgrade() else { return };
+            // A guard that goes meanwhile must not find this mutex locked.
+            let holders = guards.held.lock().iter().map(|(_, node)| node.holder.clone()).collect::<Vec<_>>();
+            holders.iter().filter_map(Weak::upgrade).for_each(|holder| holder.note_end());
+        }
+        if end.is_some() || guards.strong_count() == 0 {
+            return;
+        }
+        // This runs inside the session's runtime. Evidence for a lapsed lease wakes all.
+        let lapse = async {
+            match left {
+                Duration::ZERO => std::future::pending().await,
+                left => tokio::time::sleep(left).await,
+            }
+        };
+        tokio::select! {
+            changed = changes.changed() => if changed.is_err() { return },
+            () = lapse => {}
         }
     }
 }
@@ -199,6 +261,8 @@ mod tests {
         }
 
         fn node_is_gone(&self) {}
+
+        fn note_end(&self) {}
     }
 
     #[test]
@@ -218,7 +282,7 @@ mod tests {
             let guards = Guards::new(background);
             assert!(guards.next(0).is_empty());
             for number in 0..number {
-                guards.insert((format!("/lock/{number}"), 7, length), holder.clone());
+                guards.insert((format!("/lock/{number}"), 7, length), None, holder.clone());
             }
             let (mut looked, mut seen) = (0, BTreeSet::new());
             for _ in 0..usize::div_ceil(number, nodes) {

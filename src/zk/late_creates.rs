@@ -22,7 +22,7 @@ use crate::settings::Settings;
 
 /// How long after a search in vain a create may still take effect. A leader drops a server that it does not hear of for
 /// `syncLimit` ticks, 10 s by default, and with that server everything that it has not delivered.
-const LATEST: Duration = Duration::from_secs(60);
+pub(crate) const LATEST: Duration = Duration::from_secs(60);
 
 /// A create that was not answered, and whose node was not found.
 #[derive(Clone)]

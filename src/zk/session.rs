@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Sleep;
 use uuid::Uuid;
-use zklock_recipe::{Lease, SessionEnd, Tries};
+use zklock_recipe::{Kind, Lease, SessionEnd, Tries};
 
 use super::background::{self, Background};
 use super::confirmation::Confirmation;
@@ -17,14 +17,17 @@ use super::connection::Wire;
 use super::connections::{Closing, Connections};
 use super::dialer::{Dialer, Established};
 use super::entrance::Entrance;
+use super::feeds::Feeds;
 use super::guards::{self, Guards, Holder};
 use super::late_creates::{self, LateCreates};
 use super::link::{Answer, Link, Requester};
 use super::polled::{self, Polled};
 use super::shared_lease::SharedLease;
 use crate::clock;
-use crate::requests::Searches;
+use crate::flight::Diary;
+use crate::requests::{self, OwnNode, Searches};
 use crate::settings::Settings;
+use crate::telemetry;
 
 /// One ZooKeeper session. Drivers and guards share it. It is closed once the last of them and the
 /// [`Session`](crate::Session) are gone.
@@ -50,6 +53,8 @@ pub(crate) struct ZkSession {
     /// What the contenders know of their nodes, and their searches for nodes of lost creates.
     pub(crate) searches: Arc<Searches>,
     confirmation: Confirmation,
+    /// What several callers follow together.
+    pub(crate) feeds: Feeds,
 }
 
 impl ZkSession {
@@ -59,7 +64,11 @@ impl ZkSession {
         let client = &opened.client;
         let (id, chroot) = (client.session_id().0, client.path().trim_end_matches('/').to_owned());
         let info = client.session().clone();
-        let lease = Arc::new(SharedLease::new(lease, opened.asked));
+        telemetry::describe();
+        let recorder = dialer.recorder.as_ref();
+        let diary =
+            recorder.map(|recorder| Diary::begin(recorder, id, dialer.servers.to_string(), &chroot, &lease));
+        let lease = Arc::new(SharedLease::new(lease, opened.asked, diary));
         let (link_sender, link) = watch::channel(Link::Down);
         let (ended, over) = watch::channel(None);
         let (background, queue) = Background::new();
@@ -71,6 +80,8 @@ impl ZkSession {
         let (guards, polled) = (Arc::downgrade(&session.guards), Arc::downgrade(&session.polled));
         session.finish(guards::beat(guards, session.lease.clone(), session.requester.clone()).boxed());
         session.finish(polled::patrol(polled, session.lease.clone()).boxed());
+        // The background task drops its futures at the end of the session, so this is no future of its.
+        session.runtime.spawn(guards::note_ends(Arc::downgrade(&session.guards), session.lease.clone()));
         Arc::new(session)
     }
 
@@ -82,7 +93,7 @@ impl ZkSession {
         let (_, over) = watch::channel(Some(Closing::Confirmed));
         let (background, _) = Background::new();
         let chroot = dialer.servers.chroot.clone();
-        let lease = Arc::new(SharedLease::new(lease, now));
+        let lease = Arc::new(SharedLease::new(lease, now, None));
         Arc::new(Self::new(0, chroot, runtime, link, lease, over, background))
     }
 
@@ -111,6 +122,7 @@ impl ZkSession {
             searches: Searches::new(&chroot),
             chroot,
             confirmation: Confirmation::default(),
+            feeds: Feeds::default(),
         }
     }
 
@@ -125,15 +137,19 @@ impl ZkSession {
         self.confirmation.join(&self.lease, &self.requester)
     }
 
-    /// Registers a guard and its nodes, each with the transaction that created it and the length of its data. Heartbeats are
-    /// quorum writes until the returned value is dropped.
+    /// Registers a guard and its nodes. Heartbeats are quorum writes until the returned value is dropped.
     pub(crate) fn hold(
         self: &Arc<Self>,
-        nodes: impl Iterator<Item = (String, i64, usize)>,
+        nodes: &[OwnNode],
         holder: &Weak<dyn Holder>,
         stop_margin: Duration,
     ) -> Holding {
-        let keys = nodes.map(|node| self.guards.insert(node, holder.clone())).collect();
+        let keys = nodes.iter().map(|node @ (lock, own)| {
+            let place = (requests::path_of(node), own.czxid, lock.longest_node);
+            let written = (!matches!(own.place.kind, Kind::Permit(_) | Kind::Slot(_))).then(|| lock.clone());
+            self.guards.insert(place, written, holder.clone())
+        });
+        let keys = keys.collect();
         if !self.lease.is_ample(stop_margin) {
             self.guards.hurry();
         }

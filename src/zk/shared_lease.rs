@@ -17,12 +17,15 @@
 //!    over, heartbeats wake all.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use zklock_recipe::flight::Evidence;
 use zklock_recipe::{Lapse, Lease, Lengths, Moment, Present, SessionEnd, Term};
 
 use crate::clock;
+use crate::flight::Diary;
 use crate::mutex::Mutex;
 
 /// If the lease's clocks have parted by so much between two instants, the machine was suspended. NTP slews one of them by
@@ -42,6 +45,10 @@ pub(crate) struct SharedLease {
     lost: Mutex<VecDeque<(u64, Moment)>>,
     /// The latest request that only a leader answers, and that was answered.
     heard: watch::Sender<Sent>,
+    /// The latest heartbeat that was answered in full. Only holders at risk wait for it.
+    beaten: watch::Sender<Sent>,
+    /// Writes what the lease takes in, if that is recorded.
+    pub(crate) diary: Option<Arc<Diary>>,
 }
 
 /// When and where a request was sent.
@@ -55,34 +62,47 @@ pub(crate) struct Sent {
 
 impl SharedLease {
     /// Makes the shared lease of a session that zklock asked for at `asked`.
-    pub(crate) fn new(lease: Lease, asked: Moment) -> Self {
-        let heard = watch::Sender::new(Sent { connection: 0, at: asked });
-        Self { lease: watch::Sender::new(lease), lost: Mutex::default(), heard }
+    pub(crate) fn new(lease: Lease, asked: Moment, diary: Option<Arc<Diary>>) -> Self {
+        let asked = Sent { connection: 0, at: asked };
+        let (heard, beaten) = (watch::Sender::new(asked), watch::Sender::new(asked));
+        Self { lease: watch::Sender::new(lease), lost: Mutex::default(), heard, beaten, diary }
     }
 
     /// Takes in that the leader has answered a heartbeat's sync that was sent then.
     pub(crate) fn synced(&self, sent: Sent) {
         let unsettled = self.is_unsettled();
-        self.prove(unsettled, |lease, now| lease.synced(sent.connection, sent.at, now));
+        self.prove(unsettled, |now| Evidence::Synced(sent.connection, sent.at, now));
         self.hear(sent, true);
     }
 
     /// Takes in that a quorum has acknowledged a write that was sent then.
     pub(crate) fn confirmed(&self, sent: Sent) {
-        self.prove(false, |lease, now| {
-            lease.confirmed(sent.connection, sent.at, now);
-        });
+        self.prove(false, |now| Evidence::Confirmed(sent.connection, sent.at, now));
         self.hear(sent, false);
     }
 
     /// Takes in evidence of the session's life.
-    fn prove(&self, wakes: bool, evidence: impl FnOnce(&mut Lease, Moment)) {
-        self.lease.send_if_modified(|lease| {
+    fn prove(&self, wakes: bool, evidence: impl FnOnce(Moment) -> Evidence) {
+        self.change(|lease| {
             let (now, last) = (clock::now(), self.heard.borrow().at);
             let lapsed = lease.remaining(now).is_zero();
-            evidence(lease, now);
+            let _always = self.take_in(lease, evidence(now));
             wakes || lapsed || was_suspended(last, now)
         });
+    }
+
+    /// Changes the lease under its lock. `change` returns whether all are woken.
+    fn change(&self, change: impl FnOnce(&mut Lease) -> bool) {
+        self.lease.send_if_modified(change);
+        self.diary.iter().for_each(|diary| diary.tell());
+    }
+
+    /// Has the lease take in evidence, which is recorded before anybody relies on it.
+    fn take_in(&self, lease: &mut Lease, evidence: Evidence) -> Result<(), Lengths> {
+        if let Some(diary) = &self.diary {
+            diary.evidence(evidence);
+        }
+        evidence.apply(lease)
     }
 
     /// Wakes all if the machine was suspended since then: their timers stood still. Returns this instant.
@@ -122,32 +142,56 @@ impl SharedLease {
         self.heard.subscribe()
     }
 
+    /// Takes in that a heartbeat which began with this request was answered in full.
+    pub(super) fn beat(&self, sent: Sent) {
+        self.beaten.send_replace(sent);
+    }
+
+    /// The latest heartbeat that was answered in full.
+    pub(crate) fn beaten(&self) -> Sent {
+        *self.beaten.borrow()
+    }
+
+    /// Returns a receiver that each heartbeat wakes which was answered in full.
+    pub(crate) fn heartbeats(&self) -> watch::Receiver<Sent> {
+        self.beaten.subscribe()
+    }
+
     /// Takes in that a request to resume the session is about to be sent, to a server that grants no less than this.
     pub(crate) fn attempting(&self, least: Duration) {
-        self.lease.send_modify(|lease| {
+        self.change(|lease| {
             self.losing(lease);
-            lease.attempting(clock::now(), least);
+            let _always = self.take_in(lease, Evidence::Attempting(least, clock::now()));
+            true
         });
     }
 
     /// Takes in that the request to resume the session was not answered.
     pub(crate) fn attempt_failed(&self) {
-        self.lease.send_modify(Lease::attempt_failed);
+        self.change(|lease| {
+            let _always = self.take_in(lease, Evidence::AttemptFailed(clock::now()));
+            true
+        });
     }
 
     /// Takes in that a server resumed the session with this timeout. Returns the number of the new connection. `Err`
     /// means that heartbeats cannot keep a lease with this timeout.
     pub(crate) fn resumed(&self, granted: Duration) -> Result<u64, Lengths> {
         let mut number = Ok(0);
-        self.lease.send_modify(|lease| number = lease.resumed(granted));
+        self.change(|lease| {
+            let resumed = self.take_in(lease, Evidence::Resumed(granted, clock::now()));
+            number = resumed.map(|()| lease.connection().unwrap_or_default());
+            true
+        });
         number
     }
 
     /// Takes in that the connection is lost.
     pub(crate) fn disconnected(&self) {
-        self.lease.send_modify(|lease| {
+        self.change(|lease| {
             self.losing(lease);
-            lease.disconnected();
+            let _always = self.take_in(lease, Evidence::Disconnected(clock::now()));
+            true
         });
     }
 
@@ -160,7 +204,13 @@ impl SharedLease {
 
     /// Takes in that the session is over.
     pub(crate) fn ended(&self, end: SessionEnd) {
-        self.lease.send_modify(|lease| lease.ended(end));
+        self.change(|lease| {
+            // The first end counts.
+            if lease.end().is_none() {
+                let _always = self.take_in(lease, Evidence::Ended(end, clock::now()));
+            }
+            true
+        });
     }
 
     /// Resolves once the session is over.
@@ -217,6 +267,17 @@ impl SharedLease {
         self.lease.borrow().remaining(clock::now())
     }
 
+    /// When the lease has ended, if that is known; else this instant.
+    pub(crate) fn lapsed(&self) -> Moment {
+        let (deadline, now) = (self.lease.borrow().deadline(), clock::now());
+        if now.until(deadline).is_zero() { deadline } else { now }
+    }
+
+    /// When the request was sent from which the lease counts.
+    pub(crate) fn known(&self) -> Moment {
+        self.lease.borrow().known()
+    }
+
     /// The number of the present connection, if the session has one.
     pub(crate) fn connection(&self) -> Option<u64> {
         self.lease.borrow().connection()
@@ -242,7 +303,7 @@ mod tests {
     fn lease(asked: Moment) -> SharedLease {
         let reckoning = Reckoning { tick: Duration::from_millis(100), drift_ppm: 0 };
         let lease = Lease::established(reckoning, Duration::from_secs(10), asked);
-        SharedLease::new(lease.unwrap_or_else(|short| panic!("{short:?}")), asked)
+        SharedLease::new(lease.unwrap_or_else(|short| panic!("{short:?}")), asked, None)
     }
 
     fn now(connection: u64) -> Sent {

@@ -8,7 +8,8 @@ use zklock_recipe::{Lease, SessionEnd};
 ///
 /// It is meant for logs, metrics and health checks. Only a [`Guard`](crate::Guard) says whether its lock is held: a
 /// guard outlives a short [`Disconnected`](Self::Disconnected), and a session whose server is partitioned from its
-/// ensemble is [`Connected`](Self::Connected) all the same.
+/// ensemble is [`Connected`](Self::Connected) all the same. [`Guard::at_risk`](crate::Guard::at_risk) says that its lease is not
+/// extended, for either reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SessionState {

@@ -1,28 +1,13 @@
-//! Acquiring: a free lock, and the order of a queue.
+//! Acquiring: a free lock, the order of a queue, and for how long one waits.
 
-use zklock_test_support as support;
-
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use support::{
-    enqueue, granted, linked, linked_session, names_transactions, queue, server, session, sessions,
+    enqueue, granted, linked, linked_session, names_transactions, orders, queue, server, session, sessions,
     until_watched, within,
 };
 use zklock::LockOptions;
 use zklock_testcontainers::RequestKind;
-
-#[tokio::test]
-async fn a_free_lock_is_acquired_and_released() {
-    let (_server, [session]) = sessions().await;
-    let lock = session.lock("/lock/deep/down/orders").unwrap();
-    let guard = within("acquire", lock.acquire()).await.unwrap();
-    assert!(guard.is_held());
-    assert_eq!(guard.check(), Ok(()));
-    assert_eq!(guard.path(), "/lock/deep/down/orders");
-    assert_eq!(guard.node(), "/lock/deep/down/orders/lock-0000000000");
-    within("release", guard.release()).await.unwrap();
-    assert!(queue(&lock).await.is_empty());
-}
 
 #[tokio::test]
 async fn a_free_lock_takes_one_request() {
@@ -122,12 +107,21 @@ async fn the_queue_tells_who_contends() {
 }
 
 #[tokio::test]
-async fn a_chroot_is_created_with_the_first_lock() {
-    let server = server().await;
-    let session = zklock::Session::connect(format!("{}/app/one", server.connect_string())).await.unwrap();
-    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    let operator = support::operator(&server).await;
-    let node = format!("/app/one{}", guard.node());
-    assert!(operator.check_stat(&node).await.unwrap().is_some());
+async fn a_timeout_counts_from_the_call() {
+    let (_server, [lock]) = orders().await;
+    let guard = lock.acquire().await.unwrap();
+    let timeout = Duration::from_millis(300);
+    let waiting = lock.acquire_timeout(timeout);
+    // Another wait of the same length passes before the first one is polled at all.
+    assert!(lock.acquire_timeout(timeout).await.unwrap().is_none());
+    let started = Instant::now();
+    assert!(waiting.await.unwrap().is_none());
+    assert!(started.elapsed() < timeout);
     guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_timeout_beyond_all_clocks_is_no_timeout() {
+    let (_server, [lock]) = orders().await;
+    assert!(lock.acquire_timeout(Duration::MAX).await.unwrap().is_some());
 }

@@ -1,7 +1,5 @@
 //! ZooKeeper is paused: every call answers within its bound all the same.
 
-use zklock_test_support as support;
-
 use std::future::Future;
 use std::time::{Duration, Instant};
 

@@ -1,13 +1,11 @@
 //! Closing a session hands everything over at once.
 
-use zklock_test_support as support;
-
 use std::time::Duration;
 
 use support::{
     Steps, enqueue, linked_session, server, session, sessions, until_nothing_is_left, until_queued, within,
 };
-use zklock::{AcquireError, QueryError, ReleaseError, SessionState};
+use zklock::{AcquireError, QueryError};
 use zklock_testcontainers::RequestKind;
 
 #[tokio::test]
@@ -44,21 +42,6 @@ async fn does_not_wait_for_futures_nobody_polls() {
 }
 
 #[tokio::test]
-async fn without_a_server_is_not_confirmed() {
-    let (server, link, session) = linked_session(Duration::from_secs(1)).await;
-    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    link.black_hole();
-    let error = within("the error", session.close()).await.unwrap_err();
-    assert_eq!(
-        error,
-        ReleaseError::SessionUnconfirmed { session: session.id(), timeout: Duration::from_secs(1) }
-    );
-    assert!(!guard.is_held());
-    // The server ends it all the same, a session timeout later.
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
 async fn may_be_cancelled() {
     let (server, [session]) = sessions().await;
     let other = support::session(&server).await;
@@ -67,18 +50,6 @@ async fn may_be_cancelled() {
     assert!(Steps::new(session.close()).poll().is_pending());
     until_queued(&lock, 0).await;
     assert!(!guard.is_held());
-}
-
-#[tokio::test]
-async fn after_the_client_gave_up_is_not_confirmed() {
-    let (_server, link, session) = linked_session(Duration::from_secs(1)).await;
-    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    let mut events = session.events();
-    link.black_hole();
-    // The client declares the session expired by itself.
-    while within("an event", events.next()).await.unwrap().state != SessionState::Expired {}
-    assert!(within("the error", session.close()).await.is_err());
-    drop(guard);
 }
 
 #[tokio::test]

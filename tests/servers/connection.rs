@@ -1,44 +1,12 @@
 //! The connection is lost and comes back within the session's life.
 
-use zklock_test_support as support;
-
 use std::pin::pin;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use support::{
-    Server, Steps, enqueue, granted, linked, linked_session, server, session, sessions,
-    until_nothing_is_left, until_queued, within,
-};
+use support::{Server, Steps, linked, server, session, sessions, until_queued, within};
 use zklock::SessionState;
 use zklock_testcontainers::RequestKind;
-
-#[tokio::test]
-async fn while_holding_the_guard_is_kept_within_its_lease() {
-    let (server, link, unlucky) = linked_session(Duration::from_secs(20)).await;
-    let other = session(&server).await;
-    let (lock, next) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
-    let guard = lock.acquire().await.unwrap();
-    let waiter = enqueue(&next).await;
-    for _ in 0..3 {
-        link.cut();
-        assert!(guard.is_held());
-        support::eventually("the reconnection", async || link.connections() == 1).await;
-    }
-    assert!(guard.is_held());
-    assert!(!waiter.is_finished());
-    // A heartbeat follows each reconnection, and extends the lease.
-    let mut lowest = guard.remaining();
-    support::eventually("a confirmation", async || {
-        let earlier = lowest;
-        lowest = guard.remaining();
-        lowest > earlier
-    })
-    .await;
-    within("release", guard.release()).await.unwrap();
-    granted(waiter).await.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
 
 #[tokio::test]
 async fn a_connection_that_is_made_and_fails_at_once_confirms_nothing() {

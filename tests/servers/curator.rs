@@ -1,7 +1,5 @@
 //! A real Curator mutex at the path of a lock.
 
-use zklock_test_support as support;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use support::{enqueue, eventually, granted, make, operator, queue, server, session, sessions, within};
@@ -10,48 +8,6 @@ use zklock::{AcquireError, Lock, inspect::ForeignClient};
 use super::peers::{Client, Peer};
 
 const PATH: &str = "/lock/orders";
-
-async fn until_curator_queues(lock: &Lock) {
-    let curators = async || lock.foreign_contenders().await.unwrap().len();
-    eventually("Curator's node", async || curators().await == 1).await;
-}
-
-#[tokio::test]
-async fn curator_first() {
-    let (server, [session]) = sessions().await;
-    let lock = session.lock(PATH).unwrap();
-    let mut curator = Peer::start(Client::Curator, &server, PATH, &["mutex"]).await;
-    curator.acquire().await;
-    let seen = &lock.foreign_contenders().await.unwrap()[0];
-    let expected = AcquireError::ForeignContender {
-        path: PATH.to_owned(),
-        node: seen.path.clone(),
-        client: ForeignClient::Curator,
-        session: Some(curator.session),
-    };
-    assert_eq!(within("acquire", lock.acquire()).await.map(drop), Err(expected.clone()));
-    assert_eq!(within("a try", lock.try_acquire()).await.map(drop), Err(expected));
-    assert!(queue(&lock).await.is_empty(), "a node of ours is left");
-    assert_eq!(curator.ask("release").await, "released");
-    within("acquire", lock.acquire()).await.unwrap().release().await.unwrap();
-}
-
-#[tokio::test]
-async fn zklock_first() {
-    let (server, [session]) = sessions().await;
-    let lock = session.lock(PATH).unwrap();
-    let mut curator = Peer::start(Client::Curator, &server, PATH, &["mutex"]).await;
-    let guard = lock.acquire().await.unwrap();
-    assert_eq!(curator.ask("try 300").await, "busy");
-    assert_eq!(curator.ask("acquire").await, "waiting");
-    until_curator_queues(&lock).await;
-    assert!(matches!(within("acquire", lock.acquire()).await, Err(AcquireError::ForeignContender { .. })));
-    guard.verify().await.unwrap();
-    guard.release().await.unwrap();
-    assert_eq!(curator.said().await, "acquired");
-    assert!(matches!(within("a try", lock.try_acquire()).await, Err(AcquireError::ForeignContender { .. })));
-    assert_eq!(curator.ask("release").await, "released");
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn never_inside_together() {

@@ -1,7 +1,5 @@
 //! The lock's directory: created, reaped, shared with strangers, forbidden.
 
-use zklock_test_support as support;
-
 use support::{
     Server, enqueue, granted, make, operator, queue, server, session, sessions, until_nothing_is_left, within,
 };

@@ -1,8 +1,5 @@
 //! Elections: candidates, their announcements, and what ends them.
 
-use zklock_test_support as support;
-
-use std::task::Poll;
 use std::time::Duration;
 
 use support::{
@@ -13,7 +10,7 @@ use zklock::{
     AcquireError, Election, InvalidLock, Leadership, LockOptions, Session,
     election::{AnnounceError, Leader, ProclaimError},
     guard::TransactionError,
-    inspect::{Latest, Observer},
+    inspect::Observer,
 };
 use zklock_testcontainers::RequestKind;
 use zookeeper_client::{Acls, Client, CreateMode};
@@ -236,41 +233,5 @@ async fn a_new_election_has_the_acl_that_was_asked_for() {
     for path in [PATH, QUEUE, LEADER] {
         assert_eq!(client.get_data(path).await.unwrap_err(), zookeeper_client::Error::NoAuth, "{path}");
     }
-    leadership.resign().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_closed_session_takes_the_announcement_along() {
-    let (_server, [leading, looking]) = sessions().await;
-    let mut leaders = election(&looking).observe();
-    assert_eq!(told(&mut leaders).await, None);
-    let leadership = election(&leading).campaign("one").await.unwrap();
-    assert_eq!(told(&mut leaders).await.as_deref(), Some("one"));
-    leading.close().await.unwrap();
-    assert_eq!(told(&mut leaders).await, None);
-    assert!(!leadership.is_held());
-    let error = election(&leading).campaign("two").await.unwrap_err();
-    assert!(matches!(error, AcquireError::SessionClosed { .. }));
-    assert!(error.is_session_over());
-    let Latest { who, age, connected, .. } = leaders.latest();
-    assert!(who.is_none() && age.is_some() && connected);
-}
-
-#[tokio::test]
-async fn a_candidate_that_gives_up_leaves_the_leaders_announcement_alone() {
-    let (_server, [session]) = sessions().await;
-    let leadership = election(&session).campaign("one").await.unwrap();
-    // A candidate of the same session waits, and gives up: the leader's announcement is not its.
-    let waiting = election(&session);
-    let mut waiting = Steps::new(waiting.campaign("two"));
-    assert!(matches!(waiting.poll(), Poll::Pending));
-    eventually("the candidate", async || {
-        let _more = waiting.poll();
-        election(&session).candidates().await.unwrap().len() == 2
-    })
-    .await;
-    drop(waiting);
-    eventually("its end", async || election(&session).candidates().await.unwrap().len() == 1).await;
-    assert_eq!(who_leads(&election(&session)).await.as_deref(), Some("one"));
     leadership.resign().await.unwrap();
 }

@@ -1,17 +1,15 @@
 //! Elections under faults: lost replies, callers that go, sessions that end, and operators.
 
-use zklock_test_support as support;
-
 use std::time::Duration;
 
 use support::{
-    Server, Steps, dropped_after, eventually, granted, hide, linked_session, operator, patient, server,
-    session, sessions, until_nothing_is_left, within,
+    Server, Steps, dropped_after, eventually, hide, linked_session, operator, patient, server, session,
+    sessions, until_nothing_is_left, within,
 };
 use zklock::{LostReason, Session, SessionState, election::ProclaimError};
 use zklock_testcontainers::{Link, RequestKind};
 
-use super::election::{LEADER, candidate, election, told, until_all_is_gone, until_told, who_leads};
+use super::election::{LEADER, election, told, until_all_is_gone, until_told, who_leads};
 
 /// A session whose leases end some three seconds before it.
 async fn linked_with_a_wide_margin(server: &Server) -> (Link, Session) {
@@ -120,26 +118,6 @@ async fn a_leader_whose_node_is_touched_takes_its_announcement_back() {
         drop(leaders);
         until_all_is_gone(&server, &client).await;
     }
-}
-
-#[tokio::test]
-async fn a_leader_whose_node_is_deleted_leaves_the_next_announcement_alone() {
-    let (server, [first, second, looking]) = sessions().await;
-    let client = operator(&server).await;
-    let one = election(&first).campaign("one").await.unwrap();
-    let two = candidate(&election(&second), "two").await;
-    let mut leaders = election(&looking).observe();
-    assert_eq!(told(&mut leaders).await.as_deref(), Some("one"));
-    client.delete(&one.node(), None).await.unwrap();
-    let two = granted(two).await;
-    drop(one);
-    until_told(&mut leaders, Some("two")).await;
-    // Whatever the loser does about its own announcement, the second one's stands in the end.
-    eventually("the announcement", async || who_leads(&election(&looking)).await.as_deref() == Some("two"))
-        .await;
-    two.resign().await.unwrap();
-    drop(leaders);
-    until_all_is_gone(&server, &client).await;
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 use std::process::Stdio;
 
+use support::{example, server, until_nothing_is_left, within};
 use tokio::process::Command;
-use zklock_test_support::{example, server, until_nothing_is_left, within};
 
 /// Runs an example on a server of its own, and returns the lines that it printed.
 async fn printed(name: &str) -> Vec<String> {

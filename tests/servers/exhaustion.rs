@@ -1,7 +1,5 @@
 //! Sequence numbers near their end.
 
-use zklock_test_support as support;
-
 use std::time::Duration;
 
 use futures::future::join_all;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
+use zklock::ask::Asks;
 use zklock::inspect::PathKind;
 use zklock::once::{Claim, OnceOptions};
 use zklock::{
@@ -36,6 +37,10 @@ impl From<Claim> for Held {
 }
 
 impl Held {
+    pub(crate) fn guard(&self) -> &AnyGuard {
+        &self.0
+    }
+
     pub(crate) fn is_held(&self) -> bool {
         self.0.is_held()
     }
@@ -43,6 +48,16 @@ impl Held {
     /// The nodes that it stands on.
     pub(crate) fn nodes(&self) -> Vec<String> {
         self.0.nodes().collect()
+    }
+
+    /// Those who ask it to let go.
+    pub(crate) fn asks(&self) -> Asks {
+        self.0.asks()
+    }
+
+    /// Another guard of the same hold.
+    pub(crate) fn another(&self) -> Self {
+        Self(self.0.another())
     }
 
     pub(crate) async fn lost(&self) -> LostReason {

@@ -1,7 +1,5 @@
 //! What makes a holder that is none any more harmless: transactions under the lock, verified guards, sequencers.
 
-use zklock_test_support as support;
-
 use std::time::{Duration, Instant};
 
 use support::{

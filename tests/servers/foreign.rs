@@ -1,7 +1,5 @@
 //! Contenders of other clients in a lock's directory.
 
-use zklock_test_support as support;
-
 use std::time::Duration;
 
 use support::{

@@ -1,12 +1,10 @@
 //! Guards: their bounds, and where they may be dropped.
 
-use zklock_test_support as support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use support::{
-    Server, linked_session, orders, patient, queue, server, session, sessions, until_nothing_is_left, within,
+    Server, linked_session, orders, patient, server, session, sessions, until_nothing_is_left, within,
 };
 use tokio::sync::oneshot;
 use zklock::{Guard, LockOptions, LostReason, ReleaseError, Session};
@@ -23,14 +21,7 @@ async fn everything_is_send_sync_and_static() {
     is_shareable(&lock);
     is_shareable(&guard);
     is_shared(guard.lost());
-}
-
-#[tokio::test]
-async fn a_drop_on_a_thread_without_a_runtime() {
-    let (_server, [lock]) = orders().await;
-    let guard = lock.acquire().await.unwrap();
-    std::thread::spawn(move || drop(guard)).join().unwrap();
-    within("the next", lock.acquire()).await.unwrap().release().await.unwrap();
+    is_shared(guard.asked());
 }
 
 #[tokio::test]
@@ -88,41 +79,6 @@ async fn a_running_future_is_dropped_at_once() {
     support::operator(&server).await.delete(&node, None).await.unwrap();
     assert_eq!(within("the loss", run).await.unwrap().unwrap_err().reason, LostReason::NodeDeleted);
     assert!(within("the drop", still_running).await.is_err());
-}
-
-#[tokio::test]
-async fn holders_follow_one_another_without_overlap() {
-    let server = server().await;
-    let inside = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let mut tasks = Vec::new();
-    for _ in 0..4 {
-        let lock = session(&server).await.lock("/lock/orders").unwrap();
-        for _ in 0..2 {
-            let (lock, inside) = (lock.clone(), inside.clone());
-            tasks.push(tokio::spawn(async move {
-                let mut tokens = Vec::new();
-                for _ in 0..25 {
-                    let guard = lock.acquire().await.unwrap();
-                    assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0, "two holders");
-                    tokio::task::yield_now().await;
-                    assert!(guard.is_held());
-                    tokens.push(guard.token());
-                    inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
-                    guard.release().await.unwrap();
-                }
-                tokens
-            }));
-        }
-    }
-    let mut tokens = std::collections::BTreeSet::new();
-    for task in tasks {
-        let own = within("a contender", task).await.unwrap();
-        assert!(own.is_sorted());
-        tokens.extend(own);
-    }
-    assert_eq!(tokens.len(), 200, "no token twice");
-    let lock = session(&server).await.lock("/lock/orders").unwrap();
-    assert!(queue(&lock).await.is_empty());
 }
 
 #[test]
@@ -232,15 +188,6 @@ async fn a_guard_that_tasks_share_is_released_for_all_of_them() {
     lock.try_acquire().await.unwrap().expect("a free lock").release().await.unwrap();
     drop((guard, other));
     until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn a_token_of_cancellation_that_comes_late_is_cancelled() {
-    let (_server, [session]) = sessions().await;
-    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    session.close().await.unwrap();
-    // The session's background task is gone by then, or goes now.
-    within("the loss", guard.cancellation_token().cancelled()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,7 +1,5 @@
 //! Locks in the queues of other clients ([`Layout`]), with real contenders of theirs.
 
-use zklock_test_support as support;
-
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;

@@ -1,7 +1,5 @@
 //! A path has one kind: two kinds at one path refuse each other, and what only shares names does not.
 
-use zklock_test_support as support;
-
 use std::time::Duration;
 
 use support::{eventually, make, operator, sessions, until_nothing_is_left, within};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use support::{acquire, granted, refused, server, until_nothing_is_left, within};
 use tokio::net::TcpListener;
 use zklock::{ConnectError, Session, SessionState, session::ServerProblem};
-use zklock_test_support::{acquire, granted, refused, server, until_nothing_is_left, within};
 use zklock_testcontainers::{Link, ZooKeeper};
 
 #[tokio::test]

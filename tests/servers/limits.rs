@@ -1,7 +1,5 @@
 //! What the servers' ticks and limits of session timeouts come to.
 
-use zklock_test_support as support;
-
 use std::time::Duration;
 
 use support::{enqueue, own_server, refused, server};
@@ -20,13 +18,6 @@ async fn the_tick_is_learned_from_default_limits() {
         assert_eq!(server.admin("conf").await.unwrap().lines().count(), 1, "a refusal");
         assert_eq!(Session::connect(server.connect_string()).await.unwrap().tick(), tick);
     }
-}
-
-#[tokio::test]
-async fn the_tick_is_learned_from_a_server_that_tells_it() {
-    // By the longest session timeout it would be 3 s.
-    let server = server().await;
-    assert_eq!(support::session(&server).await.tick(), Duration::from_millis(100));
 }
 
 #[tokio::test]

@@ -1,14 +1,12 @@
 //! Locks by key: the tasks of one process hand a lock to each other.
 
-use zklock_test_support as support;
-
 use std::future::Future;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use support::{
-    Server, Steps, dropped_after, enqueue, eventually, granted, linked_session, patient, queue, server,
-    session, until_nothing_is_left, until_queued, within,
+    Server, Steps, enqueue, eventually, granted, linked_session, patient, queue, server, session,
+    until_nothing_is_left, until_queued, within,
 };
 use zklock::{
     AcquireError, FenceGate, FencingToken, Guard, Lock, Locks, LocksOptions, LostReason, QueryError,
@@ -213,58 +211,6 @@ async fn without_a_task_in_line_the_process_leaves_the_queue() {
     // Offered, and dropped with nobody behind: the process gives the lock back.
     again.woken().await;
     drop(again);
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn dropped_after_each_poll_it_leaves_nothing() {
-    let (server, _here, locks) = locks(turns(10)).await;
-    let mut steps = 0;
-    while !dropped_after(steps, locks.acquire(KEY)).await {
-        drop(within("the next", locks.acquire(KEY)).await.unwrap());
-        steps += 1;
-    }
-    let mut steps = 0;
-    while !dropped_after(steps, locks.try_acquire(KEY)).await {
-        drop(within("the next", locks.acquire(KEY)).await.unwrap());
-        eventually("the key is free", async || locks.is_empty()).await;
-        steps += 1;
-    }
-    assert!(steps > 1);
-    drop(within("the last", locks.acquire(KEY)).await.unwrap());
-    until_nothing_is_left(&server).await;
-    eventually("no key is in use", async || locks.is_empty()).await;
-}
-
-/// Sixteen tasks that come, wait for some time, hold for some time, and go.
-#[tokio::test]
-async fn many_that_come_and_go_never_overlap() {
-    let (server, _here, locks) = locks(turns(3)).await;
-    let other = session(&server).await.locks(ROOT).unwrap().with_options(turns(1)).unwrap();
-    let inside = Arc::new(Mutex::new(FenceGate::new()));
-    let tasks = (0..16).map(|number| {
-        let (locks, inside) = (if number % 2 == 0 { &locks } else { &other }.clone(), inside.clone());
-        tokio::spawn(async move {
-            let mut times = 0;
-            while times < 20 {
-                let patience = Duration::from_millis(fastrand::u64(1..60));
-                let Some(guard) = locks.acquire_timeout(KEY, patience).await.unwrap() else { continue };
-                inside.lock().unwrap().admit(guard.token()).unwrap();
-                tokio::time::sleep(Duration::from_millis(fastrand::u64(0..3))).await;
-                guard.check().unwrap();
-                assert_eq!(inside.lock().unwrap().highest(), Some(guard.token()), "nobody came between");
-                if fastrand::bool() {
-                    drop(guard)
-                } else {
-                    guard.release().await.unwrap()
-                }
-                times += 1;
-            }
-        })
-    });
-    for task in tasks.collect::<Vec<_>>() {
-        within("twenty turns", task).await.unwrap();
-    }
     until_nothing_is_left(&server).await;
 }
 

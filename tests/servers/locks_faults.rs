@@ -1,7 +1,5 @@
 //! Locks by key under faults: tasks that are not polled, holds that are lost, sessions and runtimes that end.
 
-use zklock_test_support as support;
-
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -150,23 +148,6 @@ async fn tasks_that_leave_one_after_the_other_do_not_keep_the_lock() {
     until_nothing_is_left(&server).await;
 }
 
-/// Tasks that are not polled do not keep the lock from other processes for longer than the budget's time.
-#[tokio::test]
-async fn passing_tasks_over_is_within_the_budget() {
-    let (server, _here, locks, lock) = contended(turns(10).time(Duration::ZERO)).await;
-    let holder = lock.acquire().await.unwrap();
-    let unpolled = [in_line(&locks), in_line(&locks), in_line(&locks)];
-    until_queued(&lock, 2).await;
-    let remote = enqueue(&lock).await;
-    holder.release().await.unwrap();
-    let remote = granted(remote).await;
-    // Two were not passed over yet, so the process contends again, behind the other one.
-    until_queued(&lock, 2).await;
-    drop(unpolled);
-    remote.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
-
 #[tokio::test]
 async fn a_try_that_is_not_polled_blocks_nobody() {
     let (server, _here, locks) = locks(turns(10)).await;
@@ -253,29 +234,6 @@ async fn the_end_of_the_zookeeper_session_takes_the_lock_and_spares_the_line() {
         .await;
     remote.release().await.unwrap();
     drop(turn_of(waits).await);
-}
-
-/// A hold that was offered and is lost by then is no grant.
-#[tokio::test]
-async fn a_hold_that_is_lost_before_it_is_taken() {
-    let (server, _here, locks) = locks(turns(10)).await;
-    let guard = locks.acquire(KEY).await.unwrap();
-    let next = in_line(&locks);
-    let (node, last) = (guard.node(), guard.token());
-    support::until_watched(&server, 1, 0).await;
-    let operator = operator(&server).await;
-    guard.release().await.unwrap();
-    next.woken().await;
-    // A busy machine may be so late that the hold was withdrawn, and released.
-    if let Err(error) = operator.delete(&node, None).await {
-        assert_eq!(error, zookeeper_client::Error::NoNode);
-    }
-    let guard = turn_of(next).await;
-    if guard.token().zxid() == last.zxid() {
-        assert_eq!(within("the news", guard.lost()).await, LostReason::NodeDeleted);
-    }
-    drop(guard);
-    until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]

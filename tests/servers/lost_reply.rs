@@ -1,7 +1,5 @@
 //! Requests that took effect though their replies were lost, and requests that did not.
 
-use zklock_test_support as support;
-
 use std::time::Duration;
 
 use support::{
@@ -10,27 +8,6 @@ use support::{
 };
 use zklock::{AcquireError, LockOptions, SessionState};
 use zklock_testcontainers::{RequestKind, ZooKeeper};
-
-#[tokio::test]
-async fn a_create_is_adopted_among_others_of_its_session() {
-    let (server, link, session) = linked_session(Duration::from_secs(20)).await;
-    let (orders, bills) = (session.lock("/lock/orders").unwrap(), session.lock("/lock/ordersbills").unwrap());
-    let mut held = vec![orders.acquire().await.unwrap(), bills.acquire().await.unwrap()];
-    let other = support::session(&server).await;
-    let observer = other.lock("/lock/orders").unwrap();
-    let second = enqueue_seen_by(&observer, &orders).await;
-    let lost = link.lose_reply(RequestKind::Multi);
-    let third = enqueue_seen_by(&observer, &orders).await;
-    within("the lost reply", lost.happened()).await;
-    held.clear();
-    let guard = granted(second).await;
-    assert!(guard.node().ends_with("lock-0000000001"));
-    guard.release().await.unwrap();
-    let guard = granted(third).await;
-    assert!(guard.node().ends_with("lock-0000000002"));
-    guard.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
 
 #[tokio::test]
 async fn the_reply_to_a_trys_withdrawal_may_be_lost() {

@@ -3,8 +3,6 @@
 //! Each turn of an instance creates a node and deletes it again. The server refuses to create a node that exists, so no clock and no
 //! client decides whether two held the lock at once.
 
-use zklock_test_support as support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;

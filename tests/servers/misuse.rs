@@ -1,33 +1,10 @@
 //! Bad input, and servers that cannot serve: a typed error each, which names what is wrong, and nothing left behind.
 
-use zklock_test_support as support;
-
 use std::time::{Duration, Instant};
 
-use support::{own_server, server, session, sessions, within};
-use zklock::{ConnectError, InvalidLock, LockOptions, PathProblem, Session};
+use support::{own_server, server, sessions, within};
+use zklock::{ConnectError, InvalidLock, LockOptions, Session};
 use zklock_testcontainers::{Ensemble, Link};
-
-#[tokio::test]
-async fn bad_paths() {
-    let server = own_server().await;
-    let session = session(&server).await;
-    for (path, problem) in [
-        ("", PathProblem::Empty),
-        ("lock/orders", PathProblem::Relative),
-        ("/", PathProblem::Root),
-        ("/lock//orders", PathProblem::EmptyName),
-        ("/lock/orders/", PathProblem::TrailingSlash),
-        ("/lock/../orders", PathProblem::DotName),
-        ("/lock/or\0ders", PathProblem::Character(0)),
-        ("/zookeeper", PathProblem::Reserved),
-        ("/zookeeper/locks", PathProblem::Reserved),
-    ] {
-        let error = session.lock(path).unwrap_err();
-        assert_eq!(error, InvalidLock::Path { path: path.into(), problem });
-        assert!(error.to_string().contains(&format!("{path:?}")), "{error}");
-    }
-}
 
 #[tokio::test]
 async fn options_that_are_too_long() {

@@ -1,7 +1,5 @@
 //! Several locks at once.
 
-use zklock_test_support as support;
-
 use std::time::Duration;
 
 use support::{
@@ -53,45 +51,6 @@ async fn free_locks_are_granted_in_one_transaction_with_one_token() {
     link.reset_counts();
     guard.release().await.unwrap();
     assert_eq!(link.requests_of(RequestKind::Multi), 1, "and one leaves them");
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn it_waits_for_the_last_of_its_locks() {
-    let (server, [session]) = sessions().await;
-    let guards = [session.lock(PATHS[2]).unwrap(), session.lock(PATHS[0]).unwrap()];
-    let (last, first) = (guards[0].acquire().await.unwrap(), guards[1].acquire().await.unwrap());
-    let locks = all(&session);
-    assert!(locks.try_acquire().await.unwrap().is_none());
-    let waiting = acquire(&locks);
-    until_queued(&guards[0], 2).await;
-    first.release().await.unwrap();
-    // It is first in two of three queues.
-    assert!(session.lock(PATHS[1]).unwrap().try_acquire().await.unwrap().is_none());
-    assert!(!waiting.is_finished());
-    last.release().await.unwrap();
-    let guard = granted(waiting).await;
-    assert!(locks.acquire_timeout(Duration::from_millis(100)).await.unwrap().is_none());
-    guard.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn callers_name_their_locks_in_any_order() {
-    let (server, [one, other]) = sessions().await;
-    let orders = [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]].map(|order| order.map(|index| PATHS[index]));
-    let mut tasks = Vec::new();
-    for (index, order) in orders.into_iter().cycle().take(12).enumerate() {
-        let locks = if index % 2 == 0 { &one } else { &other }.lock_all(order).unwrap();
-        tasks.push(tokio::spawn(async move {
-            for _ in 0..4 {
-                locks.acquire().await.unwrap().release().await.unwrap();
-            }
-        }));
-    }
-    for task in tasks {
-        within("all of them", task).await.unwrap();
-    }
     until_nothing_is_left(&server).await;
 }
 

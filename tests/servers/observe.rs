@@ -1,7 +1,5 @@
 //! Observers: of leaders, and of a lock's holders.
 
-use zklock_test_support as support;
-
 use std::time::{Duration, Instant};
 
 use support::{

@@ -1,15 +1,10 @@
 //! Slots run once: who runs them, who is told that they are done, and what becomes of the records.
 
-use zklock_test_support as support;
-
-use std::collections::HashMap;
 use std::io;
 use std::sync::Mutex;
 use std::time::{Duration, UNIX_EPOCH};
 
-use support::{
-    linked, linked_session, make, operator, server, session, sessions, until_nothing_is_left, within,
-};
+use support::{linked_session, make, operator, server, session, sessions, until_nothing_is_left, within};
 use zklock::{
     AcquireError, InvalidLock, LockOptions, LostReason, Once, Session,
     once::{Claim, NameProblem, OnceOptions, Ran, Record, RecordError, RecordState, Run, RunEnd, RunError},
@@ -77,20 +72,6 @@ async fn of_three_sessions_at_once_one_runs_it() {
     assert_eq!((record.state, record.attempt), (RecordState::Succeeded, 1));
     assert!(["a", "b", "c"].contains(&record.owner.as_str()));
     assert!(record.ended >= Some(record.begun));
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn a_run_and_a_plain_lock_exclude_each_other() {
-    let (server, [session, other]) = sessions().await;
-    let (once, lock) = (session.once(PATH).unwrap(), other.lock(PATH).unwrap());
-    let guard = lock.acquire().await.unwrap();
-    assert!(once.try_claim(NAME).await.unwrap().is_none());
-    guard.release().await.unwrap();
-    let run = begun(&once, NAME).await;
-    assert!(lock.try_acquire().await.unwrap().is_none());
-    run.complete().await.unwrap();
-    lock.try_acquire().await.unwrap().expect("the lock is free").release().await.unwrap();
     until_nothing_is_left(&server).await;
 }
 
@@ -324,50 +305,4 @@ async fn what_cannot_be_a_name_is_refused_before_anything_is_sent() {
     }
     assert!(matches!(session.once("lock").unwrap_err(), _));
     assert_eq!(once.records().await.unwrap(), []);
-}
-
-/// Connections break all the time, and all sessions claim all runs at once.
-#[tokio::test]
-async fn many_runs_each_happen_once() {
-    const RUNS: usize = 40;
-    const SESSIONS: usize = 4;
-    let server = server().await;
-    let ran = Mutex::new(HashMap::<String, usize>::new());
-    let contend = async |first: usize| {
-        let (link, session) = linked(&server, Duration::from_secs(20)).await;
-        let once = keeping(&session, 1_000);
-        let mut told = 0;
-        for number in 0..RUNS {
-            // Each begins elsewhere.
-            let name = format!("s{:03}", (number + first * RUNS / SESSIONS) % RUNS);
-            if number % 7 == first {
-                link.cut();
-            }
-            match claim(&once, &name).await {
-                Claim::Run(run) => {
-                    *ran.lock().unwrap().entry(name.clone()).or_default() += 1;
-                    if number % 5 == first {
-                        link.cut();
-                    }
-                    within("the end", run.complete()).await.unwrap();
-                }
-                Claim::Recorded(record) => {
-                    assert_eq!(record.state, RecordState::Succeeded);
-                    told += 1;
-                }
-            }
-        }
-        // Without its link the session would expire, and wait for another connection.
-        drop(link);
-        told
-    };
-    let all = tokio::join!(contend(0), contend(1), contend(2), contend(3));
-    let told = all.0 + all.1 + all.2 + all.3;
-    let ran = ran.into_inner().unwrap();
-    assert_eq!((ran.len(), told), (RUNS, RUNS * (SESSIONS - 1)));
-    assert!(ran.values().all(|runs| *runs == 1), "{ran:?}");
-    let once = session(&server).await.once(PATH).unwrap();
-    let records = once.records().await.unwrap();
-    assert_eq!(records.len(), RUNS);
-    assert!(records.iter().all(|record| record.state == RecordState::Succeeded && record.attempt == 1));
 }

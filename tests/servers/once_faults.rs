@@ -1,7 +1,5 @@
 //! Slots that run once, while replies are lost, callers go, locks are lost, and operators delete what they like.
 
-use zklock_test_support as support;
-
 use std::time::Duration;
 
 use support::{
@@ -9,7 +7,7 @@ use support::{
     own_server, refused, server, session, sessions, until_nothing_is_left, within,
 };
 use zklock::{
-    Acl, AcquireError, LockOptions, LostReason, Once, Session,
+    Acl, AcquireError, LockOptions, Once, Session,
     once::{Claim, OnceOptions, RecordError, RecordState, Run},
 };
 use zklock_testcontainers::{Link, RequestKind};
@@ -163,20 +161,6 @@ async fn the_present_run_may_be_asked_for_again() {
     let error = within("the error", once.period_name(Duration::from_secs(1))).await.unwrap_err();
     assert_eq!(error, AcquireError::Unanswered { path: PATH.into(), waited: Duration::from_secs(10) });
     server.own().unpause().await.unwrap();
-}
-
-#[tokio::test]
-async fn the_lock_is_lost_while_the_run_runs() {
-    let (server, [session]) = sessions().await;
-    let once = session.once(PATH).unwrap();
-    let run = begun(&once, NAME).await;
-    operator(&server).await.delete(&run.guard().node(), None).await.unwrap();
-    within("the loss", run.guard().lost()).await;
-    let error = run.complete().await.unwrap_err();
-    let RecordError::Lost { path, lost } = error else { panic!("{error}") };
-    assert_eq!((path.as_str(), lost.reason), (NODE, LostReason::NodeDeleted));
-    assert_eq!(recorded(&once).await, (RecordState::Begun, 1));
-    until_nothing_is_left(&server).await;
 }
 
 /// The holder does not know yet that its node is gone, but the servers do.

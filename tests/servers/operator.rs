@@ -1,17 +1,14 @@
 //! An operator deletes and writes to nodes by hand.
 
-use zklock_test_support as support;
-
 use std::time::Duration;
 
 use support::{
-    Server, Waiter, enqueue, enqueue_seen_by, eventually, granted, hide, linked, linked_session,
-    names_transactions, operator, queue, refused, server, session, sessions, until_nothing_is_left,
-    until_queued, until_watched, within,
+    Server, enqueue, enqueue_seen_by, eventually, granted, hide, linked, linked_session, names_transactions,
+    operator, queue, refused, sessions, until_nothing_is_left, until_queued, until_watched, within,
 };
-use zklock::{AcquireError, Guard, Lock, LostReason};
-use zklock_testcontainers::{Link, RequestKind};
-use zookeeper_client::{Acls, Client, CreateMode};
+use zklock::{AcquireError, LostReason};
+use zklock_testcontainers::RequestKind;
+use zookeeper_client::{Acls, CreateMode};
 
 #[tokio::test]
 async fn the_holders_node_just_before_the_release() {
@@ -48,23 +45,11 @@ async fn the_holders_data_which_takes_the_lock_from_it() {
     until_nothing_is_left(&server).await;
 }
 
-/// A holder and two waiters. An operator is about to write to the first waiter's node.
-struct Forgery {
-    server: Server,
-    guard: Guard,
-    first: Waiter,
-    second: Waiter,
-    lock: Lock,
-    operator: Client,
-    node: String,
-    /// The second waiter's.
-    link: Link,
-}
-
-impl Forgery {
-    async fn prepared() -> Self {
-        let server = server().await;
-        let (holder, first) = (session(&server).await, session(&server).await);
+/// A holder and two waiters. The second waiter looks, now that the first one's node is gone, and waits for the holder.
+#[tokio::test]
+async fn a_waiters_data_and_its_node_in_two_transactions() {
+    for at_once in [true, false] {
+        let (server, [holder, first]) = sessions().await;
         let (link, second) = linked(&server, Duration::from_secs(20)).await;
         let lock = holder.lock("/lock/orders").unwrap();
         let guard = lock.acquire().await.unwrap();
@@ -73,56 +58,26 @@ impl Forgery {
         until_watched(&server, 1, 2).await;
         let (operator, node) = (operator(&server).await, queue(&lock).await[1].path.clone());
         link.reset_counts();
-        Self { server, guard, first, second, lock, operator, node, link }
-    }
-
-    /// The second waiter has looked, now that the first one's node is gone, and waits for the holder.
-    async fn waits_for_the_holder(self) {
-        eventually("its look, and its watch", async || self.link.requests_of(RequestKind::GetChildren) == 2)
-            .await;
-        until_watched(&self.server, 1, 2).await;
-        assert!(!self.second.is_finished() && self.guard.is_held());
-        // Two would hear of the holder's release, as the first one has not noticed that its node is gone.
-        self.first.abort();
-        until_watched(&self.server, 1, 1).await;
-        self.guard.release().await.unwrap();
-        granted(self.second).await.release().await.unwrap();
-        until_nothing_is_left(&self.server).await;
-    }
-}
-
-#[tokio::test]
-async fn a_waiters_data_which_grants_nobody() {
-    let it = Forgery::prepared().await;
-    it.operator.set_data(&it.node, b"", None).await.unwrap();
-    eventually("the event", async || it.link.counts().events == 1).await;
-    assert_eq!(queue(&it.lock).await.len(), 3);
-    assert!(!it.second.is_finished() && it.guard.is_held());
-    // The queue goes on in its order.
-    it.guard.release().await.unwrap();
-    let guard = granted(it.first).await;
-    assert!(!it.second.is_finished() && guard.is_held());
-    guard.release().await.unwrap();
-    granted(it.second).await.release().await.unwrap();
-    until_nothing_is_left(&it.server).await;
-}
-
-#[tokio::test]
-async fn a_waiters_data_and_its_node_in_two_transactions() {
-    for at_once in [true, false] {
-        let it = Forgery::prepared().await;
-        let writes = it.operator.set_data(&it.node, b"", None);
+        let writes = operator.set_data(&node, b"", None);
         // Each is sent where it is made.
         if at_once {
-            let (written, deleted) = tokio::join!(writes, it.operator.delete(&it.node, None));
+            let (written, deleted) = tokio::join!(writes, operator.delete(&node, None));
             written.unwrap();
             deleted.unwrap();
         } else {
             writes.await.unwrap();
-            eventually("the event", async || it.link.counts().events == 1).await;
-            it.operator.delete(&it.node, None).await.unwrap();
+            eventually("the event", async || link.counts().events == 1).await;
+            operator.delete(&node, None).await.unwrap();
         }
-        it.waits_for_the_holder().await;
+        eventually("its look, and its watch", async || link.requests_of(RequestKind::GetChildren) == 2).await;
+        until_watched(&server, 1, 2).await;
+        assert!(!second.is_finished() && guard.is_held());
+        // Two would hear of the holder's release, as the first one has not noticed that its node is gone.
+        first.abort();
+        until_watched(&server, 1, 1).await;
+        guard.release().await.unwrap();
+        granted(second).await.release().await.unwrap();
+        until_nothing_is_left(&server).await;
     }
 }
 

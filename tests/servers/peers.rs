@@ -1,7 +1,5 @@
 //! Locks of other clients, as real programs that are told what to do: `tests/peers`. `scripts/have-peers.sh` builds them.
 
-use zklock_test_support as support;
-
 pub(crate) use support::peers::Client;
 use support::{Server, within};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};

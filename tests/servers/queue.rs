@@ -1,7 +1,5 @@
 //! Longer queues.
 
-use zklock_test_support as support;
-
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -10,7 +8,7 @@ use support::{
     enqueue, enqueue_seen_by, granted, linked, names_transactions, orders, own_server, queue, server,
     session, sessions, until_nothing_is_left, until_queued, until_watched, within,
 };
-use zklock::inspect::Kind;
+use zklock::inspect::{Cut, Kind};
 use zklock_testcontainers::RequestKind;
 
 #[tokio::test]
@@ -89,6 +87,14 @@ async fn the_locks_below_a_node_are_those_that_are_held() {
     assert_eq!((below.exists, below.hidden), (true, 0));
     assert_eq!(below.locks[0].holder.token, Some(first.token()));
     assert_eq!(below.locks[0].holder, queue(&held).await[0]);
+    // At a bound, what was found is as it is, and the rest is missing.
+    let found = session.locks_below_up_to("/lock", 1, usize::MAX).await.unwrap();
+    assert_eq!((found.locks, found.cut), (below.locks[..1].to_vec(), Some(Cut::Found)));
+    let read = session.locks_below_up_to("/lock", usize::MAX, 3).await.unwrap();
+    assert_eq!((read.locks, read.read, read.cut), (below.locks[..1].to_vec(), 3, Some(Cut::Read)));
+    let all = session.locks_below_up_to("/lock", 2, below.read).await.unwrap();
+    assert_eq!((all.locks, all.cut), (below.locks.clone(), None));
+    assert!(session.locks_below_up_to("/lock", 1, 0).await.unwrap().exists);
     // The root of all, and a node that is not there.
     assert_eq!(session.locks_below("/").await.unwrap().locks, below.locks);
     assert!(!session.locks_below("/nowhere").await.unwrap().exists);

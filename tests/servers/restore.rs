@@ -1,7 +1,5 @@
 //! A live restore: the admin server puts an old snapshot in place of the tree, under sessions that go on (ZooKeeper 3.9).
 
-use zklock_test_support as support;
-
 use std::io;
 use std::time::Duration;
 

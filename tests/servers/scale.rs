@@ -1,7 +1,5 @@
 //! Thousands of waiters and guards on one session survive the loss of its connection.
 
-use zklock_test_support as support;
-
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,14 +1,10 @@
 //! Semaphores: capacity, order, and what operators see and change.
 
-use zklock_test_support as support;
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use support::{
     Server, Waiter, eventually, granted, linked, linked_session, make, operator, own_server, queued, refused,
-    server, session, sessions, until_nothing_is_left, within,
+    sessions, until_nothing_is_left, within,
 };
 use zklock::{
     AcquireError, InvalidLock, LockOptions, LostReason, Permit, Semaphore, Session,
@@ -108,36 +104,6 @@ async fn a_free_permit_takes_three_requests_and_its_release_one() {
 }
 
 #[tokio::test]
-async fn never_above_its_capacity() {
-    const CAPACITY: u32 = 5;
-    let server = server().await;
-    let sessions = [session(&server).await, session(&server).await, session(&server).await];
-    let (inside, highest) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let tasks = (0..24u32).map(|task| {
-        let semaphore = sessions[task as usize % 3].semaphore(PATH, CAPACITY).unwrap();
-        let (inside, highest) = (inside.clone(), highest.clone());
-        tokio::spawn(async move {
-            for round in 0..4 {
-                let weight = (task + round) % 4 + 1;
-                let permit = semaphore.acquire_many(weight).await.unwrap();
-                let now = inside.fetch_add(weight, Ordering::SeqCst) + weight;
-                highest.fetch_max(now, Ordering::SeqCst);
-                assert!(now <= CAPACITY && permit.is_held());
-                let seen = held(&semaphore).await;
-                assert!(seen.iter().sum::<u32>() <= CAPACITY, "{seen:?}");
-                inside.fetch_sub(weight, Ordering::SeqCst);
-                permit.release().await.unwrap();
-            }
-        })
-    });
-    for task in tasks.collect::<Vec<_>>() {
-        within("the task", task).await.unwrap();
-    }
-    assert!(highest.load(Ordering::SeqCst) > 1, "they were never inside together");
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
 async fn weights_are_granted_in_order_and_a_large_one_is_not_starved() {
     let (server, [ours, observer]) = sessions().await;
     let semaphore = ours.semaphore(PATH, 4).unwrap();
@@ -157,48 +123,6 @@ async fn weights_are_granted_in_order_and_a_large_one_is_not_starved() {
     granted(small).await.release().await.unwrap();
     assert_eq!(ours.requeued(), 0);
     until_nothing_is_left(&server).await;
-}
-
-/// A recipe that watches the permit `capacity` places ahead misses a later one that is released first.
-#[tokio::test]
-async fn a_release_out_of_order_wakes_the_waiter() {
-    let (server, [ours, observer]) = sessions().await;
-    let semaphore = ours.semaphore(PATH, 3).unwrap();
-    let mut permits = Vec::new();
-    for _ in 0..3 {
-        permits.push(semaphore.acquire().await.unwrap());
-    }
-    for index in [2, 1, 0] {
-        let waiter = enqueue(&observer, &semaphore, 1).await;
-        until_it_waits_for_room(&server, PATH).await;
-        permits.remove(index).release().await.unwrap();
-        drop(granted(waiter).await);
-        eventually("its release", async || held(&semaphore).await.len() == permits.len()).await;
-        // Somebody else takes it, so that the next one waits, too.
-        if index > 0 {
-            let filler = within("the filler", semaphore.acquire()).await.unwrap();
-            permits.push(filler);
-        }
-    }
-    drop(permits);
-    until_nothing_is_left(&server).await;
-}
-
-/// An acquisition that asks for its whole need at once cannot deadlock with another one.
-#[tokio::test]
-async fn two_that_need_all_of_it_take_turns() {
-    let (_server, sessions) = sessions::<2>().await;
-    let turns = sessions.map(|session| {
-        let semaphore = session.semaphore(PATH, 2).unwrap();
-        tokio::spawn(async move {
-            for _ in 0..10 {
-                semaphore.acquire_many(2).await.unwrap().release().await.unwrap();
-            }
-        })
-    });
-    for turn in turns {
-        within("its turns", turn).await.unwrap();
-    }
 }
 
 #[tokio::test]

@@ -1,16 +1,14 @@
 //! Semaphores under faults: lost replies, callers that go or do not poll, sessions that end, and operators.
 
-use zklock_test_support as support;
-
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use support::{
     Server, Steps, Waiter, eventually, granted, hide, linked, linked_session, make, operator, patient,
     server, session, sessions, until_nothing_is_left, within,
 };
-use zklock::{AcquireError, LockOptions, LostReason, Permit, Semaphore, Session};
-use zklock_testcontainers::{HeldReply, Link, RequestKind};
+use zklock::{AcquireError, LostReason, Permit, Semaphore, Session};
+use zklock_testcontainers::{Held, Link, RequestKind};
 
 use super::semaphore::{enqueue, held, in_turnstile, until_it_waits_for_room, until_watched};
 
@@ -151,36 +149,6 @@ async fn an_operator_touches_the_node_in_the_turnstile() {
     all_is_free(&server, &other, PATH).await;
 }
 
-#[tokio::test]
-async fn with_a_takeover_delay_one_that_had_to_wait_waits_for_it() {
-    const DELAY: Duration = Duration::from_secs(1);
-    const NEVER: Duration = Duration::from_secs(3600);
-    let server = server().await;
-    let (ours, other) = (session(&server).await, session(&server).await);
-    let after = |delay| {
-        ours.semaphore(PATH, 2).unwrap().with_options(LockOptions::new().takeover_delay(delay)).unwrap()
-    };
-    let semaphore = after(DELAY);
-    let at_once = within("nobody to wait for", after(NEVER).acquire_many(2)).await.unwrap();
-    at_once.release().await.unwrap();
-    let all = semaphore.acquire_many(2).await.unwrap();
-    let (first, second) = (enqueue(&other, &semaphore, 1).await, enqueue(&other, &semaphore, 1).await);
-    until_it_waits_for_room(&server, PATH).await;
-    let released = Instant::now();
-    all.release().await.unwrap();
-    let first = granted(first).await;
-    assert!(released.elapsed() >= DELAY, "{:?}", released.elapsed());
-    let admitted = Instant::now();
-    let second = granted(second).await;
-    // It has waited in the turnstile, and cannot know for how long there was room.
-    assert!(released.elapsed() >= DELAY * 2 - (admitted - released).saturating_sub(DELAY));
-    first.release().await.unwrap();
-    second.release().await.unwrap();
-    let permit = semaphore.try_acquire().await.unwrap().expect("it finds room at its first look");
-    drop(permit);
-    all_is_free(&server, &other, PATH).await;
-}
-
 /// Only its node in the turnstile counts, and that lasts as long as the session.
 #[tokio::test]
 async fn one_that_waits_keeps_its_place_though_its_lease_ends() {
@@ -218,7 +186,7 @@ struct Pair {
     semaphores: [Semaphore; 2],
     sessions: [Session; 2],
     first: Waiter<Permit>,
-    heard: HeldReply,
+    heard: Held,
     second: Waiter<Permit>,
 }
 

@@ -1,43 +1,9 @@
-//! Locks that share a session, and handles that share a lock.
-
-use zklock_test_support as support;
+//! What the guards and handles of one session share.
 
 use std::time::{Duration, Instant};
 
-use support::{
-    enqueue, eventually, granted, linked_session, own_server, queue, session, sessions,
-    until_nothing_is_left, until_watched, within,
-};
+use support::{eventually, linked_session, own_server, session, until_nothing_is_left, until_watched};
 use zklock_testcontainers::{Link, RequestKind};
-
-#[tokio::test]
-async fn two_locks_of_one_session_are_independent() {
-    let (server, [session]) = sessions().await;
-    let (orders, bills) = (session.lock("/lock/orders").unwrap(), session.lock("/lock/bills").unwrap());
-    let first = orders.acquire().await.unwrap();
-    let second = within("the other lock", bills.acquire()).await.unwrap();
-    assert!(first.is_held() && second.is_held());
-    let waiter = enqueue(&orders).await;
-    second.release().await.unwrap();
-    assert!(!waiter.is_finished());
-    assert!(first.is_held());
-    first.release().await.unwrap();
-    granted(waiter).await.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn handles_of_one_session_exclude_each_other() {
-    let (_server, [session]) = sessions().await;
-    let lock = session.lock("/lock/orders").unwrap();
-    let same = session.lock("/lock/orders").unwrap();
-    let guard = lock.acquire().await.unwrap();
-    assert!(same.try_acquire().await.unwrap().is_none());
-    assert!(lock.clone().try_acquire().await.unwrap().is_none());
-    assert_eq!(queue(&same).await.len(), 1);
-    guard.release().await.unwrap();
-    assert!(same.try_acquire().await.unwrap().is_some());
-}
 
 #[tokio::test]
 async fn the_last_handle_closes_the_session() {

@@ -1,22 +1,18 @@
 //! A runtime that shuts down under everything: no panic gets out of zklock, and the lock is free after a session timeout.
 
-use zklock_test_support as support;
-
 use std::collections::BTreeMap;
 use std::panic;
-use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::{FutureExt, StreamExt};
-use support::{
-    Server, Steps, enqueue, patient, server, session, until_nothing_is_left, until_watched, within,
-};
+use support::{Server, patient, server, until_nothing_is_left, within};
 use tokio::runtime::{Builder, Runtime};
 use zklock::{
-    Access, LockOptions, Session,
+    Access, Session,
+    ask::Request,
     once::{Claim, RunEnd},
 };
 
@@ -26,61 +22,6 @@ static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 const TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Everything there is, in all stages, on a runtime that is dropped in the middle of it. `other` is a session of a runtime
-/// that goes on.
-fn shut_down(runtime: Runtime, server: &Server, other: &Session) {
-    let remains = runtime.block_on(async {
-        let connect = || patient(server.connect_string(), TIMEOUT).connect();
-        let session = connect().await.unwrap();
-
-        // A waiter that lets its takeover delay pass.
-        let vanishing = connect().await.unwrap();
-        let _vanished = vanishing.lock("/lock/delayed").unwrap().acquire().await.unwrap();
-        let delayed = LockOptions::new().takeover_delay(Duration::from_secs(3600));
-        let delayed = enqueue(&session.lock("/lock/delayed").unwrap().with_options(delayed).unwrap()).await;
-        until_watched(server, 1, 1).await;
-        vanishing.close().await.unwrap();
-
-        // A holder, a task that works under its guard, and waiters: of this runtime's session and of another's.
-        let (orders, bills) = (session.lock("/lock/orders").unwrap(), session.lock("/lock/bills").unwrap());
-        let guard = orders.acquire().await.unwrap();
-        let own = bills.acquire().await.unwrap();
-        tokio::spawn(async move { own.run(std::future::pending::<()>()).await });
-        tokio::spawn(guard.lost());
-        let waiter = enqueue(&orders).await;
-        let elsewhere = enqueue(&other.lock("/lock/orders").unwrap()).await;
-        let events = session.events();
-        tokio::spawn(async move { pin!(events).for_each(|_| async {}).await });
-
-        // Futures that were polled once, or never.
-        let forgotten = orders.clone();
-        tokio::spawn(async move {
-            let _unpolled = forgotten.acquire();
-            let mut polled = Steps::new(forgotten.acquire());
-            assert!(polled.poll().is_pending());
-            std::future::pending::<()>().await;
-        });
-        let closing = connect().await.unwrap();
-        let mut close = Steps::new(async move { closing.close().await });
-        // On a busy machine the server may answer within one poll.
-        let _answered = close.poll();
-        let last = session.lock("/lock/last").unwrap().acquire().await.unwrap();
-        let mut release = Steps::new(last.release());
-        let _answered = release.poll();
-        (session, orders, guard, close, release, [delayed, waiter, elsewhere])
-    });
-    drop(runtime);
-    let (session, orders, guard, close, release, waiters) = remains;
-    assert!(!guard.is_held());
-    assert!(Steps::new(orders.acquire()).poll().is_ready(), "nothing can be waited for");
-    assert!(Steps::new(session.close()).poll().is_ready());
-    for waiter in waiters {
-        let ended = waiter.now_or_never().expect("its runtime is gone");
-        assert!(!ended.is_err_and(|error| error.is_panic()));
-    }
-    drop((close, release, guard, orders, session));
-}
-
 fn count_panics() {
     panic::set_hook(Box::new(|panicked| {
         eprintln!("{panicked}");
@@ -89,25 +30,6 @@ fn count_panics() {
             PANICS.fetch_add(1, Ordering::SeqCst);
         }
     }));
-}
-
-#[test]
-fn no_panic_gets_out_and_the_locks_are_free_after_a_session_timeout() {
-    let goes_on = Runtime::new().unwrap();
-    let server = goes_on.block_on(server());
-    let other = goes_on.block_on(session(&server));
-    count_panics();
-    for mut builder in [Builder::new_current_thread(), Builder::new_multi_thread()] {
-        shut_down(builder.enable_all().build().unwrap(), &server, &other);
-        goes_on.block_on(async {
-            for path in ["/lock/orders", "/lock/bills", "/lock/delayed", "/lock/last"] {
-                let lock = other.lock(path).unwrap();
-                within(path, lock.acquire()).await.unwrap().release().await.unwrap();
-            }
-            until_nothing_is_left(&server).await;
-        });
-    }
-    assert_eq!(PANICS.load(Ordering::SeqCst), 0);
 }
 
 /// A call of the library, and what its outcome shows once the session's runtime is gone.
@@ -170,6 +92,7 @@ async fn calls(server: &Server, root: &str) -> Vec<Call> {
     let sequencer = guard.sequencer().unwrap();
     let (holders, observed) = (held.holders(), election.observe());
     let (lost, events) = (guard.lost(), session.events());
+    let asked = session.ask(guard.path(), Request::new("why", support::BOUND)).await.unwrap().unwrap();
 
     let mut calls = Vec::new();
     call!(calls, "", address => Session::connect(&address).await.map(drop));
@@ -178,7 +101,9 @@ async fn calls(server: &Server, root: &str) -> Vec<Call> {
     call!(calls, "Closed", session => (session.id(), session.timeout(), session.heartbeat(), session.tick(), session.state()));
     call!(calls, "None", session => (session.failure(), session.longest_stop_margin(), session.longest_validity(), session.requeued()));
     call!(calls, "SessionOver", session sequencer => session.verify_sequencer(&sequencer).await);
+    call!(calls, "SessionOver", session => session.ask("/lock/x", Request::new("", SOON)).await.map(drop));
     call!(calls, "SessionOver", session => session.locks_below("/").await.map(|below| below.locks.len()));
+    call!(calls, "SessionOver", session => session.locks_below_up_to("/", 1, 1).await.map(|below| below.locks.len()));
     call!(calls, "Closed", session => session.events().next().await);
     call!(calls, "Closed", => { let mut events = events; events.next().await });
 
@@ -254,13 +179,18 @@ async fn calls(server: &Server, root: &str) -> Vec<Call> {
     call!(calls, "SessionClosed", => gives_up.into_guard().check());
 
     call!(calls, "SessionClosed", guard => (guard.check(), guard.is_held(), guard.remaining() > Duration::ZERO));
+    call!(calls, "SessionClosed", guard => guard.explain().end);
+    call!(calls, "SessionClosed", guard => guard.safe().await);
     call!(calls, "SessionClosed", guard => guard.verify().await);
     call!(calls, "SessionClosed", guard => guard.run(async {}).await);
     call!(calls, "Ok", guard => guard.sequencer().map(drop));
     call!(calls, "SessionClosed", guard => guard.transaction().check("/", None).commit().await);
     call!(calls, "true", guard => guard.cancellation_token().is_cancelled());
     call!(calls, "()", guard => drop(guard.another()));
-    call!(calls, "SessionClosed", => { drop(guard.release_all().await); (guard.lost().await, lost.await) });
+    call!(calls, "SessionClosed", guard => { drop(guard.release_all().await); (guard.at_risk().await, guard.lost().await, lost.await) });
+    call!(calls, "None", guard => guard.asked().await);
+    call!(calls, "None", guard => guard.asks().next().await);
+    call!(calls, "SessionOver", => asked.answer().await);
     call!(calls, "SessionClosed", => released.release().await);
     call!(calls, "Unconfirmed", => session.close().await);
     calls
@@ -304,7 +234,7 @@ impl Drop for Dropped {
 }
 
 #[test]
-fn no_call_panics_or_hangs_without_a_runtime() {
+fn no_call_panics_or_hangs_without_a_runtime_and_each_lock_is_free_in_the_end() {
     let goes_on = Runtime::new().unwrap();
     let server = goes_on.block_on(server());
     count_panics();
@@ -349,4 +279,6 @@ fn no_call_panics_or_hangs_without_a_runtime() {
         !outcome.starts_with("no outcome") && (!outcome.contains("Err") || outcome.contains("NoRuntime"))
     });
     assert_eq!(PANICS.load(Ordering::SeqCst), 0);
+    // The sessions whose runtimes are gone expire.
+    goes_on.block_on(until_nothing_is_left(&server));
 }

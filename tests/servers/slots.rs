@@ -1,15 +1,9 @@
 //! Slots: which index is claimed, and by whom.
 
-use zklock_test_support as support;
-
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use support::{sessions, until_nothing_is_left, within};
+use support::{sessions, until_nothing_is_left};
 use zklock::{AcquireError, InvalidLock, Slots, inspect::Kind};
-
-use super::semaphore::until_it_waits_for_room;
 
 const PATH: &str = "/workers";
 
@@ -67,43 +61,6 @@ async fn what_is_not_there_is_refused() {
     );
     assert!(slots.set_count(0).await.is_err());
     until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn no_index_is_held_twice() {
-    let (server, sessions) = sessions::<2>().await;
-    let taken = Arc::new(Mutex::new(HashSet::new()));
-    let tasks = (0..12usize).map(|task| {
-        let (slots, taken) = (sessions[task % 2].slots(PATH, 3).unwrap(), taken.clone());
-        tokio::spawn(async move {
-            for round in 0..5u32 {
-                let slot = slots.preferring((task as u32 + round) % 3).acquire().await.unwrap();
-                assert!(slot.index() < 3 && slot.is_held());
-                assert!(taken.lock().unwrap().insert(slot.index()), "slot {} twice", slot.index());
-                slot.verify().await.unwrap();
-                assert!(taken.lock().unwrap().remove(&slot.index()));
-                slot.release().await.unwrap();
-            }
-        })
-    });
-    for task in tasks.collect::<Vec<_>>() {
-        within("the task", task).await.unwrap();
-    }
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn a_claim_waits_until_one_is_free() {
-    let (server, [ours, other]) = sessions().await;
-    let (slots, theirs) = (ours.slots(PATH, 2).unwrap(), other.slots(PATH, 2).unwrap());
-    let (_zero, one) = (slots.acquire().await.unwrap(), slots.acquire().await.unwrap());
-    let waiter = tokio::spawn(async move { theirs.acquire().await });
-    until_it_waits_for_room(&server, PATH).await;
-    let last = one.token();
-    one.release().await.unwrap();
-    let next = within("the claim", waiter).await.unwrap().unwrap();
-    assert_eq!(next.index(), 1);
-    assert!(next.token() > last);
 }
 
 #[tokio::test]

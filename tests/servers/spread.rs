@@ -7,8 +7,8 @@ mod example;
 use std::time::Duration;
 
 use example::{Failure, Spread};
+use support::{linked, server, session, sessions, until_nothing_is_left, within};
 use zklock::Session;
-use zklock_test_support::{linked, server, session, sessions, until_nothing_is_left, within};
 
 const ROOT: &str = "/spread/orders";
 

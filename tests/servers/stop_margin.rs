@@ -1,14 +1,12 @@
 //! Holders that are told before their lease ends, so that they can wind down.
 
-use zklock_test_support as support;
-
 use std::time::Duration;
 
 use support::{
     Server, enqueue, granted, linked_session, own_server, server, session, until_nothing_is_left, within,
 };
 use zklock::{Guard, InvalidLock, LockOptions, LostReason, Session, guard::Applied};
-use zklock_testcontainers::{HeldReply, Link, RequestKind, ZooKeeper};
+use zklock_testcontainers::{Held, Link, RequestKind, ZooKeeper};
 
 /// With ticks of 100 ms: a lag of 80 ms, a margin of 1,080 ms, heartbeats of 2,980 ms.
 const TIMEOUT: Duration = Duration::from_secs(12);
@@ -26,7 +24,7 @@ async fn held() -> (Server, Link, Session, Guard) {
 
 /// Holds the reply to the second heartbeat back. The client drops a connection on which it hears nothing. If it were the
 /// first one, it would do so just after the holder is told of the end.
-async fn hold_a_heartbeat(link: &Link) -> HeldReply {
+async fn hold_a_heartbeat(link: &Link) -> Held {
     let before = link.requests_of(RequestKind::Multi);
     support::eventually("a heartbeat", async || link.requests_of(RequestKind::Multi) > before).await;
     link.hold_reply(RequestKind::Multi)

@@ -1,16 +1,13 @@
 //! Waiters that wait for a delay when their predecessor vanished. Who has no watch on it yet does not, so each test waits
 //! for the watches first.
 
-use zklock_test_support as support;
-
 use std::time::{Duration, Instant};
 
 use support::{
-    Server, Steps, acquire, enqueue, enqueue_seen_by, eventually, granted, linked, linked_session,
-    names_transactions, operator, queue, refused, server, session, sessions, until_nothing_is_left,
-    until_queued, until_watched, within,
+    Server, Steps, acquire, enqueue, enqueue_seen_by, eventually, granted, linked, linked_session, operator,
+    server, session, sessions, until_nothing_is_left, until_queued, until_watched, within,
 };
-use zklock::{AcquireError, Lock, LockOptions, Session, SessionState};
+use zklock::{Lock, LockOptions, Session, SessionState};
 use zklock_testcontainers::RequestKind;
 
 const DELAY: Duration = Duration::from_secs(1);
@@ -20,107 +17,6 @@ const FOR_EVER: Duration = Duration::from_secs(3600);
 
 fn delayed(session: &Session, delay: Duration) -> Lock {
     session.lock("/lock/orders").unwrap().with_options(LockOptions::new().takeover_delay(delay)).unwrap()
-}
-
-/// A delay that a release spares the waiter, and how long a handover takes with it at least. Servers before 3.9 do not tell a
-/// release from a holder that vanished, so there the waiter waits.
-async fn spared(server: &Server) -> (Duration, Duration) {
-    if names_transactions(server).await { (FOR_EVER, Duration::ZERO) } else { (DELAY, DELAY) }
-}
-
-#[tokio::test]
-async fn a_free_lock_is_taken_at_once() {
-    let (_server, [session]) = sessions().await;
-    let lock = delayed(&session, FOR_EVER);
-    for _ in 0..3 {
-        within("acquire", lock.acquire()).await.unwrap().release().await.unwrap();
-        within("acquire", lock.try_acquire()).await.unwrap().unwrap().release().await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn a_waiter_that_goes_delays_nobody_behind_it() {
-    let (server, [first, second, third]) = sessions().await;
-    let (delay, least) = spared(&server).await;
-    let guard = delayed(&first, delay).acquire().await.unwrap();
-    let impatient = enqueue(&delayed(&second, delay)).await;
-    let lock = delayed(&third, delay);
-    let waiter = enqueue(&lock).await;
-    until_watched(&server, 1, 2).await;
-    impatient.abort();
-    until_queued(&lock, 2).await;
-    // It looked again, and waits for the holder now.
-    until_watched(&server, 1, 1).await;
-    assert!(guard.is_held() && !waiter.is_finished());
-    let started = Instant::now();
-    guard.release().await.unwrap();
-    let next = granted(waiter).await;
-    assert!(started.elapsed() >= least);
-    next.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn giving_up_during_the_delay_passes_the_delay_on() {
-    let (server, [first, second, third]) = sessions().await;
-    let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    let observer = delayed(&third, DELAY);
-    let impatient = enqueue(&delayed(&second, FOR_EVER)).await;
-    let patient = enqueue(&observer).await;
-    until_watched(&server, 1, 2).await;
-    first.close().await.unwrap();
-    until_queued(&observer, 2).await;
-    let started = Instant::now();
-    impatient.abort();
-    let next = granted(patient).await;
-    assert!(started.elapsed() >= DELAY);
-    next.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn a_deadline_ends_the_delay() {
-    let (server, [first, second]) = sessions().await;
-    let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    let lock = delayed(&second, FOR_EVER);
-    let waiting = tokio::spawn({
-        let lock = lock.clone();
-        async move { lock.acquire_timeout(Duration::from_secs(5)).await }
-    });
-    until_watched(&server, 1, 1).await;
-    first.close().await.unwrap();
-    assert!(within("the deadline", waiting).await.unwrap().unwrap().is_none());
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn a_contender_that_an_operator_deleted_meanwhile_is_not_granted() {
-    let (server, [first, second]) = sessions().await;
-    let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    let lock = delayed(&second, Duration::from_secs(5));
-    let waiter = enqueue(&lock).await;
-    until_watched(&server, 1, 1).await;
-    let (operator, node) = (operator(&server).await, queue(&lock).await[1].path.clone());
-    first.close().await.unwrap();
-    operator.delete(&node, None).await.unwrap();
-    assert_eq!(refused(waiter).await, AcquireError::NodeDeleted { path: "/lock/orders".into() });
-}
-
-#[tokio::test]
-async fn a_waiter_that_an_operator_deleted_is_not_granted_by_a_release_either() {
-    let (server, [first, second, third]) = sessions().await;
-    let guard = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    let lock = delayed(&second, DELAY);
-    let evicted = enqueue(&lock).await;
-    let waiter = enqueue(&delayed(&third, DELAY)).await;
-    until_watched(&server, 1, 2).await;
-    let node = queue(&lock).await[1].path.clone();
-    operator(&server).await.delete(&node, None).await.unwrap();
-    // The one behind has looked again, and both watch the holder: its release is told to both.
-    until_watched(&server, 1, 2).await;
-    guard.release().await.unwrap();
-    assert_eq!(refused(evicted).await, AcquireError::NodeDeleted { path: "/lock/orders".into() });
-    granted(waiter).await.release().await.unwrap();
-    until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]
@@ -142,23 +38,6 @@ async fn the_sessions_end_ends_the_delay() {
     assert!(!waiter.is_finished(), "it waits for the delay again");
     waiter.abort();
     until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn a_waiter_that_queues_again_is_delayed_though_it_finds_nobody() {
-    let (server, link, session) = linked_session(Duration::from_secs(6)).await;
-    let observer = support::session(&server).await.lock("/lock/orders").unwrap();
-    let lock = delayed(&session, DELAY);
-    let _lost = lock.acquire().await.unwrap();
-    let waiter = enqueue_seen_by(&observer, &lock).await;
-    // Both of the same session, which ends with the holder's work in flight.
-    eventually("both watches", async || link.requests_of(RequestKind::GetData) >= 2).await;
-    link.black_hole();
-    until_queued(&observer, 0).await;
-    let started = Instant::now();
-    link.restore();
-    drop(granted(waiter).await);
-    assert!(started.elapsed() >= DELAY);
 }
 
 #[tokio::test]

@@ -1,7 +1,5 @@
 //! Futures that are kept and not polled: they hold nothing for longer than half a session timeout.
 
-use zklock_test_support as support;
-
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::task::Poll;
@@ -272,10 +270,15 @@ const NO_FUTURES: &[&str] = &["Locks::lock_all"];
 
 /// The public futures that hold nothing by themselves: they ask, or borrow a guard.
 const HOLD_NOTHING: &[&str] = &[
+    "Asking::answer",
+    "Asks::next",
     "Election::candidates",
     "Election::leader",
+    "Guard::at_risk",
+    "Guard::asked",
     "Guard::lost",
     "Guard::run",
+    "Guard::safe",
     "Guard::verify",
     "Leadership::proclaim",
     "Lock::contenders",
@@ -289,9 +292,11 @@ const HOLD_NOTHING: &[&str] = &[
     "RwLock::foreign_contenders",
     "Semaphore::permits",
     "Semaphore::set_capacity",
+    "Session::ask",
     "Session::close",
     "Session::connect",
     "Session::locks_below",
+    "Session::locks_below_up_to",
     "Session::verify_sequencer",
     "SessionBuilder::connect",
     "SessionEvents::next",

@@ -1,0 +1,440 @@
+//! Asking a holder to let go: who, why, and by when. Nothing is taken from it.
+//!
+//! [`Session::ask`](crate::Session::ask) asks those who hold a lock, an election, permits or slots.
+//! [`Guard::asked`](crate::Guard::asked) and [`asks`](crate::Guard::asks) say so to them.
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::{Either, select};
+use tokio::time::Instant;
+use uuid::Uuid;
+use zklock_recipe::{Event, Kind, Refusal, Tries};
+
+use crate::acl::Acl;
+use crate::error::QueryError;
+use crate::guard::asks as heard;
+use crate::lock::contender::Contender;
+use crate::lock::options::default_owner;
+use crate::lock::query::query;
+use crate::node::{AskData, encode};
+use crate::observe::sight::stale;
+use crate::path::LockPath;
+use crate::requests::{self, Holders, OwnAsk, Placed};
+use crate::zk::{Answer as Given, LATEST, Succession, ZkSession};
+
+pub use heard::{Ask, Asks};
+
+/// What is asked: of whom, why, and by when. Give it to [`Session::ask`](crate::Session::ask).
+///
+/// ```
+/// use std::time::Duration;
+/// use zklock::ask::Request;
+///
+/// let request = Request::new("the new version waits", Duration::from_secs(300)).owner("deploy@eu-1");
+/// # drop(request);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nobody is asked before the request is given to `Session::ask`"]
+pub struct Request {
+    why: String,
+    within: Duration,
+    owner: Option<String>,
+    number: Option<i32>,
+    slot: Option<u32>,
+    acl: Acl,
+}
+
+impl Request {
+    /// Asks all present holders to let go within this time, for this reason: free text of up to 1024 bytes. By default, everybody can
+    /// read it who reaches the servers; see [`acl`](Self::acl).
+    pub fn new(why: impl Into<String>, within: Duration) -> Self {
+        Self { why: why.into(), within, owner: None, number: None, slot: None, acl: Acl::open() }
+    }
+
+    /// Sets the text that says who asks: up to 256 bytes. The default is `host:pid`.
+    pub fn owner(self, owner: impl Into<String>) -> Self {
+        Self { owner: Some(owner.into()), ..self }
+    }
+
+    /// Asks only the holder with this [number](Contender::number): one of several readers, permits or slots.
+    pub fn number(self, number: i32) -> Self {
+        Self { number: Some(number), ..self }
+    }
+
+    /// Asks only the holder of the slot with this index.
+    pub fn slot(self, index: u32) -> Self {
+        Self { slot: Some(index), ..self }
+    }
+
+    /// Sets the ACL of the ask's node. The holders must be able to `READ` it. The default is [`Acl::open`].
+    pub fn acl(self, acl: Acl) -> Self {
+        Self { acl, ..self }
+    }
+
+    fn is_for(&self, node: &requests::Node) -> bool {
+        let is_slot = |index| node.place.kind == Kind::Slot(index);
+        self.number.is_none_or(|number| node.place.sequence.0 == number) && self.slot.is_none_or(is_slot)
+    }
+}
+
+/// What came of an ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Answer {
+    /// Each hold that was asked for has ended: it was released, or lost.
+    LetGo,
+    /// The time is over, and one of them still held after that.
+    TimeOver,
+}
+
+/// Why nobody was asked, or why zklock does not know what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// Somebody else asks at this path already.
+    #[error("{} asks the holder of {} already ({}); try again once that is over", ask.who, ask.path, ask.why)]
+    Asked {
+        /// That ask.
+        ask: Ask,
+    },
+    /// Another client shares the queue. Its contenders count every node there, so zklock adds none.
+    #[error(
+        "{path} is a queue that another client shares, and its holders cannot be asked; talk to the holder's owner"
+    )]
+    Shared {
+        /// The path.
+        path: String,
+    },
+    /// The path is the queue inside an election, a semaphore or slots.
+    #[error("{path} is the queue of what is at the path above it; ask at that path")]
+    Inner {
+        /// The path.
+        path: String,
+    },
+    /// A node that is no ask has the name of an ask's node.
+    #[error("{path}/ask is used for something else, so nobody can be asked there; use another path for that")]
+    Occupied {
+        /// The path.
+        path: String,
+    },
+    /// A text of the ask is too long, or the ask has too many holders to name.
+    #[error("the {what} of an ask has {length} bytes; shorten it to {longest} at most, or ask fewer holders")]
+    TooLong {
+        /// What is too long.
+        what: &'static str,
+        /// Its length, in bytes.
+        length: usize,
+        /// The longest that it may be, in bytes.
+        longest: usize,
+    },
+    /// An ACL forbids the session to create a node at the path, or to read what says who holds, or an ask that stands.
+    #[error(
+        "an ACL does not allow this session to ask: that of {node}; an asker needs READ and CREATE at the path, and READ on the \
+         queue or the permits of an election or a pool there, on the holders' nodes, and on an ask that stands"
+    )]
+    NotAuthorized {
+        /// The node that has the ACL.
+        node: String,
+    },
+    /// ZooKeeper refused or did not answer.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+}
+
+impl AskError {
+    /// Returns true if the same call may succeed later with nothing changed by hand: somebody else asks, or ZooKeeper did not answer.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Asked { .. } => true,
+            Self::Query(error) => error.is_retryable(),
+            Self::Shared { .. }
+            | Self::Inner { .. }
+            | Self::Occupied { .. }
+            | Self::TooLong { .. }
+            | Self::NotAuthorized { .. } => false,
+        }
+    }
+
+    /// Returns true if the session is over, so that only a new session can help.
+    pub fn is_session_over(&self) -> bool {
+        matches!(self, Self::Query(error) if error.is_session_over())
+    }
+}
+
+/// An ask that stands, from [`Session::ask`](crate::Session::ask). Dropping it takes the ask back in the background.
+#[must_use = "the ask is taken back as soon as this is dropped"]
+pub struct Asking {
+    succession: Arc<Succession>,
+    path: LockPath,
+    /// The ask's node; `None` while there is none.
+    node: Option<Node>,
+    data: AskData,
+    acl: Acl,
+    deadline: Option<Instant>,
+    holders: Vec<Contender>,
+}
+
+/// An ask's node in one ZooKeeper session. Dropped, it is deleted.
+struct Node {
+    session: Arc<ZkSession>,
+    path: String,
+    own: OwnAsk,
+    /// Whether no server has answered a create of it. Then that may take effect late.
+    is_unanswered: bool,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let (session, path, own) = (Arc::downgrade(&self.session), self.path.clone(), self.own);
+        let (mut requester, lease) = (self.session.requester.clone(), self.session.lease.clone());
+        let latest = Instant::now() + if self.is_unanswered { LATEST } else { Duration::ZERO };
+        let deleting = async move {
+            let mut tries = Tries::default();
+            loop {
+                let path = path.clone();
+                match requester.request(move |wire| requests::withdraw(wire.client, path, own)).await {
+                    Given::Given(Ok(()), _) if Instant::now() >= latest => return,
+                    // It is looked for again, as the nodes of other late creates are. The background task awaits this.
+                    Given::Given(Ok(()), _) => {
+                        requester.mark_unchanged();
+                        let _either =
+                            tokio::time::timeout(lease.lengths().timeout, requester.changed()).await;
+                    }
+                    Given::Given(Err(Event::Unanswered), _) | Given::Lost => match session.upgrade() {
+                        Some(session) => session.repeat(&mut tries).await,
+                        None => return,
+                    },
+                    // Refused: then it stays until the session ends.
+                    Given::Given(Err(_), _) | Given::Over(_) => return,
+                }
+            }
+        };
+        self.session.finish(deleting.boxed());
+    }
+}
+
+/// See [`Session::ask`](crate::Session::ask).
+pub(crate) async fn ask(
+    succession: &Arc<Succession>,
+    path: &str,
+    request: Request,
+) -> Result<Option<Asking>, AskError> {
+    let chroot = succession.present().chroot.clone();
+    let path = LockPath::parse(path, &chroot)
+        .map_err(|problem| QueryError::Path { path: path.to_owned(), problem })?;
+    let who = request.owner.clone().unwrap_or_else(default_owner);
+    checked("owner", who.len(), AskData::LONGEST_OWNER)?;
+    checked("reason", request.why.len(), AskData::LONGEST_REASON)?;
+    let listed = path.to_string();
+    let found = query(succession, path.as_str(), |wire| requests::holders(wire.client, listed)).await?;
+    let nodes = match found {
+        Holders::Shared => return Err(AskError::Shared { path: path.to_string() }),
+        Holders::Inner => return Err(AskError::Inner { path: path.to_string() }),
+        Holders::Hidden(node) => return Err(AskError::NotAuthorized { node }),
+        Holders::Nowhere => return Ok(None),
+        Holders::Here(nodes) => nodes,
+    };
+    let nodes = nodes.into_iter().enumerate().filter(|(_, node)| request.is_for(node)).collect::<Vec<_>>();
+    let of = nodes.iter().map(|(_, node)| {
+        let name = node.path.rsplit('/').next().unwrap_or_default().to_owned();
+        let hidden = || AskError::NotAuthorized { node: node.path.clone() };
+        node.seen.as_ref().map(|seen| (name, seen.czxid)).ok_or_else(hidden)
+    });
+    let of = of.collect::<Result<Vec<_>, _>>()?;
+    if of.is_empty() {
+        return Ok(None);
+    }
+    let within = u64::try_from(request.within.as_millis()).unwrap_or(u64::MAX);
+    let data = AskData { id: Uuid::new_v4(), who, why: request.why, within, of };
+    checked("data", encode(&data).len(), AskData::LONGEST)?;
+    let holders = nodes.into_iter().map(|(position, node)| Contender::new(position, true, node));
+    let (succession, holders) = (succession.clone(), holders.collect());
+    let deadline = Instant::now().checked_add(request.within);
+    let mut asking = Asking { succession, path, node: None, data, acl: request.acl, deadline, holders };
+    let session = asking.succession.present();
+    let placed = asking.succession.clone().patiently(asking.place(session)).await;
+    let path = || asking.path.to_string();
+    match placed.map_err(|waited| QueryError::Unanswered { path: path(), waited })?? {
+        Standing::Stands => Ok(Some(asking)),
+        Standing::Nowhere => Ok(None),
+        Standing::SessionOver if asking.succession.event().state.is_final() => {
+            Err(QueryError::SessionOver { path: path() }.into())
+        }
+        Standing::SessionOver => Err(QueryError::Disconnected { path: path() }.into()),
+    }
+}
+
+fn checked(what: &'static str, length: usize, longest: usize) -> Result<(), AskError> {
+    if length > longest { Err(AskError::TooLong { what, length, longest }) } else { Ok(()) }
+}
+
+/// Whether the ask's node stands.
+enum Standing {
+    Stands,
+    /// The path is gone, and every holder with it.
+    Nowhere,
+    SessionOver,
+}
+
+impl Asking {
+    /// Returns those who are asked.
+    pub fn holders(&self) -> &[Contender] {
+        &self.holders
+    }
+
+    /// Waits until each hold that was asked for has ended, or until the time is over, and takes the ask back. The time began with
+    /// [`Session::ask`](crate::Session::ask). It watches one holder's node after the other.
+    ///
+    /// It goes on while ZooKeeper is away. If ZooKeeper ends the asker's session, the ask goes with it, and zklock asks again in the
+    /// next one. If it hears nothing for ten session timeouts, it looks again: a server withholds events of nodes that the session
+    /// may no longer read. When the time is over, it looks once more at those who have not let go.
+    ///
+    /// # Errors
+    ///
+    /// [`AskError::Asked`] if somebody else asked meanwhile; [`QueryError::SessionOver`] if no session follows; else as
+    /// [`Session::ask`](crate::Session::ask). If ZooKeeper does not answer the last look within half a session timeout, nobody knows
+    /// whether one still holds: that is [`QueryError::Unanswered`] or [`QueryError::Disconnected`].
+    ///
+    /// # Cancel safety
+    ///
+    /// If you drop the future, the ask is taken back in the background. If you keep the future and do not poll it, the ask stands.
+    pub async fn answer(mut self) -> Result<Answer, AskError> {
+        let (succession, deadline) = (self.succession.clone(), self.deadline);
+        if succession.by(deadline, self.ended()).await?.is_some() {
+            return Ok(Answer::LetGo);
+        }
+        let nodes = self.holders.iter().zip(&self.data.of);
+        let nodes = nodes.map(|(holder, (_, czxid))| (holder.path.clone(), *czxid)).collect();
+        let look = query(&succession, self.path.as_str(), |wire| async move {
+            requests::are_there(wire.client, nodes).await.ok_or(Event::Unanswered)
+        });
+        Ok(if look.await?.contains(&true) { Answer::TimeOver } else { Answer::LetGo })
+    }
+
+    /// Makes the ask's node in this session, unless it stands. The node is deleted once `self.node` is dropped.
+    async fn place(&mut self, session: Arc<ZkSession>) -> Result<Standing, AskError> {
+        let (path, id) = (self.path.of_child(requests::ASK), self.data.id);
+        let (data, acl) = (encode(&self.data), self.acl.clone());
+        let mut tries = Tries::default();
+        let outcome = loop {
+            let node = self.node.get_or_insert_with(|| Node {
+                session: session.clone(),
+                path: path.clone(),
+                own: OwnAsk { id, czxid: None },
+                is_unanswered: false,
+            });
+            let was_unanswered = std::mem::replace(&mut node.is_unanswered, true);
+            let (asked, data, own, acl) = (self.path.to_string(), data.clone(), node.own, acl.clone());
+            let request =
+                session.requester.request(move |wire| requests::place(wire.client, asked, data, own, acl));
+            let placed = match request.await {
+                Given::Given(Err(Event::Unanswered), _) | Given::Lost => {
+                    session.repeat(&mut tries).await;
+                    continue;
+                }
+                Given::Given(placed, _) => placed,
+                Given::Over(end) => Err(Event::SessionOver(end)),
+            };
+            node.is_unanswered = was_unanswered;
+            let path = || self.path.to_string();
+            break match placed {
+                Ok(Placed::Stands(czxid)) => {
+                    node.own.czxid = Some(czxid);
+                    return Ok(Standing::Stands);
+                }
+                Ok(Placed::Nowhere) => Ok(Standing::Nowhere),
+                Ok(Placed::Taken(data, ctime)) => Err(AskError::Asked { ask: Ask::new(path(), data, ctime) }),
+                Ok(Placed::Occupied) => Err(AskError::Occupied { path: path() }),
+                Ok(Placed::Hidden) => Err(AskError::NotAuthorized { node: node.path.clone() }),
+                Err(Event::SessionOver(end)) => {
+                    // The reply may say so before the connection's client knows.
+                    session.lease.ended(end);
+                    Ok(Standing::SessionOver)
+                }
+                Err(Event::Refused(refusal)) => Err(self.refused(refusal, path())),
+                Err(event) => Err(self.refused(Refusal::Other(format!("{event:?}")), path())),
+            };
+        };
+        self.node = None;
+        outcome
+    }
+
+    /// What a refusal means that a server has given at this node.
+    fn refused(&self, refusal: Refusal, node: String) -> AskError {
+        let path = self.path.to_string();
+        match refusal {
+            Refusal::NotAuthorized => AskError::NotAuthorized { node },
+            // A lock in the queue of a contender.
+            Refusal::EphemeralParent => AskError::Occupied { path },
+            refusal => QueryError::Refused { path, cause: refusal.to_string() }.into(),
+        }
+    }
+
+    /// Resolves once each hold that was asked for has ended.
+    async fn ended(&mut self) -> Result<(), AskError> {
+        let mut tries = Tries::default();
+        // The last one first, so that those who have ended are forgotten in place.
+        while let Some((path, (_, czxid))) =
+            self.holders.last().map(|it| it.path.clone()).zip(self.data.of.last())
+        {
+            let czxid = *czxid;
+            let Some(session) = self.node.as_ref().map(|node| node.session.clone()) else {
+                let over = |_| QueryError::SessionOver { path: self.path.to_string() };
+                let session = self.succession.living().await.map_err(over)?;
+                self.ask_again(session).await?;
+                continue;
+            };
+            let node = path.clone();
+            let request = session.requester.request(move |wire| async move {
+                let watch = requests::watch_end(wire.client.clone(), path, czxid).await?;
+                Ok(watch.map(|watch| wire.keep(watch)))
+            });
+            match request.await {
+                Given::Given(Ok(Some(watch)), _) => {
+                    tries.answered();
+                    // It resolves if the connection is lost, too.
+                    let doubted = pin!(session.sleep(stale(session.lease.lengths().timeout)));
+                    if let Either::Right(_) = select(watch, doubted).await {
+                        self.ask_again(session).await?;
+                    }
+                }
+                Given::Given(Ok(None), _) => {
+                    self.holders.pop();
+                    self.data.of.pop();
+                }
+                Given::Given(Err(Event::Refused(refusal)), _) => return Err(self.refused(refusal, node)),
+                Given::Given(Err(Event::SessionOver(end)), _) | Given::Over(end) => {
+                    session.lease.ended(end);
+                    self.node = None;
+                }
+                Given::Given(Err(_), _) | Given::Lost => session.repeat(&mut tries).await,
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks in this session, unless the ask stands there, for what is left of the time.
+    async fn ask_again(&mut self, session: Arc<ZkSession>) -> Result<(), AskError> {
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if let Some(left) = left {
+            self.data.within = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+        }
+        if let Standing::Nowhere = self.place(session).await? {
+            self.holders.clear();
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Asking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asking")
+            .field("path", &self.path.as_str())
+            .field("holders", &self.holders)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,308 @@
+//! The requests about an ask: who holds, the ask's node, and the end of a hold.
+//!
+//! The node is an ephemeral one of the asker's session, at a fixed name at the path. Nobody takes it for a contender: its name has
+//! no number. Where a lock's contenders count the children of their directory, it costs those one more request.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, join};
+use uuid::Uuid;
+use zklock_recipe::transaction::UNTOUCHED;
+use zklock_recipe::{Event, Footing, Kind, Layout, PathKind, Place, Refusal, Stamp};
+use zookeeper_client as zk;
+use zookeeper_client::{AddWatchMode, Client, CreateMode, Error, MultiReadResult};
+
+use super::foreign::live_suspect;
+use super::read::{Node, Seen, directory, existing, is_hidden, permits, read_paths};
+use super::reply::failure;
+use super::sighting::{Sighting, persistent};
+use super::watch::change;
+use crate::acl::Acl;
+use crate::node::{AskData, PoolData, decode};
+
+/// The name of an ask's node at the path that is asked for.
+pub(crate) const ASK: &str = "ask";
+
+/// Who holds what is at a path.
+pub(crate) enum Holders {
+    /// These, the first one first.
+    Here(Vec<Node>),
+    /// The queue there is another client's, too.
+    Shared,
+    /// The path is the queue of what is at the path above it.
+    Inner,
+    /// The session may not read this node, so nobody knows.
+    Hidden(String),
+    /// The path does not exist.
+    Nowhere,
+}
+
+/// Finds those who hold the lock, the election, the semaphore or the slots at `path`.
+pub(crate) async fn holders(client: Arc<Client>, path: String) -> Result<Holders, Event> {
+    // Each round answers a change that came between two requests.
+    loop {
+        let children = match client.list_children(&path).await {
+            Err(Error::NoAuth) => return Ok(Holders::Hidden(path)),
+            listed => existing(listed)?,
+        };
+        let Some(children) = children else {
+            return Ok(Holders::Nowhere);
+        };
+        let layout = Layout::of_queue(children.iter().map(String::as_str)).unwrap_or_default();
+        if layout.is_shared()
+            || live_suspect(&client, &path, layout, &children).await.map_err(failure)?.is_some()
+        {
+            return Ok(Holders::Shared);
+        }
+        let (directory, first) = match first(&children) {
+            first if !first.is_empty() => (path.clone(), first),
+            _ => match inner(&client, &path).await? {
+                Inner::Permits(permits) => (format!("{path}/permits"), permits),
+                Inner::Queue(queue) => (format!("{path}/queue"), first(&queue)),
+                Inner::Hidden(node) => return Ok(Holders::Hidden(node)),
+            },
+        };
+        let paths = first.iter().map(|(_, name)| format!("{directory}/{name}")).collect::<Vec<_>>();
+        let seen = read_paths(&client, &paths, |_| true).await.map_err(failure)?;
+        let nodes = first.iter().zip(paths).zip(seen);
+        let nodes = nodes.filter_map(|((&(place, _), path), seen)| Some(Node { place, path, seen: seen? }));
+        let mut nodes = nodes.collect::<Vec<_>>();
+        if nodes.is_empty() && !first.is_empty() {
+            continue;
+        }
+        let kind = |node: &Node| Some(node.seen.as_ref()?.data.as_ref()?.kind);
+        if directory == path && nodes.iter().any(|node| kind(node).is_some_and(|kind| kind != PathKind::Lock))
+        {
+            return Ok(Holders::Inner);
+        }
+        // A lock at `path/queue` says nothing of `path`.
+        if directory != path && directory.ends_with("/queue") {
+            nodes.retain(|node| kind(node).is_none_or(|kind| kind == PathKind::Election));
+        }
+        return Ok(Holders::Here(nodes));
+    }
+}
+
+/// Of the contenders among these names, those that hold: the first one, and the readers beside a first reader.
+fn first(names: &[String]) -> Vec<(Place, String)> {
+    let mut queue =
+        names.iter().filter_map(|name| Some((Place::parse(name)?, name.clone()))).collect::<Vec<_>>();
+    queue.sort_unstable();
+    let readers = queue.iter().take_while(|(place, _)| place.kind == Kind::Shared).count();
+    queue.truncate(readers.max(1));
+    queue
+}
+
+/// What an election or a pool keeps at its path.
+enum Inner {
+    /// What is held of the pool.
+    Permits(Vec<(Place, String)>),
+    /// The names in the queue.
+    Queue(Vec<String>),
+    /// The session may not read this node.
+    Hidden(String),
+}
+
+/// What an election or a pool keeps at `path`, if one is there.
+async fn inner(client: &Client, path: &str) -> Result<Inner, Event> {
+    let [pool, queue] = ["permits", "queue"].map(|name| format!("{path}/{name}"));
+    let mut reader = client.new_multi_reader();
+    let built = reader.add_get_data(&pool).and_then(|()| reader.add_get_children(&pool));
+    built.and_then(|()| reader.add_get_children(&queue)).map_err(failure)?;
+    let results = reader.commit().await.map_err(failure)?;
+    let Ok([data, names, queued]) = <[MultiReadResult; 3]>::try_from(results) else {
+        return Err(Event::Unanswered);
+    };
+    let is_hidden =
+        |result: &MultiReadResult| matches!(result, MultiReadResult::Error { err: Error::NoAuth });
+    if is_hidden(&data) || is_hidden(&names) {
+        return Ok(Inner::Hidden(pool));
+    }
+    if let Some((data, _, names)) = directory(data, names)?
+        && PoolData::decode(&data).is_some()
+    {
+        return Ok(Inner::Permits(
+            permits(&names).into_iter().map(|(place, name)| (place, name.to_owned())).collect(),
+        ));
+    }
+    match queued {
+        MultiReadResult::Children { children } => Ok(Inner::Queue(children)),
+        MultiReadResult::Error { err: Error::NoNode } => Ok(Inner::Queue(Vec::new())),
+        MultiReadResult::Error { err: Error::NoAuth } => Ok(Inner::Hidden(queue)),
+        MultiReadResult::Error { err } => Err(failure(err)),
+        _ => Err(Event::Unanswered),
+    }
+}
+
+/// What an ask came to.
+pub(crate) enum Placed {
+    /// It stands, in the node that this transaction created.
+    Stands(i64),
+    /// Another one stands there, which was made then, by the leader's clock.
+    Taken(AskData, i64),
+    /// The node there is no ask.
+    Occupied,
+    /// The session may not read the node there.
+    Hidden,
+    /// The path does not exist any more, so nobody holds anything there.
+    Nowhere,
+}
+
+/// What an asker knows of its node: the id in the data, and the transaction that created the node, once a server has named it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnAsk {
+    pub(crate) id: Uuid,
+    pub(crate) czxid: Option<i64>,
+}
+
+impl OwnAsk {
+    /// Whether a node is the asker's. Others may have written to it, so that it has another id.
+    fn is(self, data: &[u8], stat: &zk::Stat) -> bool {
+        zklock_recipe::session(stat.ephemeral_owner).is_some()
+            && (self.czxid == Some(stat.czxid)
+                || decode::<AskData>(data).is_some_and(|ask| ask.id == self.id))
+    }
+}
+
+/// Makes the node of an ask at `path`. If its reply was lost before, it finds the node. It replaces a node of the asker's that goes
+/// with an earlier session or that somebody has written to, and an ask of which nobody holds any more.
+pub(crate) async fn place(
+    client: Arc<Client>,
+    path: String,
+    data: Vec<u8>,
+    own: OwnAsk,
+    acl: Acl,
+) -> Result<Placed, Event> {
+    let node = format!("{path}/{ASK}");
+    loop {
+        match client.create(&node, &data, &acl.on(CreateMode::Ephemeral)).await {
+            Ok((stat, _)) => return Ok(Placed::Stands(stat.czxid)),
+            Err(Error::NoNode) => return Ok(Placed::Nowhere),
+            Err(Error::NodeExists) => {}
+            Err(error) => return Err(failure(error)),
+        }
+        let (found, stat) = match client.get_data(&node).await {
+            Err(Error::NoAuth) => return Ok(Placed::Hidden),
+            read => match existing(read)? {
+                Some(found) => found,
+                None => continue,
+            },
+        };
+        let other = match ask(&found, &stat) {
+            Some(ask) if ask.id == own.id && stat.ephemeral_owner == client.session_id().0 => {
+                return Ok(Placed::Stands(stat.czxid));
+            }
+            _ if own.is(&found, &stat) => None,
+            None => return Ok(Placed::Occupied),
+            Some(ask) if is_moot(&client, &path, &ask).await? => Some(ask),
+            Some(ask) => return Ok(Placed::Taken(ask, stat.ctime)),
+        };
+        match (client.delete(&node, Some(stat.version)).await, other) {
+            (Ok(()) | Err(Error::NoNode | Error::BadVersion), _) => {}
+            (Err(Error::NoAuth), Some(ask)) => return Ok(Placed::Taken(ask, stat.ctime)),
+            // The node of the last session goes by itself.
+            (Err(Error::NoAuth), None) => return Err(Event::Unanswered),
+            (Err(error), _) => return Err(failure(error)),
+        }
+    }
+}
+
+/// Whether nobody whom an ask names holds any more. The ask was read before. Its asker has seen them hold before it made the ask, so
+/// they are listed, or they have gone.
+async fn is_moot(client: &Arc<Client>, path: &str, ask: &AskData) -> Result<bool, Event> {
+    let is_meant = |node: &Node| {
+        let name = node.path.rsplit('/').next().unwrap_or_default();
+        let is = |seen: &Seen, czxid: i64| seen.czxid == czxid;
+        ask.of.iter().any(|(of, czxid)| of == name && node.seen.as_ref().is_none_or(|seen| is(seen, *czxid)))
+    };
+    Ok(match holders(client.clone(), path.to_owned()).await? {
+        Holders::Here(nodes) => !nodes.iter().any(is_meant),
+        Holders::Nowhere => true,
+        Holders::Shared | Holders::Inner | Holders::Hidden(_) => false,
+    })
+}
+
+/// Deletes the node of this ask, if this session has it. A create that was sent before on this connection has taken effect by the
+/// read, if it ever does. The `sync` before the read brings the server up to what the leader had done by then.
+pub(crate) async fn withdraw(client: Arc<Client>, node: String, own: OwnAsk) -> Result<(), Event> {
+    loop {
+        let read = async { client.get_data(&node).await };
+        let (synced, read) = join(client.sync(&node), read).await;
+        synced.map_err(failure)?;
+        let version = match read {
+            // Somebody has changed its ACL.
+            Err(Error::NoAuth) if own.czxid.is_some() && is_hidden(&client, &node).await? => None,
+            read => match existing(read)? {
+                Some((data, stat))
+                    if own.is(&data, &stat) && stat.ephemeral_owner == client.session_id().0 =>
+                {
+                    Some(stat.version)
+                }
+                _ => return Ok(()),
+            },
+        };
+        match client.delete(&node, version).await {
+            Ok(()) | Err(Error::NoNode) => return Ok(()),
+            // Somebody has written to it meanwhile, or the node is another one.
+            Err(Error::BadVersion) => {}
+            Err(error) => return Err(failure(error)),
+        }
+    }
+}
+
+/// Reads the ask at `path`; sets a watch, if none stands. Also returns when it was made, by the leader's clock.
+///
+/// It looks at the node before it reads it: anybody may make one of 1 MiB there, and heartbeats wait behind the answer.
+pub(crate) async fn watch_ask(
+    client: Arc<Client>,
+    path: String,
+    footing: Footing,
+) -> Result<Sighting<(AskData, i64)>, Event> {
+    let look = async { client.check_stat(&path).await };
+    let (changes, stat) = match footing {
+        Footing::Watched => (None, look.await),
+        Footing::Unwatched => {
+            let (watcher, stat) = join(client.watch(&path, AddWatchMode::Persistent), look).await;
+            (Some(persistent(watcher.map_err(failure)?)), stat)
+        }
+    };
+    let found = match stat.map_err(failure) {
+        Ok(Some(stat)) if may_be_ask(&stat) => existing(client.get_data(&path).await),
+        other => other.map(|_| None),
+    };
+    let ask = |(data, stat): (Vec<u8>, zk::Stat)| {
+        let ask = ask(&data, &stat)?;
+        Some((Some(Stamp { token: stat.czxid, zxid: stat.czxid }), (ask, stat.ctime)))
+    };
+    Ok(Sighting { found: found.map(|read| read.and_then(ask)), changes })
+}
+
+/// The ask in a node, if the node is as an asker makes it.
+fn ask(data: &[u8], stat: &zk::Stat) -> Option<AskData> {
+    AskData::decode(data).filter(|_| may_be_ask(stat))
+}
+
+/// Whether a node may be an ask: it goes with a session, nobody has written to it, and it is not too long.
+fn may_be_ask(stat: &zk::Stat) -> bool {
+    zklock_recipe::session(stat.ephemeral_owner).is_some()
+        && stat.version == UNTOUCHED
+        && usize::try_from(stat.data_length).is_ok_and(|length| length <= AskData::LONGEST)
+}
+
+/// Watches a holder's node. `None` if it is gone.
+///
+/// It reads the node, though `exists` would do: a server accepts that one from a session that may not read the node, and then never
+/// fires the watch (ZOOKEEPER-4799).
+pub(crate) async fn watch_end(
+    client: Arc<Client>,
+    path: String,
+    czxid: i64,
+) -> Result<Option<BoxFuture<'static, ()>>, Event> {
+    match client.get_and_watch_data(&path).await {
+        Ok((_, stat, watcher)) if stat.czxid == czxid => Ok(Some(change(watcher).map(|_| ()).boxed())),
+        Ok(_) | Err(Error::NoNode) => Ok(None),
+        Err(Error::NoAuth) => Err(Event::Refused(Refusal::NotAuthorized)),
+        Err(error) => Err(failure(error)),
+    }
+}
