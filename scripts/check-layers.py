@@ -56,36 +56,41 @@ LAYERS = {
         "inspect",
         "session",
         "once locks",
-        "election semaphore",
+        "ask election semaphore",
         "lock",
-        "guard observe",
+        "guard",
+        "observe",
         "contender",
         "error",
         "zk",
         "requests",
         "settings",
         "fence node",
-        "path",
-        "acl clock joint layout",
+        "flight path",
+        "acl clock joint layout telemetry",
         "mutex",
     ]
 }
 
 
+MAINS = ("lib.rs", "main.rs")
+
+
 class Crate:
-    def __init__(self, root):
-        self.root, self.files, self.code = root, {}, {}
-        mains = [root / name for name in ("lib.rs", "main.rs") if (root / name).exists()]
+    """The library in a directory, or the program that has files of its own beside it."""
+
+    def __init__(self, root, main):
+        self.files, self.code = {}, {}
         for file in sorted(root.rglob("*.rs")):
             parts = file.relative_to(root).with_suffix("").parts
-            if file in mains:
+            if file.parent == root and file.name in MAINS:
                 module = ()
             elif parts[-1] == "mod":
                 module = parts[:-1]
             else:
                 module = parts
-            if module == () and module in self.files:
-                continue  # a crate with both: its main is a crate of its own
+            if module == () and file.name != main:
+                continue
             self.files[module], self.code[module] = file, strip(file.read_text())
         # Files that only tests declare are no part of the code.
         for module in sorted(self.files, key=len):
@@ -183,8 +188,8 @@ def circle(arrows):
 
 def main(roots):
     failed = False
-    for root in roots:
-        crate = Crate(pathlib.Path(root))
+    for root, name in roots:
+        crate = Crate(pathlib.Path(root), name)
         files, tops = {}, {}
         for source, target, line in crate.arrows():
             where = f"{crate.files[source]}:{line} -> {crate.files[target]}"
@@ -210,6 +215,7 @@ def main(roots):
 if __name__ == "__main__":
     sys.setrecursionlimit(10_000)
     roots = sys.argv[1:] or sorted(str(path) for path in pathlib.Path(".").glob("*/src")) + ["src"]
+    roots = [(root, name) for root in roots for name in MAINS if (pathlib.Path(root) / name).exists()]
     if main(roots):
         sys.exit(1)
-    print(f"layers: {len(roots)} crates look down only")
+    print(f"layers: {len(roots)} libraries and programs look down only")

@@ -1,21 +1,20 @@
 //! The command line.
 
-use std::ffi::{OsStr, OsString};
+mod run;
+
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
-use jiff::tz::TimeZone;
+use jiff::Timestamp;
 
 use crate::connection::Connection;
 use crate::console::Console;
 use crate::layout::Layout;
-use crate::pool::{self, PermitsOf, SlotOf};
-use crate::{civil, duration, exit};
-
-/// The options that are for locks, and not for slots and permits.
-const OF_LOCKS: [&str; 5] = ["path", "shared", "lock", "shared_lock", "occasion"];
+use crate::{duration, exit};
+pub(crate) use run::{Access, Lead, Notify, OnAsk, OnLost, Run};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,36 +33,9 @@ Examples:
   zklock show --watch /lock/report                       who holds the lock, who waits, who held it before
   zklock show --exit-code -q /lock/report || ./alarm     for scripts: fails if nobody holds the lock
   zklock verify \"$ZKLOCK_SEQUENCER\" && ./irreversible    asks the servers right before an irreversible step
-  zklock doctor -s zk1:2181,zk2:2181,zk3:2181            checks whether these servers are safe for locks";
-
-const RUN: &str = "\
-CMD finds in its environment:
-  ZKLOCK_PATH                the lock's path
-  ZKLOCK_ACCESS              exclusive, or shared for a reader
-  ZKLOCK_TOKEN               the fencing token: let the store refuse a token lower than one it has seen
-  ZKLOCK_SEQUENCER           the sequencer that `zklock verify` checks
-  ZKLOCK_SESSION_TIMEOUT_MS  the session timeout: how long ZooKeeper keeps the lock after it last heard from the holder
-  ZKLOCK_ONCE                with --once and --every: the name of the run
-  ZKLOCK_SLOT                with --slot: the index, from 0 to COUNT - 1
-  ZKLOCK_PERMITS             with --permits: the weight
-
-With --slot and --permits, ZKLOCK_ACCESS and ZKLOCK_SEQUENCER are not set.
-
-With several locks, ZKLOCK_PATH, ZKLOCK_ACCESS and ZKLOCK_SEQUENCER have a line for each lock, in the same order: first \
-those of --lock, then those of --shared-lock. ZKLOCK_TOKEN is one token for all of them.
-
-CMD runs in a process group of its own. When CMD ends, zklock ends everything that CMD started and left behind. Then \
-zklock releases the lock. If the lock is about to be lost, every process of CMD gets SIGTERM. Processes that still run \
-after --kill-after get SIGKILL. This is early enough: they have ended before another contender can hold the lock. If an \
-operator deletes the holder's node or closes its session, no lease can warn zklock. For this case give --takeover-delay: \
-a contender that is already in the queue then waits for that time, so that CMD can end first.
-
-zklock passes signals on to CMD. If zklock gets SIGHUP, SIGINT, SIGQUIT or SIGTERM while it waits for the lock, it stops \
-waiting and leaves the queue.
-
-CMD itself may exit with 75 or 76. To distinguish zklock's 75 from CMD's, give --conflict-exit-code.
-
-`zklock --help` lists the exit codes.";
+  zklock ask -r deploy -w 5m /lock/report                asks the holder to let go, and waits until it has
+  zklock doctor -s zk1:2181,zk2:2181,zk3:2181            checks whether these servers are safe for locks
+  zklock drill /drill                                    cuts connections of its own, and measures who was told first";
 
 /// Run a command while it holds a strict lock on ZooKeeper, and look at the queues of locks.
 #[derive(Debug, Parser)]
@@ -127,123 +99,17 @@ pub(crate) enum Command {
     Show(Show),
     Ls(List),
     Verify(Verify),
+    Ask(Ask),
+    Resize(Resize),
     Release(Release),
     Doctor(Doctor),
+    Drill(Drill),
+    Deadlocks(Deadlocks),
+    Audit(Audit),
+    Replay(Replay),
+    Export(Export),
     Completions(Completions),
     Man(Man),
-}
-
-/// Acquire a lock, run a command, release the lock, and exit with the status of the command.
-#[derive(Args, Debug)]
-#[command(after_help = RUN, override_usage = "zklock run [OPTIONS] <PATH|--lock PATH...|--slot PATH/COUNT|--permits PATH/CAPACITY> -- <CMD>...")]
-pub(crate) struct Run {
-    /// The lock's path, such as /lock/report
-    #[arg(required_unless_present_any = ["lock", "shared_lock", "slot", "permits"], conflicts_with_all = ["lock", "shared_lock"])]
-    pub(crate) path: Option<String>,
-
-    /// Hold the lock at PATH as a reader: together with other readers, but never with a `zklock run` without --shared
-    #[arg(long, conflicts_with_all = ["lock", "shared_lock"])]
-    pub(crate) shared: bool,
-
-    /// In place of PATH: one of several locks that are acquired at once and held together
-    #[arg(long, value_name = "PATH")]
-    pub(crate) lock: Vec<String>,
-
-    /// Like --lock, but hold this lock as a reader
-    #[arg(long, value_name = "PATH")]
-    pub(crate) shared_lock: Vec<String>,
-
-    /// In place of PATH: take the free slot with the lowest index, from 0 to COUNT - 1, or PREFERRED if that is free.
-    /// /workers/8 is one of 8 slots at /workers. CMD finds the index in ZKLOCK_SLOT
-    #[arg(long, value_name = "PATH/COUNT[:PREFERRED]", value_parser = pool::parse_slot, conflicts_with_all = OF_LOCKS)]
-    pub(crate) slot: Option<SlotOf>,
-
-    /// In place of PATH: take a permit of a semaphore. /convert/8:3 takes the weight 3 of the capacity 8 at /convert
-    /// [default WEIGHT: 1]
-    #[arg(long, value_name = "PATH/CAPACITY[:WEIGHT]", value_parser = pool::parse_permits, conflicts_with_all = OF_LOCKS, conflicts_with = "slot")]
-    pub(crate) permits: Option<PermitsOf>,
-
-    /// The command, and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub(crate) command: Vec<OsString>,
-
-    /// How long to wait for the lock. The time to connect counts. --connect-timeout may end the connecting earlier.
-    /// With 0, zklock takes the lock at once or not at all. It does not wait for a holder. It waits only for ZooKeeper:
-    /// at most --connect-timeout plus half a session timeout, and longer with --slot, --permits, --once and --every.
-    /// With --restart each wait has this timeout [default: for ever]
-    #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
-    pub(crate) timeout: Option<Duration>,
-
-    /// Exit with CODE instead of 75 if the lock is not acquired. Then a 75 is always CMD's own [default: 75]
-    #[arg(long, short = 'E', value_name = "CODE")]
-    pub(crate) conflict_exit_code: Option<u8>,
-
-    /// The name that others see in the queue [default: host:pid]
-    #[arg(long, short, value_name = "TEXT")]
-    pub(crate) owner: Option<String>,
-
-    /// What to do with CMD if the lock is lost
-    #[arg(long, value_name = "WHAT", default_value = "term")]
-    pub(crate) on_lost: OnLost,
-
-    /// How long after SIGTERM the processes of CMD that still run get SIGKILL [default: half of what the session
-    /// timeout allows, 2s at most]
-    #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
-    pub(crate) kill_after: Option<Duration>,
-
-    /// How long to wait before taking over from a holder that vanished without a release. Give all contenders the same
-    /// delay [default: 0]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    pub(crate) takeover_delay: Option<Duration>,
-
-    /// Contend in the queue of another client at PATH, under that client's names. Its holders have no lease, so
-    /// --takeover-delay must say for how long one of them may go on after its session has expired
-    #[arg(long, value_name = "CLIENT", requires = "takeover_delay", conflicts_with_all = ["lock", "shared_lock", "slot", "permits", "once", "every"])]
-    pub(crate) layout: Option<Layout>,
-
-    /// If the lock is lost, acquire it and run CMD again
-    #[arg(long)]
-    pub(crate) restart: bool,
-
-    /// Run CMD only if no host has done the run NAME yet. A name has 1 to 128 letters, digits and . _ : + -. The names
-    /// of later runs must sort after those of earlier runs, as dates do: 2026-11-22
-    #[arg(long, value_name = "NAME", group = "occasion", conflicts_with_all = ["restart", "shared", "lock", "shared_lock"])]
-    pub(crate) once: Option<String>,
-
-    /// Like --once, but zklock names the run after the present period, of 1d, 12h or 15m for example. The servers'
-    /// clock decides, in UTC. If cron starts CMD once a day, give --time-zone, too
-    #[arg(long, value_name = "PERIOD", group = "occasion", conflicts_with_all = ["restart", "shared", "lock", "shared_lock"], value_parser = duration::parse_period)]
-    pub(crate) every: Option<Duration>,
-
-    /// With --every of whole days, the run is a date in this time zone: Europe/Helsinki, or local for the zone of this
-    /// machine. Give the zone that cron uses
-    #[arg(long, value_name = "ZONE", requires = "every", conflicts_with = "once", value_parser = civil::parse_zone)]
-    pub(crate) time_zone: Option<TimeZone>,
-
-    /// Begin the run again if its last attempt failed, or ended without a record of its end [default: a run begins at
-    /// most once]
-    #[arg(long, requires = "occasion")]
-    pub(crate) retry: bool,
-
-    /// How many records of runs to keep, 1 to 1000. zklock refuses a run whose record may have been dropped
-    #[arg(long, value_name = "N", requires = "occasion", default_value = "100", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub(crate) keep: u16,
-
-    /// Who may see and change the lock's nodes
-    #[arg(long, value_name = "WHO", default_value = "anyone")]
-    pub(crate) acl: Access,
-}
-
-/// Campaign in an election, run a command while leading, resign, and exit with the status of the command.
-#[derive(Args, Debug)]
-pub(crate) struct Lead {
-    /// What to announce while CMD runs, such as the address at which CMD listens
-    #[arg(long, value_name = "TEXT", conflicts_with_all = ["shared", "lock", "shared_lock", "slot", "permits", "occasion"])]
-    pub(crate) value: String,
-
-    // Its path is the election's.
-    #[command(flatten)]
-    pub(crate) run: Run,
 }
 
 /// Print what the leader of an election has announced.
@@ -265,26 +131,6 @@ pub(crate) struct Leader {
     pub(crate) watch: bool,
 }
 
-/// The fate of the command of a lock that is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OnLost {
-    /// Send SIGTERM, and SIGKILL after --kill-after
-    Term,
-    /// Send SIGKILL at once
-    Kill,
-    /// Let CMD go on. Another CMD may run at the same time
-    IgnoreAndWarn,
-}
-
-/// Who may see and change the nodes of a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Access {
-    /// Everybody who reaches the servers
-    Anyone,
-    /// Clients with the same credentials
-    Creator,
-}
-
 /// Show who holds a lock, slots or a semaphore, and who waits for it.
 #[derive(Args, Debug)]
 pub(crate) struct Show {
@@ -300,7 +146,8 @@ pub(crate) struct Show {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Show the queue and the last handoffs, and redraw them when they change. q quits
+    /// Show the queue and the last handoffs, and redraw them when they change. q quits. Without a terminal: print a line
+    /// with the time for each change, until a signal
     #[arg(long, short, conflicts_with = "json")]
     pub(crate) watch: bool,
 
@@ -336,19 +183,68 @@ pub(crate) struct Verify {
     pub(crate) sequencers: Vec<String>,
 }
 
-/// Take a lock from its holder: delete the holder's node. If readers hold the lock, it is taken from all of them.
+/// Ask those who hold a lock, an election, a permit or a slot to let go, and wait until they have. Exit with 0 once they have, and
+/// with 1 if --within is over first. Nothing is taken from them.
 #[derive(Args, Debug)]
-pub(crate) struct Release {
-    /// The lock's path
+pub(crate) struct Ask {
+    /// The path of the lock, the election, the semaphore or the slots
     pub(crate) path: String,
 
-    /// Take the lock although the holder did not release it
+    /// Why. The holders see it
+    #[arg(long, short, value_name = "TEXT")]
+    pub(crate) reason: String,
+
+    /// How long to wait, and by when they are to have let go
+    #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) within: Duration,
+
+    /// The name under which the holders see who asks [default: host:pid]
+    #[arg(long, short, value_name = "TEXT")]
+    pub(crate) owner: Option<String>,
+
+    /// Ask only the holder with this SEQUENCE in `zklock show`: one of several readers, permits or slots
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) sequence: Option<i32>,
+
+    /// Ask only the holder of the slot with this index
+    #[arg(long, value_name = "INDEX", conflicts_with = "sequence")]
+    pub(crate) slot: Option<u32>,
+}
+
+/// Change the capacity of a semaphore, or the number of slots.
+#[derive(Args, Debug)]
+pub(crate) struct Resize {
+    /// The path of the semaphore or of the slots
+    pub(crate) path: String,
+
+    /// The new capacity, or the new number of slots. Holders keep what they have. If more is held, nobody is admitted
+    /// until enough of that is released
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) number: u32,
+
+    /// Do not ask for confirmation if more is held than NUMBER
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+/// Take a lock, a permit or a slot from its holder: delete the holder's node. If readers hold a lock, it is taken from all of
+/// them.
+#[derive(Args, Debug)]
+pub(crate) struct Release {
+    /// The path of the lock, the semaphore or the slots
+    pub(crate) path: String,
+
+    /// Take it although the holder did not release it
     #[arg(long, required = true)]
     pub(crate) force: bool,
 
-    /// Take the lock only from the holder with this SEQUENCE in `zklock show`, for example from one of several readers
+    /// Take it only from the holder with this SEQUENCE in `zklock show`: from one of several readers, or a permit or a slot
     #[arg(long, value_name = "NUMBER")]
     pub(crate) sequence: Option<i32>,
+
+    /// Take the slot with this index from its holder
+    #[arg(long, value_name = "INDEX", conflicts_with = "sequence")]
+    pub(crate) slot: Option<u32>,
 
     /// Do not ask for confirmation
     #[arg(long, short)]
@@ -356,7 +252,7 @@ pub(crate) struct Release {
 }
 
 /// Look at the servers and at the settings, and report what makes locks fragile.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub(crate) struct Doctor {
     /// Paths of locks to check: does the path exist, for whom do others wait, and do other clients contend there?
     #[arg(value_name = "PATH")]
@@ -369,6 +265,117 @@ pub(crate) struct Doctor {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Try your servers: contend below PATH behind proxies on this machine that fail, and measure whether each guard is lost
+/// before the next contender is granted.
+#[derive(Args, Debug)]
+pub(crate) struct Drill {
+    /// Where to contend: in a fresh directory below PATH, which the drill removes. PATH must not be in use
+    pub(crate) path: String,
+
+    /// How long the drill may take. What it has not seen by then is unproven [default: twice what it takes at most]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) max_time: Option<Duration>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Say from flight records whether two ever held a lock at once. Exit with 0 if it is proven that nobody did, with 1 if two
+/// did, and with 65 if the records do not show it. It asks no server.
+#[derive(Args, Debug)]
+pub(crate) struct Audit {
+    /// Directories of `zklock run --record` and of the library's recorders, of all machines that use the servers; or files
+    #[arg(required = true, value_name = "DIR")]
+    pub(crate) records: Vec<PathBuf>,
+
+    /// Only this path
+    #[arg(long, value_name = "PATH")]
+    pub(crate) path: Option<String>,
+
+    /// Ask only about the time since INSTANT, by the clock of ZooKeeper's leader: `2026-11-25T01:00:00Z`, or how long ago, as `8h`
+    #[arg(long, value_name = "INSTANT", value_parser = duration::parse_instant)]
+    pub(crate) since: Option<Timestamp>,
+
+    /// Ask only about the time until INSTANT
+    #[arg(long, value_name = "INSTANT", value_parser = duration::parse_instant)]
+    pub(crate) until: Option<Timestamp>,
+
+    /// All records are of one ensemble, though their clients name its servers by other addresses, as behind proxies. If
+    /// they are not, their transactions have no common order, and audit does not always find that out
+    #[arg(long)]
+    pub(crate) one_ensemble: bool,
+
+    /// Draw who held when into FILE, as SVG
+    #[arg(long, value_name = "FILE")]
+    pub(crate) picture: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Look for circles of holders that wait for each other. Exit with 0 if there is none, and with 1 if one was found.
+///
+/// A circle is told by sessions: a session holds a lock for which another one waits, and waits for a lock that the other one
+/// holds. Locks that are not below ROOT are not seen. Two sessions of one process count as two. A process that holds a lock
+/// in one task, and waits in another task, may release it, and so end the circle by itself.
+#[derive(Args, Debug)]
+pub(crate) struct Deadlocks {
+    /// The node to begin at
+    #[arg(default_value = "/")]
+    pub(crate) root: String,
+
+    /// Print JSON: an array of circles, each with its steps
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Run flight records through zklock's machines again, and print what each input made them do. Exit with 1 if they decide
+/// otherwise than was recorded. It asks no server.
+#[derive(Args, Debug)]
+pub(crate) struct Replay {
+    /// Directories with records, or files
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) records: Vec<PathBuf>,
+
+    /// Print only acquisitions at this path
+    #[arg(long, value_name = "PATH")]
+    pub(crate) path: Option<String>,
+
+    /// Print only the acquisition with this number
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) acquisition: Option<u64>,
+}
+
+/// Serve metrics of held locks, slots, semaphores and elections, and of the servers, for Prometheus, until a signal.
+///
+/// zklock looks at ZooKeeper only if somebody asks for the metrics, at one time only once, and changes nothing. Everybody
+/// who reaches ADDRESS can read paths, owners, session ids, and what leaders announce.
+#[derive(Args, Debug)]
+pub(crate) struct Export {
+    /// The nodes to begin at
+    #[arg(value_name = "ROOT", default_value = "/")]
+    pub(crate) roots: Vec<String>,
+
+    /// Where to listen for HTTP, as HOST:PORT. The metrics are at /metrics
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9744")]
+    pub(crate) listen: String,
+
+    /// How long to answer with the same metrics before zklock looks again. If a look takes longer, it rests for as long as
+    /// the look took
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
+    pub(crate) min_interval: Duration,
+
+    /// How many locks, slots and semaphores to look for. If more are held, zklock_scan_cut is 1 for this bound
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_locks: u32,
+
+    /// How many nodes to read in a look, below all ROOTs together. If more are there, zklock_scan_cut is 1 for this bound
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_nodes: u32,
 }
 
 /// Print a shell's completions.

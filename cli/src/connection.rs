@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use zklock::{ConnectError, Session, SessionBuilder, session::ServerFailure};
+use zklock::{ConnectError, Session, SessionBuilder, flight::Recorder, session::ServerFailure};
 use zookeeper_client::{Client, Connector, Error};
 
 pub(crate) use address::Address;
@@ -89,13 +89,18 @@ struct Attempt {
 impl Connection {
     /// A session for locks.
     pub(crate) async fn session(&self) -> Result<Session, Failure> {
-        self.session_within(Duration::MAX).await
+        self.session_within(Duration::MAX, None).await
     }
 
-    /// The same. `timeout` bounds the attempt if it is shorter than the connect timeout.
-    pub(crate) async fn session_within(&self, timeout: Duration) -> Result<Session, Failure> {
+    /// The same, with this flight record. `timeout` bounds the attempt if it is shorter than the connect timeout.
+    pub(crate) async fn session_within(
+        &self,
+        timeout: Duration,
+        recorder: Option<Recorder>,
+    ) -> Result<Session, Failure> {
         let attempt = self.attempt(timeout);
-        let connected = self.builder()?.connect_timeout(attempt.bound).connect().await;
+        let builder = self.builder()?.connect_timeout(attempt.bound);
+        let connected = recorder.into_iter().fold(builder, SessionBuilder::record).connect().await;
         connected.map_err(|error| self.failure(error, &attempt))
     }
 
@@ -109,6 +114,20 @@ impl Connection {
             connected => connected,
         };
         connected.map_err(|error| self.failure(error, &attempt))
+    }
+
+    /// The same servers behind proxies, which speak TLS in its place.
+    pub(crate) fn through<'a>(
+        &self,
+        proxies: impl Iterator<Item = &'a str>,
+        session_timeout: Duration,
+        tick: Duration,
+    ) -> Self {
+        let chroot = self.chroot();
+        let servers = format!("{}{}", proxies.collect::<Vec<_>>().join(","), chroot.trim_end_matches('/'));
+        let (session_timeout, tick) = (Some(session_timeout), Some(tick));
+        let (tls_ca, tls_cert, tls_key) = (None, None, None);
+        Self { servers, session_timeout, tick, tls_ca, tls_cert, tls_key, ..self.clone() }
     }
 
     fn attempt(&self, timeout: Duration) -> Attempt {

@@ -21,8 +21,8 @@ pub(crate) struct Election {
 /// What a leader announces. The fields of the JSON have the same names.
 #[derive(Serialize)]
 pub(crate) struct Announcement {
-    value: String,
-    token: i64,
+    pub(crate) value: String,
+    pub(crate) token: i64,
     owner: String,
     /// When the leader announced the value, by its own clock.
     since: Option<String>,

@@ -11,6 +11,8 @@ pub(crate) enum Code {
     /// The question was answered, with no.
     No = 1,
     Usage = 64,
+    /// Neither the records nor the drill show the answer.
+    Unproven = 65,
     /// The path of the question does not exist.
     Nothing = 66,
     Unreachable = 69,
@@ -18,6 +20,7 @@ pub(crate) enum Code {
     NotAcquired = 75,
     Lost = 76,
     NotAuthorized = 77,
+    HeldTooLong = 124,
     NotExecutable = 126,
     NotFound = 127,
 }
@@ -30,18 +33,22 @@ impl From<Code> for ExitCode {
 
 /// The exit code after a signal, as shells write it.
 pub(crate) fn after_signal(signal: i32) -> ExitCode {
-    ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+    ExitCode::from(number(signal))
 }
 
 /// The exit code after a signal to a program that people watch. SIGINT is no failure: they end it with Ctrl-C.
-pub(crate) fn after_watching(signal: i32) -> ExitCode {
-    if signal == Signal::INT.as_raw() { ExitCode::SUCCESS } else { after_signal(signal) }
+pub(crate) fn after_watching(signal: i32) -> u8 {
+    if signal == Signal::INT.as_raw() { 0 } else { number(signal) }
+}
+
+fn number(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
 /// One row of the table: the exit code, its name, and the reasons to end so, one a line.
 type Row = (&'static str, &'static str, &'static [&'static str]);
 
-const TABLE: [Row; 13] = [
+const TABLE: [Row; 15] = [
     (
         "CMD's own",
         "own",
@@ -52,7 +59,9 @@ const TABLE: [Row; 13] = [
         "done",
         &[
             "zklock did what you asked for, or the answer is yes",
+            "ask: those who were asked have let go, or nobody holds it",
             "run --once, --every: the run has been done already",
+            "export: SIGTERM or SIGINT ended it",
         ],
     ),
     (
@@ -62,8 +71,15 @@ const TABLE: [Row; 13] = [
             "verify: a sequencer is outdated",
             "show --exit-code: nobody holds the lock",
             "leader: nobody leads",
+            "ask: one of those who were asked still holds it after --within",
+            "ask: --slot or --sequence names no holder",
             "release: nothing was released",
+            "resize: nothing was changed",
             "doctor: a warning or a danger was found",
+            "drill: two guards were valid at once",
+            "deadlocks: a circle was found",
+            "audit: two guards were valid at once",
+            "replay: a machine decides otherwise than was recorded",
         ],
     ),
     (
@@ -76,7 +92,22 @@ const TABLE: [Row; 13] = [
             "run --once, --every: the run may have been done already: its record may have been dropped",
         ],
     ),
-    ("66", "nothing", &["show, ls, release: the path, or the chroot of --servers, does not exist"]),
+    (
+        "65",
+        "unproven",
+        &[
+            "audit: the records show no overlap, and do not show that there was none",
+            "drill: a fault has no end yet or was not measured, or doctor found a danger",
+        ],
+    ),
+    (
+        "66",
+        "nothing",
+        &[
+            "show, ls, deadlocks, ask, release, resize: the path or the chroot of --servers is missing",
+            "audit, replay: no record is there, or none of --path",
+        ],
+    ),
     ("69", "unreachable", &["ZooKeeper cannot be reached, does not answer in time, or has no quorum"]),
     ("70", "internal", &["an internal error, or an error that has no other code here"]),
     (
@@ -85,6 +116,7 @@ const TABLE: [Row; 13] = [
         &[
             "run, lead: the lock was not acquired within --timeout",
             "run, lead: a contender of another client is in the queue",
+            "ask: somebody else asks there already",
             "run, lead: --conflict-exit-code N replaces 75 by N",
         ],
     ),
@@ -97,6 +129,7 @@ const TABLE: [Row; 13] = [
         ],
     ),
     ("77", "not-authorized", &["the servers reject the credentials, or an ACL forbids the request"]),
+    ("124", "held-too-long", &["run, lead: CMD was ended because it had run for --max-hold"]),
     ("126", "not-executable", &["run, lead: CMD was found, but cannot be run"]),
     ("127", "not-found", &["run, lead: CMD was not found"]),
     (
@@ -104,6 +137,8 @@ const TABLE: [Row; 13] = [
         "signal",
         &[
             "run, lead: signal N ended the wait for the lock",
+            "ask: signal N ended the wait",
+            "drill: signal N ended it",
             "show --watch, leader --watch: signal N ended it; after SIGINT the exit code is 0",
         ],
     ),
@@ -146,12 +181,14 @@ mod tests {
         for code in [
             Code::No,
             Code::Usage,
+            Code::Unproven,
             Code::Nothing,
             Code::Unreachable,
             Code::Internal,
             Code::NotAcquired,
             Code::Lost,
             Code::NotAuthorized,
+            Code::HeldTooLong,
             Code::NotExecutable,
             Code::NotFound,
         ] {

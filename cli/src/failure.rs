@@ -179,7 +179,8 @@ impl Cause for AcquireError {
             | Self::Weight { .. }
             | Self::Index { .. }
             | Self::UnknownData { .. }
-            | Self::Mixed { .. } => Failure::usage(self),
+            | Self::Mixed { .. }
+            | Self::Number { .. } => Failure::usage(self),
             Self::InvalidAcl { path } => Failure::usage(format_args!(
                 "the server does not accept the ACL for {path}; --acl creator needs credentials: give --digest-file, ZKLOCK_DIGEST \
                  or --tls-cert"
@@ -203,11 +204,11 @@ impl Cause for AcquireError {
             )),
             Self::Capacity { path, stated, found } => Failure::usage(format_args!(
                 "the semaphore at {path} has a capacity of {found}, but --permits states {stated}; state {found}. To \
-                 change the capacity, delete {path}/permits while nobody holds a permit: the next command then sets it"
+                 change the capacity, run `zklock resize {path} {stated}`"
             )),
             Self::Count { path, stated, found } => Failure::usage(format_args!(
-                "{path} has {found} slots, but --slot states {stated}; state {found}. To change the number, delete \
-                 {path}/permits while nobody holds a slot: the next command then sets it"
+                "{path} has {found} slots, but --slot states {stated}; state {found}. To change the number, run \
+                 `zklock resize {path} {stated}`"
             )),
             _ => Failure::internal(self),
         }

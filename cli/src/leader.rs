@@ -3,8 +3,6 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use futures::StreamExt;
-use tokio::signal::unix::SignalKind;
 use zklock::{Election, LockOptions, Session};
 
 use crate::args::Leader;
@@ -12,7 +10,7 @@ use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
 use crate::election::Announcement;
-use crate::exit::{self, Code};
+use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
 use crate::{output, signals, text};
 
@@ -33,22 +31,22 @@ async fn answer(leader: &Leader, session: &Session, console: Console) -> Outcome
     let options = LockOptions::new().layout(layout).takeover_delay(Duration::ZERO);
     let election = session.election(&leader.path)?.with_options(options)?;
     if leader.watch {
-        return watch(leader, session, &election, console).await;
+        return signals::watching(watch(leader, session, &election, console)).await;
     }
     let found = election.leader().await?;
     let nobody = found.is_none();
     if nobody && !leader.json {
         console.note(format_args!("nobody leads {}", text::harmless(&leader.path)));
+    } else if leader.json {
+        output::print_json(&found.map(Announcement::from))?;
     } else {
-        print(leader, found)?;
+        output::print(&line(found))?;
     }
     Ok(if nobody { Code::No.into() } else { ExitCode::SUCCESS })
 }
 
-/// Prints each change until a signal.
+/// Prints each change until nobody reads it.
 async fn watch(leader: &Leader, session: &Session, election: &Election, console: Console) -> Outcome {
-    let ending = [SignalKind::interrupt(), SignalKind::terminate()];
-    let mut signals = signals::arriving(ending).map_err(Failure::internal)?;
     let mut leaders = election.observe();
     let (mut looks, mut refusal) = (tokio::time::interval(LOOK), None);
     loop {
@@ -61,7 +59,15 @@ async fn watch(leader: &Leader, session: &Session, election: &Election, console:
                 refusal = now;
             }
             told = leaders.next() => match told {
-                Some(found) => print(leader, found)?,
+                Some(found) => {
+                    let found = match leader.json {
+                        true => output::json_line(&found.map(Announcement::from))?,
+                        false => line(found),
+                    };
+                    if !output::print_to_reader(found).await? {
+                        return Ok(ExitCode::SUCCESS);
+                    }
+                }
                 // The session is over, and another question says why.
                 None => {
                     let failure = session.failure().map(Failure::from);
@@ -71,17 +77,13 @@ async fn watch(leader: &Leader, session: &Session, election: &Election, console:
                     };
                 }
             },
-            Some(signal) = signals.next() => return Ok(exit::after_watching(signal)),
         }
     }
 }
 
-fn print(leader: &Leader, found: Option<zklock::election::Leader>) -> Result<(), Failure> {
-    if leader.json {
-        let found = found.map(Announcement::from);
-        return if leader.watch { output::print_json_line(&found) } else { output::print_json(&found) };
-    }
+/// What the leader announces; an empty line if nobody leads.
+fn line(found: Option<zklock::election::Leader>) -> String {
     // Any client may have written the value.
     let value = found.map(|found| text::harmless(&found.value)).unwrap_or_default();
-    output::print(&format!("{value}\n"))
+    format!("{value}\n")
 }

@@ -47,7 +47,7 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
         let columns: [Column<'_, Held>; 7] = [
             ("PATH", true, &|lock| text::harmless(&lock.path)),
             ("HOLDER", true, &Held::holder_text),
-            ("SINCE", true, &|lock| lock.holder.since_text(now)),
+            ("ARRIVED", true, &|lock| lock.holder.since_text(now)),
             ("WAITING", true, &|lock| lock.waiting.to_string()),
             ("LAYOUT", is_shared, &Held::layout_text),
             ("ZKLOCK", is_shared, &|lock| lock.zklocks.to_string()),

@@ -8,15 +8,22 @@
 //! ```
 
 mod args;
+mod ask;
+mod audit;
 mod civil;
 mod clock;
 mod closing;
 mod connection;
 mod console;
+#[cfg(test)]
+mod contrib;
+mod deadlocks;
 mod doctor;
+mod drill;
 mod duration;
 mod election;
 mod exit;
+mod export;
 mod failure;
 mod layout;
 mod leader;
@@ -25,11 +32,16 @@ mod manual;
 mod output;
 mod place;
 mod pool;
+mod question;
 mod queue;
 mod release;
+mod replay;
+mod resize;
 mod run;
 mod show;
 mod signals;
+mod size;
+mod systemd;
 mod table;
 mod terminal;
 mod text;
@@ -37,6 +49,7 @@ mod verify;
 mod warden;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
@@ -44,6 +57,9 @@ use args::{Arguments, Command};
 use console::{Console, print_whole};
 use exit::Code;
 use failure::{Failure, Outcome};
+
+/// How long the program's last tasks may take to be dropped.
+const DROPPING: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
     failure::exit_at_once_on_panic();
@@ -88,8 +104,15 @@ fn perform(arguments: Arguments, console: Console) -> Outcome {
             Command::Show(show) => show::show(show, connection, console).await,
             Command::Ls(list) => ls::list(list, connection, console).await,
             Command::Verify(verify) => verify::verify(verify, connection, console).await,
+            Command::Ask(ask) => ask::ask(ask, connection, console).await,
+            Command::Resize(resize) => resize::resize(resize, connection, console).await,
             Command::Release(release) => release::release(release, connection, console).await,
             Command::Doctor(doctor) => doctor::examine(doctor, connection, console).await,
+            Command::Drill(drill) => drill::drill(drill, connection, console).await,
+            Command::Deadlocks(wish) => deadlocks::deadlocks(wish, connection, console).await,
+            Command::Audit(options) => audit::examine(&options),
+            Command::Replay(options) => replay::run(&options),
+            Command::Export(wish) => export::export(wish, connection, console).await,
             Command::Completions(completions) => manual::completions(completions),
             Command::Man(man) => manual::pages(man),
         }
@@ -98,8 +121,9 @@ fn perform(arguments: Arguments, console: Console) -> Outcome {
         Err(failure) => Err(runtime.block_on(place::explained(failure, connection))),
         outcome => outcome,
     };
-    // The program does not wait for requests that a silent server still has.
-    runtime.shutdown_background();
+    // The program does not wait for requests that a silent server still has. A flight record ends once all tasks are dropped, which
+    // takes long only if one looks up a name.
+    runtime.shutdown_timeout(DROPPING);
     outcome
 }
 

@@ -10,10 +10,21 @@ use crate::text;
 
 /// Writes the text as it is. A closed pipe is no error: the reader has read enough.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    write(text).map(drop)
+}
+
+/// The same. Returns whether somebody still reads. A pipe that nobody reads keeps another thread, so this can be dropped: the
+/// thread ends with the process.
+pub(crate) async fn print_to_reader(text: String) -> Result<bool, Failure> {
+    tokio::task::spawn_blocking(move || write(&text)).await.map_err(Failure::internal)?
+}
+
+fn write(text: &str) -> Result<bool, Failure> {
     let mut output = anstream::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::output(&error)),
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::output(&error)),
     }
 }
 
@@ -23,10 +34,9 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&escaped(&json))
 }
 
-/// Writes the value as JSON in one line.
-pub(crate) fn print_json_line(value: &impl Serialize) -> Result<(), Failure> {
-    let json = serde_json::to_string(value).map_err(Failure::internal)?;
-    print(&escaped(&json))
+/// The value as JSON in one line.
+pub(crate) fn json_line(value: &impl Serialize) -> Result<String, Failure> {
+    Ok(escaped(&serde_json::to_string(value).map_err(Failure::internal)?))
 }
 
 /// JSON with every harmful character escaped. JSON itself allows some of them: DEL, and some beyond ASCII. They can stand

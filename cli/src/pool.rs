@@ -70,7 +70,7 @@ fn parts(text: &str) -> Option<(String, u32, Option<u32>)> {
 }
 
 /// How much there is. The fields of the JSON have the same names.
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum Stock {
     Semaphore { capacity: u32 },
@@ -104,7 +104,7 @@ impl From<&HeldPool> for Stock {
 }
 
 /// How much of it a holder has. The fields of the JSON have the same names.
-#[derive(Clone, Copy, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Amount {
     Weight(u32),
@@ -125,7 +125,7 @@ impl Amount {
 #[derive(Serialize)]
 pub(crate) struct Holder {
     #[serde(flatten)]
-    amount: Amount,
+    pub(crate) amount: Amount,
     #[serde(flatten)]
     pub(crate) entry: Entry,
 }
@@ -223,7 +223,7 @@ impl Pool {
         let columns: [Column<'_, (String, &'a Entry)>; 7] = [
             (name, true, &|(first, _)| first.clone()),
             ("OWNER", true, &|(_, entry)| entry.owner_text()),
-            ("SINCE", true, &|(_, entry)| entry.since_text(now)),
+            ("ARRIVED", true, &|(_, entry)| entry.since_text(now)),
             ("SESSION", true, &|(_, entry)| entry.session_text()),
             ("TOKEN", true, &|(_, entry)| entry.token_text()),
             ("SEQUENCE", true, &|(_, entry)| entry.sequence_text()),

@@ -1,11 +1,10 @@
-//! `zklock release --force`: takes a lock from its holder, or from all readers that hold it.
+//! `zklock release --force`: takes a lock from its holder, or from all readers that hold it; or a permit or a slot from its holder.
 //!
 //! It deletes the nodes that the user saw, and no other. It reads each node again right before, and compares the
 //! transaction that created the node with the token. ZooKeeper deletes by name and version only, so a gap of one round
 //! trip stays. To be hit in it, a successor needs a node with the same number: the holder would have to release, the
 //! servers to delete the empty directory, and the successor to create the directory and its node, all within the gap.
 
-use std::io::{self, IsTerminal, Write as _};
 use std::process::ExitCode;
 
 use futures::future::join_all;
@@ -20,17 +19,15 @@ use crate::console::Console;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
 use crate::place;
-use crate::pool::Pool;
+use crate::pool::{Amount, Pool, Stock};
 use crate::queue::{self, Entry};
-use crate::text;
+use crate::{question, text};
 
 /// Shows the holders, asks the user, and deletes the holders' nodes. Only readers are several.
 pub(crate) async fn release(release: Release, connection: &Connection, console: Console) -> Outcome {
     let path = release.path.as_str();
-    if !release.yes && !io::stdin().is_terminal() {
-        return Err(Failure::usage(
-            "zklock cannot ask for confirmation, because standard input is not a terminal; give --yes",
-        ));
+    if !release.yes {
+        question::possible()?;
     }
     // A question needs the facts it is about, even with --quiet.
     let console = if release.yes { console } else { Console::Normal };
@@ -46,7 +43,11 @@ pub(crate) async fn release(release: Release, connection: &Connection, console: 
         );
         Failure::forbidden(node, problem)
     })?;
-    if !release.yes && !confirmed(doomed.len()).await? {
+    let whom = match chosen.as_slice() {
+        [holder] => format!("Take {} from this holder?", taken_as(holder)),
+        several => format!("Take the lock from these {} readers?", several.len()),
+    };
+    if !release.yes && !question::agreed(&whom).await? {
         return Err(Failure::new(Code::No, "nothing was released"));
     }
     // The session that read the queue is closed already, because the user may take long to answer.
@@ -55,8 +56,11 @@ pub(crate) async fn release(release: Release, connection: &Connection, console: 
     let removed = join_all(doomed.iter().map(|(node, token)| remove(&client, node, *token))).await;
     closing::client(client).await;
     let taken = removed.iter().filter(|removed| removed.is_ok()).count();
-    if taken > 0 {
-        console.note(told(path, taken, spared));
+    if let (1.., Some(holder)) = (taken, chosen.first()) {
+        console.note(match holder.kind {
+            Kind::Exclusive | Kind::Shared => told(path, taken, spared),
+            Kind::Permit(_) | Kind::Slot(_) => told_of_pool(path, holder),
+        });
     }
     let mut failures = removed.into_iter().filter_map(Result::err).collect::<Vec<_>>();
     // A node that is gone by itself is what the user wanted, so the others matter more.
@@ -82,16 +86,20 @@ async fn holders(release: &Release, connection: &Connection) -> Result<(Vec<Entr
     };
     let seen = seen.await;
     let unheld = match &seen {
-        Ok((queue, None)) if queue.is_empty() => place::unheld(connection, &session, path).await,
+        Ok((queue, pool)) if queue.is_empty() && pool.as_ref().is_none_or(|pool| pool.holders.is_empty()) => {
+            place::unheld(connection, &session, path).await
+        }
         _ => Ok(String::new()),
     };
     closing::session(&session).await;
     let ((queue, pool), unheld) = (seen?, unheld?);
-    if let Some(holder) = pool.as_ref().and_then(Pool::oldest) {
+    match pool {
+        Some(pool) if !pool.holders.is_empty() => return Ok((vec![one_of(&pool, release)?], 0)),
+        _ => {}
+    }
+    if let (Some(index), false) = (release.slot, queue.is_empty()) {
         return Err(Failure::usage(format_args!(
-            "{path} is not a lock but a semaphore or slots; to take a permit or a slot from its holder, delete the \
-             holder's node; `zklock show --json {path}` lists the nodes, such as {}",
-            text::harmless(&holder.node)
+            "{path} is a lock, so it has no slot {index}; leave out --slot"
         )));
     }
     let queue = queue::entries(&queue);
@@ -100,7 +108,7 @@ async fn holders(release: &Release, connection: &Connection) -> Result<(Vec<Entr
         return Err(Failure::new(
             Code::No,
             format_args!(
-                "the holder {} belongs to {client}, which does not notice that its node is deleted; stop the holder's                  program; nothing was released",
+                "the holder {} belongs to {client}, which does not notice that its node is deleted; stop the holder's program; nothing was released",
                 text::harmless(node)
             ),
         ));
@@ -119,11 +127,55 @@ async fn holders(release: &Release, connection: &Connection) -> Result<(Vec<Entr
     }
 }
 
+/// The one holder of a pool that the user has named; or the only holder, if the user has named none.
+fn one_of(pool: &Pool, release: &Release) -> Result<Entry, Failure> {
+    let path = release.path.as_str();
+    if let (Some(index), Stock::Semaphore { .. }) = (release.slot, pool.stock) {
+        return Err(Failure::usage(format_args!(
+            "{path} is a semaphore, so it has no slot {index}; name the permit with --sequence"
+        )));
+    }
+    let mut named = pool.holders.iter().filter(|holder| {
+        release.sequence.is_none_or(|number| holder.entry.sequence == Some(number))
+            && release.slot.is_none_or(|index| matches!(holder.amount, Amount::Index(it) if it == index))
+    });
+    match (named.next(), named.count(), release.slot, release.sequence) {
+        (Some(holder), 0, ..) => Ok(holder.entry.clone()),
+        (Some(_), ..) => Err(Failure::usage(format_args!(
+            "{} of {path} are held by {} holders; name one with --slot or --sequence, as `zklock show {path}` has them",
+            pool.stock.text(pool.held),
+            pool.holders.len()
+        ))),
+        (None, _, Some(index), None) => {
+            Err(Failure::new(Code::No, format_args!("nobody holds slot {index} of {path}")))
+        }
+        (None, ..) => {
+            let number =
+                release.sequence.map_or_else(String::new, |number| format!(" with the sequence {number}"));
+            Err(Failure::new(Code::No, format_args!("{path} has no such holder{number}")))
+        }
+    }
+}
+
+/// What a holder has.
+fn taken_as(holder: &Entry) -> String {
+    match holder.kind {
+        Kind::Exclusive | Kind::Shared => "the lock".to_owned(),
+        Kind::Permit(1) => "the permit".to_owned(),
+        Kind::Permit(weight) => format!("the permit of weight {weight}"),
+        Kind::Slot(index) => format!("slot {index}"),
+    }
+}
+
 fn description(path: &str, holders: &[Entry]) -> String {
     let describe = |holder: &Entry| {
-        let reader = if holder.kind == Kind::Shared { "the reader " } else { "" };
+        let held = match holder.kind {
+            Kind::Exclusive => format!("{path} is held by"),
+            Kind::Shared => format!("{path} is held by the reader"),
+            Kind::Permit(_) | Kind::Slot(_) => format!("{} of {path} is held by", taken_as(holder)),
+        };
         format!(
-            "{path} is held by {reader}{}\n  in the queue since {}\n  node {}\n  session {}\n  token {}",
+            "{held} {}\n  in the queue since {}\n  node {}\n  session {}\n  token {}",
             holder.owner_text(),
             holder.since_text(Timestamp::now()),
             holder.node,
@@ -132,6 +184,14 @@ fn description(path: &str, holders: &[Entry]) -> String {
         )
     };
     holders.iter().map(describe).collect::<Vec<_>>().join("\n")
+}
+
+fn told_of_pool(path: &str, holder: &Entry) -> String {
+    format!(
+        "{} of {path} was taken from the holder. The holder learns of this within a round trip. Until then it may act as if it \
+         still held it. The next contender may take it at once, unless it has a takeover delay",
+        taken_as(holder)
+    )
 }
 
 fn told(path: &str, taken: usize, spared: usize) -> String {
@@ -151,20 +211,6 @@ fn told(path: &str, taken: usize, spared: usize) -> String {
         others => format!("{others} other readers still hold it"),
     };
     format!("{path} was taken from {from}. {subject} the lock. {next}")
-}
-
-/// Asks on the terminal. No answer is a no.
-async fn confirmed(holders: usize) -> Result<bool, Failure> {
-    let whom = if holders == 1 { "this holder".to_owned() } else { format!("these {holders} readers") };
-    let _gone = write!(anstream::stderr(), "Take the lock from {whom}? [y/N] ");
-    let answer = || {
-        let mut line = String::new();
-        io::stdin().read_line(&mut line).map(|_| line)
-    };
-    let answer = tokio::task::spawn_blocking(answer).await.map_err(Failure::internal)?;
-    let line =
-        answer.map_err(|error| Failure::usage(format_args!("zklock cannot read your answer: {error}")))?;
-    Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
 async fn remove(client: &Client, node: &str, token: i64) -> Result<(), Failure> {

@@ -30,11 +30,13 @@ pub(super) fn report(seen: &Seen, findings: &[Finding], failure: Option<&Failure
         let foreign = queue.foreign.iter().map(Stranger::from).collect::<Vec<_>>();
         json!({
             "path": queue.path,
-            "exists": queue.missing.is_none(),
+            "exists": queue.missing.is_none() && queue.refused.is_none(),
             "layout": queue.layout,
             "contenders": queue.contenders,
             "theirs": queue.theirs,
-            "waiting": queue.holder.as_ref().map_or(0, |holder| holder.waiting),
+            "waiting": queue.waiting,
+            "holders": queue.holders.len(),
+            "pool": queue.pool,
             "foreign": foreign,
         })
     });

@@ -8,6 +8,7 @@
 //! ```
 
 mod answers;
+mod contact;
 mod finding;
 mod json;
 mod lease;
@@ -19,6 +20,7 @@ mod word;
 
 use std::pin::pin;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use futures::future::{Either, join, join_all, select, try_join, try_join_all};
 use jiff::Timestamp;
@@ -28,38 +30,61 @@ use crate::args::Doctor;
 use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
+use crate::election::Election;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
 use crate::layout::Layout;
 use crate::output;
-use crate::place::Place;
-use crate::queue::{self, entries, holders};
+use crate::place::{self, Place};
+use crate::pool::{Amount, Pool};
+use crate::queue::{self, Entry, entries, holders};
+pub(crate) use contact::contacts;
 use finding::Severity;
 use lease::Arithmetic;
-use seen::{Holder, Queue, Seen, Server, Wishes};
+pub(crate) use seen::{Contact, Words};
+use seen::{Holder, Queue, Room, Seen, Server, Wishes};
 use server::Questioner;
+pub(crate) use server::srvr;
 
 /// The default session timeout of the library.
-const DEFAULT_SESSION_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
+pub(crate) const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The results of a session: its lengths, and the queues of the locks to look at.
 type Looks = (Arithmetic, Vec<Queue>);
 
+/// What the doctor knows before a drill.
+pub(crate) struct Checkup {
+    /// The servers and the session's lengths, as text.
+    pub(crate) text: String,
+    /// The findings that are worse than a note, as text.
+    pub(crate) problems: String,
+    /// The whole report.
+    pub(crate) json: serde_json::Value,
+    /// Whether a finding is a danger.
+    pub(crate) danger: bool,
+    /// How long a crash keeps a lock from others at most.
+    pub(crate) takeover: Duration,
+}
+
+/// Looks at the servers, and at no lock.
+pub(crate) async fn checkup(connection: &Connection) -> Result<Checkup, Failure> {
+    let (seen, failure) = seen(&Doctor::default(), connection).await?;
+    let findings = finding::findings(&seen);
+    let (None, Some(session)) = (&failure, &seen.session) else {
+        return Err(failure.unwrap_or_else(|| nobody(connection)));
+    };
+    Ok(Checkup {
+        text: report::facts(&seen),
+        problems: report::problems(&findings),
+        json: json::report(&seen, &findings, None),
+        danger: findings.iter().any(|finding| finding.severity == Severity::Danger),
+        takeover: session.takeover(seen.tick(), seen.is_alone()),
+    })
+}
+
 /// Looks, and prints the report.
 pub(crate) async fn examine(doctor: Doctor, connection: &Connection, console: Console) -> Outcome {
-    let wishes = Wishes {
-        session_timeout: connection.session_timeout.unwrap_or(DEFAULT_SESSION_TIMEOUT),
-        exact: connection.session_timeout.is_some(),
-        tick: connection.tick,
-        digest: connection.digest()?.is_some(),
-    };
-    let (looked, clock_rate) = join(look(connection, &doctor), slew::rate()).await;
-    let (servers, session) = looked?;
-    let (session, locks, failure) = match session {
-        Ok((session, locks)) => (Some(session), locks, None),
-        Err(failure) => (None, Vec::new(), Some(failure)),
-    };
-    let seen = Seen { servers, wishes, session, locks, clock_rate };
+    let (seen, failure) = seen(&doctor, connection).await?;
     let findings = finding::findings(&seen);
     if doctor.json {
         output::print_json(&json::report(&seen, &findings, failure.as_ref()))?;
@@ -73,6 +98,23 @@ pub(crate) async fn examine(doctor: Doctor, connection: &Connection, console: Co
         None if findings.iter().any(|finding| finding.severity < Severity::Note) => Ok(Code::No.into()),
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Looks at everything. The failure says why there is no session.
+async fn seen(doctor: &Doctor, connection: &Connection) -> Result<(Seen, Option<Failure>), Failure> {
+    let wishes = Wishes {
+        session_timeout: connection.session_timeout.unwrap_or(DEFAULT_SESSION_TIMEOUT),
+        exact: connection.session_timeout.is_some(),
+        tick: connection.tick,
+        digest: connection.digest()?.is_some(),
+    };
+    let (looked, clock_rate) = join(look(connection, doctor), slew::rate()).await;
+    let (servers, session) = looked?;
+    let (session, locks, failure) = match session {
+        Ok((session, locks)) => (Some(session), locks, None),
+        Err(failure) => (None, Vec::new(), Some(failure)),
+    };
+    Ok((Seen { servers, wishes, session, locks, clock_rate }, failure))
 }
 
 /// Asks every server, and for a session, at the same time. If no server can be reached, it does not wait for a session.
@@ -113,23 +155,85 @@ async fn queue(
     path: &str,
     layout: Option<Layout>,
 ) -> Result<Queue, Failure> {
-    let (lock, layout) = queue::lock(session, path, layout).await?;
+    match readable(connection, session, path, layout).await {
+        Err(failure) if failure.forbidden_path().is_some() => {
+            let refused = place::explained(failure, connection).await.to_string();
+            Ok(Queue { path: path.to_owned(), refused: Some(refused), ..Queue::default() })
+        }
+        queue => queue,
+    }
+}
+
+async fn readable(
+    connection: &Connection,
+    session: &Session,
+    path: &str,
+    layout: Option<Layout>,
+) -> Result<Queue, Failure> {
+    let (mut lock, layout) = queue::lock(session, path, layout).await?;
+    // The candidates of an election queue elsewhere; its holder is the leader.
+    if layout.is_none()
+        && let Some(election) = Election::at(session, path).await?
+    {
+        lock = session.lock(&election.queue)?;
+    }
     let (contenders, foreign) = try_join(lock.contenders(), lock.foreign_contenders()).await?;
     // Nodes of other clients with names like zklock's are in both lists.
     let alike = foreign.iter().filter(|one| one.client == ForeignClient::Lookalike).count();
-    let place = if contenders.is_empty() { Some(Place::of(connection, path).await?) } else { None };
+    let is_free = contenders.is_empty();
+    let place = if is_free { Some(Place::of(connection, path).await?) } else { None };
+    let pool = if is_free { Pool::at(session, path).await? } else { None };
+    let other = if is_free && pool.is_none() { other(session, path).await? } else { None };
     let queue = entries(&contenders);
-    let holders = holders(&queue);
-    let holder = holders.first().map(|holder| Holder {
-        owner: holder.owner_text(),
-        came: holder.since_text(Timestamp::now()),
-        session: holder.session_text(),
-        is_zklocks: holder.client.is_none(),
-        waiting: queue.len() - holders.len(),
-    });
+    let (held, waiting) = match &pool {
+        Some(pool) => {
+            let held = pool.holders.iter().map(|holder| (Some(holder.amount), &holder.entry));
+            (held.collect::<Vec<_>>(), &pool.waiting[..])
+        }
+        None => {
+            let held = holders(&queue);
+            (held.iter().map(|entry| (None, entry)).collect(), &queue[held.len()..])
+        }
+    };
+    let first = waiting.first().filter(|_| pool.is_some()).map(|entry| (None, entry));
+    let mut holders = known(connection, held.into_iter().chain(first)).await?;
+    let first = first.and_then(|_| holders.pop());
+    let waiting = waiting.len();
+    let pool = pool.map(|Pool { stock, held, foreign, .. }| Room { stock, held, first, foreign });
     let theirs = contenders.iter().filter(|contender| contender.client.is_some()).count();
     let contenders = contenders.len().saturating_sub(alike + theirs);
     let missing =
         place.and_then(|place| place.missing(connection, path).err()).map(|missing| missing.to_string());
-    Ok(Queue { path: path.to_owned(), missing, layout, contenders, theirs, holder, foreign })
+    let path = path.to_owned();
+    let refused = None;
+    Ok(Queue { path, missing, refused, other, layout, contenders, theirs, holders, waiting, pool, foreign })
+}
+
+/// These, with what the servers know of their sessions.
+async fn known(
+    connection: &Connection,
+    entries: impl Iterator<Item = (Option<Amount>, &Entry)>,
+) -> Result<Vec<Holder>, Failure> {
+    let entries = entries.collect::<Vec<_>>();
+    let sessions = entries.iter().filter_map(|(_, entry)| Some(entry.session?.0)).collect::<Vec<_>>();
+    let contacts = if sessions.is_empty() { Vec::new() } else { contacts(connection, &sessions).await? };
+    let mut contacts = contacts.into_iter();
+    let hidden = || Contact::Unknown("an ACL hides its node".to_owned());
+    let holder = |(amount, entry): (Option<Amount>, &Entry)| Holder {
+        owner: entry.owner_text(),
+        came: entry.since_text(Timestamp::now()),
+        session: entry.session_text(),
+        is_zklocks: entry.client.is_none(),
+        sequence: entry.sequence,
+        amount,
+        contact: entry.session.and_then(|_| contacts.next()).unwrap_or_else(hidden),
+    };
+    Ok(entries.into_iter().map(holder).collect())
+}
+
+/// Says how the path is used, if it is neither a lock's nor a pool's.
+async fn other(session: &Session, path: &str) -> Result<Option<String>, Failure> {
+    let election = Election::at(session, path).await?;
+    Ok(election
+        .map(|election| format!("is an {}; its candidates queue at {}", election.text(), election.queue)))
 }

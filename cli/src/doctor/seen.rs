@@ -4,11 +4,14 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use serde::Serialize;
 use zklock::inspect::ForeignContender;
 
 use super::lease::Arithmetic;
 use crate::connection::Address;
 use crate::layout::Layout;
+use crate::pool::{Amount, Stock};
+use crate::queue::Stranger;
 
 /// All the facts.
 #[derive(Clone, Debug)]
@@ -25,30 +28,71 @@ pub(super) struct Seen {
 }
 
 /// A lock's queue.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
     pub(super) path: String,
     /// Why the path has no queue, if it does not exist.
     pub(super) missing: Option<String>,
+    /// Why its queue cannot be read, if an ACL hides it.
+    pub(super) refused: Option<String>,
+    /// Says that the path is used for something other than a lock, and how.
+    pub(super) other: Option<String>,
     /// The client with which zklock shares it.
     pub(super) layout: Option<Layout>,
     /// How many zklock contenders it has.
     pub(super) contenders: usize,
     /// How many contenders of that client it has.
     pub(super) theirs: usize,
-    pub(super) holder: Option<Holder>,
+    /// Those that hold the lock, or some of the pool.
+    pub(super) holders: Vec<Holder>,
+    /// How many wait.
+    pub(super) waiting: usize,
+    /// The semaphore at the path, or the slots there.
+    pub(super) pool: Option<Room>,
     pub(super) foreign: Vec<ForeignContender>,
 }
 
-/// The first one that holds a lock, as text.
+/// A semaphore, or slots. The fields of the JSON have the same names.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Room {
+    #[serde(flatten)]
+    pub(super) stock: Stock,
+    pub(super) held: u64,
+    /// The first one in the turnstile.
+    #[serde(skip)]
+    pub(super) first: Option<Holder>,
+    /// The contenders of other clients in the turnstile's directory.
+    #[serde(skip)]
+    pub(super) foreign: Vec<Stranger>,
+}
+
+/// One that holds something, or is the first to wait, as text.
 #[derive(Clone, Debug)]
 pub(super) struct Holder {
     pub(super) owner: String,
     pub(super) came: String,
     pub(super) session: String,
     pub(super) is_zklocks: bool,
-    /// How many wait for it and for those that hold the lock beside it.
-    pub(super) waiting: usize,
+    pub(super) sequence: Option<i32>,
+    /// How much of a pool it has.
+    pub(super) amount: Option<Amount>,
+    /// What the servers know of its session.
+    pub(super) contact: Contact,
+}
+
+/// What the servers know of a session's last sign of life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Contact {
+    Heard {
+        ago: Duration,
+        /// Its session timeout.
+        timeout: Duration,
+        by: String,
+    },
+    /// No server has a connection of it.
+    Gone,
+    /// A server does not say, for this reason.
+    Unknown(String),
 }
 
 /// The wishes in the options.
@@ -78,14 +122,14 @@ pub(super) struct Server {
 
 /// A server's answers to four-letter words.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Words {
-    pub(super) mode: Mode,
+pub(crate) struct Words {
+    pub(crate) mode: Mode,
     /// ZooKeeper's version, such as `3.9.3`.
     pub(super) version: Option<String>,
     /// The name of the software, if the server says that it is no ZooKeeper.
     pub(super) imitator: Option<String>,
     /// The longest time that a request has taken since the server started.
-    pub(super) slowest: Option<Duration>,
+    pub(crate) slowest: Option<Duration>,
     /// How many nodes the tree has.
     pub(super) nodes: Option<u64>,
     /// Its settings, if it answers `conf`.
@@ -94,7 +138,7 @@ pub(super) struct Words {
 
 /// The mode of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     Leader,
     Follower,
     Observer,
@@ -143,6 +187,35 @@ pub(super) struct Member {
     /// The host at which the other servers reach it.
     pub(super) host: String,
     pub(super) votes: bool,
+}
+
+impl Contact {
+    /// How long from now the session lasts at most if its client is dead, unless the leader changes. The leader rounds an
+    /// expiry up to its next tick (`ExpiryQueue`). It may learn of the client's last sign of life half a tick later, because
+    /// followers tell it when it asks.
+    pub(crate) fn expires_in(&self, tick: Duration) -> Option<Duration> {
+        match self {
+            Self::Heard { ago, timeout, .. } => Some((*timeout + tick * 3 / 2).saturating_sub(*ago)),
+            Self::Gone | Self::Unknown(_) => None,
+        }
+    }
+
+    /// Whether a client that works would have been heard of since: zklock sends four heartbeats in a session timeout.
+    pub(crate) fn is_silent(&self) -> bool {
+        match self {
+            Self::Heard { ago, timeout, .. } => *ago > *timeout / 2,
+            Self::Gone => true,
+            Self::Unknown(_) => false,
+        }
+    }
+
+    /// How long ago it was; for ever if nobody knows.
+    pub(super) fn ago(&self) -> Duration {
+        match self {
+            Self::Heard { ago, .. } => *ago,
+            Self::Gone | Self::Unknown(_) => Duration::MAX,
+        }
+    }
 }
 
 impl Seen {
@@ -206,6 +279,16 @@ impl Server {
 }
 
 impl Mode {
+    /// Whether the server has said that it serves clients.
+    pub(crate) fn serves(&self) -> bool {
+        match self {
+            Self::Leader | Self::Follower | Self::Observer | Self::Standalone => true,
+            // A server whose whitelist lacks the word has answered all the same.
+            Self::Unknown => true,
+            Self::ReadOnly | Self::NotServing | Self::Silent(_) | Self::TlsFailed(_) => false,
+        }
+    }
+
     /// Why a server that was reached does not answer.
     pub(super) fn problem(&self) -> Option<&String> {
         match self {

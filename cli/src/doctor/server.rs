@@ -63,31 +63,51 @@ impl Questioner {
     }
 
     async fn words(&self, address: &Address, deadline: Instant) -> Result<Words, String> {
-        let ask = |word| word::ask(address, self.tls.as_ref(), word, deadline);
-        let mut words = match ask("srvr").await? {
-            Ok(answer) => answers::srvr(&answer),
-            Err(mode) => return Ok(Words { mode, ..Words::default() }),
-        };
-        words.settings =
-            ask("conf").await.ok().and_then(Result::ok).and_then(|answer| answers::conf(&answer));
+        let mut words = srvr(self.tls.as_ref(), address, deadline).await?;
+        if words.mode.problem().is_none() {
+            let conf = word::ask(address, self.tls.as_ref(), "conf", deadline).await.ok();
+            words.settings = conf.and_then(Result::ok).and_then(|answer| answers::conf(&answer));
+        }
         Ok(words)
+    }
+
+    /// The settings for four-letter words over TLS.
+    pub(super) fn tls(&self) -> Option<&Arc<ClientConfig>> {
+        self.tls.as_ref()
+    }
+
+    /// A client of this server alone.
+    pub(super) async fn client(&self, address: &Address) -> Result<Client, String> {
+        let servers = address.connect_string();
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match self.connector.clone().connect(&servers).await {
+                Err(Error::NoHosts | Error::ConnectionLoss) if attempts < ATTEMPTS => {}
+                result => return result.map_err(|error| refusal(&error)),
+            }
+        }
     }
 
     /// A session with this server alone.
     async fn visit(&self, address: &Address) -> Result<Visit, String> {
-        let servers = address.connect_string();
-        let mut attempts = 0;
-        let client = loop {
-            attempts += 1;
-            match self.connector.clone().connect(&servers).await {
-                Err(Error::NoHosts | Error::ConnectionLoss) if attempts < ATTEMPTS => {}
-                result => break result.map_err(|error| refusal(&error))?,
-            }
-        };
+        let client = self.client(address).await?;
         let visit = look_around(&client).await.map_err(|error| refusal(&error));
         closing::client(client).await;
         visit
     }
+}
+
+/// Asks a server with a four-letter word how it is. The error says why the server was not reached.
+pub(crate) async fn srvr(
+    tls: Option<&Arc<ClientConfig>>,
+    address: &Address,
+    deadline: Instant,
+) -> Result<Words, String> {
+    Ok(match word::ask(address, tls, "srvr", deadline).await? {
+        Ok(answer) => answers::srvr(&answer),
+        Err(mode) => Words { mode, ..Words::default() },
+    })
 }
 
 async fn look_around(client: &Client) -> Result<Visit, Error> {

@@ -5,6 +5,7 @@ use zklock::Session;
 use crate::args::Run;
 use crate::console::Console;
 use crate::signals::Signals;
+use crate::systemd::Systemd;
 use crate::warden::Descendants;
 
 /// The things that both the wait for the lock and the run of the command need.
@@ -13,5 +14,6 @@ pub(super) struct Context<'a> {
     pub(super) descendants: &'a Descendants,
     pub(super) session: &'a Session,
     pub(super) signals: &'a mut Signals,
+    pub(super) systemd: &'a Systemd,
     pub(super) console: Console,
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use zklock::ask::Asks;
 use zklock::once::{RecordError, Run, RunEnd};
 use zklock::{
     AnyGuard, FencingToken, Guard, Leadership, Lost, LostReason, MultiGuard, Permit, ReleaseError, Sequencer,
@@ -116,6 +117,7 @@ pub(super) trait Hold {
     fn check(&self) -> Result<(), Lost>;
     fn remaining(&self) -> Duration;
     fn lost(&self) -> BoxFuture<'static, LostReason>;
+    fn asks(&self) -> Asks;
 }
 
 impl<K: 'static> Hold for Guard<K> {
@@ -137,5 +139,9 @@ impl<K: 'static> Hold for Guard<K> {
 
     fn lost(&self) -> BoxFuture<'static, LostReason> {
         self.lost().boxed()
+    }
+
+    fn asks(&self) -> Asks {
+        self.asks()
     }
 }

@@ -74,6 +74,16 @@ impl<'a> Job<'a> {
         self.group
     }
 
+    /// Waits for children of others that have ended: this process may be the first one of a container.
+    pub(super) fn reap_strangers(&mut self) {
+        let warden = self.warden.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if warden.is_some() {
+            let reaped = self.descendants.reap_strangers(warden);
+            // The kernel may give its id to a process of the command.
+            self.others.retain(|other| !reaped.contains(other));
+        }
+    }
+
     /// Returns when every process is gone. True if the warden saw to that. Calls `complain` if a process stays.
     pub(super) async fn finish(mut self, complain: impl FnOnce()) -> bool {
         let kept = self.warden.wait().await.is_ok_and(|status| status.success());

@@ -3,6 +3,7 @@
 mod context;
 mod control;
 mod grant;
+mod hearing;
 mod job;
 mod locks;
 mod pool;
@@ -13,7 +14,7 @@ mod wait;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use zklock::{Acl, LockOptions, Session, once::RecordState};
+use zklock::{Acl, LockOptions, Session, flight::Recorder, once::RecordState};
 
 use crate::args::{Access, OnLost, Run};
 use crate::closing;
@@ -23,6 +24,7 @@ use crate::duration;
 use crate::exit::{self, Code};
 use crate::failure::{Failure, Outcome};
 use crate::signals::Signals;
+use crate::systemd::Systemd;
 use crate::warden::{Descendants, RESERVE};
 use context::Context;
 use shift::{Ending, Shift};
@@ -45,32 +47,51 @@ pub(crate) async fn run(
     let descendants = Descendants::adopt().map_err(|error| {
         Failure::internal(format_args!("zklock cannot supervise a command here: {error}"))
     })?;
+    let systemd = Systemd::find(run.notify, console);
+    systemd.status("connecting to ZooKeeper");
     let started = Instant::now();
     let patience = run.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or(Duration::MAX);
     let session = tokio::select! {
-        session = connection.session_within(patience) => session?,
+        session = connection.session_within(patience, recorder(&run)?) => session?,
         signal = signals.next_fatal() => return Ok(exit::after_signal(signal)),
+        never = systemd.keep_pinging() => match never {},
     };
     console.detail(format_args!(
         "connected: session {:#x}, session timeout {}",
         session.id(),
         duration::text(session.timeout())
     ));
-    let context =
-        Context { run: &run, descendants: &descendants, session: &session, signals: &mut signals, console };
+    let (descendants, session, signals) = (&descendants, &session, &mut signals);
+    let context = Context { run: &run, descendants, session, signals, systemd: &systemd, console };
     let outcome = hold(context, value, started).await;
     // The servers delete the session's nodes with it.
-    closing::session(&session).await;
+    closing::session(session).await;
+    systemd.finish().await;
     outcome.map_err(|failure| failure.with_conflict_status(run.conflict_exit_code))
+}
+
+/// What writes the flight record, if there is to be one.
+fn recorder(run: &Run) -> Result<Option<Recorder>, Failure> {
+    let Some(directory) = &run.record else { return Ok(None) };
+    let mut options = Recorder::options(directory).owner(run.owner.clone().unwrap_or_default());
+    if let Some(bytes) = run.record_bound {
+        options = options.bound(bytes);
+    }
+    let opened = options.open().map_err(|error| {
+        Failure::usage(format_args!("--record: cannot write to {}: {error}", directory.display()))
+    });
+    opened.map(Some)
 }
 
 /// Acquires the lock and runs the command, once or again and again.
 async fn hold(mut context: Context<'_>, value: Option<String>, started: Instant) -> Outcome {
     let (run, session, console) = (context.run, context.session, context.console);
     let kill_after = kill_after(run, session)?;
+    check_longest(run, kill_after)?;
     let target = tokio::select! {
         target = Target::of(run, value, session, options(run, kill_after)) => target?,
         signal = context.signals.next_fatal() => return Ok(exit::after_signal(signal)),
+        never = context.systemd.keep_pinging() => match never {},
     };
     let mut waiting_since = started;
     // The token of a guard that was lost before the command started.
@@ -115,10 +136,10 @@ async fn hold(mut context: Context<'_>, value: Option<String>, started: Instant)
                     names.was()
                 ));
             }
-            Ending::Lost { told_to_end: None } if run.restart => {
+            Ending::Lost { told_to_end: None, .. } if run.restart => {
                 console.note(format_args!("zklock waits for {} again, to restart CMD", target.names()));
             }
-            Ending::Lost { .. } => return Ok(Code::Lost.into()),
+            Ending::Lost { code, .. } => return Ok(code.into()),
         }
         waiting_since = Instant::now();
     }
@@ -144,20 +165,45 @@ fn kill_after(run: &Run, session: &Session) -> Result<Duration, Failure> {
     }
 }
 
-/// The options of each lock. The guard reports the end of the lease early enough to end the command before it.
-fn options(run: &Run, kill_after: Duration) -> LockOptions {
-    let margin = match run.on_lost {
+/// A command must have some of the longest time before it is ended.
+fn check_longest(run: &Run, kill_after: Duration) -> Result<(), Failure> {
+    let Some(longest) = run.max_hold else { return Ok(()) };
+    let margin = margin(run, kill_after);
+    if run.on_lost == OnLost::IgnoreAndWarn {
+        return Err(Failure::usage(
+            "--on-lost ignore-and-warn cannot be used with --max-hold, because CMD would go on without the lock; leave out one \
+             of these options",
+        ));
+    }
+    if longest <= margin {
+        return Err(Failure::usage(format_args!(
+            "--max-hold {} is too short: ending CMD takes {} of it; give more, or a shorter --kill-after",
+            duration::text(longest),
+            duration::text(margin)
+        )));
+    }
+    Ok(())
+}
+
+/// How long before the end of the lock a command is asked to end.
+fn margin(run: &Run, kill_after: Duration) -> Duration {
+    match run.on_lost {
         OnLost::Term => kill_after + RESERVE,
         OnLost::Kill => RESERVE,
         OnLost::IgnoreAndWarn => Duration::ZERO,
-    };
+    }
+}
+
+/// The options of each lock. The guard reports the end of the lease early enough to end the command before it.
+fn options(run: &Run, kill_after: Duration) -> LockOptions {
     let acl = match run.acl {
         Access::Anyone => Acl::open(),
         Access::Creator => Acl::creator_only(),
     };
-    let options = LockOptions::new().acl(acl).stop_margin(margin);
+    let options = LockOptions::new().acl(acl).stop_margin(margin(run, kill_after));
     let options = options.takeover_delay(run.takeover_delay.unwrap_or_default());
     let options = options.layout(run.layout.map(Into::into).unwrap_or_default());
+    let options = run.max_hold.into_iter().fold(options, LockOptions::max_hold);
     match &run.owner {
         Some(owner) => options.owner(owner),
         None => options,

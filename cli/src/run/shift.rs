@@ -5,25 +5,35 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::signal::unix::{self, SignalKind, signal};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
+use zklock::ask::{Ask, Asks};
 use zklock::{Lost, LostReason, ReleaseError, Sequencer, once::RecordError};
 
 use super::context::Context;
 use super::control::{Control, Stop};
 use super::grant::Grant;
+use super::hearing::Hearing;
 use super::job::Job;
 use super::locks::Names;
-use crate::args::{OnLost, Run};
+use crate::args::{OnAsk, OnLost, Run};
+use crate::ask;
 use crate::clock;
 use crate::console::Console;
 use crate::duration;
+use crate::exit::Code;
 use crate::failure::Failure;
 use crate::signals::{self, Signals};
+use crate::systemd::{self, Systemd};
+use crate::text;
 use crate::warden::protocol::{Order, Report};
 use crate::warden::{Descendants, RESERVE};
 
 /// How often to look at what no event reports.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// How long a command runs before zklock listens whether somebody asks for its lock: a short one need not pay for that.
+const UNASKED: Duration = Duration::from_secs(1);
 
 /// The message about a process that is still there a while after SIGKILL.
 const STUCK: &str = "a process of CMD still runs after SIGKILL; it may belong to another user, or wait for a disk that does \
@@ -33,8 +43,10 @@ const STUCK: &str = "a process of CMD still runs after SIGKILL; it may belong to
 pub(super) enum Ending {
     /// The command ended by itself with this status, while the lock was held.
     Own(u8),
-    /// The lock was lost, and the command was ended.
+    /// The lock was lost, or held for as long as the user allows, and the command was ended.
     Lost {
+        /// What zklock exits with.
+        code: Code,
         /// The signal that asked it to end as well.
         told_to_end: Option<i32>,
     },
@@ -53,6 +65,7 @@ pub(super) struct Shift<'a> {
     session_timeout: Duration,
     kill_after: Duration,
     signals: &'a mut Signals,
+    systemd: &'a Systemd,
     console: Console,
     control: Control,
     /// The end of the lease that the warden knows.
@@ -62,6 +75,9 @@ pub(super) struct Shift<'a> {
     /// Why the lock is lost, or about to be lost.
     lost: Option<LostReason>,
     told_to_end: Option<i32>,
+    /// Whether an ask has ended the command, or has tried to.
+    asked: bool,
+    hearing: Hearing,
 }
 
 impl<'a> Shift<'a> {
@@ -73,12 +89,15 @@ impl<'a> Shift<'a> {
             session_timeout: context.session.timeout(),
             kill_after,
             signals: context.signals,
+            systemd: context.systemd,
             console: context.console,
             control: Control::new(),
             end: Duration::ZERO,
             deadline: None,
             lost: None,
             told_to_end: None,
+            asked: false,
+            hearing: Hearing::new(context.console),
         }
     }
 
@@ -95,11 +114,13 @@ impl<'a> Shift<'a> {
             end: (!self.may_outlive()).then_some(self.end),
         };
         let unkept = |error| Failure::internal(format_args!("the command cannot be started: {error}"));
+        let children = signal(SignalKind::child()).map_err(unkept)?;
         let job = Job::start(self.descendants, &self.run.command, variables, begin);
         let mut job = job.await.map_err(unkept)?;
-        let status = self.attend(&mut job, lost).await;
+        let status = self.attend(&mut job, lost, children).await;
         let was_begun = job.group().is_some();
         let was_kept = job.finish(|| self.console.warn(STUCK)).await;
+        self.hearing.finish().await;
         match (status, self.lost) {
             (Some(status), _) => {
                 let (run, console, end) = (self.run, self.console, self.end);
@@ -123,12 +144,19 @@ impl<'a> Shift<'a> {
                             console,
                             format_args!("{names} {} lost, perhaps while CMD ran: {reason}", names.was()),
                         );
-                        Ok(Ending::Lost { told_to_end })
+                        Ok(Ending::Lost { code: code(reason), told_to_end })
                     }
                     _ => Ok(Ending::Own(status)),
                 }
             }
-            (None, Some(_)) => Ok(Ending::Lost { told_to_end: self.told_to_end }),
+            (None, Some(reason)) => {
+                let told_to_end = self.told_to_end;
+                // Every process is gone. What is still held need not wait for the background.
+                if is_overstay(reason) && self.grant.guard().check().is_ok() {
+                    let _told = self.release().await;
+                }
+                Ok(Ending::Lost { code: code(reason), told_to_end })
+            }
             (None, None) if was_kept && !was_begun => {
                 Ok(Ending::NeverBegun { told_to_end: self.told_to_end })
             }
@@ -141,16 +169,23 @@ impl<'a> Shift<'a> {
 
     /// Passes on reports and signals until every process is gone. Returns the command's status if it ended by itself while
     /// the lock was held.
-    async fn attend(&mut self, job: &mut Job<'_>, mut lost: BoxFuture<'static, LostReason>) -> Option<u8> {
+    async fn attend(
+        &mut self,
+        job: &mut Job<'_>,
+        mut lost: BoxFuture<'static, LostReason>,
+        mut children: unix::Signal,
+    ) -> Option<u8> {
+        job.reap_strangers();
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut own = None;
+        let mut asks = (self.run.on_ask != OnAsk::Ignore).then(|| self.grant.guard().asks());
+        let (mut own, listening) = (None, Instant::now() + UNASKED);
         loop {
             tokio::select! {
                 // Reports come first: a command that has ended already is not ended.
                 biased;
                 report = job.report() => match report {
-                    Some(Report::Started { .. }) => {}
+                    Some(Report::Started { .. }) => self.systemd.ready(self.holding()),
                     Some(Report::Stopped { signal }) => {
                         let stop = self.control.stopped(signal, job);
                         self.heed(stop, job);
@@ -161,6 +196,12 @@ impl<'a> Shift<'a> {
                     Some(Report::Ended { status, at, by_itself }) => {
                         self.control.take_terminal_back(job);
                         own = self.was_its_own(by_itself, at).then_some(status);
+                        if own.is_some() {
+                            self.systemd.stopping(format_args!(
+                                "CMD has ended; zklock releases {}",
+                                self.names()
+                            ));
+                        }
                     }
                     None => {
                         self.control.take_terminal_back(job);
@@ -173,6 +214,11 @@ impl<'a> Shift<'a> {
                     job.kill();
                 }
                 signal = self.signals.next() => self.pass_on(signal, job),
+                ask = next(&mut asks, listening) => match ask {
+                    Some(ask) => self.hear(&ask, job),
+                    None => asks = None,
+                },
+                _ = children.recv() => job.reap_strangers(),
                 _ = looks.tick() => self.look(job),
             }
         }
@@ -192,11 +238,11 @@ impl<'a> Shift<'a> {
         let reason = lost.unwrap_or(LostReason::Unconfirmed);
         if self.lost.replace(reason).is_none() {
             let names = self.names();
-            tell_loss(
-                self.run,
-                self.console,
-                format_args!("{names} {} lost: {reason}; CMD has ended", names.is()),
-            );
+            let message = match is_overstay(reason) {
+                true => self.overstay("CMD has ended"),
+                false => format!("{names} {} lost: {reason}; CMD has ended", names.is()),
+            };
+            tell_loss(self.run, self.console, message);
         }
         false
     }
@@ -206,6 +252,10 @@ impl<'a> Shift<'a> {
     fn look(&mut self, job: &Job<'_>) {
         if self.control.waits_in_vain() {
             self.resume(job);
+        }
+        // No ping for a command that should be gone.
+        if self.may_run() {
+            self.systemd.ping();
         }
         if self.lost.is_some() {
             return;
@@ -226,6 +276,7 @@ impl<'a> Shift<'a> {
         let (names, end) = (self.names(), self.lease_end());
         let is = names.is();
         if self.may_outlive() {
+            self.systemd.status(format_args!("{names} {is} lost; CMD goes on"));
             self.console.warn(format_args!(
                 "{names} {is} lost: {reason}; CMD goes on, and another CMD may run at the same time"
             ));
@@ -238,11 +289,41 @@ impl<'a> Shift<'a> {
         let latest = clock::now() + grace + RESERVE;
         self.deadline = Some(end.map_or(latest, |end| end.min(latest)));
         // Last: standard error may be a full pipe that nobody reads.
-        let fate = match reason {
-            LostReason::Ending { .. } => "about to be lost",
-            _ => "lost",
+        let message = match reason {
+            reason if is_overstay(reason) => self.overstay("zklock ends CMD"),
+            LostReason::Ending { .. } => {
+                format!("{names} {is} about to be lost: {reason}; zklock ends CMD")
+            }
+            reason => format!("{names} {is} lost: {reason}; zklock ends CMD"),
         };
-        tell_loss(self.run, self.console, format_args!("{names} {is} {fate}: {reason}; zklock ends CMD"));
+        match self.run.restart {
+            true => self.systemd.status(&message),
+            false => self.systemd.stopping(&message),
+        }
+        tell_loss(self.run, self.console, message);
+    }
+
+    /// Somebody asks for the lock.
+    fn hear(&mut self, ask: &Ask, job: &Job<'_>) {
+        // The first ask says it all to the command. If the command ignores it, and the lock is lost later, nobody has told zklock to
+        // end.
+        let ends = self.run.on_ask == OnAsk::Term && !self.asked && self.lost.is_none();
+        if ends {
+            self.asked = true;
+            self.control.tell(signals::TERM, job);
+            self.let_go_on(job);
+        }
+        let (who, path) = (text::harmless(&ask.who), text::harmless(&ask.path));
+        let (why, by) = (text::harmless(&ask.why), ask::deadline(ask));
+        let fate = if ends { "; zklock sends SIGTERM to CMD" } else { "" };
+        self.hearing.tell(ends, format!("{who} asks for {path} by {by}: {why}{fate}"));
+    }
+
+    /// The message for a lock that was held for as long as the user allows.
+    fn overstay(&self, fate: &str) -> String {
+        let longest = self.run.max_hold.map(duration::text).unwrap_or_default();
+        let (names, are) = (self.names(), self.names().was());
+        format!("{names} {are} held for --max-hold {longest}; {fate}")
     }
 
     /// How long the warden may take to end every process. Somebody may have stopped the warden.
@@ -261,10 +342,14 @@ impl<'a> Shift<'a> {
         }
         if signals::is_fatal(signal) {
             self.told_to_end = Some(signal);
-            // A stopped process gets the signal when it continues.
-            if self.may_run() {
-                self.control.let_go_on(job);
-            }
+            self.let_go_on(job);
+        }
+    }
+
+    /// A stopped process gets a signal when it continues.
+    fn let_go_on(&mut self, job: &Job<'_>) {
+        if self.may_run() {
+            self.control.let_go_on(job);
         }
     }
 
@@ -349,6 +434,10 @@ impl<'a> Shift<'a> {
         self.grant.names().clone()
     }
 
+    fn holding(&self) -> String {
+        format!("holds {}, token {}", self.names(), self.grant.guard().token())
+    }
+
     /// The variables of the command's environment. Some of them have a line for each lock, because no path has a line
     /// break. A variable without a value is removed: it may be that of another `zklock run` around this one.
     fn variables(&self) -> Result<Vec<(&'static str, Option<String>)>, Lost> {
@@ -364,7 +453,17 @@ impl<'a> Shift<'a> {
         ];
         // Those of a run, a slot or a permit around this one stay the command's own.
         let special = self.grant.special().map(|(name, value)| (name, Some(value)));
-        Ok(always.into_iter().chain(special).collect())
+        let kept_back = systemd::kept_back(self.run.notify).iter().map(|name| (*name, None));
+        Ok(always.into_iter().chain(special).chain(kept_back).collect())
+    }
+}
+
+/// Waits for the next ask from this instant on; for ever if nobody listens.
+async fn next(asks: &mut Option<Asks>, listening: Instant) -> Option<Ask> {
+    sleep_until(listening).await;
+    match asks {
+        Some(asks) => asks.next().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -387,7 +486,16 @@ fn tell_loss(run: &Run, console: Console, message: impl Display) {
     if run.restart { console.warn(message) } else { console.error(message) }
 }
 
-/// Whether the guard is lost, or about to be, by the end of its lease.
+/// Whether the guard is lost, or about to be, by the end of its lease or of the longest hold.
 fn is_foreseen(reason: LostReason) -> bool {
-    matches!(reason, LostReason::Unconfirmed | LostReason::Ending { .. })
+    is_overstay(reason) || matches!(reason, LostReason::Unconfirmed | LostReason::Ending { .. })
+}
+
+/// Whether the guard is lost, or about to be, because it was held for as long as the user allows.
+fn is_overstay(reason: LostReason) -> bool {
+    matches!(reason, LostReason::MaxHold | LostReason::MaxHoldEnds { .. })
+}
+
+fn code(reason: LostReason) -> Code {
+    if is_overstay(reason) { Code::HeldTooLong } else { Code::Lost }
 }

@@ -31,6 +31,7 @@ pub(super) async fn wait(
     deadline: Option<Instant>,
 ) -> Result<Waited, Failure> {
     let (asked, console) = (context.run.timeout, context.console);
+    context.systemd.status(format_args!("waiting for {}", target.names()));
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let patience = if asked == Some(Duration::ZERO) { None } else { left.or(Some(Duration::MAX)) };
@@ -40,6 +41,8 @@ pub(super) async fn wait(
             answer = attempt => answer,
             signal = context.signals.next_fatal() => return Ok(Err(signal)),
             never = announce(target, console) => match never {},
+            never = context.systemd.keep_pinging() => match never {},
+            never = context.descendants.keep_reaping() => match never {},
         };
         match answer {
             Ok(Some(taken)) => return Ok(Ok(taken)),

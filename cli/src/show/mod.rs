@@ -2,9 +2,12 @@
 //! what of a semaphore or of slots.
 
 mod history;
+mod log;
 mod runs;
 mod screen;
+mod sight;
 mod view;
+mod vigil;
 mod watch;
 
 use std::io::{self, IsTerminal};
@@ -12,7 +15,7 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use zklock::{Lock, Session};
+use zklock::Session;
 
 use crate::args::Show;
 use crate::closing;
@@ -20,19 +23,24 @@ use crate::connection::Connection;
 use crate::console::Console;
 use crate::election::Election;
 use crate::exit::Code;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::output;
 use crate::place;
-use crate::pool::{Pool, Stock};
+use crate::pool::Pool;
 use crate::queue::{self, Entry, Stranger};
+use crate::signals;
 use crate::table::{self, Column};
 use runs::Run;
+use sight::{Eye, found};
+use vigil::Vigil;
 
 /// What is at a path. The fields of the JSON have the same names.
 #[derive(Serialize)]
 struct Seen<'a> {
     path: &'a str,
     contenders: Vec<Entry>,
+    /// What the servers know of those that hold it.
+    holders: Vec<Vigil>,
     /// The contenders of other clients.
     foreign: Vec<Stranger>,
     /// The records of slots that run once.
@@ -45,11 +53,6 @@ struct Seen<'a> {
 
 /// Prints the queue, or draws it until a key or a signal ends that.
 pub(crate) async fn show(show: Show, connection: &Connection, console: Console) -> Outcome {
-    if show.watch && !io::stdout().is_terminal() {
-        return Err(Failure::usage(
-            "--watch needs a terminal, but standard output is not a terminal; leave out --watch",
-        ));
-    }
     let session = connection.session().await?;
     let outcome = answer(&show, connection, &session, console).await;
     closing::session(&session).await;
@@ -57,26 +60,14 @@ pub(crate) async fn show(show: Show, connection: &Connection, console: Console) 
 }
 
 async fn answer(show: &Show, connection: &Connection, session: &Session, console: Console) -> Outcome {
-    let (lock, election) = match queue::lock(session, &show.path, show.layout).await? {
-        (lock, Some(_)) => (lock, None),
-        (lock, None) => candidates(session, lock).await?,
-    };
-    let pool = Pool::at(session, &show.path).await?;
-    if show.watch
-        && let Some(pool) = &pool
-    {
-        let what = match pool.stock {
-            Stock::Semaphore { .. } => "a semaphore",
-            Stock::Slots { .. } => "slots",
-        };
-        return Err(Failure::usage(format_args!(
-            "--watch works only for locks, but {} is used for {what}; leave out --watch",
-            show.path
-        )));
-    }
     if show.watch {
-        return watch::watch(session, &lock).await;
+        let eye = Eye::new(session, show);
+        return match io::stdout().is_terminal() {
+            true => watch::watch(eye).await,
+            false => signals::watching(log::log(eye)).await,
+        };
     }
+    let (lock, election, pool) = found(session, show).await?;
     let (contenders, mut foreign) = queue::seen(&lock).await?;
     foreign.extend(pool.iter().flat_map(|pool| pool.foreign.iter().cloned()));
     let once = runs::seen(session, &show.path).await?;
@@ -90,7 +81,8 @@ async fn answer(show: &Show, connection: &Connection, session: &Session, console
     };
     // With --exit-code the code is the answer, and a quiet user reads nothing else.
     if !(show.exit_code && console.is_quiet()) {
-        let seen = Seen { path: &show.path, contenders, foreign, once, election, pool };
+        let holders = vigil::vigils(connection, session, lock.path(), &contenders).await?;
+        let seen = Seen { path: &show.path, contenders, holders, foreign, once, election, pool };
         match &unheld {
             _ if show.json => output::print_json(&seen)?,
             Ok(unheld) => output::print(&text(&seen, unheld))?,
@@ -102,18 +94,6 @@ async fn answer(show: &Show, connection: &Connection, session: &Session, console
         true => Ok(Code::No.into()),
         false => Ok(ExitCode::SUCCESS),
     }
-}
-
-/// This lock. If nobody holds it, and somebody leads an election at its path, the lock for which the candidates queue.
-async fn candidates(session: &Session, lock: Lock) -> Result<(Lock, Option<Election>), Failure> {
-    let election = match Election::of_queue(session, lock.path()).await? {
-        None if lock.holder().await?.is_none() => Election::at(session, lock.path()).await?,
-        election => election,
-    };
-    Ok(match election {
-        Some(election) => (session.lock(&election.queue)?, Some(election)),
-        None => (lock, None),
-    })
 }
 
 /// The text for people.
@@ -131,6 +111,10 @@ fn text(seen: &Seen<'_>, unheld: &str) -> String {
     }
     if !queue.is_empty() {
         text += &table(queue, now);
+    }
+    if !seen.holders.is_empty() {
+        text += "\n";
+        text.extend(seen.holders.iter().map(Vigil::text));
     }
     if !seen.foreign.is_empty() {
         text += &format!("\n{}", strangers(&seen.foreign));
@@ -154,7 +138,7 @@ fn table(queue: &[Entry], now: Timestamp) -> String {
         ("POSITION", true, &Entry::position_text),
         ("KIND", has_readers, &|entry| entry.kind_text().to_owned()),
         ("OWNER", true, &Entry::owner_text),
-        ("SINCE", true, &|entry| entry.since_text(now)),
+        ("ARRIVED", true, &|entry| entry.since_text(now)),
         ("SESSION", true, &Entry::session_text),
         ("TOKEN", true, &Entry::token_text),
         ("SEQUENCE", true, &Entry::sequence_text),

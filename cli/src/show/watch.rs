@@ -1,4 +1,4 @@
-//! `zklock show --watch`: the queue as it changes.
+//! `zklock show --watch`: what is at a path, as it changes.
 
 use std::env;
 use std::mem;
@@ -11,17 +11,13 @@ use jiff::Timestamp;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval, sleep};
-use zklock::{Lock, QueryError, Session};
 
 use super::screen::{self, Screen};
+use super::sight::{Eye, PAUSE, Sight};
 use super::view::{Scroll, View};
 use crate::exit;
 use crate::failure::{Failure, Outcome};
-use crate::queue::{self, Entry, Stranger};
 use crate::signals::{self, CONT};
-
-/// The pause between two looks. Reading a long queue takes time as well.
-const PAUSE: Duration = Duration::from_millis(500);
 
 /// How often ages are redrawn.
 const TICK: Duration = Duration::from_secs(1);
@@ -29,31 +25,28 @@ const TICK: Duration = Duration::from_secs(1);
 /// The kernel sends it when a terminal is gone, but only to the session that the terminal controls.
 const HANGUP: SignalKind = SignalKind::hangup();
 
-/// One look at the queue, and when its answer came.
-type Look = (Timestamp, Result<(Vec<Entry>, Vec<Stranger>), QueryError>);
-
 /// The meaning of a key.
 enum Wish {
     End,
     Scroll(Scroll),
 }
 
-/// Draws the queue until a key or a signal ends that. It fails if the queue cannot be read at first. If the queue cannot be
-/// read later, the last one stays on the screen.
-pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
-    let (queue, foreign) = queue::seen(lock).await?;
+/// Draws what is there until a key or a signal ends that. It fails if the path cannot be read at first. If it cannot be read
+/// later, the last look stays on the screen.
+pub(super) async fn watch(mut eye: Eye<'_>) -> Outcome {
+    let (session, first) = (eye.session(), eye.look().await?);
     // `ratatui` would leave out bold text as well as colours.
     let colours = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let mut view = View::new(lock.path().to_owned(), colours);
-    view.look(Timestamp::now(), queue);
-    view.meet(foreign);
+    let mut view = View::new(colours);
+    view.look(Timestamp::now(), first);
 
     // Before the screen is opened, so that no signal leaves it open.
     let mut signals = signals::arriving(signals::FATAL).map_err(Failure::internal)?;
     let mut continued = signal(SignalKind::from_raw(CONT)).map_err(Failure::internal)?;
+    signals::insist()?;
     let mut screen = Screen::open().map_err(|error| Failure::output(&error))?;
     let mut events = screen::events().map_err(Failure::internal)?;
-    let mut looks = pin!(looks(lock));
+    let mut looks = pin!(looks(eye));
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut was_stopped = false;
@@ -76,31 +69,28 @@ pub(super) async fn watch(session: &Session, lock: &Lock) -> Outcome {
                 None => {}
             },
             Some((at, seen)) = looks.next() => match seen {
-                Ok((queue, foreign)) => {
-                    view.look(at, queue);
-                    view.meet(foreign);
-                }
-                Err(error @ QueryError::SessionOver { .. }) => {
-                    return Err(session.failure().map_or_else(|| error.into(), Failure::from));
-                }
-                Err(error) => view.failed(error.to_string()),
+                Ok(sight) => view.look(at, sight),
+                Err(failure) => match session.failure() {
+                    Some(cause) => return Err(cause.into()),
+                    None => view.failed(failure.to_string()),
+                },
             },
             _ = ticks.tick() => if screen::is_gone() {
                 return Ok(exit::after_signal(HANGUP.as_raw_value()));
             },
             _ = continued.recv() => was_stopped = true,
             // The terminal is restored before the end. In raw mode Ctrl-C is a key.
-            Some(signal) = signals.next() => return Ok(exit::after_watching(signal)),
+            Some(signal) = signals.next() => return Ok(exit::after_watching(signal).into()),
         }
     }
 }
 
-/// Looks at the queue again and again.
-fn looks(lock: &Lock) -> impl Stream<Item = Look> {
-    stream::unfold((), move |()| async move {
+/// Looks again and again. Each look has the time at which its answer came.
+fn looks(eye: Eye<'_>) -> impl Stream<Item = (Timestamp, Result<Sight, Failure>)> {
+    stream::unfold(eye, |mut eye| async move {
         sleep(PAUSE).await;
-        let seen = queue::seen(lock).await;
-        Some(((Timestamp::now(), seen), ()))
+        let seen = eye.look().await;
+        Some(((Timestamp::now(), seen), eye))
     })
 }
 

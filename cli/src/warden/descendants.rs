@@ -1,14 +1,18 @@
 //! All processes that descend from this one.
 
 use std::collections::HashSet;
+use std::convert::Infallible;
 use std::fs::File;
+use std::future::pending;
 use std::io::{self, Read, Seek};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, wait, waitpid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, kill_process_group,
+    set_child_subreaper, wait, waitid, waitpid,
 };
+use tokio::signal::unix::{SignalKind, signal};
 
 /// The time between two SIGKILLs to the processes that are still there. A process may have been starting another one.
 pub(super) const INSISTENCE: Duration = Duration::from_millis(5);
@@ -49,6 +53,31 @@ impl Descendants {
         (&self.list).rewind()?;
         (&self.list).read_to_string(&mut list)?;
         Ok(list.split_ascii_whitespace().filter_map(|id| id.parse().ok()).filter_map(Pid::from_raw).collect())
+    }
+
+    /// Waits for the children that have ended, but not for the warden. Returns their ids. It does nothing once the warden has
+    /// ended: then a child may be of the command.
+    ///
+    /// While the warden lives, it is the parent of every orphan of the command. So all other children were left to this
+    /// process by others: by the shell that became zklock, or, if this is the first process of a container, by anybody.
+    pub(crate) fn reap_strangers(&self, warden: Option<Pid>) -> Vec<Pid> {
+        // The children come first: those in the list are no command's if the warden lives after that.
+        let children = self.children().unwrap_or_default();
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        if warden.is_some_and(|warden| !matches!(waitid(WaitId::Pid(warden), look), Ok(None))) {
+            return Vec::new();
+        }
+        let strangers = children.into_iter().filter(|child| Some(*child) != warden);
+        strangers.filter(|child| matches!(waitpid(Some(*child), WaitOptions::NOHANG), Ok(Some(_)))).collect()
+    }
+
+    /// Waits for each child that ends, while there is no warden. Never returns.
+    pub(crate) async fn keep_reaping(&self) -> Infallible {
+        let Ok(mut changed) = signal(SignalKind::child()) else { return pending().await };
+        loop {
+            self.reap_strangers(None);
+            changed.recv().await;
+        }
     }
 
     /// Sends SIGKILL to a process group and to every descendant, until none is left. It spares the children `but`, and

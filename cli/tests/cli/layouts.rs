@@ -105,7 +105,7 @@ async fn a_shared_queue_is_known_by_the_nodes_of_zklock_in_it() {
     has(&listed, held.into());
     let listed = look(&servers, &["ls"]).await.stdout;
     let lines = rows(&listed);
-    assert_eq!(lines[0], ["PATH", "HOLDER", "SINCE", "WAITING", "LAYOUT", "ZKLOCK"]);
+    assert_eq!(lines[0], ["PATH", "HOLDER", "ARRIVED", "WAITING", "LAYOUT", "ZKLOCK"]);
     assert_eq!(lines[4], ["/q/kazoo", "kazoo (Python)", "-", "2", "kazoo", "1"]);
     for ((_, path, layout, _), theirs) in QUEUES.iter().zip(&theirs) {
         let shown = look(&servers, &["show", "--json", path]).await.json();

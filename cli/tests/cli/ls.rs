@@ -50,7 +50,7 @@ async fn the_locks_of_a_tree() {
     let listed = zklock(&servers, &["ls"]).await;
     assert_eq!((listed.code, listed.stderr.as_str()), (0, ""));
     let lines = rows(&listed.stdout);
-    assert_eq!((lines.len(), &lines[0][..]), (5, &["PATH", "HOLDER", "SINCE", "WAITING"][..]));
+    assert_eq!((lines.len(), &lines[0][..]), (5, &["PATH", "HOLDER", "ARRIVED", "WAITING"][..]));
     assert_eq!([lines[2][0], lines[2][1], lines[2][3]], ["/lock/orders", r"alpha\u{1b}[31m", "2"]);
 
     // `ls` looks only below its root, which may be a lock itself.

@@ -1,24 +1,33 @@
 //! The tests of the program, on real servers. They are one binary, so that they are linked once.
 
+mod ask;
+mod audit;
 mod connection;
+mod deadlocks;
 mod doctor;
+mod drill;
 mod exit_codes;
+mod export;
 mod layouts;
 mod lead;
 mod loss;
 mod ls;
 mod manual;
+mod max_hold;
 mod members;
+mod night;
 mod once;
 mod permits;
 mod places;
 mod readers;
+mod record;
 mod release;
 mod run;
 mod several;
 mod show;
 mod support;
 mod surroundings;
+mod systemd;
 mod terminal;
 mod tls;
 mod usage;

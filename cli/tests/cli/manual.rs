@@ -6,8 +6,25 @@ use std::process::{Command, Stdio};
 
 use crate::support::looker::{NOBODY, zklock};
 
-pub(crate) const COMMANDS: [&str; 10] =
-    ["run", "lead", "leader", "show", "ls", "verify", "release", "doctor", "completions", "man"];
+pub(crate) const COMMANDS: [&str; 17] = [
+    "run",
+    "lead",
+    "leader",
+    "show",
+    "ls",
+    "verify",
+    "ask",
+    "resize",
+    "release",
+    "doctor",
+    "drill",
+    "deadlocks",
+    "audit",
+    "replay",
+    "export",
+    "completions",
+    "man",
+];
 
 /// A line of the table of exit codes, and an example.
 const KEPT: [&str; 2] = [

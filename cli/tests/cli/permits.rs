@@ -13,6 +13,7 @@ use zklock_test_support::{
 use zookeeper_client::{Acls, CreateMode};
 
 use crate::support::looker::{answers, contend_as_kazoo, has, owner, rows, zklock};
+use crate::support::terminal::Terminal;
 use crate::support::witness::Witness;
 use crate::support::{at, ended, line, lines, output, run_on, signal, until_queued, with_session};
 
@@ -161,7 +162,7 @@ async fn a_permit_takes_its_weight() {
 
 #[tokio::test]
 async fn another_number_than_zookeeper_keeps_is_64() {
-    let (server, servers, session) = with_session(server().await).await;
+    let (_server, servers, session) = with_session(server().await).await;
     session.slots("/workers", 8).unwrap().acquire().await.unwrap().release().await.unwrap();
     session.semaphore("/convert", 8).unwrap().acquire().await.unwrap().release().await.unwrap();
     let capacity = "the semaphore at /convert has a capacity of 8, but --permits states 4; state 8. To ";
@@ -188,7 +189,11 @@ async fn another_number_than_zookeeper_keeps_is_64() {
         until_queued(&session, path, 0).await;
     }
     // The remedy of the message.
-    operator(&server).await.delete("/workers/permits", None).await.unwrap();
+    zklock(&servers, &["resize", "/workers", "4"]).await.is(
+        0,
+        "",
+        "number of slots of /workers is 4; it was 8. ",
+    );
     let ran = output(run_on(&servers, &["--slot", "/workers/4"], "echo in")).await;
     assert_eq!(ran.stdout, "in\n", "{ran:?}");
 }
@@ -255,9 +260,9 @@ async fn slots_are_shown_and_listed() {
     let holder = json!({"kind": "slot"});
     has(&listed, json!([{"path": "/workers", "holders": 2, "waiting": 1, "pool": pool, "holder": holder}]));
 
-    // `release` is for locks, and says where the nodes are.
+    // Of several slots, `release` wants one to be named.
     let release = zklock(&servers, &["release", "--force", "--yes", "/workers"]).await;
-    release.is(64, "", &high.node());
+    release.is(64, "", "2 of 2 slots of /workers are held by 2 holders; name one with --slot or --sequence");
     assert!(high.is_held() && low.is_held());
 
     drop((high, low));
@@ -304,4 +309,53 @@ async fn a_semaphore_is_shown_and_listed_beside_locks() {
     // A directory of this name is not always that of a semaphore.
     make(&stranger, "/other/permits/permit-1-0000000000").await;
     assert!(zklock(&servers, &["show", "/other"]).await.stdout.starts_with("nobody holds /other"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_is_changed_and_holders_keep_what_they_have() {
+    let (_server, servers, session) = with_session(server().await).await;
+    let semaphore = session.semaphore("/convert", 4).unwrap();
+    let held = semaphore.acquire_many(3).await.unwrap();
+    let slots = session.slots("/workers", 2).unwrap();
+    let (low, high) = (slots.acquire().await.unwrap(), slots.acquire().await.unwrap());
+    low.release().await.unwrap();
+    answers(
+        &servers,
+        &[
+            ("resize /convert 8", 0, "", "the capacity of /convert is 8; it was 4. "),
+            ("resize /convert 3", 0, "", "the capacity of /convert is 3; it was 8. "),
+            ("resize /convert 2", 64, "", "give --yes"),
+            ("resize /workers 1", 64, "", "give --yes"),
+            ("resize /workers 0", 64, "", "invalid value '0'"),
+            ("resize /workers 10001", 64, "", "from 1 to 10000"),
+            (
+                "resize /workers 1 --yes",
+                0,
+                "",
+                "it was 2. Now 1 slot has an index of 1 or above: the holders keep",
+            ),
+            ("resize /nowhere 2", 66, "", "/nowhere does not exist"),
+            ("resize / 2", 64, "", ""),
+        ],
+    )
+    .await;
+    let mut terminal = Terminal::start(&servers, &["resize", "/convert", "2"]);
+    terminal.shows("3 of 3 permits held; more than 2 is held: the holders keep what they have").await;
+    terminal.shows("Change it to 2? [y/N]").await;
+    terminal.press_to_end("n\r", 1).await;
+    assert_eq!(semaphore.permits().await.unwrap().capacity, Some(3));
+    // What somebody else has changed meanwhile stays.
+    for (meanwhile, code, left) in [(Some(5), 1, 5), (None, 0, 2)] {
+        let mut terminal = Terminal::start(&servers, &["resize", "/convert", "2"]);
+        terminal.shows("Change it to 2? [y/N]").await;
+        if let Some(capacity) = meanwhile {
+            session.semaphore("/convert", 3).unwrap().set_capacity(capacity).await.unwrap();
+        }
+        terminal.press_to_end("y\r", code).await;
+        assert_eq!(semaphore.permits().await.unwrap().capacity, Some(left));
+    }
+    assert_eq!(slots.slots().await.unwrap().count, Some(1));
+    assert!(held.is_held() && high.is_held());
+    let _guard = session.lock("/lock").unwrap().acquire().await.unwrap();
+    zklock(&servers, &["resize", "/lock", "2"]).await.is(64, "", "/lock is neither a semaphore nor slots");
 }

@@ -183,3 +183,38 @@ async fn what_cannot_be_released() {
     let _terminal = asking(&servers, &[]).await;
     eventually("no other session", async || support::looker::sessions(&server).await == before).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_permit_or_a_slot_is_taken_from_its_holder() {
+    let (server, servers, session) = with_session(server().await).await;
+    let slots = session.slots("/workers", 3).unwrap();
+    let (low, high) = (slots.acquire().await.unwrap(), slots.acquire().await.unwrap());
+    let take = async |path: &str, options: &[&str]| {
+        zklock(&servers, &[&["release", "--force", "--yes", path], options].concat()).await
+    };
+    take("/workers", &["--slot", "2"]).await.is(1, "", "nobody holds slot 2 of /workers");
+    take("/workers", &["--sequence", "7"]).await.is(1, "", "/workers has no such holder with the sequence 7");
+    assert!(low.is_held() && high.is_held());
+    take("/workers", &["--slot", "1"]).await.is(0, "", "slot 1 of /workers was taken from the holder");
+    assert_eq!(within("the loss", high.lost()).await, LostReason::NodeDeleted);
+    // The only one need not be named, and the node that another one has by then is spared.
+    let mut terminal = Terminal::start(&servers, &["release", "--force", "/workers"]);
+    terminal.shows("Take slot 0 from this holder? [y/N]").await;
+    let node = low.node();
+    low.release().await.unwrap();
+    operator(&server).await.delete("/workers/permits", None).await.unwrap();
+    let next = slots.acquire().await.unwrap();
+    assert_eq!(next.node(), node);
+    terminal.press_to_end("y\r", 1).await;
+    terminal.shows("has already left").await;
+    assert!(next.is_held());
+
+    let semaphore = session.semaphore("/convert", 3).unwrap();
+    let permit = semaphore.acquire_many(2).await.unwrap();
+    take("/convert", &["--slot", "0"]).await.is(64, "", "/convert is a semaphore, so it has no slot 0");
+    take("/convert", &[]).await.is(0, "", "the permit of weight 2 of /convert was taken from the holder");
+    assert_eq!(within("the loss", permit.lost()).await, LostReason::NodeDeleted);
+    take("/convert", &[]).await.is(1, "", "nobody holds /convert");
+    let _guard = session.lock("/lock").unwrap().acquire().await.unwrap();
+    take("/lock", &["--slot", "0"]).await.is(64, "", "/lock is a lock, so it has no slot 0");
+}

@@ -1,5 +1,6 @@
 //! `zklock run` in unusual surroundings: the streams, the signal mask, `/proc`, the way it was started.
 
+use std::io::PipeWriter;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -8,7 +9,10 @@ use tokio::io::{AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::support::witness::Witness;
-use crate::support::{child_of, ended, lines, output, pid, run, signal, until_queued, with_session};
+use crate::support::{
+    child_of, children_of, ended, line, lines, output, pid, run, signal, until_queued, until_stopped,
+    with_session,
+};
 use zklock_test_support::{eventually, server, until_nothing_is_left, within};
 
 const ZKLOCK: &str = env!("CARGO_BIN_EXE_zklock");
@@ -107,14 +111,6 @@ async fn whoever_stops_it_and_continues_it_leaves_it_running() {
     assert!(ended(&mut child).await.success());
 }
 
-async fn until_stopped(process: Pid) {
-    eventually("it stopped", async || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_pid()));
-        status.expect("it is there").contains("State:\tT")
-    })
-    .await;
-}
-
 /// Both get the SIGTSTP. Nobody could continue the outer one, so it continues both at once.
 #[tokio::test]
 async fn one_within_another_goes_on_if_nobody_could_continue_them() {
@@ -187,4 +183,63 @@ async fn a_loader_that_runs_it_does_not_run_the_command_without_a_warden() {
     let output = output(by(loader, &arguments, &server.connect_string())).await;
     assert_eq!(output.code, 70, "{output:?}");
     assert!(!ran.exists());
+}
+
+/// The first process of a pid namespace, as in a container. Others come in, as `docker exec` does, and leave orphans to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn as_the_first_process_it_reaps_what_others_leave() {
+    let (_server, servers, session) = with_session(server().await).await;
+    let lock = session.lock("/lock/init").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    let witness = Witness::new();
+    // The command leaves a process behind that has left its process group, and ends at a signal.
+    let script = witness.of("setsid sleep 1000 & trap 'exit 5' TERM; echo up; while :; do read line; done");
+    let namespace = ["--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"];
+    let command = [ZKLOCK, "run", "/lock/init", "--", "sh", "-c", &script];
+    let mut program = by("unshare", &[&namespace[..], &command].concat(), &servers);
+    let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let init = child_of(pid(&child), ZKLOCK).await;
+    until_queued(&session, "/lock/init", 2).await;
+
+    // It waits for the lock.
+    an_orphan_is_reaped(init).await;
+    guard.release().await.unwrap();
+    assert_eq!(line(&mut lines(&mut child.stdout)).await, "up");
+    // It runs the command. One orphan goes on, and keeps it from nothing.
+    let orphan = an_orphan(init, "tee").await;
+    an_orphan_is_reaped(init).await;
+
+    // It waits for the command's processes, and not for an orphan of others.
+    let next = tokio::spawn(async move { lock.acquire().await });
+    until_queued(&session, "/lock/init", 2).await;
+    enter(init, "kill -TERM 1", Stdio::null()).await;
+    let next = within("the next grant", next).await.unwrap().unwrap();
+    assert!(witness.is_gone(), "a process of the command outlives the lock");
+    assert_eq!(ended(&mut child).await.code(), Some(5));
+    drop(orphan);
+    next.release().await.unwrap();
+}
+
+/// Runs a script in the namespaces of this process.
+async fn enter(init: Pid, script: &str, input: impl Into<Stdio>) {
+    let target = init.as_raw_pid().to_string();
+    let namespaces = ["--target", &target, "--user", "--pid", "--mount", "--preserve-credentials"];
+    let mut program = by("nsenter", &[&namespaces[..], &["sh", "-c", script]].concat(), "");
+    let status = program.stdin(input).status();
+    drop(program);
+    assert!(within("nsenter", status).await.unwrap().success(), "{script}");
+}
+
+/// A child of the first process that others have left to it. It runs until this pipe is closed.
+async fn an_orphan(init: Pid, name: &str) -> (Pid, PipeWriter) {
+    let (theirs, ours) = std::io::pipe().unwrap();
+    // A shell gives the jobs in its background no input of its own.
+    enter(init, &format!("exec 3<&0; ({name} <&3 >/dev/null &)"), theirs).await;
+    (child_of(init, name).await, ours)
+}
+
+async fn an_orphan_is_reaped(init: Pid) {
+    let (orphan, pipe) = an_orphan(init, "cat").await;
+    drop(pipe);
+    eventually("the orphan's end", async || !children_of(init).contains(&orphan)).await;
 }

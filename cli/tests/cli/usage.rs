@@ -52,7 +52,6 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("lead --value a --slot /workers/8 -- true", "cannot be used with"),
     ("leader", "required"),
     // Looks.
-    ("show --watch /lock", "terminal"),
     ("show --watch --json /lock", "cannot be used with"),
     ("show --exit-code --watch /lock", "cannot be used with"),
     ("verify ", "sequencer"),
@@ -106,6 +105,8 @@ const IN_A_SESSION: &[(&str, &str)] = &[
     ("ls /zookeeper", "/zookeeper"),
     ("ls /zookeeper/quota", "/zookeeper"),
     ("ls ", "\"\""),
+    ("deadlocks /lock/", "\"/lock/\""),
+    ("export --listen 127.0.0.1:0 lock", "\"lock\""),
     ("release --force --yes lock", "\"lock\""),
     ("release --force --yes /", "\"/\""),
     ("release --force --yes /zookeeper/quota", "/zookeeper"),

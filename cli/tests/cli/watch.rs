@@ -1,8 +1,11 @@
-//! `zklock show --watch`: the queue as it changes, on a terminal.
+//! `zklock show --watch`: the queue as it changes, on a terminal, and as a log.
 
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
+use tokio::io::{BufReader, Lines};
+use tokio::process::{Child, ChildStdout};
 use zklock_testcontainers::Link;
 use zookeeper_client::Acls;
 
@@ -259,4 +262,140 @@ async fn what_cannot_be_watched_opens_no_screen() {
     terminal.shows("stale since ").await;
     terminal.shows("an ACL does not allow this session to read /lock/orders").await;
     terminal.press_to_end("q", 0).await;
+}
+
+/// A watcher without a terminal, and its log.
+fn log(servers: &str, path: &str) -> (Child, Lines<BufReader<ChildStdout>>) {
+    let mut watcher = support::zklock(servers);
+    let mut watcher = watcher.args(["show", "--watch", path]).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = support::lines(&mut watcher.stdout);
+    (watcher, lines)
+}
+
+/// The next line of a log, without its time.
+async fn logged(lines: &mut Lines<BufReader<ChildStdout>>) -> String {
+    let line = support::line(lines).await;
+    let (time, rest) = line.split_once(' ').expect("a time");
+    assert!(time.parse::<jiff::Timestamp>().is_ok(), "{line}");
+    rest.to_owned()
+}
+
+#[tokio::test]
+async fn without_a_terminal_it_is_a_log() {
+    let (server, servers, session) = with_session(server().await).await;
+    let guard = lock_of(&session, "/lock/orders", "alpha").acquire().await.unwrap();
+    let token = guard.token();
+    let (mut watcher, mut lines) = log(&servers, "/lock/orders");
+    let expected = format!("/lock/orders held by alpha, token {token}; 0 waiting");
+    assert_eq!(logged(&mut lines).await, expected);
+    let other = zklock_test_support::session(&server).await;
+    let waiter = enqueue(&lock_of(&other, "/lock/orders", "beta")).await;
+    assert_eq!(logged(&mut lines).await, "/lock/orders 1 came to wait, 0 wait no more; 1 waiting");
+    guard.release().await.unwrap();
+    let guard = granted(waiter).await;
+    assert_eq!(logged(&mut lines).await, format!("/lock/orders left by alpha, token {token}"));
+    assert_eq!(logged(&mut lines).await, format!("/lock/orders granted to beta, token {}", guard.token()));
+    support::signal(&watcher, Signal::TERM);
+    assert_eq!(support::ended(&mut watcher).await.code(), Some(143));
+
+    // Slots, and a reader that goes.
+    let slots = session.slots("/workers", 2).unwrap();
+    let slot = slots.acquire().await.unwrap();
+    let (mut watcher, mut lines) = log(&servers, "/workers");
+    assert!(logged(&mut lines).await.contains("slot 0, token"));
+    slot.release().await.unwrap();
+    assert!(logged(&mut lines).await.starts_with("/workers left by "));
+    drop(lines);
+    let _slot = slots.acquire().await.unwrap();
+    assert_eq!(support::ended(&mut watcher).await.code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_follows_what_comes_to_the_path() {
+    let (server, servers, session) = with_session(server().await).await;
+    let operator = authorized(&server).await;
+    let (mut watcher, mut lines) = log(&servers, "/feed");
+    let mut terminal = Terminal::start(&servers, &["show", "--watch", "/feed"]);
+    assert_eq!(logged(&mut lines).await, "/feed held by nobody; 0 waiting");
+    terminal.shows("nobody holds the lock").await;
+
+    let slots = session.slots("/feed", 2).unwrap();
+    let slot = slots.acquire().await.unwrap();
+    assert_eq!(logged(&mut lines).await, "/feed has slots now");
+    assert!(logged(&mut lines).await.contains(", slot 0, token "));
+    terminal.shows(" 1 of 2 slots held, nobody waits ").await;
+    let both = slots.acquire().await.unwrap();
+    assert!(logged(&mut lines).await.contains(", slot 1, token "));
+    terminal.shows("granted to ").await;
+    assert_eq!(below(&terminal.text(), " 2 of 2 slots held").split_whitespace().next(), Some("SLOT"));
+    slot.release().await.unwrap();
+    both.release().await.unwrap();
+    for _ in 0..2 {
+        assert!(logged(&mut lines).await.starts_with("/feed left by "));
+    }
+    terminal.shows(" 0 of 2 slots held").await;
+
+    // Nobody uses the slots any more, and somebody removes them.
+    for node in ["/feed/permits", "/feed/queue", "/feed"] {
+        operator.delete(node, None).await.unwrap();
+    }
+    let guard = lock_of(&session, "/feed", "alpha").acquire().await.unwrap();
+    assert_eq!(logged(&mut lines).await, "/feed is a lock now");
+    assert!(logged(&mut lines).await.starts_with("/feed granted to alpha"));
+    terminal.becomes("its holder", |screen| below(screen, " Holder ") == "alpha").await;
+    guard.release().await.unwrap();
+    assert!(logged(&mut lines).await.starts_with("/feed left by alpha"));
+
+    let election = session.election("/feed").unwrap().with_options(owner("beta")).unwrap();
+    let leading = election.campaign("here").await.unwrap();
+    assert_eq!(logged(&mut lines).await, "/feed/queue is the queue of an election now");
+    assert!(logged(&mut lines).await.starts_with("/feed/queue granted to beta"));
+    terminal.becomes("the leader", |screen| below(screen, " Holder ") == "beta").await;
+    // Between two leaders nothing announces one. The candidates are in the same queue.
+    set_acl(&operator, "/feed/leader", &Acls::creator_all()).await;
+    let next = election.clone();
+    let _candidate = tokio::spawn(async move { next.campaign("there").await });
+    assert_eq!(logged(&mut lines).await, "/feed/queue 1 came to wait, 0 wait no more; 1 waiting");
+    terminal.shows(" 1 waiting ").await;
+    drop(leading);
+    support::signal(&watcher, Signal::INT);
+    assert_eq!(support::ended(&mut watcher).await.code(), Some(0));
+    terminal.press_to_end("q", 0).await;
+}
+
+/// Waits until a thread of this process is in a call to `write` to its standard output.
+async fn until_it_writes(process: Pid) {
+    eventually("a write", async || {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", process.as_raw_pid())).expect("it runs");
+        let call = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("syscall"));
+        let write = format!("{} 0x1 ", nix::libc::SYS_write);
+        threads.flatten().any(|thread| call(thread).is_ok_and(|call| call.starts_with(&write)))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_it_though_nobody_reads_what_it_writes() {
+    let (_server, servers, session) = with_session(server().await).await;
+    let _leading = session.election("/feed").unwrap().campaign("here").await.unwrap();
+    for command in ["show", "leader"] {
+        let (_reader, full) = rustix::pipe::pipe().unwrap();
+        let flags = rustix::fs::fcntl_getfl(&full).unwrap();
+        rustix::fs::fcntl_setfl(&full, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
+        while rustix::io::write(&full, &[b'x'; 4096]).is_ok() {}
+        rustix::fs::fcntl_setfl(&full, flags).unwrap();
+        let mut watcher = support::zklock(&servers);
+        let mut watcher = watcher.args([command, "--watch", "/feed"]).stdout(full).spawn().unwrap();
+        until_it_writes(support::pid(&watcher)).await;
+        support::signal(&watcher, Signal::TERM);
+        assert_eq!(support::ended(&mut watcher).await.code(), Some(143), "{command}");
+    }
+
+    let mut terminal = watch(&servers).await;
+    terminal.hold_output();
+    // The keeper of the screen blocks at the next drawing.
+    let _guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    until_it_writes(terminal.pid()).await;
+    terminal.signal(Signal::TERM);
+    assert_eq!(terminal.ended().await, 143);
 }

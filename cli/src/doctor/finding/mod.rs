@@ -2,8 +2,10 @@
 
 mod ensemble;
 mod found;
+mod pool;
 mod queue;
 mod session;
+mod silent;
 #[cfg(test)]
 mod tests;
 mod version;

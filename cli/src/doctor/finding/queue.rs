@@ -3,6 +3,8 @@
 use zklock::inspect::{ForeignClient, ForeignContender};
 
 use super::found::Findings;
+use super::pool;
+use super::silent::{dead, heard, is_silent, waiting};
 use crate::doctor::seen::{Holder, Queue, Seen};
 use crate::layout::Layout;
 
@@ -12,36 +14,53 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
             shared(queue, layout, found);
         }
         foreign(queue, found);
-        if let Some(missing) = &queue.missing {
-            let advice = "if programs use this lock, compare the path and the chroot of --servers with the path and \
-                          the chroot in these programs";
-            found.note("path-missing", missing, advice);
-        }
-        if let Some(holder) = queue.holder.as_ref().filter(|holder| holder.waiting > 0) {
-            waiting(queue, holder, found);
-        }
+        verdict(seen, queue, found);
     }
 }
 
-fn waiting(queue: &Queue, holder: &Holder, found: &mut Findings) {
+/// Says whether the lock is free, held by a holder that lives, or held by one that may not.
+fn verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
+    let path = &queue.path;
+    if let Some(refused) = &queue.refused {
+        let advice = "use the credentials of the programs that use this lock (--digest-file)";
+        found.warning("path-forbidden", refused, advice);
+    } else if let Some(other) = &queue.other {
+        found.note("path-not-a-lock", format!("{path} {other}"), format!("run `zklock show {path}`"));
+    } else if let Some(missing) = &queue.missing {
+        let advice = "if programs use this lock, compare the path and the chroot of --servers with the path and \
+                      the chroot in these programs";
+        found.note("path-missing", missing, advice);
+    } else if let Some(room) = &queue.pool {
+        pool::look(seen, queue, room, found);
+    } else if let Some(first) = queue.holders.first() {
+        // One of several readers may be the silent one.
+        let silent = queue.holders.iter().find(|holder| is_silent(seen, holder));
+        held(seen, queue, silent.unwrap_or(first), found);
+    } else if queue.foreign.is_empty() {
+        found.note("lock-free", format!("nobody holds {path}"), "nothing is wrong with this lock");
+    }
+}
+
+fn held(seen: &Seen, queue: &Queue, holder: &Holder, found: &mut Findings) {
     let (path, owner, came, session) = (&queue.path, &holder.owner, &holder.came, &holder.session);
-    let wait = if holder.waiting == 1 {
-        "1 contender waits".to_owned()
-    } else {
-        format!("{} contenders wait", holder.waiting)
-    };
+    let wait = waiting(queue.waiting);
     let release = match holder.is_zklocks {
         true => format!(", or run `zklock release --force {path}`"),
         false => String::new(),
     };
-    found.note(
-        "lock-waited-for",
-        format!("{wait} at {path} for {owner}, in the queue since {came}, with session {session}"),
-        format!(
-            "if the holder hangs or is stopped, it keeps the lock for as long as its process has a session; end that \
-             process{release}"
-        ),
-    );
+    let heard = heard(holder);
+    let what =
+        format!("{wait} at {path} for {owner}, in the queue since {came}, with session {session}; {heard}");
+    if is_silent(seen, holder) {
+        found.warning("holder-silent", what, dead(seen, holder, "gives the lock away"));
+    } else if queue.waiting > 0 {
+        let advice = format!(
+            "if the holder hangs, it keeps the lock for as long as its process has a session; end that process{release}"
+        );
+        found.note("lock-waited-for", what, advice);
+    } else {
+        found.note("lock-held", what, "nothing is wrong with this lock");
+    }
 }
 
 fn shared(queue: &Queue, layout: Layout, found: &mut Findings) {

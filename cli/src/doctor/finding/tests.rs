@@ -6,7 +6,11 @@ use std::time::Duration;
 use super::{Severity, findings};
 use crate::connection::Address;
 use crate::doctor::lease::tests::arithmetic;
-use crate::doctor::seen::{Member, Mode, Seen, Server, Settings, Visit, Wishes, Words};
+use crate::doctor::seen::{
+    Contact, Holder, Member, Mode, Queue, Room, Seen, Server, Settings, Visit, Wishes, Words,
+};
+use crate::pool::{Amount, Stock};
+use crate::queue::Stranger;
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -306,4 +310,103 @@ fn a_tree_that_the_leader_cannot_clear_in_time() {
     assert_found(|seen| words(seen, 0).nodes = Some(100_000), &[], &[]);
     let said = ["250000 nodes", "10000 a minute"];
     assert_found(|seen| words(seen, 2).nodes = Some(250_000), &[(Warning, "many-nodes")], &said);
+}
+
+#[test]
+fn each_path_has_a_verdict() {
+    let queue = |queue: Queue| move |seen: &mut Seen| seen.locks = vec![queue];
+    let path = || Queue { path: "/lock".into(), ..Queue::default() };
+    let some = |text: &str| Some(text.to_owned());
+    assert_found(queue(path()), &[(Note, "lock-free")], &["nobody holds /lock"]);
+    let forbidden = Queue { refused: some("not for you"), ..path() };
+    assert_found(queue(forbidden), &[(Warning, "path-forbidden")], &["not for you"]);
+    let other = Queue { other: some("has slots"), missing: some("it is not there"), ..path() };
+    assert_found(queue(other), &[(Note, "path-not-a-lock")], &["/lock has slots"]);
+    assert_found(
+        queue(Queue { missing: some("it is gone"), ..path() }),
+        &[(Note, "path-missing")],
+        &["gone"],
+    );
+    let held = |contact, waiting| {
+        let (owner, came, session) = ("vm:7".into(), "noon".into(), "0x1".into());
+        let (sequence, amount) = (Some(4), None);
+        let holder = Holder { owner, came, session, is_zklocks: true, sequence, amount, contact };
+        Queue { contenders: waiting + 1, holders: vec![holder], waiting, ..path() }
+    };
+    let heard = |ago| Contact::Heard { ago: seconds(ago), timeout: seconds(10), by: "zk2:2181".into() };
+    let said = ["nobody waits at /lock for vm:7", "zk2:2181 answered it 2s ago"];
+    assert_found(queue(held(heard(2), 0)), &[(Note, "lock-held")], &said);
+    assert_found(
+        queue(held(heard(2), 1)),
+        &[(Note, "lock-waited-for")],
+        &["1 contender waits", "--force /lock"],
+    );
+    let said = ["2 contenders wait", "zk2:2181 answered it 6s ago", "gives the lock away within 7s"];
+    assert_found(queue(held(heard(6), 2)), &[(Warning, "holder-silent")], &said);
+    assert_found(queue(held(Contact::Gone, 0)), &[(Warning, "holder-silent")], &["no server of --servers"]);
+    let unknown = held(Contact::Unknown("no cons".into()), 0);
+    assert_found(queue(unknown), &[(Note, "lock-held")], &["do not say whether it lives (no cons)"]);
+    // One of two readers is silent.
+    let mut readers = held(heard(2), 0);
+    readers.holders.push(Holder { owner: "web:2".into(), ..held(heard(6), 0).holders.remove(0) });
+    assert_found(queue(readers), &[(Warning, "holder-silent")], &["for web:2, in the queue"]);
+    // Another server may have its connection.
+    let fewer = |seen: &mut Seen| {
+        seen.servers.pop();
+        seen.locks = vec![held(Contact::Gone, 0)];
+    };
+    assert_found(fewer, &[(Warning, "missing-servers"), (Note, "lock-held")], &[]);
+}
+
+#[test]
+fn each_pool_has_a_verdict() {
+    let heard = |ago| Contact::Heard { ago: seconds(ago), timeout: seconds(10), by: "zk2:2181".into() };
+    let one = |sequence: i32, amount, ago| Holder {
+        owner: format!("vm:{sequence}"),
+        came: "noon".into(),
+        session: "0x1".into(),
+        is_zklocks: true,
+        sequence: Some(sequence),
+        amount,
+        contact: heard(ago),
+    };
+    // Permits of these weights, each with the time since its last answer, of a capacity of 4.
+    let pool = |held: &[(u32, u64)], waiting: usize, first: u64| {
+        let holders = held.iter().zip(7..);
+        let holders = holders.map(|((weight, ago), number)| one(number, Some(Amount::Weight(*weight)), *ago));
+        Queue {
+            path: "/convert".into(),
+            holders: holders.collect(),
+            waiting,
+            pool: Some(Room {
+                stock: Stock::Semaphore { capacity: 4 },
+                held: held.iter().map(|(weight, _)| u64::from(*weight)).sum(),
+                first: (waiting > 0).then(|| one(9, None, first)),
+                foreign: vec![],
+            }),
+            ..Queue::default()
+        }
+    };
+    let is = |queue: Queue, expected: &[(Severity, &str)], said: &[&str]| {
+        assert_found(|seen| seen.locks = vec![queue], expected, said);
+    };
+    is(pool(&[], 0, 0), &[(Note, "pool-free")], &["0 of 4 permits of /convert are held, nobody waits"]);
+    is(pool(&[(3, 1)], 0, 0), &[(Note, "pool-held")], &["3 of 4 permits"]);
+    is(pool(&[(3, 1), (1, 1)], 0, 0), &[(Note, "pool-full")], &["until a permit is released"]);
+    let said =
+        ["4 of 4 permits", "2 contenders wait", "vm:7 holds a permit of weight 3", "--sequence 7 /convert"];
+    is(pool(&[(3, 1), (1, 1)], 2, 1), &[(Note, "pool-waited-for")], &said);
+    is(pool(&[(3, 1)], 2, 1), &[(Note, "pool-waited-for")], &["though 1 are free", "vm:9, wants more"]);
+    is(pool(&[(5, 1)], 1, 1), &[(Note, "pool-waited-for")], &["until less is held"]);
+    let said = ["vm:8 holds a permit of weight 1", "answered it 6s ago", "gives the permit away within 7s"];
+    is(pool(&[(3, 1), (1, 6)], 0, 0), &[(Warning, "holder-silent"), (Note, "pool-full")], &said);
+    let silent = [(1, 6); 4];
+    let expected = [(Warning, "holder-silent"), (Note, "pool-full")];
+    is(pool(&silent, 0, 0), &expected, &["vm:9 holds", "1 more holders are silent"]);
+    let said = ["vm:9 is the first of 2 in the turnstile", "lets the next one pass within 7s"];
+    is(pool(&[(3, 1)], 2, 6), &[(Warning, "waiter-silent"), (Note, "pool-waited-for")], &said);
+    let mut strange = pool(&[], 0, 0);
+    let stranger = Stranger { node: "/convert/queue/x".into(), client: "kazoo".into(), session: None };
+    strange.pool.as_mut().unwrap().foreign = vec![stranger];
+    is(strange, &[(Warning, "foreign-contender"), (Note, "pool-free")], &["/convert/queue/x"]);
 }

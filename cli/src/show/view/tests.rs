@@ -2,7 +2,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::*;
-use crate::queue::tests::entry;
+use crate::queue::{Stranger, tests::entry};
 
 const CONNECTED: SessionState = SessionState::Connected;
 
@@ -12,9 +12,13 @@ fn at(seconds: i64) -> Timestamp {
 
 /// A view of so many contenders, from a look at second 0.
 fn view(contenders: i32) -> View {
-    let mut view = View::new("/lock/orders".to_owned(), true);
-    view.look(at(0), queue(0, contenders));
+    let mut view = View::new(true);
+    view.look(at(0), lock(queue(0, contenders)));
     view
+}
+
+fn lock(queue: Vec<Entry>) -> Sight {
+    Sight { path: "/lock/orders".to_owned(), queue, ..Sight::default() }
 }
 
 fn queue(from: i32, to: i32) -> Vec<Entry> {
@@ -50,12 +54,13 @@ fn the_holder_is_told_from_those_who_wait() {
 fn contenders_of_other_clients_are_told_of() {
     let mut view = view(1);
     let node = "/lock/orders/x-1-0000000003".to_owned();
-    view.meet(vec![Stranger { node, client: "another".to_owned(), session: None }]);
+    let foreign = vec![Stranger { node, client: "another".to_owned(), session: None }];
+    view.look(at(1), Sight { foreign, ..lock(queue(0, 1)) });
     assert!(
         drawn(&mut view)
             .contains("contenders of other clients (1) keep zklock out: x-1-0000000003 (another)")
     );
-    view.meet(vec![]);
+    view.look(at(1), lock(queue(0, 1)));
     assert!(!drawn(&mut view).contains("other clients"));
 }
 
@@ -71,7 +76,7 @@ fn readers_that_hold_it_are_told_from_those_that_wait() {
     };
     let writer = Entry { position: 2, waits_for: Some(1), ..entry("writer 2.", 2, 102) };
     let queue = vec![reader("one", 0, true), reader("two", 1, true), writer, reader("three", 3, false)];
-    view.look(at(0), queue);
+    view.look(at(0), lock(queue));
     let text = drawn(&mut view);
     assert!(text.contains(" one   a reader, and 1 more"), "{text}");
     assert!(text.contains(" 1 more reader holds it, 2 waiting "), "{text}");
@@ -96,8 +101,8 @@ fn a_free_lock_has_no_holder() {
 #[test]
 fn handoffs_are_listed_the_latest_first() {
     let mut view = view(3);
-    view.look(at(1), queue(1, 3));
-    view.look(at(2), queue(2, 3));
+    view.look(at(1), lock(queue(1, 3)));
+    view.look(at(2), lock(queue(2, 3)));
     let text = drawn_on(&mut view, 100, 24, CONNECTED, at(2));
     let latest = text.find("01:46:42Z  owner 1. → owner 2.   held for 1s").expect(&text);
     let earlier = text.find("01:46:41Z  owner 0. → owner 1.   held for ≥ 1s").expect(&text);
@@ -107,10 +112,10 @@ fn handoffs_are_listed_the_latest_first() {
 #[test]
 fn what_others_may_have_held_is_left_open() {
     let mut view = view(3);
-    view.look(at(1), queue(2, 3));
+    view.look(at(1), lock(queue(2, 3)));
     let text = drawn(&mut view);
     assert!(text.contains("owner 0. → … → owner 2."), "{text}");
-    view.look(at(2), Vec::new());
+    view.look(at(2), lock(Vec::new()));
     assert!(drawn(&mut view).contains("owner 2. → nobody   held for 1s"), "{}", drawn(&mut view));
 }
 
@@ -123,7 +128,7 @@ fn an_old_look_is_said_to_be_stale() {
     view.failed("the \u{1b}[31mserver".to_owned());
     let text = drawn(&mut view);
     assert!(text.contains(r"stale since 2001-09-09T01:46:40Z (1s): the \u{1b}[31mserver"), "{text}");
-    view.look(at(1), queue(0, 2));
+    view.look(at(1), lock(queue(0, 2)));
     assert!(!drawn(&mut view).contains("stale"));
 }
 
@@ -142,14 +147,14 @@ fn the_window_stays_within_the_queue() {
     view.scroll(Scroll::Down);
     view.scroll(Scroll::PageUp);
     assert!(drawn(&mut view).contains(" 983 to 991 "), "{}", drawn(&mut view));
-    view.look(at(1), queue(0, 3));
+    view.look(at(1), lock(queue(0, 3)));
     assert!(drawn(&mut view).contains(" 2 waiting "));
 }
 
 #[test]
 fn there_is_no_terminal_too_small() {
     let mut view = view(100);
-    view.look(at(1), queue(1, 100));
+    view.look(at(1), lock(queue(1, 100)));
     let widths = [0, 1, 2, 3, 8, 30, 100];
     for (width, height) in widths.into_iter().flat_map(|width| (0..16).map(move |height| (width, height))) {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();

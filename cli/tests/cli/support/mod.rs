@@ -185,6 +185,15 @@ pub(crate) async fn child_of(parent: Pid, name: &str) -> Pid {
     found.expect("a process id")
 }
 
+/// Waits until the process is stopped.
+pub(crate) async fn until_stopped(process: Pid) {
+    eventually("it stopped", async || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_pid()));
+        status.expect("it is there").contains("State:\tT")
+    })
+    .await;
+}
+
 /// The queue of a lock now.
 pub(crate) async fn queue(session: &Session, path: &str) -> Vec<Contender> {
     zklock_test_support::queue(&session.lock(path).expect("a path")).await

@@ -1,6 +1,6 @@
 //! A terminal with a user at it.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::termios::{LocalModes, tcgetattr};
+use rustix::termios::{Action, LocalModes, tcflow, tcgetattr};
 
 use zklock_test_support::{BOUND, eventually};
 
@@ -169,6 +169,16 @@ impl Terminal {
         self.master.resize(size(lines)).expect("another size");
     }
 
+    /// Takes no more output, as after Ctrl-S.
+    pub(crate) fn hold_output(&self) {
+        tcflow(self.tty(), Action::OOff).expect("a terminal");
+    }
+
+    fn tty(&self) -> File {
+        let tty = self.master.tty_name().expect("its name");
+        OpenOptions::new().read(true).write(true).open(tty).expect("the terminal")
+    }
+
     /// The program's process.
     pub(crate) fn pid(&self) -> Pid {
         let pid = self.child.process_id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
@@ -199,9 +209,7 @@ impl Terminal {
             self.on_screen(|screen| !screen.alternate_screen() && !screen.hide_cursor())
         })
         .await;
-        let tty = self.master.tty_name().expect("its name");
-        let tty = OpenOptions::new().read(true).write(true).open(tty).expect("the terminal");
-        let modes = tcgetattr(&tty).expect("its modes").local_modes;
+        let modes = tcgetattr(self.tty()).expect("its modes").local_modes;
         assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO), "{modes:?}");
     }
 }

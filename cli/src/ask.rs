@@ -1,0 +1,106 @@
+//! `zklock ask`: asks those who hold something to let go, and waits until they have.
+
+use std::process::ExitCode;
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use zklock::Session;
+use zklock::ask::{Answer, AskError, Request};
+
+use crate::args::Ask;
+use crate::closing;
+use crate::connection::Connection;
+use crate::console::Console;
+use crate::exit::{self, Code};
+use crate::failure::{Failure, Outcome};
+use crate::queue::{Entry, timestamp};
+use crate::{duration, place, signals, text};
+
+/// Asks, says whom it asked, and waits for the answer or for a signal.
+pub(crate) async fn ask(ask: Ask, connection: &Connection, console: Console) -> Outcome {
+    let mut ending = signals::arriving(signals::FATAL).map_err(Failure::internal)?;
+    let session = connection.session().await?;
+    let outcome = tokio::select! {
+        outcome = asked(&ask, &session, connection, console) => outcome,
+        Some(signal) = ending.next() => Ok(exit::after_signal(signal)),
+    };
+    // The ask goes with the session.
+    closing::session(&session).await;
+    outcome
+}
+
+async fn asked(ask: &Ask, session: &Session, connection: &Connection, console: Console) -> Outcome {
+    let (path, within) = (ask.path.as_str(), duration::text(ask.within));
+    let mut request = Request::new(&ask.reason, ask.within);
+    if let Some(owner) = &ask.owner {
+        request = request.owner(owner);
+    }
+    if let Some(number) = ask.sequence {
+        request = request.number(number);
+    }
+    if let Some(index) = ask.slot {
+        request = request.slot(index);
+    }
+    let Some(asking) = session.ask(path, request).await.map_err(|error| failure(error, path))? else {
+        let unheld = place::unheld(connection, session, path).await;
+        if ask.sequence.is_some() || ask.slot.is_some() {
+            unheld?;
+            let number = ask.sequence.map(|number| format!(" with the sequence {number}"));
+            let index = ask.slot.map(|index| format!(" of slot {index}"));
+            let which = index.unwrap_or_default() + &number.unwrap_or_default();
+            return Err(Failure::new(
+                Code::No,
+                format_args!(
+                    "{path} has no holder{which}, so nobody was asked; to see the holders, run `zklock show {path}`"
+                ),
+            ));
+        }
+        console.note(unheld?);
+        return Ok(ExitCode::SUCCESS);
+    };
+    for holder in asking.holders() {
+        let holder = Entry::from(holder);
+        console.note(format_args!(
+            "asked {} to let go of {path} within {within}; it came {}, with the sequence {}",
+            holder.owner_text(),
+            holder.since_text(Timestamp::now()),
+            holder.sequence_text()
+        ));
+    }
+    match asking.answer().await.map_err(|error| failure(error, path))? {
+        Answer::LetGo => {
+            console.note(format_args!("{path}: those who were asked have let go"));
+            Ok(ExitCode::SUCCESS)
+        }
+        Answer::TimeOver | _ => Err(Failure::new(
+            Code::No,
+            format_args!(
+                "{path} is still held after {within}; to see by whom, run `zklock show {path}`; the last resort is \
+                 `zklock release --force {path}`"
+            ),
+        )
+        .expected()),
+    }
+}
+
+/// Says by when an ask wants the holder to have let go, by the servers' clock.
+pub(crate) fn deadline(ask: &zklock::ask::Ask) -> String {
+    timestamp(ask.by()).map_or_else(|| "an unknown time".to_owned(), |by| format!("{by:.0}"))
+}
+
+fn failure(error: AskError, path: &str) -> Failure {
+    match &error {
+        AskError::Asked { ask, .. } => Failure::new(
+            Code::NotAcquired,
+            format_args!(
+                "{} asks at {path} already, until {}: {}; try again after that",
+                text::harmless(&ask.who),
+                deadline(ask),
+                text::harmless(&ask.why)
+            ),
+        ),
+        AskError::NotAuthorized { node } => Failure::forbidden(node, &error),
+        AskError::Query(query) => Failure::from(query.clone()),
+        _ => Failure::usage(&error),
+    }
+}

@@ -1,0 +1,48 @@
+//! `zklock export`: the locks below some nodes, and the servers, as metrics for Prometheus.
+//!
+//! ```text
+//! http (a scrape)  --asks-->  scan (one at a time, seldom)  -->  ZooKeeper
+//!     ^-------- metrics <-----------'
+//! ```
+
+mod http;
+mod metrics;
+mod scan;
+
+use std::process::ExitCode;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::SignalKind;
+
+use futures::StreamExt;
+
+use crate::args::Export;
+use crate::closing;
+use crate::connection::Connection;
+use crate::console::Console;
+use crate::failure::{Failure, Outcome};
+use crate::signals;
+use scan::Scans;
+
+/// Answers scrapes until a signal.
+pub(crate) async fn export(wish: Export, connection: &Connection, console: Console) -> Outcome {
+    let ending = [SignalKind::interrupt(), SignalKind::terminate()];
+    let mut signals = signals::arriving(ending).map_err(Failure::internal)?;
+    let addresses = connection.servers()?;
+    let cannot =
+        |error| Failure::usage(format_args!("zklock cannot listen at {} (--listen): {error}", wish.listen));
+    let listener = TcpListener::bind(&wish.listen).await.map_err(cannot)?;
+    let address = listener.local_addr().map_err(Failure::internal)?;
+    console.note(format_args!("listening at http://{address}/metrics"));
+    let (scans, asked) = Scans::new();
+    let mut session = None;
+    let outcome = tokio::select! {
+        failure = scan::run(&wish, connection, addresses, &mut session, asked, console) => Err(failure),
+        () = http::serve(listener, scans) => Ok(ExitCode::SUCCESS),
+        _ = signals.next() => Ok(ExitCode::SUCCESS),
+    };
+    if let Some(session) = &session {
+        closing::session(session).await;
+    }
+    outcome
+}

@@ -1,0 +1,96 @@
+//! `zklock resize`: changes the capacity of a semaphore, or the number of slots.
+
+use std::process::ExitCode;
+
+use zklock::Session;
+
+use crate::args::Resize;
+use crate::connection::Connection;
+use crate::console::Console;
+use crate::exit::Code;
+use crate::failure::{Failure, Outcome};
+use crate::place::Place;
+use crate::pool::{Amount, Pool, Stock};
+use crate::{closing, question};
+
+/// Asks the user if more is held than the new number allows, and changes the number.
+pub(crate) async fn resize(resize: Resize, connection: &Connection, console: Console) -> Outcome {
+    let session = connection.session().await?;
+    let resized = resize_in(&session, &resize, connection, console).await;
+    closing::session(&session).await;
+    console.note(resized?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Changes the number, and returns what the user is to know of that.
+async fn resize_in(
+    session: &Session,
+    Resize { path, number, yes }: &Resize,
+    connection: &Connection,
+    console: Console,
+) -> Result<String, Failure> {
+    let (path, number) = (path.as_str(), *number);
+    let Some(pool) = Pool::at(session, path).await? else {
+        Place::of(connection, path).await?.missing(connection, path)?;
+        return Err(Failure::usage(format_args!(
+            "{path} is neither a semaphore nor slots, or these credentials may not read it"
+        )));
+    };
+    let excess = excess(&pool, number);
+    if let (Some(excess), false) = (&excess, yes) {
+        question::possible()?;
+        // A question needs the facts it is about, even with --quiet.
+        let console = console.max(Console::Normal);
+        console.note(format_args!("{}: {}; {excess}", path, pool.stock.text(pool.held) + " held"));
+        if !question::agreed(&format!("Change it to {number}?")).await? {
+            return Err(Failure::new(Code::No, "nothing was changed"));
+        }
+        // The user may take long to answer.
+        let now = Pool::at(session, path).await?.map(|pool| pool.stock);
+        if now.is_none_or(|now| now.text(0) != pool.stock.text(0)) {
+            let now = now.map_or_else(|| "nothing".to_owned(), |now| now.total().to_string());
+            return Err(Failure::new(
+                Code::No,
+                format_args!(
+                    "somebody has changed {path} from {} to {now} meanwhile; nothing was changed; try again",
+                    pool.stock.total()
+                ),
+            ));
+        }
+    }
+    match pool.stock {
+        Stock::Semaphore { .. } => session.semaphore(path, 1)?.set_capacity(number).await?,
+        Stock::Slots { .. } => session.slots(path, 1)?.set_count(number).await?,
+    }
+    let (what, option) = match pool.stock {
+        Stock::Semaphore { .. } => ("capacity", "--permits"),
+        Stock::Slots { .. } => ("number of slots", "--slot"),
+    };
+    // Others may have come or gone since.
+    let after = Pool::at(session, path).await.ok().flatten();
+    let excess = after.map_or(excess, |pool| self::excess(&pool, number));
+    let excess = excess.map_or_else(String::new, |excess| format!(". Now {excess}"));
+    Ok(format!(
+        "the {what} of {path} is {number}; it was {}{excess}. zklock refuses commands whose {option} states another number, also \
+         those that wait already",
+        pool.stock.total()
+    ))
+}
+
+/// What becomes of those that hold more than this number allows; `None` if nobody does.
+fn excess(pool: &Pool, number: u32) -> Option<String> {
+    let above =
+        |holder: &&crate::pool::Holder| matches!(holder.amount, Amount::Index(index) if index >= number);
+    let above = pool.holders.iter().filter(above).count();
+    match pool.held > u64::from(number) || above > 0 {
+        false => None,
+        true if above == 0 => Some(format!(
+            "more than {number} is held: the holders keep what they have, and nobody is admitted until less is held"
+        )),
+        true => Some(format!(
+            "{above} {} an index of {number} or above: the holders keep their slots, which count as held, and nobody gets one of \
+             these again",
+            if above == 1 { "slot has" } else { "slots have" }
+        )),
+    }
+}

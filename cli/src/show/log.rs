@@ -1,0 +1,155 @@
+//! `zklock show --watch` where no terminal is: a line for each change, with the time at which it was seen.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use jiff::Timestamp;
+use tokio::time::sleep;
+use zklock::inspect::Kind;
+
+use super::sight::{Eye, LOCK, PAUSE, Sight};
+use crate::failure::Outcome;
+use crate::output;
+use crate::queue::Entry;
+
+/// What the path was at the last look, and how far the queue's numbers went.
+#[derive(Default)]
+pub(super) struct Log {
+    what: Option<&'static str>,
+    highest: Option<i32>,
+}
+
+/// Prints each change until nobody reads it. It fails if the path cannot be read at first.
+pub(super) async fn log(mut eye: Eye<'_>) -> Outcome {
+    let (mut log, mut last, mut trouble) = (Log::default(), None, None);
+    loop {
+        let looked = eye.look().await;
+        let at = Timestamp::now();
+        let lines = match looked {
+            Ok(sight) => {
+                trouble = None;
+                let changes = log.changes(last.as_ref(), &sight);
+                last = Some(sight);
+                changes
+            }
+            Err(failure) if last.is_none() => return Err(failure),
+            Err(failure) => match eye.session().failure() {
+                Some(cause) => return Err(cause.into()),
+                None => {
+                    let told = trouble.replace(failure.to_string());
+                    if told == trouble { Vec::new() } else { vec![format!("cannot look: {failure}")] }
+                }
+            },
+        };
+        let path = last.as_ref().map_or("", |sight| &sight.path);
+        for line in lines {
+            if !output::print_to_reader(format!("{at:.3} {path} {line}\n")).await? {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+impl Log {
+    /// What differs from the last look, a line for each change.
+    pub(super) fn changes(&mut self, last: Option<&Sight>, sight: &Sight) -> Vec<String> {
+        let (holders, waiters) = (sight.holders(), sight.waiting());
+        let highest = holders.iter().chain(&waiters).filter_map(|entry| entry.sequence).max();
+        let waiting = waiters.len();
+        let is_other = sight.what.is_some_and(|what| what != self.what.unwrap_or(LOCK));
+        let mut lines = Vec::new();
+        match last {
+            None => {
+                let held = holders.iter().map(|entry| text(entry)).collect::<Vec<_>>().join("; ");
+                let held = if held.is_empty() { "nobody".to_owned() } else { held };
+                lines.push(format!("held by {held}; {waiting} waiting"));
+            }
+            Some(last) => {
+                let (had, waited) = (last.holders(), last.waiting());
+                let [held, waited] = [&had, &waited].map(|entries| nodes(entries));
+                let [holds, waits] = [&holders, &waiters].map(|entries| nodes(entries));
+                lines.extend(gone(&had, &holds).map(|entry| format!("left by {}", text(entry))));
+                lines.extend(sight.what.filter(|_| is_other).map(|what| format!("{what} now")));
+                lines.extend(gone(&holders, &held).map(|entry| format!("granted to {}", text(entry))));
+                // A contender that passes the turnstile of a pool has another node behind it, and waits no more.
+                let left = waited.difference(&waits).filter(|node| !holds.contains(*node)).count();
+                let came = waits.difference(&waited).count();
+                if came + left > 0 {
+                    lines.push(format!("{came} came to wait, {left} wait no more; {waiting} waiting"));
+                }
+                // A number counts the creates in a lock's directory. Numbers begin anew with the directory.
+                let created = self.highest.zip(highest).map_or(0, |(before, now)| now.saturating_sub(before));
+                let is_new = |node: &&&str| !held.contains(**node) && !waited.contains(**node);
+                let unseen = i64::from(created) - holds.union(&waits).filter(is_new).count() as i64;
+                if unseen > 0 && sight.pool.is_none() && !is_other {
+                    lines.push(format!("{unseen} came and went between two looks"));
+                }
+            }
+        }
+        self.highest = highest.or(self.highest);
+        self.what = sight.what.or(self.what);
+        lines
+    }
+}
+
+fn nodes<'a>(entries: &[&'a Entry]) -> BTreeSet<&'a str> {
+    entries.iter().map(|entry| &*entry.node).collect()
+}
+
+/// Those of the entries that are not among these nodes.
+fn gone<'a>(entries: &[&'a Entry], nodes: &BTreeSet<&str>) -> impl Iterator<Item = &'a Entry> {
+    entries.iter().copied().filter(|entry| !nodes.contains(&*entry.node))
+}
+
+fn text(entry: &Entry) -> String {
+    let what = match entry.kind {
+        Kind::Slot(index) => format!(", slot {index}"),
+        Kind::Permit(weight) => format!(", weight {weight}"),
+        Kind::Shared => ", a reader".to_owned(),
+        Kind::Exclusive => String::new(),
+    };
+    format!("{}{what}, token {}", entry.owner_text(), entry.token_text())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::tests::entry;
+
+    fn look(holders: &[(&str, i32)], waiting: &[(&str, i32)]) -> Sight {
+        let [holders, waiting] = [(holders, true), (waiting, false)].map(|(some, holds)| {
+            let entry = |(owner, number): &(&str, i32)| entry(owner, *number, i64::from(*number));
+            some.iter().map(|one| Entry { holds, ..entry(one) }).collect::<Vec<_>>()
+        });
+        Sight { queue: [holders, waiting].concat(), ..Sight::default() }
+    }
+
+    #[test]
+    fn each_change_is_a_line_and_nobody_is_forgotten() {
+        let (mut log, mut last) = (Log::default(), None);
+        let mut changes = |sight: Sight| {
+            let changes = log.changes(last.as_ref(), &sight);
+            last = Some(sight);
+            changes
+        };
+        assert_eq!(changes(look(&[], &[])), ["held by nobody; 0 waiting"]);
+        assert_eq!(changes(look(&[("a", 3)], &[])), ["granted to a, token 3"]);
+        assert_eq!(changes(look(&[("a", 3)], &[])), [""; 0]);
+        assert_eq!(
+            changes(look(&[("a", 3)], &[("b", 4), ("c", 5)])),
+            ["2 came to wait, 0 wait no more; 2 waiting"]
+        );
+        assert_eq!(
+            changes(look(&[("b", 4)], &[("d", 8)])),
+            [
+                "left by a, token 3",
+                "granted to b, token 4",
+                "1 came to wait, 1 wait no more; 1 waiting",
+                "2 came and went between two looks"
+            ]
+        );
+        // The directory was made again.
+        assert_eq!(changes(look(&[("e", 0)], &[]))[..2], ["left by b, token 4", "granted to e, token 0"]);
+    }
+}

@@ -1,0 +1,140 @@
+//! One look at a path that is watched. Its kind may change: a lock, the queue of an election, a semaphore, slots.
+
+use std::time::Duration;
+
+use zklock::{Lock, Session};
+
+use crate::args::Show;
+use crate::election::Election;
+use crate::failure::Failure;
+use crate::pool::{Pool, Stock};
+use crate::queue::{self, Entry, Stranger};
+
+/// The pause between two looks. Reading a long queue takes time as well.
+pub(super) const PAUSE: Duration = Duration::from_millis(500);
+
+/// What [`Sight::what`] says of a lock.
+pub(super) const LOCK: &str = "is a lock";
+
+/// What looks at the path again and again.
+pub(super) struct Eye<'a> {
+    session: &'a Session,
+    show: &'a Show,
+    last: Last,
+}
+
+/// Where the last look saw somebody. The next look begins there: between two leaders nothing announces that the queue is
+/// that of an election.
+enum Last {
+    Nowhere,
+    Lock(Lock),
+    Pool,
+}
+
+/// What a look has seen.
+#[derive(Default)]
+pub(super) struct Sight {
+    /// The path of the lock in whose queue they are, or of the pool.
+    pub(super) path: String,
+    /// The lock's queue.
+    pub(super) queue: Vec<Entry>,
+    pub(super) foreign: Vec<Stranger>,
+    pub(super) pool: Option<Pool>,
+    /// Says what the path is; `None` if nothing shows it.
+    pub(super) what: Option<&'static str>,
+}
+
+impl<'a> Eye<'a> {
+    pub(super) fn new(session: &'a Session, show: &'a Show) -> Self {
+        Self { session, show, last: Last::Nowhere }
+    }
+
+    pub(super) fn session(&self) -> &'a Session {
+        self.session
+    }
+
+    /// Looks. It asks for the kind anew once nobody is left.
+    pub(super) async fn look(&mut self) -> Result<Sight, Failure> {
+        let again = match &self.last {
+            Last::Nowhere => None,
+            Last::Lock(lock) => Some(self.queue(lock).await?),
+            Last::Pool => Pool::at(self.session, &self.show.path).await?.map(|pool| self.pool(pool)),
+        };
+        let again = match again {
+            Some(sight) if sight.what.is_some() => return Ok(sight),
+            again => again,
+        };
+        let (lock, _, pool) = found(self.session, self.show).await?;
+        if let Some(pool) = pool {
+            self.last = Last::Pool;
+            return Ok(self.pool(pool));
+        }
+        let sight = self.queue(&lock).await?;
+        if sight.what.is_some() {
+            self.last = Last::Lock(lock);
+            return Ok(sight);
+        }
+        // An election without a candidate looks like nothing. Its next leader may come to the same queue.
+        Ok(again.unwrap_or(sight))
+    }
+
+    async fn queue(&self, lock: &Lock) -> Result<Sight, Failure> {
+        let (queue, foreign) = queue::seen(lock).await?;
+        let what = match lock.path() == self.show.path {
+            true => LOCK,
+            false => "is the queue of an election",
+        };
+        let what = (!queue.is_empty()).then_some(what);
+        Ok(Sight { path: lock.path().to_owned(), queue, foreign, pool: None, what })
+    }
+
+    fn pool(&self, pool: Pool) -> Sight {
+        let what = match pool.stock {
+            Stock::Semaphore { .. } => "is a semaphore",
+            Stock::Slots { .. } => "has slots",
+        };
+        let (path, foreign) = (self.show.path.clone(), pool.foreign.clone());
+        Sight { path, queue: Vec::new(), foreign, pool: Some(pool), what: Some(what) }
+    }
+}
+
+impl Sight {
+    /// Those who hold something.
+    pub(super) fn holders(&self) -> Vec<&Entry> {
+        match &self.pool {
+            Some(pool) => pool.holders.iter().map(|holder| &holder.entry).collect(),
+            None => self.queue.iter().filter(|entry| entry.holds).collect(),
+        }
+    }
+
+    pub(super) fn waiting(&self) -> Vec<&Entry> {
+        match &self.pool {
+            Some(pool) => pool.waiting.iter().collect(),
+            None => self.queue.iter().filter(|entry| !entry.holds).collect(),
+        }
+    }
+}
+
+/// The lock at the path, or the one for which the candidates of an election there queue; and the pool there.
+pub(super) async fn found(
+    session: &Session,
+    show: &Show,
+) -> Result<(Lock, Option<Election>, Option<Pool>), Failure> {
+    let (lock, election) = match queue::lock(session, &show.path, show.layout).await? {
+        (lock, Some(_)) => (lock, None),
+        (lock, None) => candidates(session, lock).await?,
+    };
+    Ok((lock, election, Pool::at(session, &show.path).await?))
+}
+
+/// This lock. If nobody holds it, and somebody leads an election at its path, the lock for which the candidates queue.
+async fn candidates(session: &Session, lock: Lock) -> Result<(Lock, Option<Election>), Failure> {
+    let election = match Election::of_queue(session, lock.path()).await? {
+        None if lock.holder().await?.is_none() => Election::at(session, lock.path()).await?,
+        election => election,
+    };
+    Ok(match election {
+        Some(election) => (session.lock(&election.queue)?, Some(election)),
+        None => (lock, None),
+    })
+}

@@ -1,0 +1,149 @@
+//! What is asked at 3 a.m.: does the holder live, since when does it hold, and by when is the lock free?
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use zklock_testcontainers::ZooKeeper;
+
+use crate::support::looker::{codes, has, zklock};
+use crate::support::{ended, lock_of, run, run_on, signal, with_session};
+use zklock_test_support::{
+    acquire, enqueue, eventually, granted, hide, operator, own_server, server, until_queued,
+};
+
+/// The severity and the name of the finding about the path.
+async fn verdict(servers: &str, path: &str) -> (Value, Value) {
+    let report = zklock(servers, &["doctor", "--json", path]).await.report();
+    let findings = report["findings"].as_array().expect("findings").clone();
+    let about = |finding: &&Value| {
+        let code = finding["code"].as_str().expect("a code");
+        ["lock-", "path-", "pool-", "holder-", "waiter-"].iter().any(|kind| code.starts_with(kind))
+    };
+    let finding = findings.iter().find(about).unwrap_or_else(|| panic!("{report}"));
+    (finding["severity"].clone(), finding["code"].clone())
+}
+
+#[tokio::test]
+async fn a_holder_that_is_stopped_is_told_from_one_that_works() {
+    let (_server, servers, session) = with_session(own_server().await).await;
+    let lock = lock_of(&session, "/lock/orders", "waiter");
+    let mut holder =
+        run(&servers, &["--owner", "alpha", "--session-timeout", "14s"], "/lock/orders", "sleep 600");
+    let mut holder = holder.spawn().unwrap();
+    until_queued(&lock, 1).await;
+    let waiter = enqueue(&lock).await;
+    assert_eq!(verdict(&servers, "/lock/orders").await, (json!("note"), json!("lock-waited-for")));
+
+    signal(&holder, Signal::STOP);
+    eventually("a warning", async || {
+        verdict(&servers, "/lock/orders").await == (json!("warning"), json!("holder-silent"))
+    })
+    .await;
+    let report = zklock(&servers, &["show", "--json", "/lock/orders"]).await.json();
+    let told = &report["holders"][0];
+    has(told, json!({"session": report["contenders"][0]["session"], "session_timeout_ms": 14_000}));
+    assert!(told["heard_ago_ms"].as_u64().is_some_and(|ago| ago > 7000), "{report}");
+    let free_by = told["free_by"].as_str().and_then(|by| by.parse::<Timestamp>().ok()).expect("a time");
+    let shown = zklock(&servers, &["show", "/lock/orders"]).await;
+    assert!(
+        shown.stdout.contains(" answered it ") && shown.stdout.contains("the lock is free by "),
+        "{shown:?}"
+    );
+    // It is right. A busy machine may tell the grant late.
+    let next = granted(waiter).await;
+    assert!(Timestamp::now() <= free_by + Duration::from_secs(2), "later than {free_by}");
+    next.release().await.unwrap();
+    signal(&holder, Signal::KILL);
+    ended(&mut holder).await;
+}
+
+#[tokio::test]
+async fn one_that_is_stopped_in_a_pool_is_told() {
+    let (_server, servers, session) = with_session(own_server().await).await;
+    let one = |owner: &str| {
+        let options = ["--session-timeout", "14s", "--owner", owner, "--permits", "/convert/2"];
+        run_on(&servers, &options, "sleep 600").spawn().unwrap()
+    };
+    let semaphore = session.semaphore("/convert", 2).unwrap();
+    let _permit = semaphore.acquire().await.unwrap();
+    assert_eq!(verdict(&servers, "/convert").await, (json!("note"), json!("pool-held")));
+    let mut holder = one("alpha");
+    eventually("two permits", async || semaphore.permits().await.unwrap().permits.len() == 2).await;
+    assert_eq!(verdict(&servers, "/convert").await, (json!("note"), json!("pool-full")));
+    let mut waiter = one("beta");
+    let turnstile = session.lock("/convert/queue").unwrap();
+    until_queued(&turnstile, 1).await;
+    assert_eq!(verdict(&servers, "/convert").await, (json!("note"), json!("pool-waited-for")));
+    let report = zklock(&servers, &["doctor", "--json", "/convert"]).await.report();
+    let pool = json!({"kind": "semaphore", "capacity": 2, "held": 2});
+    has(&report["locks"], json!([{"waiting": 1, "holders": 2, "pool": pool, "contenders": 0}]));
+
+    for (process, owner, code) in [
+        (&mut waiter, "beta is the first of 1", "waiter-silent"),
+        (&mut holder, "alpha holds", "holder-silent"),
+    ] {
+        signal(process, Signal::STOP);
+        eventually("a warning", async || {
+            let report = zklock(&servers, &["doctor", "--json", "/convert"]).await.report();
+            let mut findings = report["findings"].as_array().expect("findings").iter();
+            findings.any(|it| it["code"] == code && it["what"].as_str().is_some_and(|it| it.contains(owner)))
+        })
+        .await;
+        signal(process, Signal::KILL);
+        ended(process).await;
+    }
+}
+
+#[tokio::test]
+async fn the_queue_shows_since_when_its_first_one_is_the_first() {
+    let (_server, servers, session) = with_session(server().await).await;
+    let lock = lock_of(&session, "/lock/orders", "alpha");
+    let guard = lock.acquire().await.unwrap();
+    let since = async || {
+        let report = zklock(&servers, &["show", "--json", "/lock/orders"]).await.json();
+        report["holders"][0]["held_since_at_latest"].clone()
+    };
+    assert!(since().await.is_string(), "it came to an empty queue");
+    let waiter = enqueue(&lock).await;
+    assert!(since().await.is_string(), "nobody has left");
+    guard.release().await.unwrap();
+    let guard = granted(waiter).await;
+    assert_eq!(since().await, Value::Null, "somebody has left at an unknown time");
+    let waiter = acquire(&lock);
+    until_queued(&lock, 2).await;
+    assert!(since().await.is_string(), "it was the first when the other one came");
+    drop(guard);
+    drop(granted(waiter).await);
+}
+
+#[tokio::test]
+async fn the_doctor_says_what_a_path_is() {
+    let (server, servers, session) = with_session(server().await).await;
+    let note = |code: &str| (json!("note"), json!(code));
+    assert_eq!(verdict(&servers, "/nowhere").await, note("path-missing"));
+    let guard = lock_of(&session, "/lock/orders", "alpha").acquire().await.unwrap();
+    assert_eq!(verdict(&servers, "/lock/orders").await, note("lock-held"));
+    assert_eq!(verdict(&servers, "/lock").await, note("lock-free"));
+    let _slot = session.slots("/workers", 2).unwrap().acquire().await.unwrap();
+    assert_eq!(verdict(&servers, "/workers").await, note("pool-held"));
+    let _leading = session.election("/feed").unwrap().campaign("here").await.unwrap();
+    assert_eq!(verdict(&servers, "/feed").await, note("lock-held"));
+    hide(&operator(&server).await, "/lock/orders").await;
+    assert_eq!(verdict(&servers, "/lock/orders").await, (json!("warning"), json!("path-forbidden")));
+    drop(guard);
+}
+
+#[tokio::test]
+async fn without_the_word_nobody_claims_to_know() {
+    let server = ZooKeeper::builder().property("4lw.commands.whitelist", "srvr").start().await.unwrap();
+    let servers = server.connect_string();
+    let session = zklock::Session::builder(&servers).tick(Duration::from_secs(2)).connect().await.unwrap();
+    let _guard = lock_of(&session, "/lock/orders", "alpha").acquire().await.unwrap();
+    let shown = zklock(&servers, &["show", "--tick", "2s", "/lock/orders"]).await;
+    shown.is(0, &shown.stdout, "");
+    assert!(shown.stdout.contains("do not say whether it lives (4lw.commands.whitelist of"), "{shown:?}");
+    let report = zklock(&servers, &["doctor", "--tick", "2s", "--json", "/lock/orders"]).await.report();
+    assert_eq!(codes(&report), ["single-server", "lock-held"]);
+}
