@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::contestant::Contestant;
-use crate::peers::Recipe;
 
 /// Measures zklock against its peers.
 ///
@@ -49,7 +48,7 @@ pub(crate) struct Compare {
     pub(crate) clients: Vec<u32>,
     /// How long a turn is in which one peer's clients contend, in seconds. Each has three a cell of the table. 0 leaves out the
     /// speeds.
-    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = seconds)]
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = |text: &str| number(text, 60.0))]
     turn: f64,
     /// How often holders crash, and a server is cut off. 0 leaves that out.
     #[arg(long, value_name = "N", default_value_t = 3)]
@@ -83,20 +82,15 @@ pub(crate) struct Detail {
     #[arg(long, value_name = "M", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) tasks: u32,
     /// What to add to each round trip of a measured client, in milliseconds.
-    #[arg(long, value_name = "R", default_value_t = 0.0, value_parser = milliseconds)]
+    #[arg(long, value_name = "R", default_value_t = 0.0, value_parser = |text: &str| number(text, 10_000.0))]
     pub(crate) rtt_ms: f64,
     /// How long each client holds the lock in `contended`, in milliseconds. That time is not measured.
-    #[arg(long, value_name = "H", default_value_t = 0.0, value_parser = milliseconds)]
+    #[arg(long, value_name = "H", default_value_t = 0.0, value_parser = |text: &str| number(text, 10_000.0))]
     pub(crate) hold_ms: f64,
-    /// Have zookeeper-client queue in Curator's layout rather than in the one with the shortest names.
-    #[arg(long)]
-    pub(crate) curator: bool,
     /// Have zookeeper-client release in the background, by dropping, rather than await the same request. Not in `free`,
     /// where a cycle ends when the lock is free.
     #[arg(long)]
     pub(crate) drops: bool,
-    #[command(flatten)]
-    pub(crate) common: Common,
 }
 
 #[derive(Debug, Args)]
@@ -107,8 +101,6 @@ pub(crate) struct Memory {
     /// The most they may take, in MB of 1,000,000 bytes.
     #[arg(long, value_name = "MB", default_value_t = 100.0)]
     pub(crate) limit_mb: f64,
-    #[command(flatten)]
-    pub(crate) common: Common,
 }
 
 #[derive(Debug, Args)]
@@ -119,8 +111,6 @@ pub(crate) struct Line {
     /// The most that each may take, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 1_000)]
     pub(crate) limit_bytes: u64,
-    #[command(flatten)]
-    pub(crate) common: Common,
 }
 
 #[derive(Debug, Args)]
@@ -131,8 +121,6 @@ pub(crate) struct Elect {
     /// How often it is measured.
     #[arg(long, value_name = "R", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
-    #[command(flatten)]
-    pub(crate) common: Common,
 }
 
 #[derive(Debug, Args)]
@@ -152,8 +140,6 @@ pub(crate) struct Carry {
     /// As `burst`, while the connection breaks.
     #[arg(long, value_name = "N", default_value_t = 40_000)]
     pub(crate) broken: u32,
-    #[command(flatten)]
-    pub(crate) common: Common,
 }
 
 #[derive(Debug, Args)]
@@ -216,19 +202,14 @@ impl What {
     }
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct Common {
-    /// Measure on this server, `host:port`, instead of one started for the purpose.
-    #[arg(long, value_name = "SERVER", value_parser = one_server)]
-    pub(crate) connect: Option<String>,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scenario {
     /// Each client acquires and releases a lock that nobody else wants.
     Free,
     /// All clients acquire and release one lock, again and again.
     Contended,
+    /// As `contended`, by zklock with a flight record and without one.
+    Recorded,
     /// One client acquires a lock for which others wait already; they go first.
     Queue,
     /// Each client acquires and releases three locks at once that nobody else wants, beside one such lock.
@@ -258,9 +239,9 @@ impl Compare {
 }
 
 impl Detail {
-    /// How zookeeper-client is to be used.
-    pub(crate) fn recipe(&self) -> Recipe {
-        Recipe { curator: self.curator, drops: self.drops && self.scenario != Scenario::Free }
+    /// Whether zookeeper-client releases by dropping.
+    pub(crate) fn drops(&self) -> bool {
+        self.drops && self.scenario != Scenario::Free
     }
 
     pub(crate) fn hold(&self) -> Duration {
@@ -272,25 +253,11 @@ impl Detail {
     }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+/// A number from 0 to `most`.
+fn number(text: &str, most: f64) -> Result<f64, String> {
     match text.parse() {
-        Ok(seconds) if (0.0..=60.0).contains(&seconds) => Ok(seconds),
-        _ => Err("write a number from 0 to 60".to_owned()),
-    }
-}
-
-fn milliseconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(milliseconds) if (0.0..=10_000.0).contains(&milliseconds) => Ok(milliseconds),
-        _ => Err("write a number from 0 to 10000".to_owned()),
-    }
-}
-
-/// All clients must be on one server to be comparable, and a link leads to one.
-fn one_server(text: &str) -> Result<String, String> {
-    match text.contains([',', '/']) {
-        true => Err("write one host:port, without a chroot".to_owned()),
-        false => Ok(text.to_owned()),
+        Ok(number) if (0.0..=most).contains(&number) => Ok(number),
+        _ => Err(format!("write a number from 0 to {most}")),
     }
 }
 

@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(10);
 const IDLE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(carry: &Carry) -> anyhow::Result<()> {
-    let stage = Stage::open(carry.common.connect.as_deref()).await?;
+    let stage = Stage::open().await?;
     let alone = beside_guards(&stage, 0).await?;
     println!("processor time of an acquisition and its release");
     println!("  alone                        {alone:8.3} ms");
@@ -41,8 +41,7 @@ pub(crate) async fn run(carry: &Carry) -> anyhow::Result<()> {
     let few = keys(&stage, (carry.keys / 10).max(1)).await?;
     beside("keys at once", carry.keys, keys(&stage, carry.keys).await?, few);
     burst(&stage, stage.address(), carry.burst, false).await?;
-    burst(&stage, &stage.link().address(), carry.broken, true).await?;
-    stage.close().await
+    burst(&stage, &stage.link().address(), carry.broken, true).await
 }
 
 /// The processor time of an acquisition and its release, beside so many guards that each have a task.

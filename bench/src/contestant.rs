@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use tokio::process::Command;
 use zklock_test_support::peers::Client;
 
-use crate::peers::{Peer, Recipe};
+use crate::peers::Peer;
 
 /// What a lock rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl Contestant {
     pub(crate) fn peer(self) -> Option<Peer> {
         match self {
             Self::Zklock => Some(Peer::Zklock),
-            Self::ZookeeperClient => Some(Peer::ZookeeperClient(Recipe { curator: false, drops: false })),
+            Self::ZookeeperClient => Some(Peer::ZookeeperClient { drops: false }),
             Self::Redis => Some(Peer::Redisson),
             Self::RedisPolling => Some(Peer::RedisPolling),
             Self::Postgres => Some(Peer::Postgres),

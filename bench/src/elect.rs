@@ -19,7 +19,7 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(30);
 const AT_ONCE: usize = 50;
 
 pub(crate) async fn run(elect: &Elect) -> anyhow::Result<()> {
-    let stage = Stage::open(elect.common.connect.as_deref()).await?;
+    let stage = Stage::open().await?;
     let path = stage.directory("elect").await?;
     let (one, other) = (Session::connect(stage.address()).await?, Session::connect(stage.address()).await?);
     let mut elections = [one.election(&path)?, other.election(&path)?];
@@ -80,7 +80,7 @@ pub(crate) async fn run(elect: &Elect) -> anyhow::Result<()> {
     for session in [one, other] {
         session.close().await?;
     }
-    stage.close().await
+    Ok(())
 }
 
 /// An observer, and its session.

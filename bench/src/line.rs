@@ -17,7 +17,7 @@ const KEY: &str = "key";
 
 /// True if each task takes no more than the limit, and none of them failed.
 pub(crate) async fn run(line: &Line) -> anyhow::Result<bool> {
-    let stage = Stage::open(line.common.connect.as_deref()).await?;
+    let stage = Stage::open().await?;
     let root = stage.directory("line").await?;
     let session =
         Session::builder(stage.link().address()).session_timeout(Duration::from_secs(40)).connect().await?;
@@ -72,7 +72,6 @@ pub(crate) async fn run(line: &Line) -> anyhow::Result<bool> {
         quantile(&passed.took, 0.99)
     );
     session.close().await?;
-    stage.close().await?;
     Ok(failed == 0 && bytes_per_task <= line.limit_bytes)
 }
 

@@ -11,7 +11,7 @@ use crate::stage::Stage;
 
 /// True if they keep within the limit.
 pub(crate) async fn run(memory: &Memory) -> anyhow::Result<bool> {
-    let stage = Stage::open(memory.common.connect.as_deref()).await?;
+    let stage = Stage::open().await?;
     let directory = stage.directory("memory").await?;
     let holder = Session::connect(stage.address()).await?;
     let held = holder.lock(&directory)?.acquire().await?;
@@ -50,7 +50,6 @@ pub(crate) async fn run(memory: &Memory) -> anyhow::Result<bool> {
     session.close().await?;
     held.release().await?;
     holder.close().await?;
-    stage.close().await?;
     Ok(is_within)
 }
 

@@ -3,11 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use futures::future::BoxFuture;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use zklock_test_support::number;
 use zklock_testcontainers::{Link, ZooKeeper};
-use zookeeper_client::{Acls, Client, CreateMode, Error};
+use zookeeper_client::{Acls, Client, CreateMode};
 
 /// How long anything may take to come about.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -22,26 +20,18 @@ pub(crate) struct Stage {
     address: String,
     link: Link,
     onlooker: Client,
-    root: String,
     /// Ended last.
-    _server: Option<ZooKeeper>,
+    server: ZooKeeper,
 }
 
 impl Stage {
-    /// Uses the server at `connect`, or starts one.
-    pub(crate) async fn open(connect: Option<&str>) -> anyhow::Result<Self> {
-        let (server, address) = match connect {
-            Some(address) => (None, address.to_owned()),
-            None => {
-                let server = ZooKeeper::start().await.context("cannot start a server")?;
-                let address = server.connect_string();
-                (Some(server), address)
-            }
-        };
+    /// Starts a server.
+    pub(crate) async fn open() -> anyhow::Result<Self> {
+        let server = ZooKeeper::start().await.context("cannot start a server")?;
+        let address = server.connect_string();
         let onlooker = Client::connect(&address).await.with_context(|| format!("no session at {address}"))?;
         let link = Link::start(&address).await?;
-        let root = format!("/zklock-bench-{}", uuid::Uuid::new_v4());
-        Ok(Self { address, link, onlooker, root, _server: server })
+        Ok(Self { address, link, onlooker, server })
     }
 
     /// The server's address, for those who are not measured.
@@ -56,7 +46,7 @@ impl Stage {
 
     /// Makes a directory for a lock. It stays, empty or not, so that nobody has to make it in between.
     pub(crate) async fn directory(&self, name: &str) -> anyhow::Result<String> {
-        let path = format!("{}/{name}", self.root);
+        let path = format!("/zklock-bench/{name}");
         self.onlooker.mkdir(&path, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await?;
         Ok(path)
     }
@@ -75,20 +65,10 @@ impl Stage {
     /// Returns once the server has this many watches, or more.
     pub(crate) async fn wait_for_watches(&self, count: u64) -> anyhow::Result<()> {
         until(async || {
-            let watches = self.watches().await.context("the server does not answer `mntr`")?;
+            let watches = number(&self.server.admin("mntr").await?, "zk_watch_count");
             Ok((watches < count).then(|| format!("there are {watches} watches instead of {count}")))
         })
         .await
-    }
-
-    /// How many watches the server has.
-    async fn watches(&self) -> anyhow::Result<u64> {
-        let mut stream = TcpStream::connect(&self.address).await?;
-        stream.write_all(b"mntr").await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        let watches = answer.lines().find_map(|line| line.strip_prefix("zk_watch_count"));
-        Ok(watches.context("it tells no number of watches")?.trim().parse()?)
     }
 
     /// Returns once all that was asked through the link is answered, at least `requests`.
@@ -114,11 +94,6 @@ impl Stage {
         })
         .await
     }
-
-    /// Removes what was made.
-    pub(crate) async fn close(self) -> anyhow::Result<()> {
-        Ok(remove(&self.onlooker, self.root.clone()).await?)
-    }
 }
 
 /// Looks again and again until nothing is found that has to change first.
@@ -129,21 +104,4 @@ async fn until(mut look: impl AsyncFnMut() -> anyhow::Result<Option<String>>) ->
         tokio::time::sleep(LOOK).await;
     }
     Ok(())
-}
-
-fn remove(client: &Client, path: String) -> BoxFuture<'_, Result<(), Error>> {
-    Box::pin(async move {
-        let children = match client.list_children(&path).await {
-            Ok(children) => children,
-            Err(Error::NoNode) => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        for child in children {
-            remove(client, format!("{path}/{child}")).await?;
-        }
-        match client.delete(&path, None).await {
-            Ok(()) | Err(Error::NoNode) => Ok(()),
-            Err(error) => Err(error),
-        }
-    })
 }

@@ -14,13 +14,12 @@ use zklock_proof::redis_lock::{Redisson, SetNxPx};
 
 pub(crate) use client::{Client, SESSION_TIMEOUT};
 pub(crate) use peer::Peer;
-pub(crate) use zookeeper_client::Recipe;
 
 /// Opens a session at `address` for the lock at `directory`.
 pub(crate) async fn connect(peer: Peer, address: &str, directory: &str) -> anyhow::Result<Arc<dyn Client>> {
     Ok(match peer {
-        Peer::ZookeeperClient(recipe) => {
-            Arc::new(zookeeper_client::ZookeeperClient::connect(address, directory, recipe).await?)
+        Peer::ZookeeperClient { drops } => {
+            Arc::new(zookeeper_client::ZookeeperClient::connect(address, directory, drops).await?)
         }
         Peer::Raw => Arc::new(plain::Plain::connect(address, directory, false).await?),
         Peer::Watchers => Arc::new(plain::Plain::connect(address, directory, true).await?),

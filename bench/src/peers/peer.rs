@@ -1,7 +1,5 @@
 //! Who is measured.
 
-use super::zookeeper_client::Recipe;
-
 /// How many locks are acquired at once.
 const SEVERAL: usize = 3;
 
@@ -12,6 +10,8 @@ pub(super) const PERMITS: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     Zklock,
+    /// zklock, with a flight record.
+    ZklockRecorded,
     /// zklock's `Session::lock_all`, with [`SEVERAL`] locks.
     ZklockSeveral,
     /// Readers of zklock's read-write lock.
@@ -23,7 +23,12 @@ pub(crate) enum Peer {
     /// Permits of Curator's `InterProcessSemaphoreV2`, in a program of its own.
     CuratorPermits,
     /// zookeeper-client's own recipe, `Client::lock`.
-    ZookeeperClient(Recipe),
+    ZookeeperClient {
+        /// It releases by dropping, all it offers for that: a task in the background then deletes the node. Otherwise that request
+        /// is awaited, which is faster where the same session goes on to acquire: of two small requests in a row, Nagle's algorithm
+        /// holds the second.
+        drops: bool,
+    },
     /// A bare create and a bare delete: no lock, but what one cannot be faster than.
     Raw,
     /// Bare watches of the first node: no lock, but what readers cannot be faster than.
@@ -40,13 +45,13 @@ impl Peer {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Zklock => "zklock",
+            Self::ZklockRecorded => "zklock-recorded",
             Self::ZklockSeveral => "zklock/3-locks",
             Self::ZklockReaders => "zklock/readers",
             Self::ZklockKeys => "zklock-keys",
             Self::ZklockPermits => "zklock-permits",
             Self::CuratorPermits => "curator-permits",
-            Self::ZookeeperClient(Recipe { curator: false, .. }) => "zookeeper-client",
-            Self::ZookeeperClient(Recipe { curator: true, .. }) => "zookeeper-client/curator",
+            Self::ZookeeperClient { .. } => "zookeeper-client",
             Self::Raw => "raw",
             Self::Watchers => "raw/watchers",
             Self::RedisPolling => "redis-polling",

@@ -6,40 +6,24 @@ use zookeeper_client::{Acls, Client as Session, LockPrefix, SessionState};
 
 use super::client::{Client, DATA, Held, SESSION_TIMEOUT};
 
-/// What can be chosen about zookeeper-client's recipe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Recipe {
-    /// It queues in Curator's layout. That tells contenders of one session apart after a lost reply, at the price of
-    /// longer names; the other layout is the one that is fastest.
-    pub(crate) curator: bool,
-    /// It releases by dropping, all it offers for that: a task in the background then deletes the node. Otherwise
-    /// that request is awaited, which is faster where the same session goes on to acquire: of two small requests in a
-    /// row, Nagle's algorithm holds the second.
-    pub(crate) drops: bool,
-}
-
 pub(super) struct ZookeeperClient {
     session: Session,
-    directory: String,
-    shared_prefix: String,
-    recipe: Recipe,
+    prefix: String,
+    drops: bool,
 }
 
 impl ZookeeperClient {
-    pub(super) async fn connect(address: &str, directory: &str, recipe: Recipe) -> anyhow::Result<Self> {
+    pub(super) async fn connect(address: &str, directory: &str, drops: bool) -> anyhow::Result<Self> {
         let session = Session::connector().with_session_timeout(SESSION_TIMEOUT).connect(address).await?;
-        let (directory, shared_prefix) = (directory.to_owned(), format!("{directory}/lock-"));
-        Ok(Self { session, directory, shared_prefix, recipe })
+        Ok(Self { session, prefix: format!("{directory}/lock-"), drops })
     }
 }
 
 impl Client for ZookeeperClient {
     fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Held<'_>>> {
         async move {
-            let prefix = match self.recipe.curator {
-                true => LockPrefix::new_curator(&self.directory, "lock-")?,
-                false => LockPrefix::new_shared(&self.shared_prefix)?,
-            };
+            // The layout with the shortest names.
+            let prefix = LockPrefix::new_shared(&self.prefix)?;
             let lock = self.session.lock(prefix, DATA, Acls::anyone_all()).await?;
             let mut states = self.session.state_watcher();
             let told = async move {
@@ -51,7 +35,7 @@ impl Client for ZookeeperClient {
                 }
             };
             let release = async move {
-                if self.recipe.drops {
+                if self.drops {
                     drop(lock);
                     return Ok(());
                 }

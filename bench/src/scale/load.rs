@@ -1,6 +1,5 @@
 //! What the sessions do that are measured.
 
-use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,10 +8,11 @@ use std::time::Duration;
 use anyhow::Context;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::{Child, ChildStdin};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use zklock::{Guard, Session};
+use zklock_test_support::peers::java;
 use zookeeper_client::Client;
 
 use super::pings::Pinging;
@@ -88,7 +88,15 @@ impl Load {
                 load.plain = stream::iter(opened).buffer_unordered(AT_ONCE).try_collect().await?;
                 return Ok(load);
             }
-            _ => {}
+            What::Idle
+            | What::Holding
+            | What::Waiting
+            | What::Observing
+            | What::Keys
+            | What::Permits
+            | What::Cycling
+            | What::Handing
+            | What::Connecting => {}
         }
         let servers = servers.connect_string();
         if matches!(what, What::Waiting | What::Observing) {
@@ -161,11 +169,7 @@ impl Load {
 
 /// Starts Curator's sessions: see `bench/curator/Idle.java`.
 async fn curator(servers: &str, sessions: usize, timeout: Duration) -> anyhow::Result<(Child, ChildStdin)> {
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
-    let (classes, jars) = (target.join("peers"), target.join("zookeeper-3.9.5"));
-    let jars = format!("{0}:{1}/lib/*:{1}/curator/*", classes.display(), jars.display());
-    let mut machine = Command::new("java")
-        .args(["-Dorg.apache.logging.log4j.level=OFF", "-cp", &jars, "Idle"])
+    let mut machine = java("Idle")
         .args([servers, &sessions.to_string(), &timeout.as_millis().to_string()])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -242,8 +246,9 @@ impl Task {
                 drop(begun);
                 held(permit).await
             }
-            What::Cycling => {
-                let lock = session.lock(&format!("{root}/{place}"))?;
+            What::Cycling | What::Handing => {
+                let lock = if what == What::Handing { *place / CONTENDERS } else { *place };
+                let lock = session.lock(&format!("{root}/{lock}"))?;
                 lock.acquire().await?.release().await?;
                 drop(begun);
                 self.cycle(&lock).await
@@ -255,12 +260,6 @@ impl Task {
                     self.connect().await?;
                     self.cycles.fetch_add(1, Ordering::Relaxed);
                 }
-            }
-            What::Handing => {
-                let lock = session.lock(&format!("{root}/{}", *place / CONTENDERS))?;
-                lock.acquire().await?.release().await?;
-                drop(begun);
-                self.cycle(&lock).await
             }
         }
     }

@@ -9,7 +9,7 @@ mod turns;
 use std::time::Duration;
 
 use crate::args::{Detail, Scenario};
-use crate::peers::{Peer, Recipe};
+use crate::peers::Peer;
 use crate::stage::Stage;
 use laps::Laps;
 use queue::Queue;
@@ -19,12 +19,14 @@ pub(crate) use turns::run;
 
 impl Scenario {
     /// Who takes part.
-    pub(crate) fn peers(self, recipe: Recipe) -> Vec<Peer> {
-        let locks = [Peer::Zklock, Peer::ZookeeperClient(recipe)];
+    pub(crate) fn peers(self, drops: bool) -> Vec<Peer> {
+        let client = Peer::ZookeeperClient { drops };
+        let locks = [Peer::Zklock, client];
         match self {
             Self::Free => locks.into_iter().chain([Peer::Raw]).collect(),
             Self::Contended | Self::Queue => locks.into(),
-            Self::Keys => vec![Peer::ZklockKeys, Peer::Zklock, Peer::ZookeeperClient(recipe)],
+            Self::Recorded => vec![Peer::ZklockRecorded, Peer::Zklock],
+            Self::Keys => vec![Peer::ZklockKeys, Peer::Zklock, client],
             Self::Permits => vec![Peer::ZklockPermits, Peer::CuratorPermits, Peer::Zklock],
             Self::Multi => vec![Peer::ZklockSeveral, Peer::Zklock],
             Self::Readers => vec![Peer::ZklockReaders, Peer::Zklock, Peer::Watchers],
@@ -45,7 +47,7 @@ impl Cast {
         let contended = async |tasks, hold| Laps::contended(peer, clients, tasks, hold, stage).await;
         Ok(match detail.scenario {
             Scenario::Free | Scenario::Multi => Self::Laps(Laps::free(peer, clients, stage).await?),
-            Scenario::Contended => Self::Laps(contended(1, detail.hold()).await?),
+            Scenario::Contended | Scenario::Recorded => Self::Laps(contended(1, detail.hold()).await?),
             Scenario::Permits => Self::Laps(contended(1, Duration::ZERO).await?),
             Scenario::Keys => Self::Laps(contended(tasks, detail.hold()).await?),
             Scenario::Queue => Self::Queue(Queue::new(peer, clients, stage).await?),

@@ -19,9 +19,9 @@ const WARM_UP: u32 = 4;
 
 /// Measures and prints.
 pub(crate) async fn run(detail: &Detail) -> anyhow::Result<()> {
-    let stage = Stage::open(detail.common.connect.as_deref()).await?;
+    let stage = Stage::open().await?;
     let mut entries = Vec::new();
-    for peer in detail.scenario.peers(detail.recipe()) {
+    for peer in detail.scenario.peers(detail.drops()) {
         let cast = Cast::new(peer, detail, &stage).await?;
         entries.push(Entry { peer, cast, tally: Tally::default() });
     }
@@ -41,9 +41,7 @@ pub(crate) async fn run(detail: &Detail) -> anyhow::Result<()> {
         }
     }
     print(&entries, detail.scenario);
-    drop(entries);
-    stage.link().set_round_trip(Duration::ZERO);
-    stage.close().await
+    Ok(())
 }
 
 struct Entry {
@@ -132,7 +130,7 @@ fn print(entries: &[Entry], scenario: Scenario) {
         Scenario::Free | Scenario::Multi | Scenario::Readers => {
             &[("median_time_per_cycle", |tally| quantile(&tally.cycles, 0.5))]
         }
-        Scenario::Contended | Scenario::Keys | Scenario::Permits => {
+        Scenario::Contended | Scenario::Recorded | Scenario::Keys | Scenario::Permits => {
             &[("median_time_per_handoff", Tally::median_time_per_handoff)]
         }
         Scenario::Queue => &[

@@ -1,6 +1,7 @@
 //! The clock by which all processes of a run are compared.
 
 use std::ops::Add;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -10,9 +11,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Instant(pub(crate) u64);
 
+/// The clock, or what shows it in a process whose every clock is slewed (`slew.c`).
+static CLOCK: LazyLock<ClockId> = LazyLock::new(|| match std::env::var_os("SLEW_RAW") {
+    Some(slewed) if !slewed.is_empty() => ClockId::RealtimeCoarse,
+    _ => ClockId::MonotonicRaw,
+});
+
 impl Instant {
     pub(crate) fn now() -> Self {
-        Self::of(ClockId::MonotonicRaw)
+        Self::of(*CLOCK)
     }
 
     /// What this clock shows.

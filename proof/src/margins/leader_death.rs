@@ -2,7 +2,7 @@
 
 use zklock::{Lock, Session};
 use zklock_test_support::{acquire, enqueue_behind, eventually, granted, queue, within};
-use zklock_testcontainers::{Ensemble, HeldReply, HeldRequest, Link, RequestKind};
+use zklock_testcontainers::{Ensemble, Held, Link, RequestKind};
 
 use super::contest::{LONG_TIMEOUT, behind, links, path, recover, repeated, servers, session};
 use crate::harness::{Instant, Row};
@@ -34,12 +34,12 @@ pub(super) async fn release(times: usize, row: &str, moment: Moment) -> Vec<Row>
         let waiter = enqueue_behind(&guard, &lock).await;
         let (token, lost) = (guard.token(), guard.lost());
 
-        let held = Held::next(&links[server], moment);
+        let held = hold(&links[server], moment);
         let release = tokio::spawn(guard.release());
         within("the end of the guard", lost).await;
         let ended = Instant::now();
         let ((next, granted), ()) = tokio::join!(async { (granted(waiter).await, Instant::now()) }, async {
-            held.kill(ensemble, leader, &links[server]).await;
+            kill(held, ensemble, leader, &links[server]).await;
             within("the release", release).await.expect("no panic").expect("a confirmed release");
         });
         assert!(next.is_held() && next.token() > token);
@@ -67,9 +67,9 @@ pub(super) async fn create(times: usize, row: &str, moment: Moment) -> Vec<Row> 
         let watching = holding.lock(&path).unwrap();
         let guard = watching.acquire().await.unwrap();
 
-        let held = Held::next(&links[server], moment);
+        let held = hold(&links[server], moment);
         let waiter = acquire(&lock);
-        held.kill(ensemble, leader, &links[server]).await;
+        kill(held, ensemble, leader, &links[server]).await;
         let contenders = until_queued(&watching, 2).await;
         assert_eq!(contenders[0], guard.node());
         assert!(guard.is_held() && !waiter.is_finished(), "two guards at once");
@@ -118,30 +118,19 @@ async fn connect(ensemble: &Ensemble, at: At) -> (Vec<Link>, usize, Session) {
     (links, server, session)
 }
 
-/// A transaction that stops on its way, there or back.
-enum Held {
-    Request(HeldRequest),
-    Reply(HeldReply),
+/// Stops the next transaction on its way, there or back. Should that be a heartbeat, then what was sent behind it stops with it.
+fn hold(link: &Link, moment: Moment) -> Held {
+    match moment {
+        Moment::Sent => link.hold_request(RequestKind::Multi),
+        Moment::Committed => link.hold_reply(RequestKind::Multi),
+    }
 }
 
-impl Held {
-    /// The next one. Should that be a heartbeat, then what was sent behind it stops with it.
-    fn next(link: &Link, moment: Moment) -> Self {
-        match moment {
-            Moment::Sent => Self::Request(link.hold_request(RequestKind::Multi)),
-            Moment::Committed => Self::Reply(link.hold_reply(RequestKind::Multi)),
-        }
-    }
-
-    /// Kills the leader while it is stopped; the connection goes with the leader, and it is lost.
-    async fn kill(self, ensemble: &Ensemble, leader: usize, link: &Link) {
-        match &self {
-            Self::Request(request) => within("the request", request.reached()).await,
-            Self::Reply(reply) => within("the reply", reply.reached()).await,
-        }
-        ensemble.kill(leader).await.unwrap();
-        link.cut();
-    }
+/// Kills the leader while the transaction is stopped; the connection goes with the leader, and the transaction is lost.
+async fn kill(held: Held, ensemble: &Ensemble, leader: usize, link: &Link) {
+    within("the transaction", held.reached()).await;
+    ensemble.kill(leader).await.unwrap();
+    link.cut();
 }
 
 /// The nodes in the queue, once there are so many. Who asks may be without a connection for a while.

@@ -4,7 +4,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use zklock_testcontainers::{HeldReply, Link, RequestKind};
+use zklock_testcontainers::{Held, Link, RequestKind};
 
 use super::kind::Kind;
 use super::servers::Servers;
@@ -12,7 +12,7 @@ use super::servers::Servers;
 /// A client's way to its server; closed when it is dropped.
 pub(super) enum Way {
     Redis(Proxy),
-    ZooKeeper(Link, Option<HeldReply>),
+    ZooKeeper(Link, Option<Held>),
 }
 
 impl Way {
@@ -61,7 +61,7 @@ impl Way {
         match self {
             Self::Redis(proxy) => drop(proxy.gate.send_replace(Gate::Open)),
             Self::ZooKeeper(link, held) => {
-                held.take().into_iter().for_each(HeldReply::release);
+                held.take().into_iter().for_each(Held::release);
                 link.restore();
             }
         }

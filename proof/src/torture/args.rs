@@ -65,6 +65,16 @@ pub(crate) struct Torture {
     /// documentation promises to be enough. With less, the run is to fail.
     #[arg(long, value_name = "MS")]
     pub(crate) takeover_delay: Option<u64>,
+    /// Slew every clock of each other process, also the one that nobody slews. Its leases last twice as long as they may, so the run is
+    /// to fail.
+    #[arg(long)]
+    pub(crate) break_leases: bool,
+    /// Delete the nodes of each holder that is stopped shortly. Its guard cannot hear of that, so the run is to fail.
+    #[arg(long)]
+    pub(crate) break_nodes: bool,
+    /// Keep the flight records of the clients in this directory. Without it, they are kept if something was wrong.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) record: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clap::ValueEnum;
 use serde::Serialize;
-use zklock::FencingToken;
+use zklock::{FencingToken, LostReason};
 
 use super::args::Mode;
-use super::history::{History, Hold, Left, Outcome, Remains};
+use super::asks;
+use super::crowd::Crowd;
+use super::history::{End, History, Hold, Left, Outcome, Remains};
 use super::mode::{Rules, rules, unpaused};
 use super::record::Who;
 use super::servers::SERVERS;
@@ -18,6 +20,9 @@ use crate::harness::register::{Ledger, Look};
 
 /// How many violations of a sort are told in full.
 const EXAMPLES: u64 = 20;
+
+/// So many occasions show what they are to show.
+const ENOUGH: usize = 5;
 
 /// What must not be. The report shows these texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
@@ -40,12 +45,20 @@ pub(crate) enum Wrong {
     Misled,
     /// Observers that were not told the present state, when all was over.
     Uninformed,
+    /// Guards that were valid, or promised to be, beyond their limit, and guards without a limit that ended by one.
+    Overstayed,
+    /// Asks that reached a holder whom they do not name, and askers that were told of an end too early.
+    Misasked,
+    /// Guards that were lost because their node was touched, though no operator touched it.
+    Uncaused,
     /// What else the mode forbids.
     Broken,
     /// Acquisitions without an outcome though their process lived, and contenders that were not granted once more.
     Unfinished,
     /// Clients that ended by themselves.
     Crashes,
+    /// What the audit of the flight records says otherwise than this checker.
+    Misaudited,
     /// What a run of this mode has to show, and this one has not.
     Unproven,
 }
@@ -57,14 +70,24 @@ pub(crate) struct Verdict {
     pub(crate) wrong: BTreeMap<Wrong, u64>,
     /// What exactly, for the first ones of each.
     pub(crate) examples: Vec<String>,
+    /// The guards that were valid at once, and must not be: all of them.
+    #[serde(skip)]
+    pub(crate) crowds: Vec<Crowd>,
 }
 
 impl Verdict {
     pub(crate) fn of(mode: Mode, history: &History) -> Self {
         let wrong = Wrong::value_variants().iter().map(|wrong| (*wrong, 0)).collect();
-        let (mut verdict, rules) = (Self { wrong, examples: Vec::new() }, rules(mode));
+        let rules = rules(mode);
+        let crowds = (rules.crowds)(history);
+        let crowded = crowds.iter().map(|crowd| crowd.what.clone()).collect::<Vec<_>>();
+        let mut verdict = Self { wrong, examples: Vec::new(), crowds };
         verdict.overlaps(rules, history);
         verdict.order(history);
+        verdict.limits(history);
+        for misasked in asks::wrong(history) {
+            verdict.find(Wrong::Misasked, misasked);
+        }
         for ledger in &history.ledgers {
             verdict.register(ledger);
         }
@@ -76,7 +99,7 @@ impl Verdict {
         for who in &history.announcements.uninformed {
             verdict.find(Wrong::Uninformed, format!("{who} was not told the present state in the end"));
         }
-        for broken in (rules.broken)(history) {
+        for broken in crowded.into_iter().chain((rules.broken)(history)) {
             verdict.find(Wrong::Broken, broken);
         }
         for missing in rules.unproven(history) {
@@ -103,7 +126,7 @@ impl Verdict {
         self.wrong.values().all(|number| *number == 0)
     }
 
-    fn find(&mut self, wrong: Wrong, what: String) {
+    pub(crate) fn find(&mut self, wrong: Wrong, what: String) {
         self.find_several(wrong, 1, what);
     }
 
@@ -126,15 +149,40 @@ impl Verdict {
         for (before, hold, time) in overlaps(spans.collect()) {
             let are_foreign = is_foreign(before) && is_foreign(hold);
             if conflict(&before.claims, &hold.claims) && !are_foreign {
-                let (before, end, ms) = (granted(before), &before.end, time.as_secs_f64() * 1e3);
-                self.find(
-                    Wrong::Overlaps,
-                    format!("{before}, {end:?}, with {} for {ms:.3} ms", granted(hold)),
-                );
+                let (name, end, ms) = (granted(before), &before.end, time.as_secs_f64() * 1e3);
+                let what = format!("{name}, {end:?}, with {} for {ms:.3} ms", granted(hold));
+                self.find(Wrong::Overlaps, what.clone());
+                self.crowds.push(Crowd::new(&[before, hold], what));
             }
         }
         for hold in history.holds.iter().filter(|hold| !hold.is_whole) {
             self.find(Wrong::Partial, granted(hold));
+        }
+    }
+
+    /// No guard outlasts its limit, and each ends by one that it has. Others get what a limit or an ask has given up.
+    fn limits(&mut self, history: &History) {
+        let (taken, touched) = (Taken::of(&history.faults), LostReason::NodeDeleted.to_string());
+        for hold in &history.holds {
+            let valid = hold.seen.promised.max(Some(hold.seen.valid));
+            let is_over = |limit| valid > Some(hold.granted + limit);
+            if hold.limit.map_or(hold.has_reached_its_limit(), is_over) {
+                let what = format!("{}, valid until {valid:?}, limit {:?}", granted(hold), hold.limit);
+                self.find(Wrong::Overstayed, what);
+            }
+            if matches!(&hold.end, End::Lost(reason) if **reason == *touched) && !taken.has(hold) {
+                self.find(Wrong::Uncaused, granted(hold));
+            }
+        }
+        let kept = history.holds.iter().filter(|hold| hold.kept.is_some() && hold.is_exclusive()).count();
+        if kept >= ENOUGH && history.given_up() == 0 {
+            self.find(
+                Wrong::Unproven,
+                format!("{kept} kept a guard after its limit, and nobody was granted"),
+            );
+        }
+        if history.asks.made.len() >= ENOUGH * 4 && history.asks.heard.is_empty() {
+            self.find(Wrong::Unproven, "no holder heard of an ask".to_owned());
         }
     }
 
@@ -264,7 +312,8 @@ impl Marks {
 
 #[cfg(test)]
 mod tests {
-    use super::super::history::{Attempt, End, Fault};
+    use super::super::history::{Attempt, Fault, MAX_HOLD};
+    use super::super::record::Seen;
     use super::super::schedule::Kind;
     use super::Wrong::*;
     use super::*;
@@ -348,6 +397,51 @@ mod tests {
         };
         assert_eq!(cut(45), []);
         assert_eq!(cut(60), [(Overlaps, 1)], "it said so too late");
+    }
+
+    #[test]
+    fn a_guard_ends_at_its_limit_and_only_by_one_that_it_has() {
+        assert_eq!(LostReason::MaxHold.to_string(), MAX_HOLD);
+        let limited = |limit: Option<u64>, valid, promised| {
+            verdict(move |it| {
+                let hold = &mut it.holds[1];
+                (hold.limit, hold.end) = (limit.map(std::time::Duration::from_nanos), lost(MAX_HOLD));
+                hold.seen = Seen { valid: Instant(valid), promised };
+            })
+        };
+        assert_eq!(limited(Some(12), 40, Some(Instant(42))), [], "granted at 30");
+        assert_eq!(limited(Some(12), 43, None), [(Overstayed, 1)]);
+        assert_eq!(limited(Some(12), 40, Some(Instant(43))), [(Overstayed, 1)]);
+        assert_eq!(limited(None, 40, None), [(Overstayed, 1)]);
+        assert_eq!(limited(Some(25), 52, Some(Instant(55))), [(Overlaps, 1)], "the next one came before");
+    }
+
+    #[test]
+    fn a_limit_gives_the_lock_to_others_though_the_guard_is_kept() {
+        let kept = |until| {
+            verdict(move |it| {
+                let hold = Hold { end: lost(MAX_HOLD), token: None, ..it.holds[1].clone() };
+                let kept = |at| {
+                    let (granted, seen) = (Instant(at), Seen { valid: Instant(at), promised: None });
+                    let (limit, kept) = (Some(std::time::Duration::from_nanos(9)), Some(Instant(until)));
+                    Hold { granted, seen, limit, kept, ..hold.clone() }
+                };
+                it.holds.splice(1..2, (30..35).map(kept));
+            })
+        };
+        assert_eq!(kept(55), [], "the next one was granted at 50");
+        assert_eq!(kept(45), [(Unproven, 1)]);
+    }
+
+    #[test]
+    fn nobody_but_an_operator_touches_nodes() {
+        let touched = |it: &mut History| it.holds[1].end = lost(&LostReason::NodeDeleted.to_string());
+        assert_eq!(verdict(touched), [(Uncaused, 1)]);
+        let by_an_operator = |it: &mut History| {
+            touched(it);
+            it.faults.push(Fault { session: Some(2), ..Fault::begins(Kind::DeleteHolder, Instant(35)) });
+        };
+        assert_eq!(verdict(by_an_operator), []);
     }
 
     #[test]

@@ -59,7 +59,11 @@ impl Client {
         }
         let tasks = (rules(setup.mode).tasks)(number);
         let brake = Brake::new(&setup.shim, number)?;
-        let slew = if slew::is_slewed(number) { slew::rate(u32::from(number / 2)) } else { 0 };
+        let slew = match slew::is_slewed(number) {
+            true if setup.breaks_leases => slew::BREAKING,
+            true => slew::rate(u32::from(number / 2)),
+            false => 0,
+        };
         let (delay, slew, life) = (Mutex::default(), AtomicI64::new(slew), tokio::sync::Mutex::default());
         Ok(Self { number, tasks, links, seed, setup, heard, delay, slew, brake, life })
     }
@@ -84,7 +88,7 @@ impl Client {
             slew,
             setup: self.setup.clone(),
         };
-        let environment = slew::environment(&self.setup.shim, slew, &self.brake);
+        let environment = slew::environment(&self.setup, slew, &self.brake);
         let (process, voice) = Process::start("torture-client", &part, environment)?;
         let ending = Arc::<AtomicBool>::default();
         let listener = tokio::spawn(listen(self.number, voice, self.heard.clone(), ending.clone()));

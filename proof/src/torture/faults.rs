@@ -59,6 +59,8 @@ pub(crate) struct Injector {
     pub(crate) is_foreign: fn(u16) -> bool,
     /// Whether the first lock is the turnstile of a pool.
     pub(crate) is_pool: bool,
+    /// Whether the nodes of a holder are deleted that is stopped shortly. The checker does not hear of that.
+    pub(crate) breaks_nodes: bool,
     pub(crate) done: UnboundedSender<Fault>,
     /// Tells the lives of clients apart.
     pub(crate) lives: AtomicU64,
@@ -283,6 +285,15 @@ impl Injector {
             }
             Kind::StopShortly | Kind::StopLong => {
                 client.stop().await?;
+                if self.breaks_nodes
+                    && planned.kind == Kind::StopShortly
+                    && let Some(holder) = &holder
+                    && let Ok(Ok(operator)) = timeout(ANSWER, self.servers.operator()).await
+                {
+                    for node in &holder.nodes {
+                        let _ = timeout(ANSWER, operator.delete(node, None)).await;
+                    }
+                }
                 sleep(planned.lasts).await;
                 client.resume().await?;
             }

@@ -1,15 +1,16 @@
 //! What happened, put together from what the contenders said and what was done to them: small enough to keep for hours.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
 use zklock::FencingToken;
 
 use super::announcements::Announcements;
-use super::record::{Entry, How, Seen, Who};
+use super::record::{Entry, How, Reply, Seen, Who};
 use super::runs::Runs;
 use super::schedule::Kind;
-use super::wish::Claim;
+use super::wish::{Claim, conflict};
 use crate::harness::Instant;
 use crate::harness::register::Ledger;
 
@@ -35,6 +36,7 @@ pub(crate) struct History {
     pub(crate) requeued: u64,
     pub(crate) crashes: Vec<u16>,
     pub(crate) announcements: Announcements,
+    pub(crate) asks: Asks,
     pub(crate) runs: Runs,
     /// The contenders that were not granted once more after all faults were over.
     pub(crate) starved: Vec<Who>,
@@ -52,6 +54,18 @@ pub(crate) struct Attempt {
     pub(crate) asked: Instant,
     pub(crate) ended: Instant,
     pub(crate) outcome: Outcome,
+}
+
+impl History {
+    /// How many guards were kept after their limit while somebody else was granted what they had held.
+    pub(crate) fn given_up(&self) -> usize {
+        let is_next = |hold: &Hold, next: &Hold| {
+            next.granted >= hold.over
+                && Some(next.granted) < hold.kept
+                && conflict(&hold.claims, &next.claims)
+        };
+        self.holds.iter().filter(|hold| self.holds.iter().any(|next| is_next(hold, next))).count()
+    }
 }
 
 impl Attempt {
@@ -79,6 +93,34 @@ pub(crate) enum Outcome {
     Killed,
     /// It has none, though its process lives.
     Pending,
+}
+
+/// Who asked holders to let go, who heard of it, and what became of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asks {
+    /// By their names. No two are alike.
+    pub(crate) made: BTreeMap<String, MadeAsk>,
+    pub(crate) heard: Vec<HeardAsk>,
+    pub(crate) replies: BTreeMap<Reply, u64>,
+}
+
+/// An ask that stood.
+#[derive(Clone, Debug)]
+pub(crate) struct MadeAsk {
+    /// The transactions that created the nodes of those who were asked.
+    pub(crate) of: Vec<i64>,
+    /// When its asker was told that all of them have let go.
+    pub(crate) let_go: Option<Instant>,
+}
+
+/// A holder heard of an ask.
+#[derive(Clone, Debug)]
+pub(crate) struct HeardAsk {
+    pub(crate) who: Who,
+    pub(crate) token: Option<FencingToken>,
+    pub(crate) ask: String,
+    /// Whether it then let go.
+    pub(crate) heeds: bool,
 }
 
 /// One guard.
@@ -110,6 +152,10 @@ pub(crate) struct Hold {
     /// killed the holder.
     pub(crate) over: Instant,
     pub(crate) end: End,
+    /// For how long it may be valid at most.
+    pub(crate) limit: Option<Duration>,
+    /// When its holder dropped a guard that it kept after its limit.
+    pub(crate) kept: Option<Instant>,
 }
 
 /// The entries of a holder in the lock's log, as far as it has heard of them.
@@ -130,6 +176,9 @@ pub(crate) enum End {
 
 /// How zklock's guard says that its lease has ended (`LostReason::Unconfirmed`).
 const UNCONFIRMED: &str = "ZooKeeper did not confirm the session in time";
+
+/// How it says that its limit is over (`LostReason::MaxHold`).
+pub(crate) const MAX_HOLD: &str = "it was held for as long as it may be";
 
 /// Why a guard was lost, in its own words.
 pub(crate) type Reason = std::sync::Arc<str>;
@@ -201,6 +250,7 @@ impl Hold {
         let promised = self.seen.promised.unwrap_or(self.seen.valid);
         match &self.end {
             End::Released | End::Dropped => self.seen.valid,
+            _ if self.ends_early() => self.seen.valid,
             End::Lost(_) if is_taken => self.seen.valid,
             // A guard may be lost before the promised end: the lease of a session that moves to a server with a lower limit
             // is cut. If the servers say that the session has expired, the promise stands, because they would say so for a
@@ -213,6 +263,22 @@ impl Hold {
             End::Killed if self.seen.promised.is_some() => promised.min(self.over).max(self.seen.valid),
             End::Killed => self.over,
         }
+    }
+
+    /// Whether nobody else may hold any of it.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.claims.iter().all(|claim| !claim.shared)
+    }
+
+    /// Whether its limit ended it, or may have. One is given up as soon as one of its clocks says so, and that one may be faster than
+    /// the promise was reckoned by. So it counts to its last look only, though it may have been valid for longer.
+    pub(crate) fn ends_early(&self) -> bool {
+        self.has_reached_its_limit() || self.limit.is_some() && matches!(self.end, End::Killed)
+    }
+
+    /// Whether its limit ended it.
+    pub(crate) fn has_reached_its_limit(&self) -> bool {
+        matches!(&self.end, End::Lost(reason) if reason.as_ref() == MAX_HOLD)
     }
 
     /// One that was released, for tests.
@@ -236,6 +302,8 @@ impl Hold {
             seen: Seen { valid, promised: Some(valid) },
             over,
             end: End::Released,
+            limit: None,
+            kept: None,
         }
     }
 }

@@ -32,7 +32,8 @@ pub(crate) struct Record {
 pub(crate) enum Event {
     /// It begins to contend. With patience for so many milliseconds; without any, for as long as it takes.
     /// Whether it has a takeover delay is said, too.
-    Asks { wish: Wish, how: How, patience: Option<u64>, delayed: bool },
+    /// Its guard is valid for so many milliseconds at most.
+    Asks { wish: Wish, how: How, patience: Option<u64>, delayed: bool, limit: Option<u64> },
     /// It contends no more, and has no guard.
     LeftWithout { why: Leaving },
     /// It has not polled its acquisition or its release for a while, and its session has queued again so many times meanwhile or then.
@@ -51,6 +52,14 @@ pub(crate) enum Event {
     Enters,
     /// What came of that, for certain: whether the entry is there.
     Entered { done: bool },
+    /// It has asked those to let go whose nodes these transactions have created, under this name.
+    AsksHolders { ask: String, of: Vec<i64> },
+    /// What came of that, or why it asked nobody.
+    Answered { ask: String, reply: Reply },
+    /// It holds, and has heard of this ask, and lets go or not.
+    Hears { ask: String, heeds: bool },
+    /// It is about to drop a guard that it has kept after its limit.
+    LetsGo,
     /// It is about to release.
     Releases { seen: Seen },
     /// What came of that; an empty text if it was confirmed.
@@ -71,6 +80,20 @@ pub(crate) enum Event {
     Witnesses { since: Instant, valid: Instant },
     /// It has been granted once more after the last fault, and contends no more.
     Finished,
+}
+
+/// What came of an ask.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Reply {
+    LetGo,
+    TimeOver,
+    /// Its asker did not wait for that.
+    TakenBack,
+    NobodyHolds,
+    AskedAlready,
+    Unanswered,
+    Refused(String),
 }
 
 /// What a holder saw of its guard.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use super::args::{Mode, Recipe, Torture};
+use super::audited::Audited;
 use super::checker::Verdict;
 use super::history::{End, Fault, History, Hold, Outcome};
 use super::record::Who;
@@ -47,6 +48,8 @@ pub(crate) struct Report {
     pub(crate) longest_stall_s: f64,
     pub(crate) passed: bool,
     pub(crate) verdict: Verdict,
+    /// What the audit of the flight records says.
+    pub(crate) audit: Option<Audited>,
     /// Guards by what they held.
     pub(crate) kinds: BTreeMap<String, u64>,
     /// How the guards ended.
@@ -58,6 +61,8 @@ pub(crate) struct Report {
     pub(crate) failures: BTreeMap<String, u64>,
     /// Releases that were not confirmed, and what they said.
     pub(crate) unconfirmed: BTreeMap<String, u64>,
+    /// What came of asks.
+    pub(crate) replies: BTreeMap<String, u64>,
     pub(crate) faults: BTreeMap<Kind, u64>,
     /// For these there was no occasion.
     pub(crate) omitted: BTreeMap<Kind, u64>,
@@ -80,7 +85,7 @@ pub(crate) struct Report {
 type Figure = (&'static str, fn(&History) -> u64);
 
 /// What is counted.
-const FIGURES: [Figure; 20] = [
+const FIGURES: [Figure; 26] = [
     ("holds", |it| holds(it, |_| true)),
     // Those of a client without tokens, and the pairs of them that were held at the same time.
     ("without_token", |it| holds(it, |hold| hold.token.is_none())),
@@ -105,6 +110,14 @@ const FIGURES: [Figure; 20] = [
     // Transactions that were committed under a lock, and guards that were released with one under way.
     ("entries", |it| it.logs.iter().map(|log| log.len() as u64).sum()),
     ("left_open", |it| holds(it, |hold| hold.entries.open > 0 && is_given_back(hold))),
+    // Guards with a limit, those that it ended, and those that their holders kept while somebody else was granted the lock.
+    ("limited", |it| holds(it, |hold| hold.limit.is_some())),
+    ("limit_reached", |it| holds(it, Hold::has_reached_its_limit)),
+    ("given_up", |it| it.given_up() as u64),
+    // Asks that stood, how often holders heard of one, and how often they let go.
+    ("asks", |it| it.asks.made.len() as u64),
+    ("asks_heard", |it| it.asks.heard.len() as u64),
+    ("asks_heeded", |it| it.asks.heard.iter().filter(|heard| heard.heeds).count() as u64),
     // Values that candidates campaigned with, and those that leaders proclaimed.
     ("campaigns", |it| announced(it, true)),
     ("proclamations", |it| announced(it, false)),
@@ -162,7 +175,7 @@ impl Report {
         seed: u64,
         history: &History,
         omitted: &[Kind],
-        verdict: Verdict,
+        (verdict, audit): (Verdict, Option<Audited>),
         times: Times,
         longest_stall: Duration,
     ) -> Self {
@@ -180,12 +193,14 @@ impl Report {
             wall_s: times.ended.since(times.started).as_secs_f64(),
             passed: verdict.passed(),
             verdict,
+            audit,
             kinds: count(history.holds.iter().map(|hold| kind(torture.mode, hold))),
             ends: count(history.holds.iter().map(|hold| end(&hold.end))),
             losses: count(lost),
             acquisitions: count(history.attempts.iter().map(|attempt| attempt.outcome)),
             failures: history.failures.clone(),
             unconfirmed: history.unconfirmed.clone(),
+            replies: history.asks.replies.iter().map(|(reply, number)| (plain(reply), *number)).collect(),
             faults: count(history.faults.iter().map(|fault| fault.kind)),
             omitted: count(omitted.iter().copied()),
             figures: FIGURES.map(|(name, figure)| (name, figure(history))).into(),
@@ -232,6 +247,9 @@ impl Report {
             note(self.margins.entry(end(&hold.end)), margin, kind);
             if hold.token.is_none() && next.token.is_some() {
                 note(self.margins.entry("of the other client"), margin, kind);
+            }
+            if hold.has_reached_its_limit() {
+                note(self.margins.entry("lost by its limit"), margin, kind);
             }
             if slew::is_slewed(hold.who.client) && matches!(hold.end, End::Lost(_)) {
                 note(self.margins.entry("lost by a slewed clock"), margin, kind);
@@ -371,9 +389,11 @@ impl fmt::Display for Report {
             ("acquisitions", plain(&self.acquisitions)),
             ("failures", plain(&self.failures)),
             ("unconfirmed", plain(&self.unconfirmed)),
+            ("asks", plain(&self.replies)),
             ("faults", plain(&self.faults)),
             ("no occasion", plain(&self.omitted)),
             ("figures", plain(&self.figures)),
+            ("audit", plain(&self.audit)),
             ("pass, ms", plain(&self.pass_ms)),
             ("handoff, ms", plain(&self.handoff_ms)),
             ("recovery, ms", plain(&self.recovery_ms)),

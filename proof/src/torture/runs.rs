@@ -167,7 +167,7 @@ mod tests {
 
     fn asks(number: u64) -> [Event; 1] {
         let wish = Wish::Run(Period { number, fails: false });
-        [Event::Asks { wish, how: How::Wait, patience: None, delayed: false }]
+        [Event::Asks { wish, how: How::Wait, patience: None, delayed: false, limit: None }]
     }
 
     fn leaves(why: Leaving) -> [Event; 1] {

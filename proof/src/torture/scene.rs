@@ -10,8 +10,8 @@ use zklock::FencingToken;
 
 use super::announcements::{Announcement, Tale};
 use super::heard::{Heard, Killed};
-use super::history::{Attempt, End, Entries, Fault, History, Hold, Outcome, Reason};
-use super::record::{Event, How, Leaving, Record, Seen, Who};
+use super::history::{Attempt, End, Entries, Fault, HeardAsk, History, Hold, MadeAsk, Outcome, Reason};
+use super::record::{Event, How, Leaving, Record, Reply, Seen, Who};
 use super::runs;
 use super::servers::Node;
 use super::wish::{Claim, Wish};
@@ -42,6 +42,7 @@ struct Asking {
     wish: Wish,
     /// Whether it has a takeover delay.
     delayed: bool,
+    limit: Option<Duration>,
 }
 
 impl Scene {
@@ -167,11 +168,12 @@ impl Present {
         let (at, who) = (*at, *who);
         self.runs.said(record);
         match event {
-            Event::Asks { how, wish, delayed, .. } => {
+            Event::Asks { how, wish, delayed, limit, .. } => {
                 if let Wish::Lead(value) = wish {
                     self.announces(value, Announcement { at, who, token: None, is_campaign: true });
                 }
-                let asking = Asking { at, how: *how, wish: wish.clone(), delayed: *delayed };
+                let limit = limit.map(Duration::from_millis);
+                let asking = Asking { at, how: *how, wish: wish.clone(), delayed: *delayed, limit };
                 self.asking.insert(who, asking);
             }
             Event::LeftWithout { why } => {
@@ -217,6 +219,8 @@ impl Present {
                     seen: *seen,
                     over: at,
                     end: End::Killed,
+                    limit: asking.as_ref().and_then(|asking| asking.limit),
+                    kept: None,
                 };
                 self.holding.insert(who, hold);
             }
@@ -228,6 +232,24 @@ impl Present {
                 entries.open -= 1;
                 entries.committed += u64::from(*done);
             }),
+            Event::AsksHolders { ask, of } => {
+                let made = MadeAsk { of: of.clone(), let_go: None };
+                self.history.asks.made.insert(ask.clone(), made);
+            }
+            Event::Answered { ask, reply } => {
+                if let Some(made) = self.history.asks.made.get_mut(ask) {
+                    made.let_go = (*reply == Reply::LetGo).then_some(at);
+                }
+                *self.history.asks.replies.entry(reply.clone()).or_default() += 1;
+            }
+            Event::Hears { ask, heeds } => {
+                let token = self.holding.get(&who).and_then(|hold| hold.token);
+                self.history.asks.heard.push(HeardAsk { who, token, ask: ask.clone(), heeds: *heeds });
+            }
+            Event::LetsGo => {
+                let last = self.history.holds.iter_mut().rfind(|hold| hold.who == who);
+                last.into_iter().for_each(|hold| hold.kept = Some(at));
+            }
             Event::Outlived => self.history.outlived.push(who),
             Event::Lost { seen, reason } => {
                 let reason = self.reasons.entry(reason.clone()).or_insert_with(|| reason.as_str().into());

@@ -15,11 +15,14 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::time::sleep;
 
+use super::part::Setup;
 use crate::harness::Instant;
 
 /// In parts per million. chrony slews by 83,333 at the most, and leases allow for that on either side. The first rate is far
 /// beyond: a lease that did not look at the other clock would last twice as long as it may.
 const RATES: [i64; 3] = [-500_000, -83_333, 83_333];
+/// The rate at which leases last twice as long as they may, if no clock is true.
+pub(super) const BREAKING: i64 = RATES[0];
 /// For how long a process looks whether its clocks are slewed.
 const LOOK: Duration = Duration::from_millis(50);
 /// By how much it may err: far less than the rates differ.
@@ -82,20 +85,23 @@ pub(super) fn rate(pick: u32) -> i64 {
 }
 
 /// The environment of a process with slewed clocks.
-pub(super) fn environment(shim: &Path, slew: i64, brake: &Brake) -> Vec<(&'static str, OsString)> {
+pub(super) fn environment(setup: &Setup, slew: i64, brake: &Brake) -> Vec<(&'static str, OsString)> {
     match slew {
         0 => Vec::new(),
         slew => vec![
-            ("LD_PRELOAD", shim.into()),
+            ("LD_PRELOAD", setup.shim.clone().into()),
             ("SLEW_PPM", slew.to_string().into()),
             ("SLEW_STOP", brake.0.clone().into()),
+            // The process says what happens by a clock that stays true.
+            ("SLEW_RAW", if setup.breaks_leases { "1" } else { "" }.into()),
         ],
     }
 }
 
 /// Fails unless this process's clocks are slewed so. Without the check, a run could prove less than it says.
-pub(super) async fn confirm(slew: i64) -> anyhow::Result<()> {
-    for clock in [ClockId::Boottime, ClockId::Monotonic] {
+pub(super) async fn confirm(slew: i64, breaks_leases: bool) -> anyhow::Result<()> {
+    let raw = Some(ClockId::MonotonicRaw).filter(|_| breaks_leases);
+    for clock in [ClockId::Boottime, ClockId::Monotonic].into_iter().chain(raw) {
         let begin = both(clock);
         sleep(LOOK).await;
         let end = both(clock);

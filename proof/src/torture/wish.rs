@@ -2,6 +2,7 @@
 //! lead.
 
 use std::fmt;
+use std::time::Duration;
 
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,20 @@ pub(crate) enum Wish {
     /// `Election::campaign`, with a value that nobody else has.
     Lead(String),
 }
+
+/// On what terms an acquisition asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Terms {
+    /// The takeover delay.
+    pub(crate) delay: Duration,
+    /// For how long the guard is valid at most.
+    pub(crate) limit: Option<Duration>,
+}
+
+/// One wish in so many has a limit, if it is not by key.
+const LIMITED: u32 = 10;
+/// The limit of each turn at a lock by key, in every other process: long enough for the lock to be passed on.
+const LIMIT_OF_TURNS: Duration = Duration::from_secs(3);
 
 /// A period whose run happens once, and how that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,6 +153,31 @@ impl Wish {
         match self {
             Self::Permit(weight) => Some(*weight),
             _ => None,
+        }
+    }
+
+    /// For how long its guard is valid at most. A run has no limit: that its begin is not taken back is told by a guard of the same
+    /// session, which knows of none.
+    pub(crate) fn limit(&self, client: u16, rng: &mut Rng) -> Option<Duration> {
+        match self {
+            Self::Run(_) => None,
+            Self::Key(_) => client.is_multiple_of(2).then_some(LIMIT_OF_TURNS),
+            _ => (rng.u32(..LIMITED) == 0).then(|| Duration::from_millis(rng.u64(100..1_500))),
+        }
+    }
+
+    /// Whether its holder overstays its limit on purpose.
+    pub(crate) fn overstays(&self, rng: &mut Rng) -> bool {
+        rng.u32(..if self.key().is_some() { 40 } else { 2 }) == 0
+    }
+
+    /// The path at which its holders are asked to let go, if they can be.
+    pub(crate) fn asked_at(&self) -> Option<String> {
+        match self {
+            Self::Shared(_) => None,
+            Self::Permit(_) | Self::Slot(_) => Some(ROOT.to_owned()),
+            Self::Lead(_) => Some(ELECTION.to_owned()),
+            _ => self.claims().first().map(|claim| path(claim.lock)),
         }
     }
 

@@ -8,18 +8,21 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use fastrand::Rng;
 use futures::future::try_join_all;
+use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
+use super::asker;
 use super::contest::Contest;
 use super::held::Held;
 use super::orders::Orders;
 use super::patience::Patience;
 use crate::harness::Instant;
 use crate::harness::register::{Answer, Desk, Request, What};
+use crate::torture::history::MAX_HOLD;
 use crate::torture::mode::{Extras, Rules, rules};
 use crate::torture::part::Part;
 use crate::torture::record::{Entry, Event, How, LOST_BY_THEN, Leaving, Seen, Who};
-use crate::torture::wish::{Claim, log, value};
+use crate::torture::wish::{Claim, Terms, log, value};
 
 /// How often a holder looks at its guard.
 const LOOK: Duration = Duration::from_millis(1);
@@ -29,12 +32,18 @@ const SAY: Duration = Duration::from_millis(100);
 /// The longest hold, unless its holder is told to stay.
 const LONGEST: Duration = Duration::from_secs(8);
 
+/// One contender in so many asks the holders to let go, and one holder in so many listens.
+const ASKS: u32 = 4;
+const LISTENS: u32 = 2;
+
 /// A leader proclaims another value in one of so many rounds of its work.
 const PROCLAIMS: u32 = 4;
 
 pub(super) struct Contender {
     who: Who,
     rng: Rng,
+    /// For limits and asks, so that what else it does is the same with and without them.
+    terms: Rng,
     contest: Contest,
     orders: Orders,
     rules: &'static Rules,
@@ -67,9 +76,10 @@ async fn polled<F: Future>(mut call: Pin<&mut F>, mut awaits: u32) -> Option<F::
 impl Contender {
     pub(super) async fn new(who: Who, part: &Part, contest: Contest, orders: Orders) -> anyhow::Result<Self> {
         let rng = Rng::with_seed(part.seed.wrapping_add(u64::from(who.task)));
+        let terms = Rng::with_seed(part.seed.wrapping_sub(u64::from(who.task)));
         let (rules, registers) = (rules(part.setup.mode), part.setup.registers.clone());
         let desks = desks(&registers).await?;
-        Ok(Self { who, rng, contest, orders, rules, registers, desks, read: Vec::new() })
+        Ok(Self { who, rng, terms, contest, orders, rules, registers, desks, read: Vec::new() })
     }
 
     /// Contends again and again, until it is told to finish and has then been granted as often as the mode asks for.
@@ -91,14 +101,18 @@ impl Contender {
     /// One acquisition and what comes of it; true if what it asked for was held and released.
     async fn turn(&mut self, is_last: bool) -> anyhow::Result<bool> {
         let (how, patience) = if is_last { (How::Wait, None) } else { self.manner() };
-        let delay = self.orders.delay();
         let wish = (self.rules.wish)(&mut self.rng);
-        self.who.says(Event::Asks { wish: wish.clone(), how, patience, delayed: !delay.is_zero() })?;
+        if !is_last && self.terms.u32(..ASKS) == 0 {
+            asker::ask_holders(self.who, self.contest.clone(), self.terms.fork(), wish.clone());
+        }
+        let terms = Terms { delay: self.orders.delay(), limit: wish.limit(self.who.client, &mut self.terms) };
+        let (delayed, longest) = (!terms.delay.is_zero(), terms.limit.map(|limit| limit.as_millis() as u64));
+        self.who.says(Event::Asks { wish: wish.clone(), how, patience, delayed, limit: longest })?;
         let limit = patience.map(Duration::from_millis);
         let dawdles = if is_last { None } else { self.dawdles() };
         let contest = self.contest.clone();
         let acquired = self.attend(dawdles, async {
-            let acquire = |patience| contest.acquire(self.who, &wish, delay, patience);
+            let acquire = |patience| contest.acquire(self.who, &wish, terms, patience);
             match (how, limit) {
                 (How::Try, _) => acquire(Patience::None).await,
                 (How::Cancel, Some(limit)) => {
@@ -133,7 +147,9 @@ impl Contender {
         let (session, token, nodes, seen) = (held.session, held.token(), held.nodes(), watch.seen);
         let claims = held.claim.map_or_else(|| wish.claims(), |claim| vec![claim]);
         self.who.says_at(at, Event::Granted { session, token, claims: claims.clone(), nodes, seen })?;
-        self.hold(held, &claims, watch, is_last).await
+        let overstay = terms.limit.filter(|_| !is_last && wish.overstays(&mut self.terms));
+        let overstay = overstay.map(|limit| limit + Duration::from_millis(self.terms.u64(300..1_500)));
+        self.hold(held, &claims, watch, is_last, overstay).await
     }
 
     /// Polls a call, except while the task dawdles, or calls are to be neglected. Also says when the call ended.
@@ -198,6 +214,7 @@ impl Contender {
         claims: &[Claim],
         mut watch: Watch,
         is_last: bool,
+        overstay: Option<Duration>,
     ) -> anyhow::Result<bool> {
         let who = self.who;
         let extras = if is_last { Extras::default() } else { (self.rules.extras)(&mut self.rng) };
@@ -209,21 +226,33 @@ impl Contender {
         if claim.is_some() {
             who.says(Event::Claims)?;
         }
+        let heeds = self.terms.bool();
+        let mut asks = if !is_last && self.terms.u32(..LISTENS) == 0 { held.asks() } else { None };
         // Two holders of the other client may write at the same time.
         let guarded = if (self.rules.is_foreign)(who.client) { &[] } else { claims };
         let lost = {
-            let length = if is_last { Duration::from_millis(5) } else { self.length() };
+            let usual = if is_last { Duration::from_millis(5) } else { self.length() };
+            let (length, enough) = (overstay.unwrap_or(usual), Notify::new());
             let mut work = pin!(async {
                 if extras.enters {
                     self.enter(&held, claims, Duration::MAX).await?;
                 }
-                self.work(&held, guarded, length).await
+                self.work(&held, guarded, length, &enough).await
             });
-            tokio::select! {
-                // Lost first: a process that is continued after a stop finds both ready.
-                biased;
-                lost = watch.lost(&held, who) => Some(lost?),
-                done = &mut work => { done?; None }
+            let mut losing = pin!(watch.lost(&held, who));
+            loop {
+                tokio::select! {
+                    // Lost first: a process that is continued after a stop finds both ready.
+                    biased;
+                    lost = &mut losing => break Some(lost?),
+                    done = &mut work => { done?; break None }
+                    Some(ask) = asker::next(&mut asks), if asks.is_some() => {
+                        who.says(Event::Hears { ask: ask.why, heeds })?;
+                        if heeds {
+                            enough.notify_one();
+                        }
+                    }
+                }
             }
         };
         let mut lost = lost.or_else(|| watch.look(&held));
@@ -234,9 +263,11 @@ impl Contender {
         }
         let seen = watch.seen;
         if let Some((at, reason)) = lost {
+            // A guard that is kept after its limit keeps nobody from the lock.
+            let keeps = reason == MAX_HOLD;
             who.says_at(at, Event::Lost { seen, reason })?;
             shares.push(held);
-            self.lose(shares).await?;
+            self.lose(shares, keeps).await?;
             return Ok(false);
         }
         if !is_last && self.rng.u32(..5) == 0 {
@@ -262,11 +293,17 @@ impl Contender {
     }
 
     /// What a holder does that has lost its lock, with all guards of its hold.
-    async fn lose(&mut self, mut guards: Vec<Held>) -> anyhow::Result<()> {
+    async fn lose(&mut self, mut guards: Vec<Held>, keeps: bool) -> anyhow::Result<()> {
         // It may have been cut short in the middle of a request.
         self.desks = desks(&self.registers).await?;
+        if keeps {
+            sleep(Duration::from_millis(self.terms.u64(500..1_500))).await;
+        }
         if let Some(held) = guards.last() {
             self.write_late(held).await?;
+        }
+        if keeps {
+            self.who.says(Event::LetsGo)?;
         }
         ensure!(guards.iter().all(|guard| guard.check().is_err()), "{} has lost one of its shares", self.who);
         self.rng.shuffle(&mut guards);
@@ -357,8 +394,14 @@ impl Contender {
         LONGEST.min(length * (self.rules.stretch)(self.who.client))
     }
 
-    /// Reads, sleeps, asks its guard, writes what it holds alone; again and again until its time is over, and once at least.
-    async fn work(&mut self, held: &Held, claims: &[Claim], length: Duration) -> anyhow::Result<()> {
+    /// Reads, sleeps, asks its guard, writes what it holds alone; again and again until its time is over, or enough, and once at least.
+    async fn work(
+        &mut self,
+        held: &Held,
+        claims: &[Claim],
+        length: Duration,
+        enough: &Notify,
+    ) -> anyhow::Result<()> {
         let end = tokio::time::Instant::now() + length;
         let mut over = false;
         self.read.clear();
@@ -374,6 +417,7 @@ impl Contender {
             tokio::select! {
                 biased;
                 () = orders.stay(end) => over = true,
+                () = enough.notified() => over = true,
                 () = pause => {}
             }
             if self.rng.u32(..PROCLAIMS) == 0 {

@@ -1,16 +1,16 @@
 //! A session by which tasks contend for locks: zklock's, or the other client's.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use zklock::Sequencer;
+use zklock::ask::{AskError, Asking, Request};
 
 use super::held::Held;
 use super::patience::Patience;
 use super::peer::ZookeeperClient;
 use super::zklock::Zklock;
 use crate::torture::record::{Leaving, Who};
-use crate::torture::wish::Wish;
+use crate::torture::wish::{Terms, Wish};
 
 #[derive(Clone)]
 pub(super) enum Contest {
@@ -19,17 +19,25 @@ pub(super) enum Contest {
 }
 
 impl Contest {
-    /// Acquires what is wished for, with this takeover delay. The other client knows one lock, and no delay.
+    /// Acquires what is wished for, on these terms. The other client knows one lock, and no terms.
     pub(super) async fn acquire(
         &self,
         who: Who,
         wish: &Wish,
-        delay: Duration,
+        terms: Terms,
         patience: Patience,
     ) -> Result<Held, Leaving> {
         match self {
-            Self::Zklock(zklock) => zklock.acquire(who, wish, delay, patience).await,
+            Self::Zklock(zklock) => zklock.acquire(who, wish, terms, patience).await,
             Self::ZookeeperClient(peer) => peer.acquire(who, patience).await.map(Held::peer),
+        }
+    }
+
+    /// Asks those who hold something at this path to let go. The other client cannot.
+    pub(super) async fn ask(&self, path: &str, request: Request) -> Result<Option<Asking>, AskError> {
+        match self {
+            Self::Zklock(zklock) => zklock.session().ask(path, request).await,
+            Self::ZookeeperClient(_) => Ok(None),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use zklock::ask::Asks;
 use zklock::{FencingToken, Guard};
 
 pub(super) trait AnyGuard {
@@ -16,6 +17,9 @@ pub(super) trait AnyGuard {
 
     /// For how long it is held at the least, if the recipe says so.
     fn remaining(&self) -> Option<Duration>;
+
+    /// What it hears of those who ask it to let go, if the recipe has such.
+    fn asks(&self) -> Option<Asks>;
 }
 
 impl<K> AnyGuard for Guard<K> {
@@ -33,5 +37,9 @@ impl<K> AnyGuard for Guard<K> {
 
     fn remaining(&self) -> Option<Duration> {
         Some(self.remaining())
+    }
+
+    fn asks(&self) -> Option<Asks> {
+        Some(self.asks())
     }
 }

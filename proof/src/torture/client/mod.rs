@@ -1,6 +1,7 @@
 //! A client process: one session, and a task or two that contend, hold, write, and lose; in some, one that observes, or one that
 //! witnesses how long the session has its guards.
 
+mod asker;
 mod contender;
 mod contest;
 mod guard;
@@ -28,7 +29,7 @@ pub(super) use orders::Order;
 /// Contends until it is told to finish, then waits to be told to end.
 pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
     let mut orders = orders::follow()?;
-    slew::confirm(part.slew).await?;
+    slew::confirm(part.slew, part.setup.breaks_leases).await?;
     let mut others = JoinSet::new();
     let is_foreign = (rules(part.setup.mode).is_foreign)(part.number);
     let contest = match part.setup.lock {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use zklock::FencingToken;
+use zklock::ask::Asks;
 use zookeeper_client::{Client, OwnedLockClient, SessionState, StateWatcher};
 
 use super::guard::AnyGuard;
@@ -119,6 +120,10 @@ impl AnyGuard for PeerLock {
     }
 
     fn remaining(&self) -> Option<Duration> {
+        None
+    }
+
+    fn asks(&self) -> Option<Asks> {
         None
     }
 }

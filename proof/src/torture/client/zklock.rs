@@ -10,6 +10,7 @@ use zklock::{
     Access, ConnectError, Guard, InvalidLock, Layout, LockOptions, Locks, LocksOptions, Session,
     SessionState,
     election::Leader,
+    flight::Recorder,
     inspect::Observer,
     once::{self, OnceOptions},
 };
@@ -19,7 +20,7 @@ use super::patience::{Patience, leaving};
 use crate::torture::mode::rules;
 use crate::torture::part::{Part, SESSION_TIMEOUT, TICK};
 use crate::torture::record::{Kept, Leaving, Who};
-use crate::torture::wish::{CAPACITY, Claim, ELECTION, ROOT, SLOTS, Wish, beside, key, path};
+use crate::torture::wish::{CAPACITY, Claim, ELECTION, ROOT, SLOTS, Terms, Wish, beside, key, path};
 
 /// How long there may be no server to begin with.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -29,24 +30,31 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How many records are kept. Runs that are older than the last ones are forgotten in each run.
 const KEEP: u16 = 5;
 
+/// How many bytes of flight records there may be. A run of an hour has less.
+const RECORDS: u64 = 4 << 30;
+
 pub(super) struct Zklock {
     part: Part,
     /// The present session; another one is opened once it has failed.
     present: RwLock<Present>,
     opening: tokio::sync::Mutex<()>,
+    recorder: Recorder,
 }
 
-/// A session, and the locks by key that the tasks share in it, by their takeover delay.
+/// A session, and the locks by key that the tasks share in it, by their terms.
 #[derive(Clone)]
 struct Present {
     session: Session,
-    locks: Arc<Mutex<HashMap<Duration, Locks>>>,
+    locks: Arc<Mutex<HashMap<Terms, Locks>>>,
 }
 
 impl Zklock {
     pub(super) async fn open(part: &Part) -> anyhow::Result<Self> {
-        let (part, present) = (part.clone(), RwLock::new(Present::new(open(part).await?)));
-        Ok(Self { part, present, opening: tokio::sync::Mutex::default() })
+        let recorder =
+            Recorder::options(&part.setup.records).owner(format!("c{}", part.number)).bound(RECORDS);
+        let recorder = recorder.open().context("no place for a flight record")?;
+        let (part, present) = (part.clone(), RwLock::new(Present::new(open(part, &recorder).await?)));
+        Ok(Self { part, present, opening: tokio::sync::Mutex::default(), recorder })
     }
 
     fn present(&self) -> Present {
@@ -62,7 +70,9 @@ impl Zklock {
         if self.session().state() == SessionState::Failed {
             let _one_at_a_time = self.opening.lock().await;
             if self.session().state() == SessionState::Failed {
-                let opened = open(&self.part).await.map_err(|error| Leaving::Failed(error.to_string()))?;
+                let opened = open(&self.part, &self.recorder)
+                    .await
+                    .map_err(|error| Leaving::Failed(error.to_string()))?;
                 *self.present.write().unwrap_or_else(PoisonError::into_inner) = Present::new(opened);
             }
         }
@@ -85,12 +95,12 @@ impl Zklock {
         &self,
         who: Who,
         wish: &Wish,
-        delay: Duration,
+        terms: Terms,
         patience: Patience,
     ) -> Result<Held, Leaving> {
         let present = self.living().await?;
         let session = &present.session;
-        let options = LockOptions::new().owner(who.to_string()).takeover_delay(delay);
+        let options = options(who, terms);
         match wish {
             Wish::Lock(lock) | Wish::Shared(lock) => {
                 let options = match wish {
@@ -104,7 +114,7 @@ impl Zklock {
                 Ok(Held::alone(guard, session.id()))
             }
             Wish::Key(lock) => {
-                let (locks, key) = (present.locks(&self.part, delay)?, key(*lock));
+                let (locks, key) = (present.locks(&self.part, terms)?, key(*lock));
                 let within = |limit| locks.acquire_timeout(&key, limit);
                 let guard = patience.call(locks.acquire(&key), within, locks.try_acquire(&key)).await?;
                 Ok(Held::alone(guard, session.id()))
@@ -174,34 +184,41 @@ impl Present {
         Self { session, locks: Arc::default() }
     }
 
-    /// The locks by key whose contenders have this takeover delay.
-    fn locks(&self, part: &Part, delay: Duration) -> Result<Locks, Leaving> {
+    /// The locks by key whose contenders have these terms.
+    fn locks(&self, part: &Part, terms: Terms) -> Result<Locks, Leaving> {
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(locks) = locks.get(&delay) {
+        if let Some(locks) = locks.get(&terms) {
             return Ok(locks.clone());
         }
-        let owner = Who::process(part.number).to_string();
-        let options = LocksOptions::new()
-            .lock(LockOptions::new().owner(owner).takeover_delay(delay))
-            .turns((rules(part.setup.mode).budget)(part.number));
+        let options = LocksOptions::new().lock(options(Who::process(part.number), terms)).turns((rules(
+            part.setup.mode,
+        )
+        .budget)(
+            part.number,
+        ));
         let opened = self.session.locks(ROOT).and_then(|it| it.with_options(options)).map_err(invalid)?;
-        locks.insert(delay, opened.clone());
+        locks.insert(terms, opened.clone());
         Ok(opened)
     }
 }
 
 /// Opens a session. While only the server that grants less can be reached, that is refused; then it is tried again.
-async fn open(part: &Part) -> anyhow::Result<Session> {
+async fn open(part: &Part, recorder: &Recorder) -> anyhow::Result<Session> {
     let opening = async {
         loop {
             let builder = Session::builder(&part.servers).session_timeout(SESSION_TIMEOUT).tick(TICK);
-            match builder.connect_timeout(PATIENCE).connect().await {
+            match builder.connect_timeout(PATIENCE).record(recorder.clone()).connect().await {
                 Err(ConnectError::TimeoutNotGranted { .. }) => sleep(PAUSE).await,
                 connected => return Ok(connected?),
             }
         }
     };
     timeout(PATIENCE, opening).await.context("no server grants the session timeout")?
+}
+
+fn options(who: Who, terms: Terms) -> LockOptions {
+    let options = LockOptions::new().owner(who.to_string()).takeover_delay(terms.delay);
+    terms.limit.into_iter().fold(options, LockOptions::max_hold)
 }
 
 fn access(claim: &Claim) -> Access {
