@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres peers nextest bench compare scale model margins redis gaps torture
+.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool peers manifests nextest units container bench compare scale model margins redis gaps torture
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -9,14 +9,21 @@ help: ## Say what there is
 demo: servers ## Five processes contend for half a minute while servers and clients fail; a verdict, and a picture
 	cargo run --release -p zklock-proof -- torture --clients 5 --seconds 30 --report target/demo.svg
 
-test: redis-server postgres peers nextest ## Run every test, on real ZooKeeper servers
+test: redis-server postgres systemd promtool peers manifests nextest ## Run every test, on real ZooKeeper servers
 	home="$$(scripts/have-newest-zookeeper.sh)" && export ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" && \
 		cargo test --quiet --workspace --doc && \
 		cargo build --quiet --examples && `# some are run by tests, and those with tests of their own are not built with them` \
 		cargo run --quiet -p zklock-test-support -- cargo nextest run --workspace --no-fail-fast $(if $(CI),--profile ci)
 
 containers: servers nextest ## Run the tests of zklock-testcontainers in containers, if an engine answers
-	cargo nextest run -p zklock-testcontainers --no-fail-fast $(if $(CI),--profile ci)
+	cargo nextest run -p zklock-testcontainers --no-fail-fast $(if $(CI),--profile ci) \
+		--test-threads 4 `# each server has a minute to start, and eight ensembles at once took longer on two cores`
+
+units: ## Boot two machines with systemd, in containers, and run the units of contrib/systemd on them: a minute
+	scripts/try/units.sh
+
+container: ## Build the image of contrib/container, and run it without root and rights
+	scripts/try/container.sh
 
 interop: peers nextest ## Contend with real locks of Curator, kazoo and go-zookeeper
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
@@ -29,6 +36,7 @@ older: servers peers nextest ## Run the library's tests on the container image, 
 verify: ## Check format, lints, docs, layers and the minimum Rust version; change nothing
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	cargo check --package zklock-recipe --quiet `# alone, so without the dependency that others switch on`
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --quiet
 	scripts/check-layers.py
 	scripts/check-msrv.sh
@@ -38,7 +46,7 @@ fix: ## Format, and apply what clippy suggests
 	cargo fmt --all
 
 package: ## Build the crates as they would be published
-	cargo package -p zklock-recipe -p zklock-testcontainers -p zklock -p zklock-cli -p zklock-sqlx
+	cargo package -p zklock-recipe -p zklock-testcontainers -p zklock-audit -p zklock -p zklock-cli -p zklock-sqlx
 
 image: ## Have the container image zookeeper:3.9, pulled or built
 	testcontainers/image/build.sh
@@ -52,8 +60,17 @@ redis-server:
 postgres:
 	scripts/have-postgres.sh
 
+systemd:
+	scripts/have-systemd.sh
+
+promtool:
+	scripts/have-promtool.sh
+
 peers:
 	scripts/have-peers.sh
+
+manifests: peers
+	scripts/try/manifests.sh
 
 nextest:
 	scripts/have-nextest.sh
