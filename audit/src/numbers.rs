@@ -40,14 +40,18 @@ struct Nodes {
     /// The numbers that others have seen, each with the node of who saw it; and a transaction behind that, if nothing shows that they
     /// looked into the directory of this node.
     seen: Vec<(i64, i32, Option<i64>)>,
+    /// The transactions that created other nodes at the path: asks, and directories below it. Each has taken a number.
+    others: BTreeSet<i64>,
 }
 
 impl Judge<'_> {
     /// Contenders of a queue that no record has. Each may have held within the window.
     pub(crate) fn unknown(&self, queue: &Queue, ensemble: usize) -> Vec<String> {
         let View { window, .. } = &self.views[ensemble];
-        let (directories, astray) = self.nodes(queue, ensemble).directories();
-        let missing = missing(&directories, window.first()).into_iter().chain(astray);
+        let nodes = self.nodes(queue, ensemble);
+        let others = nodes.others.clone();
+        let (directories, astray) = nodes.directories();
+        let missing = missing(&directories, &others, window.first()).into_iter().chain(astray);
         let may_hold = |it: &Missing| {
             !window.has_passed(it.behind) && !self.has_gone(it.before, queue, ensemble, window)
         };
@@ -99,6 +103,13 @@ impl Judge<'_> {
                 let nodes = hold.nodes.iter().enumerate().filter(|(index, _)| is_mine(&hold.begun, *index));
                 nodes.for_each(|(index, own)| add(&hold.begun, index, own));
             }
+            let is_here = |session: u32| self.ensemble(process, session) == ensemble;
+            let asked = tale.asked.iter().filter(|it| it.path == queue.path && is_here(it.session));
+            all.others.extend(asked.map(|it| it.czxid));
+            all.others.extend(tale.directories.iter().filter_map(|(session, path, created)| {
+                let (parent, _) = path.rsplit_once('/')?;
+                (parent == queue.path && is_here(*session)).then_some(*created)
+            }));
             for attempt in tale.acquisitions.values() {
                 let order = &self.views[ensemble].orders[process];
                 let sights = attempt.sights.iter().filter(|it| is_mine(&attempt.begun, it.index));
@@ -153,10 +164,10 @@ impl Nodes {
     }
 }
 
-/// The numbers that are missing in each directory: those below one on record or one that others have seen. The first directory may have
-/// had contenders before all records begin, if it was created by then (this is the first transaction on record): there the numbers count
-/// from the lowest one.
-fn missing(directories: &[Directory], first: i64) -> Vec<Missing> {
+/// The numbers that are missing in each directory: those below one on record or one that others have seen, but for as many as other nodes
+/// have taken. The first directory may have had contenders before all records begin, if it was created by then (this is the first
+/// transaction on record): there the numbers count from the lowest one.
+fn missing(directories: &[Directory], others: &BTreeSet<i64>, first: i64) -> Vec<Missing> {
     let (mut missing, mut behind) = (Vec::new(), i64::MIN);
     for (place, Directory { created, known, seen }) in directories.iter().enumerate() {
         let mut miss = |first, next, behind, before| {
@@ -168,13 +179,25 @@ fn missing(directories: &[Directory], first: i64) -> Vec<Missing> {
         let is_old = place == 0 && created.is_some_and(|created| created < first);
         let mut next = if is_old { all().min().unwrap_or(0) } else { 0 };
         behind = created.unwrap_or(behind);
+        // All numbers since this transaction are in question.
+        let mut since = created.filter(|_| !is_old);
         for (number, czxid) in known {
-            miss(next, *number, behind, *czxid);
-            (next, behind) = (number + 1, *czxid);
+            // Of restored servers, a higher number may be older.
+            let between = since.filter(|since| since < czxid).map(|since| others.range(since + 1..*czxid));
+            let others = between.map_or(0, Iterator::count);
+            if usize::try_from(number.abs_diff(next)).is_ok_and(|missing| missing > others) {
+                miss(next, *number, behind, *czxid);
+            }
+            (next, behind, since) = (number.saturating_add(1), *czxid, Some(*czxid));
         }
         let following = directories[place + 1..].iter().find_map(|it| it.created);
         // A listing may be later than the last contender on record, and show another one.
-        miss(next, all().max().map_or(0, |last| last + 1), behind, following.unwrap_or(i64::MAX));
+        miss(
+            next,
+            all().max().map_or(0, |last| last.saturating_add(1)),
+            behind,
+            following.unwrap_or(i64::MAX),
+        );
     }
     missing
 }

@@ -98,9 +98,11 @@ impl Reader<'_> {
                 self.located(begun);
             }
             Line::Located(acquisition, located, _) => {
+                if let Some(attempt) = self.tale.acquisitions.get_mut(acquisition) {
+                    attempt.shown.push(located.index);
+                    self.tale.directories.extend(attempt.begun.directory(located));
+                }
                 self.locate(*acquisition, located);
-                let attempt = self.tale.acquisitions.get_mut(acquisition);
-                attempt.into_iter().for_each(|attempt| attempt.shown.push(located.index));
             }
             Line::Heard(heard) => self.heard(heard),
             Line::Held(held) => self.held(held),
@@ -119,6 +121,7 @@ impl Reader<'_> {
                 }
             }
             Line::Over(over) => self.over(over),
+            Line::Asked(asked) => self.tale.asked.push(asked.clone()),
             Line::Continues(..) | Line::Closed(_) => {}
             Line::Stamp(stamp) => {
                 self.tale.stamps.push(stamp.clone());
@@ -223,7 +226,10 @@ impl Reader<'_> {
 
     /// Takes in which nodes of an acquisition were known, and where they are.
     fn located(&mut self, begun: &Begun) {
-        begun.located.iter().for_each(|located| self.locate(begun.acquisition, located));
+        for located in &begun.located {
+            self.tale.directories.extend(begun.directory(located));
+            self.locate(begun.acquisition, located);
+        }
     }
 
     fn locate(&mut self, acquisition: u64, Located { index, own, directory }: &Located) {

@@ -1,10 +1,10 @@
 //! The types of what a record tells of one process: its holds, its acquisitions and its stamps. [`reader`](crate::reader) fills them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::clocks::raw;
 use zklock_recipe::acquisition::{self, Acquisition};
-use zklock_recipe::flight::{Begun, Stamp};
+use zklock_recipe::flight::{Asked, Begun, Located, Stamp};
 use zklock_recipe::{Child, End, Event, Input, Moment, Own, Place, Sight};
 
 /// The deeds of one process, as far as its record shows them.
@@ -15,6 +15,9 @@ pub(crate) struct Tale {
     /// The transactions that created the directories of nodes, by acquisition, queue and the transaction that created the node.
     pub(crate) located: HashMap<(u64, usize, i64), i64>,
     pub(crate) stamps: Vec<Stamp>,
+    pub(crate) asked: Vec<Asked>,
+    /// Directories, by session and path, with the transactions that created them.
+    pub(crate) directories: BTreeSet<(u32, String, i64)>,
     /// The server list of each session.
     pub(crate) servers: BTreeMap<u32, String>,
     /// The longest session timeout on record, in nanoseconds.
@@ -209,10 +212,18 @@ impl Attempt {
 pub(crate) trait Named {
     /// The paths, for people.
     fn paths(&self) -> String;
+
+    /// A directory of its nodes: the session, the path, and the transaction that created it.
+    fn directory(&self, located: &Located) -> Option<(u32, String, i64)>;
 }
 
 impl Named for Begun {
     fn paths(&self) -> String {
         self.queues.iter().map(|queue| queue.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    fn directory(&self, located: &Located) -> Option<(u32, String, i64)> {
+        let queue = self.queues.get(located.index)?;
+        Some((self.session, queue.path.clone(), located.directory))
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A line is in the file before anybody relies on what it says, and so are all lines before it. So a record that ends in the middle
 //! lacks nothing on which its process has relied: no guard was valid for longer than the last evidence in it allows. It may lack the last
-//! lines on which nobody relies: a begin, an input that changed no guard, a stamp.
+//! lines on which nobody relies: a begin, an input that changed no guard, a stamp, an ask.
 
 use alloc::{boxed::Box, string::String, vec::Vec};
 use core::time::Duration;
@@ -49,6 +49,8 @@ pub enum Line {
     Over(Over),
     /// The leader's clock, by a reply.
     Stamp(Stamp),
+    /// An ask was at a path.
+    Asked(Asked),
     /// The last line of a file that was full. The process's file with this number was begun before, with all that is open. A file
     /// that ends otherwise may lack lines, also if the next one is there.
     Continues(u32, Moment),
@@ -326,6 +328,20 @@ pub struct Stamp {
     pub written: Vec<(i64, i32)>,
 }
 
+/// An ask to let go, which was made at the path of a lock. Its node is no contender, and took one of the directory's numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Asked {
+    /// The number of the session that saw it.
+    pub session: u32,
+    /// The path, with the chroot.
+    pub path: String,
+    /// The transaction that created the ask's node.
+    pub czxid: i64,
+    /// When it was seen.
+    pub at: Moment,
+}
+
 impl Line {
     /// Returns when the line was written, or shortly before.
     pub fn at(&self) -> Moment {
@@ -341,6 +357,7 @@ impl Line {
             Self::Continues(_, at) | Self::Closed(at) => *at,
             Self::Over(over) => over.at,
             Self::Stamp(stamp) => stamp.answered,
+            Self::Asked(asked) => asked.at,
         }
     }
 }

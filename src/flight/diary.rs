@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use zklock_recipe::flight::{Begun, Evidence, Heard, Line, Located, Over, Session, Stamp};
+use zklock_recipe::flight::{Asked, Begun, Evidence, Heard, Line, Located, Over, Session, Stamp};
 use zklock_recipe::{Lease, Moment, Own};
 use zookeeper_client as zk;
 use zookeeper_client::MultiWriteResult;
@@ -87,6 +87,11 @@ impl Diary {
     /// Writes that a guard is over. Call it once the guard says so, and before a release is sent.
     pub(crate) fn over(&self, acquisition: u64, reason: String, from: Moment, lets_go: bool) {
         self.write(Line::Over(Over { acquisition, reason, from, lets_go, at: clock::now() }));
+    }
+
+    /// Writes that an ask is at this path, which has the chroot; this transaction created its node.
+    pub(crate) fn asked(&self, path: String, czxid: i64) {
+        self.write(Line::Asked(Asked { session: self.session, path, czxid, at: clock::now() }));
     }
 
     /// Whether the last stamp is so old that another one is due.

@@ -212,6 +212,8 @@ impl Open {
             Line::Begun(begun) => begun.admitted.is_some(),
             // The line that names the node comes next.
             Line::Located(..) => false,
+            // Without it, less is proven.
+            Line::Asked(_) => false,
             // It dates the end of a hold, and a process often ends right after it.
             Line::Stamp(stamp) => stamp.releases.is_some(),
             // The line by which a guard becomes valid brings it along.
@@ -281,7 +283,7 @@ impl Open {
                 }
             }
             // What is open is written by itself.
-            Line::Header(_) | Line::Held(_) | Line::Touched(..) | Line::Stamp(_) => {}
+            Line::Header(_) | Line::Held(_) | Line::Touched(..) | Line::Stamp(_) | Line::Asked(_) => {}
             // These are written without a word of it.
             Line::Continues(..) | Line::Closed(_) => {}
         }

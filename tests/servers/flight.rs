@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::future::join;
 use tempfile::TempDir;
+use zklock::ask::{Answer, Request};
 use zklock::flight::Recorder;
 use zklock::{Access, Layout, LockOptions, Session};
 use zklock_audit::{Audit, Filter, Options, PathAudit, Records, Verdict, audit, replay};
@@ -264,4 +265,38 @@ async fn the_directory_of_each_node_is_on_record() {
     let permit = session.semaphore("/d/permits", 3).unwrap().acquire().await.unwrap();
     is_known(0, &permit.node()).await;
     permit.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn asks_and_locks_below_take_numbers_and_hide_nobody() {
+    let (server, records) = (server().await, TempDir::new().unwrap());
+    let [ours, theirs] = ["ours", "theirs"].map(|name| records.path().join(name));
+    let session = recorded(&server, &ours, 1 << 20).await;
+    let asker = recorded(&server, &theirs, 1 << 20).await;
+    let lock = session.lock("/n/lock").unwrap();
+
+    let guard = lock.acquire().await.unwrap();
+    let request = Request::new("a new version", Duration::from_secs(60));
+    let asking = asker.ask("/n/lock", request).await.unwrap().expect("somebody holds it");
+    assert_eq!(guard.asked().await.expect("it is held").why, "a new version");
+    guard.release().await.unwrap();
+    assert_eq!(asking.answer().await.unwrap(), Answer::LetGo);
+    session.lock("/n/lock/below").unwrap().acquire().await.unwrap().release().await.unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+
+    // An operator's node takes one as well, and that is on no record.
+    make(&operator(&server).await, "/n/lock/note").await;
+    lock.acquire().await.unwrap().release().await.unwrap();
+    session.close().await.unwrap();
+    asker.close().await.unwrap();
+    drop((lock, session, asker));
+
+    let judged = |directories: &[&Path]| {
+        let paths = directories.iter().map(|it| it.to_path_buf()).collect::<Vec<_>>();
+        let audit = audit(&Records::read(&paths).unwrap(), &Options::default());
+        of(&audit, "/n/lock").unknown.clone()
+    };
+    let note = "contender number 4 has no record";
+    assert_eq!(judged(&[&ours]), [note], "the holder heard of the ask");
+    assert_eq!(judged(&[&ours, &theirs]), [note], "the asker knows the same ask");
 }

@@ -1,6 +1,7 @@
 //! Contenders without a record, by their numbers and directories.
 
 use zklock_recipe::acquisition::Input;
+use zklock_recipe::flight::{Asked, Line};
 use zklock_recipe::{Event, Input as Reply, Kind, Place};
 
 use super::scene::*;
@@ -56,6 +57,53 @@ fn a_node_in_an_unknown_directory_is_in_that_of_the_nodes_around_it() {
     is(beside(&again, (1, 500, None)), NUMBER_0, "before the second one");
     is(beside(&again, (1, 1_500, None)), NUMBER_0, "behind the second one");
     is(beside(&[(1, 1_000, Some(900))], (0, 500, None)), NUMBER_0, "it fills no gap");
+}
+
+#[test]
+fn asks_and_directories_below_take_numbers_as_well() {
+    let asked = |nodes: &[Node], path: &str, czxids: &[i64]| {
+        let mut other = Writer::new("b");
+        other.directory = None;
+        for czxid in czxids {
+            let (path, at) = (path.to_owned(), moment(czxid + 1));
+            other.write(Line::Asked(Asked { session: 0, path, czxid: zxid(*czxid), at }));
+        }
+        judged(vec![holder("a", nodes), other.closed()])
+    };
+    let number = |unknown| (Unproven, unknown);
+    let nodes = [(0, 10, Some(5)), (2, 1_000, Some(5))];
+    is(asked(&nodes, "/a", &[]), number("contender number 1 has no record"), "nobody asked");
+    is(asked(&nodes, "/a", &[500]), PROVEN, "somebody asked");
+    is(asked(&nodes, "/a", &[500, 500]), PROVEN, "two heard of it");
+    for (path, asks, why) in
+        [("/b", 500, "elsewhere"), ("/a", 8, "before both"), ("/a", 1_500, "behind both")]
+    {
+        is(asked(&nodes, path, &[asks]), number("contender number 1 has no record"), why);
+    }
+    let far = [(0, 10, Some(5)), (3, 1_000, Some(5))];
+    is(asked(&far, "/a", &[500]), number("contenders number 1 to 2 have no record"), "one of two asked");
+    is(asked(&far, "/a", &[500, 600]), PROVEN, "both asked");
+    let second = [(0, 10, Some(5)), (1, 1_000, Some(900))];
+    is(asked(&second, "/a", &[950]), PROVEN, "the first one in a directory asked");
+    is(asked(&second, "/a", &[500]), NUMBER_0, "it asked in the directory before");
+    is(
+        asked(&[(0, 10, Some(5)), (1, 1_000, None)], "/a", &[500]),
+        NUMBER_0,
+        "nobody knows in which directory",
+    );
+
+    let restored = [(0, 10, Some(5)), (1, 2_000, Some(5)), (3, 1_000, Some(5))];
+    let (verdict, unknown) = asked(&restored, "/a", &[1_500]);
+    assert!(verdict == Unproven && unknown.contains("contender number 2 has no record"), "{unknown}");
+
+    // The first contender at `/a/b` created that directory.
+    let mut below = Writer::new("b");
+    below.directory = Some(500);
+    below.begins(0, vec![queue("/a/b", Kind::Exclusive)], 501);
+    below.enters(0, &[(node(0, 502), &[])], 502);
+    below.lets_go(0, 505);
+    below.stamps(&[506]);
+    is(judged(vec![holder("a", &nodes), below.closed()]), PROVEN, "the directory took the number");
 }
 
 /// The first one to be seen has released before a record began.
