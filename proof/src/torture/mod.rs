@@ -196,7 +196,7 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     history.announcements.uninformed = announcements.uninformed;
     let mut verdict = Verdict::of(torture.mode, &history);
     let audited = match torture.lock {
-        Recipe::Zklock => Some(Audited::of(records.path(), &history, &mut verdict)?),
+        Recipe::Zklock => Some(Audited::of(records.path(), &history, torture.break_nodes, &mut verdict)?),
         Recipe::ZookeeperClient => None,
     };
     let times = report::Times { started, begun, healed, ended: Instant::now() };
