@@ -18,15 +18,12 @@ use tracing::warn;
 use zklock_recipe::flight::Line;
 
 pub(crate) use diary::{Diary, Stamps};
-use writer::Writer;
+use writer::{LEAST_BOUND, Writer};
 
 use crate::mutex::Mutex;
 
 /// By default a directory has so many bytes of records at most.
 const DEFAULT_BOUND: u64 = 64 << 20;
-
-/// The smallest bound: each file has room for what is open.
-const LEAST_BOUND: u64 = 64 << 10;
 
 /// Writes flight records to a directory: what the sessions of this process rely on, and the locks that it acquires, holds and loses.
 /// `zklock audit` reads the records of many machines, and says whether two ever held a lock at once. Give it to
@@ -88,8 +85,9 @@ impl Recorder {
 impl RecorderOptions {
     /// How many bytes the records in the directory may have together, about. The default is 64 MiB, and the least is 64 KiB. A file
     /// has an eighth of that. For another file, zklock deletes the oldest ones that nobody writes to, and the file says until when
-    /// other processes had lines in these. Each file begins with what is open, so that it can be read without those before it. Each process that lives keeps its last file, of up to an eighth,
-    /// so more than eight processes exceed the bound.
+    /// other processes had lines in these. It deletes 500 at a time at most, and then the file has no more than they had. Each file
+    /// begins with what is open, so that it can be read without those before it. Each process that lives keeps its last file, of up to
+    /// an eighth, so more than eight processes exceed the bound.
     ///
     /// A grant with its release takes 3 to 5 kB, an idle session 4 MB a day, and a session that holds 8 MB a day.
     ///

@@ -330,6 +330,27 @@ fn each_file_says_until_when_others_lines_were_deleted() {
     assert!(own().len() < 10, "its own files count as well");
 }
 
+#[test]
+fn short_records_of_others_are_deleted_bit_by_bit_and_the_bound_holds() {
+    const LENGTH: u64 = 1_000;
+    let (bound, directory) = (8 << 20, TempDir::new().unwrap());
+    let old = (0..9_000).map(|number| {
+        let path = directory.path().join(format!("zklock-web-1-01234567-{number:06}.jsonl"));
+        File::create(&path).unwrap().set_len(LENGTH).unwrap();
+        path
+    });
+    let old = old.collect::<Vec<_>>();
+    let left = || old.iter().filter(|path| path.exists()).count() as u64;
+    let recorder = Recorder::options(directory.path()).bound(bound).open().unwrap();
+    let diary = recorded(&recorder).diary.clone().unwrap();
+    assert_eq!(left(), 8_500);
+    for _ in 0..25_000 {
+        diary.touched(77);
+    }
+    let size = files(directory.path()).iter().map(|file| fs::metadata(file).unwrap().len()).sum::<u64>();
+    assert!(left() <= 7_500 && size <= 9_000 * LENGTH, "{size} bytes, {} of the old files", left());
+}
+
 /// The last instant of a file of so many bytes, and until when lines were deleted by the header of the process that deletes that file.
 fn deleted(length: u64, change: impl FnOnce(&mut Header)) -> (Moment, Moment) {
     let directory = TempDir::new().unwrap();

@@ -19,6 +19,9 @@ use zklock_recipe::{Event, Input, Moment};
 
 use crate::clock;
 
+/// The smallest bound: each file has room for what is open.
+pub(super) const LEAST_BOUND: u64 = 64 << 10;
+
 /// The directory is so many files large.
 const FILES: u64 = 8;
 
@@ -48,6 +51,9 @@ const UNENDED: Duration = Duration::from_nanos(i64::MAX.unsigned_abs());
 /// How long zklock waits before it tries to write again.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// So many files are deleted at once at most: leases wait meanwhile. Many runs of a short command may leave thousands of them.
+const DELETED: usize = 500;
+
 /// Where `Header::failed` is in a file. Writing over it takes no further room on the disk.
 const FAILED_AT: u64 = r#"{"header":{"failed":"#.len() as u64;
 
@@ -57,8 +63,9 @@ pub(super) struct Writer {
     bound: u64,
     header: Header,
     pub(super) file: File,
-    /// How many bytes the file has.
+    /// How many bytes the file has, and may have.
     size: u64,
+    limit: u64,
     /// What cannot be written at present.
     failure: Option<Failure>,
     /// Why it cannot, until somebody takes that to say it.
@@ -108,9 +115,9 @@ impl Writer {
             wall: 0,
             at: Moment::default(),
         };
-        let (file, size) = begin_file(&directory, bound, &mut header, &Open::default())?;
+        let (file, size, limit) = begin_file(&directory, bound, &mut header, &Open::default())?;
         let (failure, untold, open, text, lines) = <_>::default();
-        Ok(Self { directory, bound, header, file, size, failure, untold, open, text, lines })
+        Ok(Self { directory, bound, header, file, size, limit, failure, untold, open, text, lines })
     }
 
     /// Writes a line, with those that were held back, or holds it back as well. If that fails, they are counted, and zklock goes on.
@@ -128,7 +135,7 @@ impl Writer {
 
     /// Puts the line that begins here in the text to the file, if somebody relies on it.
     fn put(&mut self, begin: usize, relies: bool) -> io::Result<()> {
-        let is_full = self.size + self.text.len() as u64 + LAST > self.bound / FILES;
+        let is_full = self.size + self.text.len() as u64 + LAST > self.limit;
         match &mut self.failure {
             Some(failure) if failure.tried.elapsed() < PATIENCE => {
                 failure.lines += mem::take(&mut self.lines);
@@ -143,9 +150,9 @@ impl Writer {
                 let line = self.text.split_off(begin);
                 self.flush()?;
                 self.lines = 1;
-                let (file, size) = begin_file(&self.directory, self.bound, &mut header, &self.open)?;
+                let (file, size, limit) = begin_file(&self.directory, self.bound, &mut header, &self.open)?;
                 let last = mem::replace(&mut self.file, file);
-                (self.header, self.size, self.text) = (header, size, line);
+                (self.header, self.size, self.limit, self.text) = (header, size, limit, line);
                 // The next file is there already. So a process that dies in between leaves an end that is open.
                 if self.failure.take().is_none() {
                     end(last, &Line::Continues(self.header.file, clock::now()));
@@ -290,11 +297,22 @@ impl Open {
     }
 }
 
-/// Begins a file with this header and with what is open, and deletes the oldest records to make room. Returns the file, and its size.
-fn begin_file(directory: &Path, bound: u64, header: &mut Header, open: &Open) -> io::Result<(File, u64)> {
-    let (old, lost): (Vec<_>, Vec<_>) = oldest(directory, bound, header)?.into_iter().unzip();
-    header.deleted = lost.into_iter().chain([header.deleted]).flatten().reduce(Moment::latest);
-    replace(&old, || write_file(directory, header, open))
+/// Begins a file with this header and with what is open, and deletes the oldest records to make room. Returns the file, its size, and how
+/// large it may become: if there were more to delete, no larger than what was deleted.
+fn begin_file(
+    directory: &Path,
+    bound: u64,
+    header: &mut Header,
+    open: &Open,
+) -> io::Result<(File, u64, u64)> {
+    let old = oldest(directory, bound, header)?;
+    let lost = old.iter().filter_map(|old| old.lost).chain(header.deleted);
+    header.deleted = lost.reduce(Moment::latest);
+    let room = old.iter().map(|old| old.length).sum::<u64>().max(LEAST_BOUND);
+    let limit = if old.len() < DELETED { bound / FILES } else { room.min(bound / FILES) };
+    let paths = old.into_iter().map(|old| old.path).collect::<Vec<_>>();
+    let (file, size) = replace(&paths, || write_file(directory, header, open))?;
+    Ok((file, size, limit))
 }
 
 /// Deletes these files once another one is begun, whose header names them. A process that is killed in between has named too much.
@@ -380,9 +398,17 @@ fn encode(line: &Line, text: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// The oldest records in this directory, without which it has room for another file, with what is [lost](lost_with) with each. Files
-/// that somebody writes to stay. Deletes what dead processes have not begun.
-fn oldest(directory: &Path, bound: u64, own: &Header) -> io::Result<Vec<(PathBuf, Option<Moment>)>> {
+/// A record that makes room.
+struct Old {
+    path: PathBuf,
+    length: u64,
+    /// See [`lost_with`].
+    lost: Option<Moment>,
+}
+
+/// The oldest records in this directory, without which it has room for another file, or the first ones of these. Files that somebody
+/// writes to stay. Deletes what dead processes have not begun.
+fn oldest(directory: &Path, bound: u64, own: &Header) -> io::Result<Vec<Old>> {
     let mut records = Vec::new();
     for path in fs::read_dir(directory)?.filter_map(|entry| Some(entry.ok()?.path())) {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
@@ -402,9 +428,9 @@ fn oldest(directory: &Path, bound: u64, own: &Header) -> io::Result<Vec<(PathBuf
         // An empty one shows that somebody was killed who had to make room on a full disk.
         let file = if size > bound || length == 0 { free(&path) } else { None }?;
         size -= length;
-        Some((path, lost_with(&file, own)))
+        Some(Old { path, length, lost: lost_with(&file, own) })
     });
-    Ok(oldest.collect())
+    Ok(oldest.take(DELETED).collect())
 }
 
 /// Opens a file if nobody writes to it.
@@ -414,16 +440,23 @@ fn free(path: &Path) -> Option<File> {
     (locked != Err(rustix::io::Errno::WOULDBLOCK)).then_some(file)
 }
 
-/// Until when other processes had lines that are lost with this file, by our clocks.
-fn lost_with(file: &File, own: &Header) -> Option<Moment> {
+/// The begin and the end of a file. A short one is both.
+fn ends(file: &File) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let length = file.metadata()?.len();
     let text = |from| {
-        let mut text = vec![0; ENDS];
-        let length = file.read_at(&mut text, from)?;
-        text.truncate(length);
+        let mut text = vec![0; usize::try_from(length).map_or(ENDS, |length| length.min(ENDS))];
+        let read = file.read_at(&mut text, from)?;
+        text.truncate(read);
         io::Result::Ok(text)
     };
-    let ends = || io::Result::Ok((text(0)?, text(file.metadata()?.len().saturating_sub(ENDS as u64))?));
-    let (begin, end) = ends().unwrap_or_default();
+    let begin = text(0)?;
+    let end = if length <= ENDS as u64 { begin.clone() } else { text(length - ENDS as u64)? };
+    Ok((begin, end))
+}
+
+/// Until when other processes had lines that are lost with this file, by our clocks.
+fn lost_with(file: &File, own: &Header) -> Option<Moment> {
+    let (begin, end) = ends(file).unwrap_or_default();
     let is_free = flock(file, FlockOperation::NonBlockingLockShared).is_ok();
     // If nobody writes to it any more, its lines are from before now. A file system without these locks does not say that.
     let unknown = if is_free { clock::now() } else { Moment::new(UNENDED, UNENDED) };
