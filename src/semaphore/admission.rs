@@ -5,8 +5,8 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use zklock_recipe::acquisition;
 use zklock_recipe::admission::{Admission, Command, Event, Outcome, Seen};
 use zklock_recipe::{
-    self as recipe, End, Kind, Look, Misfit, Own, Patience, Place, Refusal, Takeover, Tries, Wish,
+    self as recipe, End, Kind, Look, Misfit, Own, Patience, Place, Refusal, Stock, Takeover, Tries, Wish,
 };
 
 use super::scout::Scout;
@@ -27,6 +27,7 @@ use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::guard::lost::LostReason;
 use crate::lock::acquire::{Grant, Passage};
+use crate::mutex::Mutex;
 use crate::node::NodeData;
 use crate::requests::{self, OwnNode, PoolWatched, unmet};
 use crate::settings::Entry;
@@ -53,14 +54,14 @@ pub(super) async fn admit<K: 'static>(
 ) -> Result<Passage<Guard<K>>, AcquireError> {
     let begin = Event::Begin(ticket.grant.released);
     let admitting = Admitting::new(statement.clone(), ticket, wish, patience);
-    let pool = admitting.pool.clone();
+    let attempted = admitting.attempted.clone();
     let session = admitting.session.clone();
     let mut course = Course::begin(session.clone(), admitting, Heard::from(begin));
     let directory = || statement.permits.path.to_string();
     let refused = |refusal| AcquireError::refused(statement.path().to_owned(), refusal);
     let mut permit = match course.outcome().await {
         Some(Outcome::Admitted(own, connection)) => {
-            Permit::new(session, &statement, own, connection, pool.get())
+            Permit::new(session, &statement, own, connection, *attempted.lock())
         }
         Some(Outcome::Busy) => return Ok(Passage::Busy),
         Some(Outcome::Displaced) | None => return Ok(Passage::Displaced),
@@ -95,10 +96,10 @@ impl Permit {
         statement: &Statement,
         own: Own,
         connection: Option<u64>,
-        pool: Option<&i64>,
+        Attempted { stock, pool }: Attempted,
     ) -> Self {
         let entry = Entry { lock: statement.permits.clone(), kind: own.place.kind, weight: None };
-        let (stock, pool) = (statement.stock(), pool.copied());
+        let stock = stock.unwrap_or_else(|| statement.stock());
         Self(Some(Driver::admitted(session, entry, stock, (own, connection), pool)))
     }
 
@@ -118,6 +119,15 @@ impl Drop for Permit {
     }
 }
 
+/// What the last attempt to create the permit relies on. It is the one that has taken effect, if any has.
+#[derive(Clone, Copy, Default)]
+struct Attempted {
+    /// How much the pool had.
+    stock: Option<Stock>,
+    /// The transaction that created the pool, once a reply shows that the permit is in it.
+    pool: Option<i64>,
+}
+
 /// An acquisition that holds the turnstile.
 struct Admitting {
     machine: Admission,
@@ -135,8 +145,7 @@ struct Admitting {
     next: Next,
     /// Names the permit. All attempts have the same id, because one of them takes effect at most.
     id: Uuid,
-    /// The transaction that created the pool of the permit, once a reply shows it.
-    pool: Arc<OnceLock<i64>>,
+    attempted: Arc<Mutex<Attempted>>,
     watches: Watches,
     /// How often the statement had changed when the last look was sent.
     changes: u64,
@@ -199,8 +208,8 @@ impl Procedure for Admitting {
             Command::ExpectLate => self.session.expect_late(self.statement.permits.clone(), self.id),
             Command::EndSession(refusal) => self.end_session(&refusal),
             Command::GiveBack(own, connection) => {
-                let pool = self.pool.get();
-                drop(Permit::new(self.session.clone(), &self.statement, own, connection, pool));
+                let attempted = *self.attempted.lock();
+                drop(Permit::new(self.session.clone(), &self.statement, own, connection, attempted));
             }
             Command::Recall => return Performed::Request(self.recall()),
             Command::Look => return Performed::Request(self.look()),
@@ -244,7 +253,7 @@ impl Admitting {
             has_waited: false,
             next: Next::here(),
             id: Uuid::new_v4(),
-            pool: Arc::default(),
+            attempted: Arc::default(),
             watches: Watches::default(),
             changes: 0,
             tries: Tries::default(),
@@ -368,7 +377,8 @@ impl Admitting {
     fn attempt(&self, kind: Kind, seen: Seen) -> BoxFuture<'static, Heard> {
         let (own, permits) = (self.own.clone(), self.statement.permits.clone());
         let data = NodeData::new(self.id, &permits.owner, permits.data.as_deref()).encode();
-        let (settings, pool, created) = (permits.clone(), self.pool.clone(), seen.czxid);
+        let (settings, attempted, created) = (permits.clone(), self.attempted.clone(), seen.czxid);
+        attempted.lock().stock = seen.stock;
         let answer = self.session.requester.request_where(Some(seen.connection), move |wire| {
             requests::admit(wire.client, own, settings, kind, data, seen)
         });
@@ -378,7 +388,7 @@ impl Admitting {
                 Answer::Given(event, sent) => {
                     match event {
                         Event::Admitted(_) => {
-                            pool.get_or_init(|| created);
+                            attempted.lock().pool = Some(created);
                             session.lease.confirmed(sent);
                         }
                         Event::OtherPool(_) => warn!(

@@ -11,6 +11,7 @@ use zklock::ask::{Answer, Request};
 use zklock::flight::Recorder;
 use zklock::{Access, Layout, LockOptions, Session};
 use zklock_audit::{Audit, Filter, Options, PathAudit, Records, Verdict, audit, replay};
+use zklock_recipe::Stock;
 use zklock_recipe::flight::{Line, Located};
 use zklock_test_support::{Server, eventually, make, operator, patient, server, until_queued};
 use zklock_testcontainers::{Link, RequestKind};
@@ -189,14 +190,19 @@ async fn a_record_that_cannot_be_written_says_so() {
     assert!(held.len() == 1 && held[0].held_ms.is_some(), "known again: {held:?}");
 }
 
-/// The directories on record in these files.
-fn located(directory: &Path) -> Vec<Located> {
+/// The lines of all files in this directory.
+fn lines(directory: &Path) -> Vec<Line> {
     let files =
         fs::read_dir(directory).unwrap().map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
     let lines = files.flat_map(|text| {
         text.lines().map(|line| serde_json::from_str::<Line>(line).unwrap()).collect::<Vec<_>>()
     });
-    let located = lines.flat_map(|line| match line {
+    lines.collect()
+}
+
+/// The directories on record in these files.
+fn located(directory: &Path) -> Vec<Located> {
+    let located = lines(directory).into_iter().flat_map(|line| match line {
         Line::Located(_, located, _) => vec![located],
         Line::Begun(begun) => begun.located,
         _ => Vec::new(),
@@ -299,4 +305,30 @@ async fn asks_and_locks_below_take_numbers_and_hide_nobody() {
     let note = "contender number 4 has no record";
     assert_eq!(judged(&[&ours]), [note], "the holder heard of the ask");
     assert_eq!(judged(&[&ours, &theirs]), [note], "the asker knows the same ask");
+}
+
+/// The answer to a change of the capacity is lost, and no other one comes in time. Then the pool says what it has.
+#[tokio::test]
+async fn a_permit_is_recorded_with_the_capacity_by_which_it_was_admitted() {
+    let (server, records) = (server().await, TempDir::new().unwrap());
+    let link = Link::start(server.address()).await.unwrap();
+    let recorder = Recorder::options(records.path()).open().unwrap();
+    let session = patient(server.at(link.address()), Duration::from_secs(4)).record(recorder);
+    let session = session.connect().await.unwrap();
+    let semaphore = session.semaphore("/c", 2).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+
+    let lost = link.lose_reply(RequestKind::SetData);
+    link.refuse();
+    semaphore.set_capacity(4).await.unwrap_err();
+    assert!(lost.has_happened());
+    link.accept();
+    let permit = semaphore.acquire_many(3).await.unwrap();
+    permit.release().await.unwrap();
+    let stocks = lines(records.path()).into_iter().filter_map(|line| match line {
+        Line::Begun(begun) => begun.queues[0].stock,
+        _ => None,
+    });
+    assert_eq!(stocks.collect::<Vec<_>>(), [Stock::Permits(2), Stock::Permits(4)]);
+    assert_eq!(of(&judged(records.path()), "/c").overlap_count, 0);
 }
