@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 
-use super::lost::Lost;
+use super::lost::{Lost, LostReason};
 use super::turn::Turn;
 use crate::clock;
 
@@ -19,10 +19,9 @@ impl Turn {
     fn calm(&self) -> Duration {
         let (held, lease) = (&self.held, self.held.shared_lease());
         let (lengths, beaten, connection) = (lease.lengths(), lease.beaten(), lease.connection());
-        // An end that was told to the holder is not put off any more.
-        let is_settled = connection == Some(beaten.connection)
-            && held.seen() == connection
-            && held.fate.borrow().loss.is_none();
+        // An end that was told to the holder is not put off any more. That by a `max_hold` never was to be.
+        let is_told = held.fate.borrow().loss.is_some_and(|loss| loss.reason != LostReason::MaxHold);
+        let is_settled = connection == Some(beaten.connection) && held.seen() == connection && !is_told;
         if !is_settled || self.check().is_err() {
             return Duration::ZERO;
         }

@@ -205,6 +205,17 @@ async fn a_candidate_that_is_never_in_time_pauses() {
     assert!((2..60).contains(&session.requeued()), "{}", session.requeued());
 }
 
+/// Who waits for the loss with a stop margin has the limit told beforehand. That is no risk either.
+#[tokio::test]
+async fn a_limit_that_is_told_beforehand_is_no_risk() {
+    let (_server, [session, _]) = sessions().await;
+    let options = limited().stop_margin(LONGEST / 2);
+    let guard = session.lock(PATH).unwrap().with_options(options).unwrap().acquire().await.unwrap();
+    assert!(matches!(within("the margin", guard.lost()).await, LostReason::MaxHoldEnds { .. }));
+    within("safety", guard.safe()).await.unwrap();
+    assert!(guard.is_held());
+}
+
 /// Less is left of the limit than the longest stop margin, by which a lease that is nearly over is a risk.
 #[tokio::test]
 async fn a_limit_that_comes_near_is_no_risk() {
