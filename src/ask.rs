@@ -318,7 +318,6 @@ impl Asking {
     /// Makes the ask's node in this session, unless it stands. The node is deleted once `self.node` is dropped.
     async fn place(&mut self, session: Arc<ZkSession>) -> Result<Standing, AskError> {
         let (path, id) = (self.path.of_child(requests::ASK), self.data.id);
-        let (data, acl) = (encode(&self.data), self.acl.clone());
         let mut tries = Tries::default();
         let outcome = loop {
             let node = self.node.get_or_insert_with(|| Node {
@@ -328,9 +327,16 @@ impl Asking {
                 is_unanswered: false,
             });
             let was_unanswered = std::mem::replace(&mut node.is_unanswered, true);
-            let (asked, data, own, acl) = (self.path.to_string(), data.clone(), node.own, acl.clone());
-            let request =
-                session.requester.request(move |wire| requests::place(wire.client, asked, data, own, acl));
+            let (asked, own) = (self.path.to_string(), node.own);
+            let (mut data, acl, deadline) = (self.data.clone(), self.acl.clone(), self.deadline);
+            let request = session.requester.request(move |wire| {
+                // The holder counts from the node's creation, and the asker from the call.
+                if let Some(deadline) = deadline {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    data.within = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+                }
+                requests::place(wire.client, asked, encode(&data), own, acl)
+            });
             let placed = match request.await {
                 Given::Given(Err(Event::Unanswered), _) | Given::Lost => {
                     session.repeat(&mut tries).await;
@@ -421,10 +427,6 @@ impl Asking {
 
     /// Asks in this session, unless the ask stands there, for what is left of the time.
     async fn ask_again(&mut self, session: Arc<ZkSession>) -> Result<(), AskError> {
-        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        if let Some(left) = left {
-            self.data.within = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-        }
         if let Standing::Nowhere = self.place(session).await? {
             self.holders.clear();
         }

@@ -158,7 +158,8 @@
 //! session timeout. [`Session::close`] returns [`ReleaseError::SessionUnconfirmed`] at the end of the lease or after
 //! two fifths of the session timeout, whichever is later, and goes on in the background.
 //!
-//! [`Session::ask`] is a call that only looks, and [`Asking::answer`](ask::Asking::answer) has the limit that you give it.
+//! [`Session::ask`] looks, and then makes a node: each has the limit of a call that only looks. [`Asking::answer`](ask::Asking::answer)
+//! has the limit that you give to the request, and that of one more look.
 //!
 //! The `next` of an [`Observer`](inspect::Observer), of [`Asks`](ask::Asks) and of [`SessionEvents`] waits for a change without a
 //! time limit.
@@ -187,7 +188,7 @@
 //! | `zklock.acquire.timeouts` | counter | calls that acquired nothing within their timeout; a `try_` is none |
 //! | `zklock.waiters` | gauge | calls that are acquiring now |
 //! | `zklock.hold_time` | histogram | the time from a grant to its release or loss |
-//! | `zklock.lost` | counter | guards that were lost, by `reason`: `unconfirmed`, `max_hold`, `session_expired`, `session_closed`, `auth_failed`, `node_deleted` |
+//! | `zklock.lost` | counter | guards that were lost, or let go because their loss was near ([`LockOptions::stop_margin`]), by `reason`: `unconfirmed`, `max_hold`, `session_expired`, `session_closed`, `auth_failed`, `node_deleted` |
 //! | `zklock.lease.remaining` | histogram | what is left of the lease when a heartbeat is due, while the session holds something |
 //! | `leader_election_master_status` | gauge | 1 if this process leads, 0 if it stands by, as Kubernetes has it |
 //!

@@ -34,10 +34,10 @@ pub struct Place {
 /// like, in any queue. It sends no request, so a waiter hears only what the protocol shows it anyway:
 ///
 /// * as it enters the queue, if somebody is in front;
-/// * when its predecessor leaves without a release;
+/// * when its predecessor leaves without a release, or with one, if that was a reader and it is a writer;
 /// * when it has become the next for a permit or a slot, and finds no room.
 ///
-/// A waiter watches its predecessor only, and nobody tells it of those before. So while everybody releases in turn, it hears its
+/// A waiter watches its predecessor only, and nobody tells it of those before. So while all others release in turn, it hears its
 /// place once and then has the lock. For the place at any time, ask [`Lock::contenders`](crate::Lock::contenders).
 /// A place is told only if it is another one than before. An acquisition that need not wait tells nothing.
 ///

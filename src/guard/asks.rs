@@ -170,9 +170,10 @@ impl Asks {
                     }
                 }
             });
-            match select(heard, lost).await {
-                Either::Left((ask, _)) => Some(ask),
-                Either::Right(_) => None,
+            // The loss first: an ask may have come before it, while nobody polled.
+            match select(lost, heard).await {
+                Either::Left(_) => None,
+                Either::Right((ask, _)) => Some(ask),
             }
         };
         match &heard {

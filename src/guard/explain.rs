@@ -53,7 +53,7 @@ pub struct GuardEnd {
     /// Why the guard has ended.
     pub reason: LostReason,
     /// How long ago the lease ended, if that is the reason and nothing has extended it since; else how long ago zklock noted the end.
-    /// `None` if the lock was passed on to another task of this process.
+    /// `None` once a hold of [`Locks`](crate::Locks) was passed on, or given back.
     pub ago: Option<Duration>,
 }
 
@@ -111,7 +111,7 @@ impl Turn {
             token: self.token(),
             end: reason.map(|reason| GuardEnd { reason, ago: noted }),
             remaining: self.remaining(),
-            limit: fate.limit.left(now),
+            limit: if fate.turn == self.number { fate.limit.left(now) } else { None },
             confirmed: now.most_since(lease.known()),
             validity: lengths.validity(),
             stop_margin: held.stop_margin,

@@ -53,7 +53,12 @@ async fn each_member_is_asked_and_lets_go() {
         let asking = asking(&ours, &path, member.name).await;
         for asks in [&mut asks, &mut before] {
             let ask = heard(asks).await;
-            assert_eq!((&*ask.who, &*ask.why, ask.within), ("ops", member.name, WITHIN));
+            assert_eq!((&*ask.who, &*ask.why), ("ops", member.name));
+            assert!(
+                (WITHIN / 2..=WITHIN).contains(&ask.within),
+                "what was left as it was made: {:?}",
+                ask.within
+            );
             assert!(asks.next().now_or_never().is_none(), "an ask is heard once");
         }
         let asked = asking.holders().iter().map(|holder| holder.path.clone()).collect::<Vec<_>>();
