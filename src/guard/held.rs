@@ -63,7 +63,7 @@ pub(super) struct Fate {
 /// The loss of the lock, once it is certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Loss {
-    reason: LostReason,
+    pub(super) reason: LostReason,
     /// The guard is lost from this instant on.
     pub(super) from: Moment,
 }
@@ -303,9 +303,11 @@ impl Held {
     pub(super) fn take(&self, turn: u32) -> Option<Driver> {
         let mut slot = self.driver.lock();
         let driver = slot.take_if(|_| self.fate.borrow().turn == turn)?;
-        let released = self.mark_as(LostReason::Released, clock::now());
+        let (told, now) = (self.fate.borrow().loss, clock::now());
+        let released = self.mark_as(LostReason::Released, now);
         drop(slot);
-        self.counted(released.loss);
+        // A holder who was told of a loss that is near has let go because of it.
+        self.counted(told.map_or(released.loss, |loss| Loss { from: now, ..loss }));
         self.fate.send_modify(|_| {});
         self.keeper.wake();
         let Loss { reason, from } = released.loss;

@@ -85,6 +85,11 @@ pub enum LostReason {
 }
 
 impl LostReason {
+    /// All [labels](Self::label).
+    #[cfg(feature = "metrics")]
+    pub(crate) const LABELS: [&str; 6] =
+        ["unconfirmed", "max_hold", "session_expired", "session_closed", "auth_failed", "node_deleted"];
+
     /// The reason as a label of metrics; `None` if it is no loss.
     pub(super) fn label(self) -> Option<&'static str> {
         match self {

@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use metrics::{Label, Unit, counter, gauge, histogram};
+use metrics::{Counter, Label, Unit, counter, gauge, histogram};
 
 use super::Name;
+use crate::guard::lost::LostReason;
 
 const WAIT_TIME: &str = "zklock.acquire.wait_time";
 const TIMEOUTS: &str = "zklock.acquire.timeouts";
@@ -31,6 +32,7 @@ impl Waiter {
     pub(super) fn new(name: &Name, campaigns: bool) -> Self {
         let labels = labels(name);
         gauge!(WAITERS, labels.clone()).increment(1);
+        counter!(TIMEOUTS, labels.clone()).increment(0);
         if campaigns && name.is_some() {
             // A candidate that has never led is told apart from none.
             gauge!(LEADS, labels.clone()).increment(0);
@@ -68,6 +70,10 @@ impl Hold {
         if leads {
             gauge!(LEADS, labels.clone()).increment(1);
         }
+        // From 0 on, so that a rate shows the first one, too.
+        for reason in LostReason::LABELS {
+            losses(&labels, reason).increment(0);
+        }
         Self { began: Instant::now(), labels, leads, has_ended: AtomicBool::new(false) }
     }
 
@@ -78,8 +84,7 @@ impl Hold {
         }
         histogram!(HOLD_TIME, self.labels.clone()).record(self.began.elapsed().saturating_sub(ago));
         if let Some(reason) = lost {
-            let reason = Label::from_static_parts("reason", reason);
-            counter!(LOST, [&*self.labels, &[reason]].concat()).increment(1);
+            losses(&self.labels, reason).increment(1);
         }
         if self.leads {
             gauge!(LEADS, self.labels.clone()).decrement(1);
@@ -91,6 +96,11 @@ impl Drop for Hold {
     fn drop(&mut self) {
         self.ended(None, Duration::ZERO);
     }
+}
+
+/// Counts those that were lost for this reason.
+fn losses(labels: &[Label], reason: &'static str) -> Counter {
+    counter!(LOST, [labels, &[Label::from_static_parts("reason", reason)]].concat())
 }
 
 /// A heartbeat of a session that holds something is due, and its lease lasts for so long without it.
@@ -105,7 +115,7 @@ pub(crate) fn describe() {
     describe_counter!(TIMEOUTS, "Calls that acquired nothing within their timeout");
     describe_gauge!(WAITERS, "Calls that are acquiring now");
     describe_histogram!(HOLD_TIME, Unit::Seconds, "The time from a grant to its release or loss");
-    describe_counter!(LOST, "Guards that were lost, by reason");
+    describe_counter!(LOST, "Guards that were lost, or let go because their loss was near, by reason");
     describe_histogram!(LEASE_REMAINING, Unit::Seconds, "What is left of a lease when a heartbeat is due");
     describe_gauge!(LEADS, "1 if this process leads the election of this name, 0 if it stands by");
 }

@@ -72,12 +72,27 @@ async fn acquisitions_holds_losses_and_leaders_are_counted() {
     assert_eq!(recorded.values("zklock.hold_time{name=orders}", 0.1, 60.0), 1, "the first holder");
     assert_eq!(recorded.sum("zklock.acquire.timeouts{name=orders}"), Some(1.0));
 
-    assert_eq!(recorded.sum("zklock.lost{name=orders,reason=node_deleted}"), None);
+    assert_eq!(
+        recorded.sum("zklock.lost{name=orders,reason=node_deleted}"),
+        Some(0.0),
+        "no rate misses the first"
+    );
     operator(&server).await.delete(&guard.node(), None).await.unwrap();
     within("the loss", guard.lost()).await;
     assert_eq!(recorded.sum("zklock.lost{name=orders,reason=node_deleted}"), Some(1.0));
     drop(guard);
     assert_eq!(recorded.values("zklock.hold_time{name=orders}", 0.0, 60.0), 2, "a loss ends a hold once");
+
+    let options = options.max_hold(Duration::from_secs(1)).stop_margin(Duration::from_millis(500));
+    let guard = one.lock("/lock/orders").unwrap().with_options(options).unwrap().acquire().await.unwrap();
+    within("the margin", guard.lost()).await;
+    guard.release().await.unwrap();
+    assert_eq!(
+        recorded.sum("zklock.lost{name=orders,reason=max_hold}"),
+        Some(1.0),
+        "it let go because of that"
+    );
+    assert_eq!(recorded.values("zklock.hold_time{name=orders}", 0.0, 60.0), 3);
 
     // All without a name are one. The turnstile of a pool is no hold.
     one.lock("/lock/unnamed").unwrap().acquire().await.unwrap().release().await.unwrap();
