@@ -4,6 +4,9 @@
 //! (`lresp`), pings included ([`ServerCnxn`]). That is a time since an arbitrary moment. So the doctor has the server respond to a
 //! session of its own, and compares.
 //!
+//! A server keeps the connection of a session that has gone on to another server, until it finds out. So the last
+//! contact is known only if every server answers, and if none of them has the session without a known time.
+//!
 //! [`ServerCnxn`]: https://github.com/apache/zookeeper/blob/release-3.9.5/zookeeper-server/src/main/java/org/apache/zookeeper/server/ServerCnxn.java
 
 use std::time::Duration;
@@ -11,6 +14,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::{Instant, timeout_at};
 
+use super::answers;
 use super::seen::Contact;
 use super::server::Questioner;
 use super::word;
@@ -21,6 +25,9 @@ use crate::failure::Failure;
 /// How long the servers may take.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// The sessions that a server has a connection of, or why it does not say.
+type Answer = Result<Vec<(i64, Contact)>, String>;
+
 /// A connection, in an answer to `cons`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line {
@@ -28,44 +35,52 @@ struct Line {
     timeout: Duration,
     /// The time of the last response, in milliseconds.
     responded: u64,
+    /// Whether the server has responded to every request on it. A request is a sign of life when it arrives.
+    is_answered: bool,
 }
 
 /// What the servers of the connect string know of these sessions.
 pub(crate) async fn contacts(connection: &Connection, sessions: &[i64]) -> Result<Vec<Contact>, Failure> {
     let questioner = Questioner::new(connection)?;
     let deadline = Instant::now() + PATIENCE;
-    let answers = join_all(connection.servers()?.into_iter().map(|address| {
+    let servers = connection.servers()?;
+    let number = servers.len();
+    let answers = join_all(servers.into_iter().map(|address| {
         let questioner = &questioner;
         async move {
-            let answer = timeout_at(deadline, ask(questioner, &address, sessions, deadline)).await;
+            let answer = timeout_at(deadline, ask(questioner, &address, number, sessions, deadline)).await;
             answer.unwrap_or_else(|_| Err(format!("{address} did not answer in time")))
         }
     }))
     .await;
-    let contact = |session: &i64| {
-        let heard = answers.iter().flatten().flatten().filter(|(known, _)| known == session);
-        let latest = heard.map(|(_, contact)| contact).min_by_key(|contact| contact.ago());
-        match (latest, answers.iter().find_map(|answer| answer.as_ref().err())) {
-            (Some(contact), _) => contact.clone(),
-            (None, Some(why)) => Contact::Unknown(why.clone()),
-            (None, None) => Contact::Gone,
-        }
-    };
-    Ok(sessions.iter().map(contact).collect())
+    Ok(sessions.iter().map(|session| together(*session, &answers)).collect())
 }
 
-/// The sessions among these that have a connection to this server, and when it last answered each.
+/// What the answers of all servers say of a session. One that is missing may be of the server that heard of it last.
+fn together(session: i64, answers: &[Answer]) -> Contact {
+    if let Some(why) = answers.iter().find_map(|answer| answer.as_ref().err()) {
+        return Contact::Unknown(why.clone());
+    }
+    let contacts = answers.iter().flatten().flatten().filter(|(known, _)| *known == session);
+    // An unknown time is less than any other.
+    let latest = contacts.map(|(_, contact)| contact).min_by_key(|contact| contact.ago());
+    latest.cloned().unwrap_or(Contact::Gone)
+}
+
+/// The sessions among these that have a connection to this server, and when it last answered each. The connect string
+/// names so many servers.
 async fn ask(
     questioner: &Questioner,
     address: &Address,
+    servers: usize,
     sessions: &[i64],
     deadline: Instant,
-) -> Result<Vec<(i64, Contact)>, String> {
+) -> Answer {
     let cons = async || {
         let answer = word::ask(address, questioner.tls(), "cons", deadline).await;
         let answer = answer.map_err(|why| format!("{address}: {why}"))?;
         let answer = answer.map_err(|mode| format!("{address} is {mode}"))?;
-        lines(&answer).ok_or_else(|| format!("4lw.commands.whitelist of {address} does not have cons"))
+        lines(&answer, &address.to_string())
     };
     let is_asked_for = |line: &Line| sessions.contains(&line.session);
     if !cons().await?.iter().any(is_asked_for) {
@@ -73,9 +88,14 @@ async fn ask(
     }
     let client = questioner.client(address).await.map_err(|why| format!("{address}: {why}"))?;
     let ours = client.session_id().0;
+    let config = client.get_config().await;
     let responded = client.check_stat("/").await;
     let lines = cons().await;
     closing::client(client).await;
+    let members = config.map_or(0, |(config, _)| answers::members(&String::from_utf8_lossy(&config)).len());
+    if members > servers {
+        return Err(format!("--servers names {servers} of the {members} servers of the ensemble"));
+    }
     let (Ok(_), lines) = (responded, lines?) else {
         return Err(format!("{address} does not answer a session"));
     };
@@ -85,11 +105,15 @@ async fn ask(
     Ok(lines.iter().filter(|line| is_asked_for(line)).map(told).collect())
 }
 
-/// What a connection says, if the server responded to another one at this time. Before the first response on it, a session has
-/// just been resumed there, and may have been anywhere meanwhile.
+/// What a connection says, if the server responded to another one at this time. Before the first response on it, a
+/// session has just been resumed there, and may have been anywhere meanwhile. A request without a response may have come
+/// later than the last response.
 fn contact(line: &Line, now: u64, by: String) -> Contact {
     match line.responded {
         0 => Contact::Unknown(format!("its session was resumed at {by}, which has not answered it yet")),
+        _ if !line.is_answered => {
+            Contact::Unknown(format!("{by} has requests of it that it has not answered yet"))
+        }
         responded => {
             let ago = Duration::from_millis(now.saturating_sub(responded));
             Contact::Heard { ago, timeout: line.timeout, by }
@@ -97,12 +121,23 @@ fn contact(line: &Line, now: u64, by: String) -> Contact {
     }
 }
 
-/// The connections of sessions in an answer to `cons`. `None` if the server refuses to answer, or if not all was read.
-fn lines(answer: &str) -> Option<Vec<Line>> {
+/// The connections of sessions in this server's answer to `cons`, or why it does not show all of them.
+fn lines(answer: &str, by: &str) -> Result<Vec<Line>, String> {
+    if answer.contains("not currently serving requests") {
+        return Err(format!("{by} has no quorum"));
+    }
+    if answer.contains("not in the whitelist") {
+        return Err(format!("4lw.commands.whitelist of {by} does not have cons"));
+    }
+    if answer.len() as u64 >= word::LONGEST {
+        return Err(format!("the answer of {by} to cons is longer than 4 MiB"));
+    }
     // The answer ends with an empty line.
-    let is_whole = answer.ends_with("\n\n") || answer.trim().is_empty();
-    let is_answer = answer.trim().is_empty() || answer.contains("](queued=");
-    (is_answer && is_whole).then(|| answer.lines().filter_map(line).collect())
+    let is_whole = answer.contains("](queued=") && answer.ends_with("\n\n");
+    match is_whole || answer.trim().is_empty() {
+        true => Ok(answer.lines().filter_map(line).collect()),
+        false => Err(format!("the answer of {by} to cons cannot be read")),
+    }
 }
 
 fn line(line: &str) -> Option<Line> {
@@ -111,11 +146,16 @@ fn line(line: &str) -> Option<Line> {
         let mut fields = fields.trim_end_matches(')').split(',');
         fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
     };
+    let number = |name: &str| field(name)?.parse::<i64>().ok();
+    let is_idle = number("queued").is_some_and(|queued| queued <= 0);
+    // A server sends a response to each packet that it receives, and notifications.
+    let is_even = number("recved").zip(number("sent")).is_some_and(|(received, sent)| received <= sent);
     let session = u64::from_str_radix(field("sid")?.trim_start_matches("0x"), 16).ok()?;
     Some(Line {
         session: session.cast_signed(),
         timeout: Duration::from_millis(field("to")?.parse().ok()?),
         responded: field("lresp")?.parse().ok()?,
+        is_answered: is_idle && is_even,
     })
 }
 
@@ -130,16 +170,63 @@ mod tests {
     #[test]
     fn cons_names_sessions_and_its_own_connection_has_none() {
         let seconds = Duration::from_secs;
-        let known = Line { session: 0x0900_0a2c_1d0b_0002, timeout: seconds(10), responded: 5_177_309 };
-        assert_eq!(lines(CONS), Some(vec![known]));
-        assert_eq!(lines("cons is not executed because it is not in the whitelist.\n"), None);
+        let (session, responded) = (0x0900_0a2c_1d0b_0002, 5_177_309);
+        let known = Line { session, timeout: seconds(10), responded, is_answered: true };
+        assert_eq!(lines(CONS, "zk2"), Ok(vec![known]));
+    }
+
+    #[test]
+    fn an_answer_that_does_not_show_all_connections_is_refused_with_the_reason() {
+        let refused = |answer: &str| lines(answer, "zk2").unwrap_err();
+        let unlisted = "cons is not executed because it is not in the whitelist.\n";
+        assert_eq!(refused(unlisted), "4lw.commands.whitelist of zk2 does not have cons");
+        let alone = "This ZooKeeper instance is not currently serving requests\n";
+        assert_eq!(refused(alone), "zk2 has no quorum");
+        let long = CONS.repeat(30_000);
+        assert_eq!(refused(&long), "the answer of zk2 to cons is longer than 4 MiB");
         // A part of an answer says nothing of those who are not in it.
-        assert_eq!(lines(CONS.trim_end()), None);
+        assert_eq!(refused(CONS.trim_end()), "the answer of zk2 to cons cannot be read");
+        assert_eq!(refused("who are you?"), "the answer of zk2 to cons cannot be read");
+    }
+
+    #[test]
+    fn a_request_that_waits_for_its_response_makes_the_time_unknown() {
+        let behind = ["queued=1,recved=7,sent=7", "queued=0,recved=8,sent=7", "queued=0,sent=7"];
+        for fields in behind {
+            let cons = CONS.replacen("queued=0,recved=7,sent=7", fields, 1);
+            let [line] = lines(&cons, "zk2").unwrap()[..] else { panic!("{fields}") };
+            let why = "zk2 has requests of it that it has not answered yet";
+            assert_eq!(contact(&line, 5_179_309, "zk2".to_owned()), Contact::Unknown(why.to_owned()));
+        }
+        // Notifications are no responses.
+        let notified = CONS.replacen("sent=7", "sent=9", 1);
+        assert!(lines(&notified, "zk2").unwrap()[0].is_answered);
+    }
+
+    #[test]
+    fn the_last_contact_is_known_only_if_every_server_says_all() {
+        let heard = |ago, by: &str| {
+            let seconds = Duration::from_secs;
+            Contact::Heard { ago: seconds(ago), timeout: seconds(10), by: by.to_owned() }
+        };
+        let unknown = |why: &str| Contact::Unknown(why.to_owned());
+        let [old, new, resumed] = [heard(8, "zk1"), heard(2, "zk3"), unknown("resumed at zk2")];
+        let said = |contact: &Contact| Ok(vec![(7, contact.clone()), (8, heard(0, "zk4"))]);
+        let none = || Ok(vec![]);
+        assert_eq!(together(7, &[said(&old), none(), said(&new)]), new);
+        assert_eq!(together(7, &[said(&old), none(), none()]), old);
+        assert_eq!(together(9, &[said(&old), none()]), Contact::Gone);
+        // It went on to zk2, and zk1 keeps its old connection.
+        assert_eq!(together(7, &[said(&old), said(&resumed)]), resumed);
+        assert_eq!(together(7, &[said(&resumed), said(&new)]), resumed);
+        let refused = || Err("zk2 has no quorum".to_owned());
+        assert_eq!(together(7, &[said(&old), refused()]), unknown("zk2 has no quorum"));
+        assert_eq!(together(9, &[none(), refused()]), unknown("zk2 has no quorum"));
     }
 
     #[test]
     fn a_session_that_was_just_resumed_has_no_last_answer() {
-        let [line] = lines(CONS).unwrap()[..] else { panic!() };
+        let [line] = lines(CONS, "zk2").unwrap()[..] else { panic!() };
         let answered = contact(&line, 5_179_309, "zk2".to_owned());
         let seconds = Duration::from_secs;
         assert_eq!(answered, Contact::Heard { ago: seconds(2), timeout: seconds(10), by: "zk2".to_owned() });

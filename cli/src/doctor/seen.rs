@@ -91,7 +91,7 @@ pub(crate) enum Contact {
     },
     /// No server has a connection of it.
     Gone,
-    /// A server does not say, for this reason.
+    /// A server does not say, for this reason. So no time of another server counts.
     Unknown(String),
 }
 
@@ -209,11 +209,11 @@ impl Contact {
         }
     }
 
-    /// How long ago it was; for ever if nobody knows.
-    pub(super) fn ago(&self) -> Duration {
+    /// How long ago it was. `None` if nobody knows.
+    pub(super) fn ago(&self) -> Option<Duration> {
         match self {
-            Self::Heard { ago, .. } => *ago,
-            Self::Gone | Self::Unknown(_) => Duration::MAX,
+            Self::Heard { ago, .. } => Some(*ago),
+            Self::Gone | Self::Unknown(_) => None,
         }
     }
 }

@@ -14,7 +14,7 @@ use super::seen::Mode;
 use crate::connection::Address;
 
 /// The longest answer of a ZooKeeper server: `cons` has 200 bytes for each connection. The rest of a longer one is not read.
-const LONGEST: u64 = 4 * 1024 * 1024;
+pub(super) const LONGEST: u64 = 4 * 1024 * 1024;
 
 /// Sends a word to a server, and returns the answer, or the mode of a server that was reached and gives none. The error says
 /// why the server was not reached.

@@ -25,8 +25,7 @@ pub(super) fn heard(holder: &Holder) -> String {
 
 /// Whether it may be stopped, cut off or dead. It may have its connection to a server that the connect string does not name.
 pub(super) fn is_silent(seen: &Seen, holder: &Holder) -> bool {
-    let is_named = holder.contact != Contact::Gone || seen.members().len() <= seen.servers.len();
-    holder.contact.is_silent() && is_named
+    holder.contact.is_silent() && seen.members().len() <= seen.servers.len()
 }
 
 /// The advice about one that is silent, and what ZooKeeper does if it is dead.
