@@ -18,15 +18,26 @@ pub(super) struct Queue {
     pub(super) path: String,
     /// The other client whose queue it is.
     pub(super) layout: Option<Layout>,
-    /// Whether it is a semaphore, or slots. Any of their holders may make room, so who waits in the turnstile waits for no certain one.
-    pub(super) is_pool: bool,
+    /// How much of it is free, if it is a semaphore, or slots. Any of their holders may make room, so who waits in the
+    /// turnstile waits for no certain one.
+    pub(super) room: Option<u64>,
     pub(super) entries: Vec<Entry>,
 }
 
 impl Queue {
+    /// Whether it is a semaphore, or slots.
+    pub(super) fn is_pool(&self) -> bool {
+        self.room.is_some()
+    }
+
+    /// Whether some of the pool is free. ZooKeeper does not keep how much a waiter wants; 1 may be enough.
+    pub(super) fn has_room(&self) -> bool {
+        self.room.is_some_and(|free| free > 0)
+    }
+
     /// Whether the one keeps the other waiting. A reader behind a waiting writer waits for all for whom that writer waits.
     fn blocks(&self, front: &Entry, behind: &Entry) -> bool {
-        match self.is_pool {
+        match self.is_pool() {
             true => front.holds,
             false => behind.waits_for.is_some_and(|nearest| front.position <= nearest),
         }
@@ -55,7 +66,7 @@ pub(super) struct Step {
 /// Sessions that wait for each other. The fields of the JSON have the same names.
 #[derive(Clone, Serialize)]
 pub(super) struct Circle {
-    /// Whether somebody outside of the circle can end it: it goes through a pool with another holder.
+    /// Whether it may end by itself: it goes through a pool that has room, or another holder.
     pub(super) possible: bool,
     pub(super) steps: Vec<Step>,
 }
@@ -122,13 +133,14 @@ pub(super) fn circles(queues: &[Queue]) -> Vec<Circle> {
         told.extend(way.iter().map(|(waiter, _)| *waiter));
         let steps = way.into_iter().map(|(waiter, blocker)| {
             let (queue, waiter) = waiters[waiter];
-            let (path, pool) = (queue.path.clone(), queue.is_pool);
+            let (path, pool) = (queue.path.clone(), queue.is_pool());
             (queue, Step { path, pool, waiter: waiter.clone(), blocker: blocker.clone() })
         });
         let (ways, steps) = steps.unzip::<_, _, Vec<_>, Vec<_>>();
         let sessions = steps.iter().map(|step| session(&step.waiter)).collect::<HashSet<_>>();
         let is_open = |queue: &&Queue| {
-            queue.is_pool && queue.entries.iter().any(|one| one.holds && !sessions.contains(&session(one)))
+            let is_other = |one: &Entry| one.holds && !sessions.contains(&session(one));
+            queue.is_pool() && (queue.has_room() || queue.entries.iter().any(is_other))
         };
         circles.push(Circle { possible: ways.iter().any(is_open), steps });
     }
@@ -184,4 +196,50 @@ fn shortest<'a>(first: usize, next: &[Vec<(&'a Entry, usize)>]) -> Option<Vec<(u
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use zookeeper_client::SessionId;
+
+    use super::*;
+    use crate::queue::tests::entry;
+
+    /// A holder of this session, and of a node of its own.
+    fn holds(session: i64, token: i64) -> Entry {
+        let entry = entry("one", 0, token);
+        Entry { session: Some(SessionId(session)), holds: true, ..entry }
+    }
+
+    /// Waits for those in front of it.
+    fn waits(session: i64, token: i64, position: usize) -> Entry {
+        let waits_for = position.checked_sub(1);
+        Entry { holds: false, position, waits_for, ..holds(session, token) }
+    }
+
+    /// Session 2 holds a lock, and waits in a pool behind 3. Session 1 holds some of the pool, as these others do, and
+    /// waits for the lock. Of each circle, whether it is only possible.
+    fn through_a_pool(free: u64, others: &[Entry]) -> Vec<bool> {
+        let queue = |path: &str, room, entries| Queue { path: path.to_owned(), layout: None, room, entries };
+        let mut pool = vec![holds(1, 1), waits(3, 4, 0), waits(2, 5, 1)];
+        pool.extend_from_slice(others);
+        let lock = vec![holds(2, 2), waits(1, 3, 1)];
+        let found = circles(&[queue("/lock", None, lock), queue("/pool", Some(free), pool)]);
+        assert!(found.iter().all(|circle| circle.steps.len() == 2));
+        found.iter().map(|circle| circle.possible).collect()
+    }
+
+    #[test]
+    fn a_circle_through_a_pool_with_room_is_only_possible() {
+        // The first one in the turnstile is dead. The one behind it passes once its session has expired.
+        assert_eq!(through_a_pool(7, &[]), [true]);
+        assert_eq!(through_a_pool(1, &[]), [true]);
+        assert_eq!(through_a_pool(0, &[]), [false]);
+    }
+
+    #[test]
+    fn a_circle_through_a_full_pool_is_only_possible_if_somebody_else_holds_some() {
+        assert_eq!(through_a_pool(0, &[holds(9, 6)]), [true]);
+        assert_eq!(through_a_pool(0, &[holds(1, 6)]), [false]);
+    }
 }

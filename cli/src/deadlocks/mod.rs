@@ -101,14 +101,17 @@ async fn twice(session: &Session, mut queues: Vec<Queue>) -> Result<Vec<Circle>,
     Ok(Vec::new())
 }
 
-/// Reads the queues of circles again. Drops from the queues who has gone, and circles that do not stand any more.
+/// Reads the queues of circles again. Drops from the queues who has gone, and circles that do not stand any more. A
+/// circle through a pool that has room now is only possible.
 async fn confirm(session: &Session, queues: &mut [Queue], found: &mut Vec<Circle>) -> Result<(), Failure> {
     let is_in = |queue: &&Queue| found.iter().any(|circle| circle.goes_through(&queue.path));
-    let again = queues.iter().filter(is_in).map(|queue| (queue.path.clone(), queue.layout, queue.is_pool));
+    let again = queues.iter().filter(is_in).map(|queue| (queue.path.clone(), queue.layout, queue.is_pool()));
     let paths = again.collect::<Vec<_>>();
     let again = read(session, paths.clone()).await?.into_iter().map(|queue| (queue.path.clone(), queue));
     let again = again.collect::<HashMap<_, _>>();
-    found.retain(|circle| {
+    found.retain_mut(|circle| {
+        let mut now = circle.steps.iter().map(|step| again.get(&step.path));
+        circle.possible |= now.any(|queue| queue.is_some_and(Queue::has_room));
         circle.steps.iter().all(|step| {
             let queue = again.get(&step.path);
             queue.is_some_and(|queue| queue.has(&step.waiter) && queue.has(&step.blocker))
@@ -117,6 +120,7 @@ async fn confirm(session: &Session, queues: &mut [Queue], found: &mut Vec<Circle
     for queue in queues.iter_mut().filter(|queue| paths.iter().any(|(path, ..)| *path == queue.path)) {
         let now = again.get(&queue.path);
         queue.entries.retain(|entry| now.is_some_and(|now| now.has(entry)));
+        queue.room = now.map_or(queue.room, |now| now.room);
     }
     Ok(())
 }
@@ -124,18 +128,19 @@ async fn confirm(session: &Session, queues: &mut [Queue], found: &mut Vec<Circle
 /// Reads who holds and who waits at these paths. Paths that are no locks any more are left out.
 async fn read(session: &Session, paths: Vec<Waited>) -> Result<Vec<Queue>, Failure> {
     let one = async |(path, layout, is_pool): Waited| {
-        let entries = match (is_pool, session.lock(&path)) {
+        let seen = match (is_pool, session.lock(&path)) {
             (true, _) => Pool::at(session, &path).await?.map(|pool| {
+                let room = Some(pool.free());
                 let holders = pool.holders.into_iter().map(|holder| holder.entry);
-                holders.chain(pool.waiting).collect()
+                (room, holders.chain(pool.waiting).collect())
             }),
             (false, Err(_)) => None,
             (false, Ok(lock)) => {
                 let lock = if layout.is_none() { lock } else { queue::lock(session, &path, layout).await?.0 };
-                Some(entries(&lock.contenders().await?))
+                Some((None, entries(&lock.contenders().await?)))
             }
         };
-        Ok::<_, Failure>(entries.map(|entries| Queue { path, layout, is_pool, entries }))
+        Ok::<_, Failure>(seen.map(|(room, entries)| Queue { path, layout, room, entries }))
     };
     let read = stream::iter(paths).map(one).buffered(IN_FLIGHT).try_collect::<Vec<_>>().await?;
     Ok(read.into_iter().flatten().collect())
@@ -149,7 +154,7 @@ fn lines(circle: &Circle, now: Timestamp) -> String {
     let sessions = circle.steps.len();
     let age = circle.age(now).map_or_else(String::new, |age| format!(", complete for {}", text::age(age)));
     let first = match circle.possible {
-        true => format!("possible circle of {sessions}{age}: another holder of a pool can end it\n"),
+        true => format!("possible circle of {sessions}{age}: a pool has room or another holder\n"),
         false => format!("circle of {sessions}{age}\n"),
     };
     let before = circle.steps.iter().cycle().skip(sessions - 1);
