@@ -43,13 +43,15 @@ impl Fault {
         }
     }
 
-    pub(super) fn text(self) -> &'static str {
+    /// What fails, with so many servers.
+    pub(super) fn text(self, servers: usize) -> &'static str {
         match self {
             Self::Cut => "the connection is reset, and no server accepts another",
             Self::BlackHole => "nothing passes either way, and connections stay open",
             Self::Late => "everything is later and later, up to half a session timeout each way",
             Self::ToServers => "nothing reaches the servers; their answers would pass",
             Self::ToHolder => "nothing reaches the holder; its requests pass",
+            Self::Reconnect if servers == 1 => "the connection is reset; the server accepts another",
             Self::Reconnect => "the connection is reset; other servers accept another",
             Self::DeadServer => "the holder's server is silent; the others answer",
         }

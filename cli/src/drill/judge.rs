@@ -25,7 +25,8 @@ pub(super) struct Seen {
 /// What became of one fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The guard was lost, and that much later the next contender was granted. `None` if the drill itself let the lock go.
+    /// The guard was lost, and that much later the next contender was granted. `None` if the drill itself let the lock go
+    /// in between.
     Lost { margin: Option<Duration> },
     /// The guard was not valid when the next contender was granted, but it may have been a moment earlier: the drill did
     /// not run at one of the instants, or saw no loss.
@@ -51,10 +52,9 @@ impl Seen {
         match (&self.lost, self.granted) {
             _ if self.overlap => Outcome::Overlap,
             (None, _) if self.survived.is_some() => Outcome::Survived,
-            (Some(_), _) if self.let_go => Outcome::Lost { margin: None },
             (Some((lost, _)), Some(granted)) => {
                 match granted.checked_sub(*lost).filter(|margin| *margin > self.stall) {
-                    Some(margin) => Outcome::Lost { margin: Some(margin) },
+                    Some(margin) => Outcome::Lost { margin: (!self.let_go).then_some(margin) },
                     None => Outcome::Unmeasured,
                 }
             }
@@ -125,11 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_behind_which_the_drill_lets_go_is_judged_alone() {
-        for granted in [None, Some(7)] {
-            let alone = Seen { let_go: true, ..seen(Some(7), granted) };
-            assert_eq!(alone.outcome(), Outcome::Lost { margin: None });
-        }
+    fn a_loss_behind_which_the_drill_lets_go_has_no_margin_and_is_measured_all_the_same() {
+        let released = Seen { let_go: true, ..seen(Some(7), Some(9)) };
+        assert_eq!(released.outcome(), Outcome::Lost { margin: None });
+        // The machine was suspended. The grant may have come before the loss, and not because the drill let go.
+        let stall = Duration::from_secs(60);
+        assert_eq!(Seen { stall, ..released.clone() }.outcome(), Outcome::Unmeasured);
+        assert_eq!(Seen { granted: None, ..released }.outcome(), Outcome::Unfinished);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::{join_all, try_join_all};
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use zklock::{Lock, LostReason, QueryError, Session};
 
 use crate::args;
@@ -45,6 +45,10 @@ use report::Report;
 
 /// The pause between two looks whether the waiter is in the queue.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// How long the drill keeps a lock whose guard is lost before it lets go. A grant that comes within this time is none of
+/// its doing, and a stall that is shorter does not hide which of the two came first.
+const KEPT: Duration = Duration::from_secs(1);
 
 /// For connecting, acquiring and cleaning up.
 const OVERHEAD: Duration = Duration::from_secs(5);
@@ -128,6 +132,7 @@ async fn with(
     let seen = scenes.iter().map(|scene| (scene.fault, scene.seen.borrow().clone())).collect::<Vec<_>>();
     let report = Report {
         seen: &seen,
+        servers: servers.len(),
         asked: connection.session_timeout.unwrap_or(doctor::DEFAULT_SESSION_TIMEOUT),
         granted: waiting.timeout(),
         takeover: checkup.takeover,
@@ -211,6 +216,9 @@ impl Scene {
                         self.seen.borrow_mut().lost = Some((began.elapsed(), reason_text(reason)));
                         pulse.tick();
                         if self.fault.is_survivable() {
+                            if let Ok(granted) = timeout(KEPT, &mut granted).await {
+                                break granted?;
+                            }
                             // The session may live on, and with it the node.
                             self.seen.borrow_mut().let_go = true;
                             let _unconfirmed = guard.release_all().await;

@@ -13,6 +13,7 @@ use crate::text::harmless;
 /// The results of a drill.
 pub(super) struct Report<'a> {
     pub(super) seen: &'a [(Fault, Seen)],
+    pub(super) servers: usize,
     /// The session timeout that was asked for, and the one that the servers granted.
     pub(super) asked: Duration,
     pub(super) granted: Duration,
@@ -39,7 +40,11 @@ impl Report<'_> {
             text +=
                 &format!("zklock asked for a session timeout of {asked}; the servers granted {granted}.\n\n");
         }
-        text += &table::aligned(header, self.seen.iter().map(row));
+        let rows = self.seen.iter().map(|seen| {
+            let [name, guard, granted, margin] = row(seen);
+            [name, guard, granted, margin, seen.0.text(self.servers).to_owned()]
+        });
+        text += &table::aligned(header, rows);
         text += &format!("\n{}\n", self.sentence());
         let needlessly = judge::lost_needlessly(&self.outcomes());
         for fault in needlessly {
@@ -60,10 +65,11 @@ impl Report<'_> {
         let margin = margin.map_or_else(String::new, |(fault, margin)| {
             format!(" The smallest margin was {} ({}).", length(margin), fault.name())
         });
+        let confirmed = if self.servers == 1 { "on another connection" } else { "by another server" };
         match self.verdict() {
             Verdict::Kept => format!(
-                "KEPT: each guard was lost before the next contender was granted, or was confirmed by another \
-                 server.{margin}"
+                "KEPT: each guard was lost before the next contender was granted, or was confirmed \
+                 {confirmed}.{margin}"
             ),
             Verdict::NotKept => {
                 let which = outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Overlap);
@@ -129,11 +135,11 @@ impl Report<'_> {
 
 /// One fault, as the drill tells of it while it goes on.
 pub(super) fn line(fault: Fault, seen: &Seen) -> String {
-    let [name, guard, granted, margin, _] = row(&(fault, seen.clone()));
+    let [name, guard, granted, margin] = row(&(fault, seen.clone()));
     format!("{name}: guard {guard}, next granted {granted}, margin {margin}")
 }
 
-fn row((fault, seen): &(Fault, Seen)) -> [String; 5] {
+fn row((fault, seen): &(Fault, Seen)) -> [String; 4] {
     let unknown = || "-".to_owned();
     let guard = match (&seen.lost, seen.survived) {
         (_, Some(survived)) => format!("valid for {}", length(survived)),
@@ -153,7 +159,7 @@ fn row((fault, seen): &(Fault, Seen)) -> [String; 5] {
         Outcome::Overlap => "two guards".to_owned(),
         Outcome::Lost { margin: None } | Outcome::Survived | Outcome::Unfinished => unknown(),
     };
-    [fault.name().to_owned(), guard, granted, margin, fault.text().to_owned()]
+    [fault.name().to_owned(), guard, granted, margin]
 }
 
 /// The reason that is expected: no quorum confirmed the guard.
