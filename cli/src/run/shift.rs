@@ -185,7 +185,7 @@ impl<'a> Shift<'a> {
                 // Reports come first: a command that has ended already is not ended.
                 biased;
                 report = job.report() => match report {
-                    Some(Report::Started { .. }) => self.systemd.ready(self.holding()),
+                    Some(Report::Started { .. }) => self.say_ready(),
                     Some(Report::Stopped { signal }) => {
                         let stop = self.control.stopped(signal, job);
                         self.heed(stop, job);
@@ -221,6 +221,15 @@ impl<'a> Shift<'a> {
                 _ = children.recv() => job.reap_strangers(),
                 _ = looks.tick() => self.look(job),
             }
+        }
+    }
+
+    /// Says that the service is up. The report that the command has started may come late: after a loss, or after this
+    /// process was stopped. So the guard is asked anew.
+    fn say_ready(&self) {
+        let is_ending = || self.grant.guard().lost().now_or_never().is_some();
+        if self.lost.is_none() && !is_ending() {
+            self.systemd.ready(self.holding());
         }
     }
 
