@@ -353,7 +353,7 @@ pub(crate) struct Replay {
 /// Serve metrics of held locks, slots, semaphores and elections, and of the servers, for Prometheus, until a signal.
 ///
 /// zklock looks at ZooKeeper only if somebody asks for the metrics, at one time only once, and changes nothing. Everybody
-/// who reaches ADDRESS can read paths, owners, session ids, and what leaders announce.
+/// who reaches ADDRESS can read paths, owners, and what leaders announce.
 #[derive(Args, Debug)]
 pub(crate) struct Export {
     /// The nodes to begin at

@@ -31,7 +31,7 @@ async fn answer(leader: &Leader, session: &Session, console: Console) -> Outcome
     let options = LockOptions::new().layout(layout).takeover_delay(Duration::ZERO);
     let election = session.election(&leader.path)?.with_options(options)?;
     if leader.watch {
-        return signals::watching(watch(leader, session, &election, console)).await;
+        return signals::watching(output::while_read(watch(leader, session, &election, console))).await;
     }
     let found = election.leader().await?;
     let nobody = found.is_none();

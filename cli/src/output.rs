@@ -1,12 +1,22 @@
 //! Results, on standard output.
 
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Write as _};
+use std::fs::File;
+use std::io::{self, ErrorKind, Write as _};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
+use std::process::ExitCode;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
+use tokio::time::sleep;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
 use crate::text;
+
+/// The pause between two looks whether somebody still reads.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Writes the text as it is. A closed pipe is no error: the reader has read enough.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
@@ -17,6 +27,34 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// thread ends with the process.
 pub(crate) async fn print_to_reader(text: String) -> Result<bool, Failure> {
     tokio::task::spawn_blocking(move || write(&text)).await.map_err(Failure::internal)?
+}
+
+/// The outcome of work that prints now and then. It ends with the reader, also while it has nothing to print.
+pub(crate) async fn while_read(work: impl Future<Output = Outcome>) -> Outcome {
+    let unread = async {
+        loop {
+            sleep(PAUSE).await;
+            if is_unread(&io::stdout()) {
+                break;
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        outcome = work => outcome,
+        () = unread => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Whether this is a pipe or a socket whose reader is gone. A terminal or a file has no such reader.
+fn is_unread(output: &impl AsFd) -> bool {
+    let mut polled = [PollFd::new(output, PollFlags::empty())];
+    is_stream(output) && poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
+fn is_stream(output: &impl AsFd) -> bool {
+    let metadata = output.as_fd().try_clone_to_owned().and_then(|output| File::from(output).metadata());
+    metadata.map(|it| it.file_type()).is_ok_and(|kind| kind.is_fifo() || kind.is_socket())
 }
 
 fn write(text: &str) -> Result<bool, Failure> {
@@ -58,7 +96,20 @@ fn escaped(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+
     use super::*;
+
+    #[test]
+    fn pipes_and_sockets_show_that_their_reader_is_gone() {
+        let (reader, pipe) = io::pipe().unwrap();
+        let (peer, socket) = UnixStream::pair().unwrap();
+        assert!(!is_unread(&pipe) && !is_unread(&socket));
+        drop((reader, peer));
+        assert!(is_unread(&pipe) && is_unread(&socket));
+        assert!(!is_unread(&File::open("/dev/null").unwrap()));
+        assert!(!is_unread(&tempfile::tempfile().unwrap()));
+    }
 
     #[test]
     fn escaping_changes_no_value() {

@@ -20,7 +20,11 @@ pub(super) struct Log {
 }
 
 /// Prints each change until nobody reads it. It fails if the path cannot be read at first.
-pub(super) async fn log(mut eye: Eye<'_>) -> Outcome {
+pub(super) async fn log(eye: Eye<'_>) -> Outcome {
+    output::while_read(follow(eye)).await
+}
+
+async fn follow(mut eye: Eye<'_>) -> Outcome {
     let (mut log, mut last, mut trouble) = (Log::default(), None, None);
     loop {
         let looked = eye.look().await;
@@ -78,12 +82,15 @@ impl Log {
                 if came + left > 0 {
                     lines.push(format!("{came} came to wait, {left} wait no more; {waiting} waiting"));
                 }
-                // A number counts the creates in a lock's directory. Numbers begin anew with the directory.
+                // A number counts the creates in a lock's directory: also those of an ask, or of a directory below. Numbers
+                // begin anew with the directory.
                 let created = self.highest.zip(highest).map_or(0, |(before, now)| now.saturating_sub(before));
                 let is_new = |node: &&&str| !held.contains(**node) && !waited.contains(**node);
                 let unseen = i64::from(created) - holds.union(&waits).filter(is_new).count() as i64;
                 if unseen > 0 && sight.pool.is_none() && !is_other {
-                    lines.push(format!("{unseen} came and went between two looks"));
+                    lines.push(format!(
+                        "{unseen} came unseen between two looks: contenders that went, asks or directories"
+                    ));
                 }
             }
         }
@@ -146,7 +153,7 @@ mod tests {
                 "left by a, token 3",
                 "granted to b, token 4",
                 "1 came to wait, 1 wait no more; 1 waiting",
-                "2 came and went between two looks"
+                "2 came unseen between two looks: contenders that went, asks or directories"
             ]
         );
         // The directory was made again.

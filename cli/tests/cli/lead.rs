@@ -100,6 +100,17 @@ async fn each_change_is_printed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_watcher_ends_with_its_reader() {
+    let (_server, servers) = at(server().await);
+    let mut program = zklock(&servers);
+    let mut child = program.args(["leader", "--watch", PATH]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut told = lines(&mut child.stdout);
+    assert_eq!(line(&mut told).await, "");
+    drop(told);
+    assert_eq!(ended(&mut child).await.code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_election_is_shown_as_one() {
     let (server, servers, session) = with_session(server().await).await;
     let options = |owner: &str| LockOptions::new().owner(owner);
