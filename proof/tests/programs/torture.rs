@@ -169,11 +169,12 @@ fn shows_within(mode: &str, seconds: u32, least: u64, shows: impl Fn(&Value) -> 
         let verdict = report["verdict"].as_object().expect("a verdict");
         let broken = verdict.iter().filter(|(rule, count)| *rule != "unproven" && number(count) > 0);
         assert_eq!(broken.collect::<Vec<_>>(), []);
+        // An operator's act needs an occasion, which a busy machine seldom gives.
         let faults: u64 = KINDS.split(' ').map(|kind| number(&report["faults"][kind])).sum();
         let holds = number(&report["holds"]);
         if report["passed"] == true
             && report["mode"] == mode
-            && faults >= 5
+            && faults >= 3
             && holds >= least
             && shows(&report)
         {

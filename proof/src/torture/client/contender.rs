@@ -105,7 +105,10 @@ impl Contender {
         if !is_last && self.terms.u32(..ASKS) == 0 {
             asker::ask_holders(self.who, self.contest.clone(), self.terms.fork(), wish.clone());
         }
-        let terms = Terms { delay: self.orders.delay(), limit: wish.limit(self.who.client, &mut self.terms) };
+        // The other client knows none.
+        let limit = wish.limit(self.who.client, &mut self.terms);
+        let limit = limit.filter(|_| !(self.rules.is_foreign)(self.who.client));
+        let terms = Terms { delay: self.orders.delay(), limit };
         let (delayed, longest) = (!terms.delay.is_zero(), terms.limit.map(|limit| limit.as_millis() as u64));
         self.who.says(Event::Asks { wish: wish.clone(), how, patience, delayed, limit: longest })?;
         let limit = patience.map(Duration::from_millis);
