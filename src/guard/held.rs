@@ -306,7 +306,8 @@ impl Held {
         let (told, now) = (self.fate.borrow().loss, clock::now());
         let released = self.mark_as(LostReason::Released, now);
         drop(slot);
-        // A holder who was told of a loss that is near has let go because of it.
+        // A holder who was told of a loss that is near has let go because of it. That it may not hold for longer is no loss.
+        let told = told.filter(|loss| loss.reason != LostReason::MaxHold && !now.until(loss.from).is_zero());
         self.counted(told.map_or(released.loss, |loss| Loss { from: now, ..loss }));
         self.fate.send_modify(|_| {});
         self.keeper.wake();

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
-use support::{enqueue, eventually, granted, operator, patient, server, within};
+use support::{enqueue, eventually, granted, linked, operator, patient, server, within};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber, span};
-use zklock::{LockOptions, LocksOptions};
+use zklock::{LockOptions, LocksOptions, LostReason};
 
 /// What was recorded under each name with its labels: the sum of counters and gauges, and the values of histograms. A snapshot
 /// takes away what it shows.
@@ -83,15 +83,14 @@ async fn acquisitions_holds_losses_and_leaders_are_counted() {
     drop(guard);
     assert_eq!(recorded.values("zklock.hold_time{name=orders}", 0.0, 60.0), 2, "a loss ends a hold once");
 
-    let options = options.max_hold(Duration::from_secs(1)).stop_margin(Duration::from_millis(500));
-    let guard = one.lock("/lock/orders").unwrap().with_options(options).unwrap().acquire().await.unwrap();
-    within("the margin", guard.lost()).await;
-    guard.release().await.unwrap();
-    assert_eq!(
-        recorded.sum("zklock.lost{name=orders,reason=max_hold}"),
-        Some(1.0),
-        "it let go because of that"
-    );
+    let (link, three) = linked(&server, timeout).await;
+    let options = options.stop_margin(Duration::from_millis(500));
+    let guard = three.lock("/lock/cut").unwrap().with_options(options).unwrap().acquire().await.unwrap();
+    link.black_hole();
+    assert!(matches!(within("the margin", guard.lost()).await, LostReason::Ending { .. }));
+    drop(guard);
+    let lost = recorded.sum("zklock.lost{name=orders,reason=unconfirmed}");
+    assert_eq!(lost, Some(1.0), "it let go because of that");
     assert_eq!(recorded.values("zklock.hold_time{name=orders}", 0.0, 60.0), 3);
 
     // All without a name are one. The turnstile of a pool is no hold.
