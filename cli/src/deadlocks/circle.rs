@@ -30,7 +30,7 @@ impl Queue {
         self.room.is_some()
     }
 
-    /// Whether some of the pool is free. ZooKeeper does not keep how much a waiter wants; 1 may be enough.
+    /// Whether some of the pool is free. It is not known here how much a waiter wants; 1 may be enough.
     pub(super) fn has_room(&self) -> bool {
         self.room.is_some_and(|free| free > 0)
     }

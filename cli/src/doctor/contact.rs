@@ -45,10 +45,13 @@ pub(crate) async fn contacts(connection: &Connection, sessions: &[i64]) -> Resul
     let deadline = Instant::now() + PATIENCE;
     let servers = connection.servers()?;
     let number = servers.len();
-    let answers = join_all(servers.into_iter().map(|address| {
+    let answers = join_all(servers.into_iter().enumerate().map(|(place, address)| {
         let questioner = &questioner;
         async move {
-            let answer = timeout_at(deadline, ask(questioner, &address, number, sessions, deadline)).await;
+            // One of them says whether all are named, also if none has a connection of these sessions.
+            let is_first = place == 0;
+            let asking = ask(questioner, &address, (number, is_first), sessions, deadline);
+            let answer = timeout_at(deadline, asking).await;
             answer.unwrap_or_else(|_| Err(format!("{address} did not answer in time")))
         }
     }))
@@ -68,11 +71,11 @@ fn together(session: i64, answers: &[Answer]) -> Contact {
 }
 
 /// The sessions among these that have a connection to this server, and when it last answered each. The connect string
-/// names so many servers.
+/// names so many servers, and this may be the first one of them.
 async fn ask(
     questioner: &Questioner,
     address: &Address,
-    servers: usize,
+    (servers, is_first): (usize, bool),
     sessions: &[i64],
     deadline: Instant,
 ) -> Answer {
@@ -83,7 +86,7 @@ async fn ask(
         lines(&answer, &address.to_string())
     };
     let is_asked_for = |line: &Line| sessions.contains(&line.session);
-    if !cons().await?.iter().any(is_asked_for) {
+    if !cons().await?.iter().any(is_asked_for) && !is_first {
         return Ok(Vec::new());
     }
     let client = questioner.client(address).await.map_err(|why| format!("{address}: {why}"))?;
@@ -92,9 +95,12 @@ async fn ask(
     let responded = client.check_stat("/").await;
     let lines = cons().await;
     closing::client(client).await;
-    let members = config.map_or(0, |(config, _)| answers::members(&String::from_utf8_lossy(&config)).len());
-    if members > servers {
-        return Err(format!("--servers names {servers} of the {members} servers of the ensemble"));
+    match config.map(|(config, _)| answers::members(&String::from_utf8_lossy(&config)).len()) {
+        Ok(members) if members <= servers => {}
+        Ok(members) => {
+            return Err(format!("--servers names {servers} of the {members} servers of the ensemble"));
+        }
+        Err(_) => return Err(format!("{address} does not say which servers the ensemble has")),
     }
     let (Ok(_), lines) = (responded, lines?) else {
         return Err(format!("{address} does not answer a session"));
