@@ -323,8 +323,11 @@ async fn one_that_has_looked_on_an_earlier_connection_looks_again() {
     eventually("its watch", async || back.requests_of(RequestKind::GetChildren) == 1).await;
     heard.release();
     let (first, second) = (granted(first).await, granted(second).await);
-    let sent = [RequestKind::MultiRead, RequestKind::GetEphemerals].map(|kind| back.requests_of(kind));
-    assert_eq!((sent, another.requeued()), ([1, 0], 0));
+    let [looks, searches] =
+        [RequestKind::MultiRead, RequestKind::GetEphemerals].map(|kind| back.requests_of(kind));
+    // The cut may have come before the answer to the look, and then that is sent again.
+    assert!((1..=2).contains(&looks), "{looks} looks");
+    assert_eq!((searches, another.requeued()), (0, 0));
     first.release().await.unwrap();
     second.release().await.unwrap();
     until_nothing_is_left(&server).await;
