@@ -1,6 +1,7 @@
 //! Which contenders no record has, by the numbers that the server gave.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 
 use zklock_recipe::flight::{Begun, Queue};
 use zklock_recipe::{Kind, Layout, Own};
@@ -48,8 +49,8 @@ impl Judge<'_> {
     /// Contenders of a queue that no record has. Each may have held within the window.
     pub(crate) fn unknown(&self, queue: &Queue, ensemble: usize) -> Vec<String> {
         let View { window, .. } = &self.views[ensemble];
-        let nodes = self.nodes(queue, ensemble);
-        let others = nodes.others.clone();
+        let mut nodes = self.nodes(queue, ensemble);
+        let others = mem::take(&mut nodes.others);
         let (directories, astray) = nodes.directories();
         let missing = missing(&directories, &others, window.first()).into_iter().chain(astray);
         let may_hold = |it: &Missing| {
@@ -164,8 +165,8 @@ impl Nodes {
     }
 }
 
-/// The numbers that are missing in each directory: those below one on record or one that others have seen, but for as many as other nodes
-/// have taken. The first directory may have had contenders before all records begin, if it was created by then (this is the first
+/// The numbers that are missing in each directory: those below one on record or one that others have seen. Other nodes at the path
+/// account for as many of them. The first directory may have had contenders before all records begin, if it was created by then (this is the first
 /// transaction on record): there the numbers count from the lowest one.
 fn missing(directories: &[Directory], others: &BTreeSet<i64>, first: i64) -> Vec<Missing> {
     let (mut missing, mut behind) = (Vec::new(), i64::MIN);

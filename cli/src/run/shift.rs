@@ -224,8 +224,8 @@ impl<'a> Shift<'a> {
         }
     }
 
-    /// Says that the service is up. The report that the command has started may come late: after a loss, or after this
-    /// process was stopped. So the guard is asked anew.
+    /// Says that the service is up, if the guard says that it is held. The report that the command has started may come
+    /// late: after a loss, or after this process was stopped.
     fn say_ready(&self) {
         let is_ending = || self.grant.guard().lost().now_or_never().is_some();
         if self.lost.is_none() && !is_ending() {

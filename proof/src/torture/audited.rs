@@ -3,8 +3,8 @@
 //! Each crowd of the checker is an overlap of the audit, or one of its unproven pairs. It may be unproven because the audit has no clock
 //! of its own: an overlap may be shorter than the error of the leader's clock, lie behind the last stamp of a machine, or be that of a
 //! machine whose stamps contradict each other, as with `--break-leases`. The audit may take a crowd apart for one reason alone:
-//! only the lease of one of its guards had promised more, see [`Crowd::is_promise`]. Each overlap of the audit is in a crowd, but for what
-//! the checker cannot see, see [`Known`].
+//! only the lease of one of its guards had promised more, see [`Crowd::is_promise`]. Each overlap of the audit is in a crowd. [`Known`] says
+//! what the checker cannot see.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
