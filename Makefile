@@ -36,7 +36,6 @@ older: servers peers nextest ## Run the library's tests on the container image, 
 verify: ## Check format, lints, docs, layers and the minimum Rust version; change nothing
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	cargo check --package zklock-recipe --quiet `# alone, so without the dependency that others switch on`
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --quiet
 	scripts/check-layers.py
 	scripts/check-msrv.sh
@@ -46,7 +45,7 @@ fix: ## Format, and apply what clippy suggests
 	cargo fmt --all
 
 package: ## Build the crates as they would be published
-	cargo package -p zklock-recipe -p zklock-testcontainers -p zklock-audit -p zklock -p zklock-cli -p zklock-sqlx
+	cargo package -p zklock-recipe -p zklock-testcontainers -p zklock -p zklock-cli -p zklock-sqlx
 
 image: ## Have the container image zookeeper:3.9, pulled or built
 	testcontainers/image/build.sh

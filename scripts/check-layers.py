@@ -66,7 +66,7 @@ LAYERS = {
         "requests",
         "settings",
         "fence node",
-        "flight path",
+        "path",
         "acl clock joint layout telemetry",
         "mutex",
     ]

@@ -350,8 +350,6 @@ impl Asking {
             break match placed {
                 Ok(Placed::Stands(czxid)) => {
                     node.own.czxid = Some(czxid);
-                    let path = self.path.below(&session.chroot).to_string();
-                    session.lease.diary.iter().for_each(|diary| diary.asked(path.clone(), czxid));
                     return Ok(Standing::Stands);
                 }
                 Ok(Placed::Nowhere) => Ok(Standing::Nowhere),

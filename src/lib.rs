@@ -229,7 +229,6 @@ mod contender;
 pub mod election;
 mod error;
 pub mod fence;
-pub mod flight;
 pub mod guard;
 pub mod inspect;
 mod joint;

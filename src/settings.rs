@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zklock_recipe::flight::Queue;
-use zklock_recipe::{Kind, Layout, Look, PathKind, Place, Stock, Takeover};
+use zklock_recipe::{Kind, Layout, Look, PathKind, Place, Takeover};
 use zookeeper_client::Stat;
 
 use crate::acl::Acl;
@@ -70,11 +69,6 @@ impl Settings {
         self.path.layout()
     }
 
-    /// Whether a holder may write nothing to the directory, as contenders do that enter: nobody waits for that, and it destroys nothing.
-    pub(crate) fn may_be_written(&self) -> bool {
-        !self.layout().is_shared() && self.hints.directory.load(Ordering::Relaxed) != FOREIGN
-    }
-
     /// What a waiter does whose predecessor did not release the lock.
     pub(crate) fn takeover(&self) -> Takeover {
         self.layout().takeover(!self.takeover_delay.is_zero())
@@ -135,24 +129,6 @@ pub(crate) struct Entry {
     pub(crate) kind: Kind,
     /// The weight that it wants of a semaphore, if this is the queue of one.
     pub(crate) weight: Option<u32>,
-}
-
-impl Entry {
-    /// What a flight record says of it; of a permit or a slot, in a pool that has this. The paths have this chroot.
-    pub(crate) fn recorded(&self, chroot: &str, stock: Option<Stock>) -> Queue {
-        let Self { lock, kind, .. } = self;
-        Queue {
-            path: format!("{chroot}{}", lock.path),
-            name: format!("{chroot}{}", if lock.kind == PathKind::Lock { &lock.name } else { &lock.subject }),
-            used_for: stock.map_or(lock.kind, PathKind::from),
-            is_turnstile: lock.is_turnstile() && stock.is_none(),
-            kind: *kind,
-            takeover: lock.takeover(),
-            layout: lock.layout(),
-            stock,
-            owner: lock.owner.clone(),
-        }
-    }
 }
 
 /// The paths of these locks, for messages.

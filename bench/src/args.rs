@@ -208,8 +208,6 @@ pub(crate) enum Scenario {
     Free,
     /// All clients acquire and release one lock, again and again.
     Contended,
-    /// As `contended`, by zklock with a flight record and without one.
-    Recorded,
     /// One client acquires a lock for which others wait already; they go first.
     Queue,
     /// Each client acquires and releases three locks at once that nobody else wants, beside one such lock.

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
-use jiff::Timestamp;
 
 use crate::connection::Connection;
 use crate::console::Console;
@@ -105,8 +104,6 @@ pub(crate) enum Command {
     Doctor(Doctor),
     Drill(Drill),
     Deadlocks(Deadlocks),
-    Audit(Audit),
-    Replay(Replay),
     Export(Export),
     Completions(Completions),
     Man(Man),
@@ -283,40 +280,6 @@ pub(crate) struct Drill {
     pub(crate) json: bool,
 }
 
-/// Say from flight records whether two ever held a lock at once. Exit with 0 if it is proven that nobody did, with 1 if two
-/// did, and with 65 if the records do not show it. It asks no server.
-#[derive(Args, Debug)]
-pub(crate) struct Audit {
-    /// Directories of `zklock run --record` and of the library's recorders, of all machines that use the servers; or files
-    #[arg(required = true, value_name = "DIR")]
-    pub(crate) records: Vec<PathBuf>,
-
-    /// Only this path
-    #[arg(long, value_name = "PATH")]
-    pub(crate) path: Option<String>,
-
-    /// Ask only about the time since INSTANT, by the clock of ZooKeeper's leader: `2026-11-25T01:00:00Z`, or how long ago, as `8h`
-    #[arg(long, value_name = "INSTANT", value_parser = duration::parse_instant)]
-    pub(crate) since: Option<Timestamp>,
-
-    /// Ask only about the time until INSTANT
-    #[arg(long, value_name = "INSTANT", value_parser = duration::parse_instant)]
-    pub(crate) until: Option<Timestamp>,
-
-    /// All records are of one ensemble, though their clients name its servers by other addresses, as behind proxies. If
-    /// they are not, their transactions have no common order, and audit does not always find that out
-    #[arg(long)]
-    pub(crate) one_ensemble: bool,
-
-    /// Draw who held when into FILE, as SVG
-    #[arg(long, value_name = "FILE")]
-    pub(crate) picture: Option<PathBuf>,
-
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
 /// Look for circles of holders that wait for each other. Exit with 0 if there is none, and with 1 if one was found.
 ///
 /// A circle is told by sessions: a session holds a lock for which another one waits, and waits for a lock that the other one
@@ -331,23 +294,6 @@ pub(crate) struct Deadlocks {
     /// Print JSON: an array of circles, each with its steps
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// Run flight records through zklock's machines again, and print what each input made them do. Exit with 1 if they decide
-/// otherwise than was recorded. It asks no server.
-#[derive(Args, Debug)]
-pub(crate) struct Replay {
-    /// Directories with records, or files
-    #[arg(required = true, value_name = "FILE")]
-    pub(crate) records: Vec<PathBuf>,
-
-    /// Print only acquisitions at this path
-    #[arg(long, value_name = "PATH")]
-    pub(crate) path: Option<String>,
-
-    /// Print only the acquisition with this number
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) acquisition: Option<u64>,
 }
 
 /// Serve metrics of held locks, slots, semaphores and elections, and of the servers, for Prometheus, until a signal.

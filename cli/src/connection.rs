@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use zklock::{ConnectError, Session, SessionBuilder, flight::Recorder, session::ServerFailure};
+use zklock::{ConnectError, Session, SessionBuilder, session::ServerFailure};
 use zookeeper_client::{Client, Connector, Error};
 
 pub(crate) use address::Address;
@@ -89,18 +89,13 @@ struct Attempt {
 impl Connection {
     /// A session for locks.
     pub(crate) async fn session(&self) -> Result<Session, Failure> {
-        self.session_within(Duration::MAX, None).await
+        self.session_within(Duration::MAX).await
     }
 
-    /// The same, with this flight record. `timeout` bounds the attempt if it is shorter than the connect timeout.
-    pub(crate) async fn session_within(
-        &self,
-        timeout: Duration,
-        recorder: Option<Recorder>,
-    ) -> Result<Session, Failure> {
+    /// The same. `timeout` bounds the attempt if it is shorter than the connect timeout.
+    pub(crate) async fn session_within(&self, timeout: Duration) -> Result<Session, Failure> {
         let attempt = self.attempt(timeout);
-        let builder = self.builder()?.connect_timeout(attempt.bound);
-        let connected = recorder.into_iter().fold(builder, SessionBuilder::record).connect().await;
+        let connected = self.builder()?.connect_timeout(attempt.bound).connect().await;
         connected.map_err(|error| self.failure(error, &attempt))
     }
 

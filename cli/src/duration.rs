@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
+use jiff::{SignedDuration, Span, SpanRelativeTo};
 
 /// Parses `10`, `0.5`, `1500ms`, `10s` and `1m30s`. A number alone is in seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
@@ -31,18 +31,6 @@ pub(crate) fn parse_period(text: &str) -> Result<Duration, String> {
         0 if !period.is_zero() => Ok(period),
         _ => Err("a period must be whole seconds, at least 1".to_owned()),
     }
-}
-
-/// Parses an instant: `2026-11-25T01:00:00Z`, or how long ago it was, as a duration or in days of 24 hours.
-pub(crate) fn parse_instant(text: &str) -> Result<Timestamp, String> {
-    if let Ok(instant) = text.parse() {
-        return Ok(instant);
-    }
-    let ago = parse(text).or_else(|_| parse_period(text)).map_err(|_| {
-        "write an instant as 2026-11-25T01:00:00Z, or how long ago it was, as 90m, 8h or 1d".to_owned()
-    })?;
-    let ago = SignedDuration::try_from(ago).map_err(|error| error.to_string())?;
-    Timestamp::now().checked_sub(ago).map_err(|error| error.to_string())
 }
 
 /// Writes it for people: `1.5s`, `42ms`, `3m 20s`. It is rounded down, so that a limit in a message can be given as an
@@ -96,19 +84,6 @@ mod tests {
         }
         for text in ["1 month", "1y", "daily", ""] {
             assert!(parse_period(text).unwrap_err().contains("15m, 12h, 1d or 1w"), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn an_instant_is_one_of_the_calendar_or_so_long_ago() {
-        assert_eq!(parse_instant("2026-11-25T03:00:00+02:00"), Ok("2026-11-25T01:00:00Z".parse().unwrap()));
-        for (text, seconds) in [("90m", 5_400), ("8h", 28_800), ("1d", 86_400), ("0.5", 0)] {
-            let instant = parse_instant(text).unwrap();
-            let ago = Timestamp::now().duration_since(instant).as_secs();
-            assert!((seconds..seconds + 60).contains(&ago), "{text}: {ago}");
-        }
-        for text in ["", "yesterday", "2026-11-25", "2026-11-25T01:00:00", "-1h", "1e300"] {
-            assert!(parse_instant(text).unwrap_err().contains("how long ago"), "{text:?}");
         }
     }
 

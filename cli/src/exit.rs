@@ -11,7 +11,7 @@ pub(crate) enum Code {
     /// The question was answered, with no.
     No = 1,
     Usage = 64,
-    /// Neither the records nor the drill show the answer.
+    /// The drill does not show the answer.
     Unproven = 65,
     /// The path of the question does not exist.
     Nothing = 66,
@@ -78,8 +78,6 @@ const TABLE: [Row; 15] = [
             "doctor: a warning or a danger was found",
             "drill: two guards were valid at once",
             "deadlocks: a circle was found",
-            "audit: two guards were valid at once",
-            "replay: a machine decides otherwise than was recorded",
         ],
     ),
     (
@@ -92,21 +90,11 @@ const TABLE: [Row; 15] = [
             "run --once, --every: the run may have been done already: its record may have been dropped",
         ],
     ),
-    (
-        "65",
-        "unproven",
-        &[
-            "audit: the records show no overlap, and do not show that there was none",
-            "drill: a fault has no end yet or was not measured, or doctor found a danger",
-        ],
-    ),
+    ("65", "unproven", &["drill: a fault has no end yet or was not measured, or doctor found a danger"]),
     (
         "66",
         "nothing",
-        &[
-            "show, ls, deadlocks, ask, release, resize: the path or the chroot of --servers is missing",
-            "audit, replay: no record is there, or none of --path",
-        ],
+        &["show, ls, deadlocks, ask, release, resize: the path or the chroot of --servers is missing"],
     ),
     ("69", "unreachable", &["ZooKeeper cannot be reached, does not answer in time, or has no quorum"]),
     ("70", "internal", &["an internal error, or an error that has no other code here"]),

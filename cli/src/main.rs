@@ -9,7 +9,6 @@
 
 mod args;
 mod ask;
-mod audit;
 mod civil;
 mod clock;
 mod closing;
@@ -35,12 +34,10 @@ mod pool;
 mod question;
 mod queue;
 mod release;
-mod replay;
 mod resize;
 mod run;
 mod show;
 mod signals;
-mod size;
 mod systemd;
 mod table;
 mod terminal;
@@ -49,7 +46,6 @@ mod verify;
 mod warden;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
@@ -57,9 +53,6 @@ use args::{Arguments, Command};
 use console::{Console, print_whole};
 use exit::Code;
 use failure::{Failure, Outcome};
-
-/// How long the program's last tasks may take to be dropped.
-const DROPPING: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
     failure::exit_at_once_on_panic();
@@ -110,8 +103,6 @@ fn perform(arguments: Arguments, console: Console) -> Outcome {
             Command::Doctor(doctor) => doctor::examine(doctor, connection, console).await,
             Command::Drill(drill) => drill::drill(drill, connection, console).await,
             Command::Deadlocks(wish) => deadlocks::deadlocks(wish, connection, console).await,
-            Command::Audit(options) => audit::examine(&options),
-            Command::Replay(options) => replay::run(&options),
             Command::Export(wish) => export::export(wish, connection, console).await,
             Command::Completions(completions) => manual::completions(completions),
             Command::Man(man) => manual::pages(man),
@@ -121,9 +112,8 @@ fn perform(arguments: Arguments, console: Console) -> Outcome {
         Err(failure) => Err(runtime.block_on(place::explained(failure, connection))),
         outcome => outcome,
     };
-    // The program does not wait for requests that a silent server still has. A flight record ends once all tasks are dropped, which
-    // takes long only if one looks up a name.
-    runtime.shutdown_timeout(DROPPING);
+    // The program does not wait for requests that a silent server still has.
+    runtime.shutdown_background();
     outcome
 }
 

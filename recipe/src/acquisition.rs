@@ -59,7 +59,6 @@ struct Member {
 
 /// One input of an acquisition. A reply belongs to the last request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Input {
     /// The caller wants the locks. The contenders look at their queues in this way.
     Begin(Look),

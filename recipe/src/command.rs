@@ -56,7 +56,6 @@ pub enum Alone {
 
 /// Why a contender ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum End {
     /// The caller went away before it held the lock, or dropped a guard whose lease had ended.
     GivenUp,

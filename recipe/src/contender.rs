@@ -12,7 +12,6 @@ pub const LAST_SEQUENCE: i32 = i32::MAX - 1_000_000;
 
 /// Whom a contender tolerates beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Kind {
     /// Nobody: a lock, or the writer of a read-write lock. Every lower contender blocks it.
     Exclusive,
@@ -46,7 +45,6 @@ impl Kind {
 /// The number that ZooKeeper appended to a contender's name. All kinds take their numbers from the one counter of the
 /// directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Sequence(pub i32);
 
 impl Sequence {
@@ -68,7 +66,6 @@ impl Sequence {
 
 /// A contender's place in the queue, which its name shows: its number and its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Place {
     /// The contender's number.
     pub sequence: Sequence,
@@ -129,7 +126,6 @@ impl fmt::Display for Place {
 
 /// Our own node: its place in the queue, and the transaction that created it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Own {
     /// The node's place in the queue.
     pub place: Place,

@@ -9,7 +9,6 @@ use crate::path_kind::Stranger;
 
 /// The read that follows the create at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Look {
     /// The contender lists the children: for a queue that was short when it was last seen.
     List,
@@ -19,7 +18,6 @@ pub enum Look {
 
 /// The result of that read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Sight {
     /// The names of the directory's children, none of which is a contender of another client.
     Children(Vec<String>),
@@ -35,7 +33,6 @@ pub enum Sight {
 
 /// A definite refusal. The request had no effect.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Refusal {
     /// The ACL does not allow the request.
     NotAuthorized,
@@ -67,7 +64,6 @@ impl fmt::Display for Refusal {
 /// One input of the machine. A reply always belongs to the machine's last request: later replies to earlier ones
 /// are dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Event {
     /// The caller wants the lock. The contender looks at the queue in this way.
     Begin(Look),

@@ -12,7 +12,6 @@ use crate::contender::Place;
 /// The client that a foreign contender seems to belong to, by its node's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ForeignClient {
     /// Apache Curator, or a client that uses its names.
     Curator,
@@ -45,7 +44,6 @@ impl ForeignClient {
 
 /// A contender of another client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Foreign {
     /// The name of the contender's node in the lock's directory.
     pub name: String,

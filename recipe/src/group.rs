@@ -76,7 +76,6 @@ enum Phase {
 
 /// One input of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Input {
     /// An event for each member: from the caller, or the reply to a request for all.
     All(Event),

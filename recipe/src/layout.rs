@@ -27,7 +27,6 @@ use crate::transaction::Operation;
 
 /// Whose names contenders have, and so with whom they share their queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Layout {
     /// zklock's own. It shares no queue.
     #[default]

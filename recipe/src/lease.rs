@@ -69,7 +69,6 @@ pub use moment::Moment;
 
 /// How a session ended. Its nodes are gone, or will be soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum SessionEnd {
     /// ZooKeeper expired the session.
     Expired,
@@ -81,7 +80,6 @@ pub enum SessionEnd {
 
 /// Why a lease is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Lapse {
     /// Nothing was confirmed for too long. The session may still live.
     Unconfirmed,
@@ -92,7 +90,6 @@ pub enum Lapse {
 /// One uninterrupted stretch of validity. A guard belongs to the term in which it was granted, so a lease that becomes
 /// valid again revives no guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Term(u64);
 
 #[cfg(test)]
@@ -102,7 +99,6 @@ impl Term {
 
 /// How a session stands at one instant, as far as an acquisition has to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Present {
     /// The number of its connection, if it has one.
     pub connection: Option<u64>,
@@ -113,7 +109,6 @@ pub struct Present {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Touch {
     sent: Moment,
     answered: Moment,
@@ -121,7 +116,6 @@ struct Touch {
 
 /// A touch that the server has reported to the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 struct Report {
     /// When the touch was sent.
     touch: Moment,
@@ -130,7 +124,6 @@ struct Report {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 enum Connection {
     Up,
     Down,
@@ -153,7 +146,6 @@ impl Present {
 
 /// The lease of one ZooKeeper session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Lease {
     reckoning: Reckoning,
     lengths: Lengths,

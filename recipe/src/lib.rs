@@ -96,7 +96,6 @@ pub mod companion;
 mod contender;
 pub mod ending;
 mod event;
-pub mod flight;
 mod foreign;
 mod group;
 mod layout;

@@ -8,7 +8,6 @@ use crate::event::{Event, Look, Sight};
 
 /// Whether a contender waits behind others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Patience {
     /// The contender waits in the queue.
     Wait,
@@ -18,7 +17,6 @@ pub enum Patience {
 
 /// What a waiter does once it is first in the queue and its predecessor did not release the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Takeover {
     /// The waiter takes the lock at once.
     AtOnce,
@@ -35,7 +33,6 @@ pub enum Takeover {
 
 /// Whether a holder may have vanished unseen since the contender came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Arrival {
     /// The contender has just come, and has not had anybody to wait for.
     New,

@@ -18,7 +18,6 @@ use crate::permits::Stock;
 
 /// What a path is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum PathKind {
     /// A lock, a read-write lock, one of several locks, or a run that happens once. These exclude each other.
     Lock,
@@ -58,7 +57,6 @@ impl fmt::Display for PathKind {
 
 /// A path is used for something else than a contender wants it for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct OtherKind {
     /// What the path is used for.
     pub found: PathKind,
@@ -68,7 +66,6 @@ pub struct OtherKind {
 
 /// Something with which a contender cannot share its queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Stranger {
     /// A contender of another client.
     Client(Foreign),

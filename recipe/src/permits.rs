@@ -30,7 +30,6 @@ use crate::contender::{Kind, Place};
 
 /// How much a pool has, and of what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Stock {
     /// A semaphore: permits whose weights add up to this capacity at most.
     Permits(u32),

@@ -14,16 +14,13 @@ use futures::future::BoxFuture;
 use tracing::{debug, warn};
 use uuid::Uuid;
 use zklock_recipe::acquisition::{Acquisition, Certainty, Command, Input, Joint, Single};
-use zklock_recipe::flight::{self, Begun, Heard, Located};
-use zklock_recipe::{Arrival, End, Moment, Own, Patience, Place, Stock, Term, Tries};
+use zklock_recipe::{Arrival, End, Own, Patience, Place, Term, Tries};
 use zookeeper_client::Client;
 
 use super::attended::Work;
 use super::companion::take_back;
 use super::member::{Member, News, Pending};
 use super::place::Teller;
-use crate::clock;
-use crate::flight::Stamps;
 use crate::node::NodeData;
 use crate::requests::{self, Companion, OwnNode, Reply};
 use crate::settings::{Entry, Settings, paths};
@@ -48,8 +45,6 @@ pub(crate) struct Driver {
     beside: Option<BoxFuture<'static, ()>>,
     /// Tells the caller the contenders' places, if it wants to hear them.
     teller: Option<Teller>,
-    /// The number of the acquisition in the flight record of the session, if it has one.
-    pub(crate) recorded: Option<u64>,
 }
 
 /// Makes what goes on beside a contender that waits, whose node this is.
@@ -77,60 +72,22 @@ impl Driver {
         let takeovers = entries.iter().map(|entry| entry.lock.takeover());
         let machine = Acquisition::new(patience, arrival, takeovers);
         let members = entries.iter().cloned().map(Member::new).collect();
-        let mut driver = Self::of(machine, session, members);
-        driver.record(patience, arrival, None, None, None);
-        driver
+        Self::of(machine, session, members)
     }
 
     /// Makes a contender that needs no queue: a transaction on this connection has created its node, and that alone has
-    /// granted it, in a pool that has this. The pool's own creation may be known. It asks for confirmation once it begins.
-    pub(crate) fn admitted(
-        session: Arc<ZkSession>,
-        entry: Entry,
-        stock: Stock,
-        (own, connection): (Own, Option<u64>),
-        pool: Option<i64>,
-    ) -> Self {
+    /// granted it. It asks for confirmation once it begins.
+    pub(crate) fn admitted(session: Arc<ZkSession>, entry: Entry, own: Own, connection: Option<u64>) -> Self {
         let machine = Acquisition::of_admitted(own, connection);
         let members = vec![Member::new(entry)];
         let mut driver = Self::of(machine, session, members);
         driver.know_nodes();
-        driver.record(Patience::Wait, Arrival::New, Some((own, connection)), pool, Some(stock));
         driver
     }
 
     fn of(machine: Acquisition, session: Arc<ZkSession>, members: Vec<Member>) -> Self {
         let (id, teller) = (Uuid::nil(), Teller::new(members.len()));
-        Self {
-            machine,
-            session,
-            members,
-            id,
-            joint: None,
-            ticket: None,
-            aside: None,
-            beside: None,
-            teller,
-            recorded: None,
-        }
-    }
-
-    fn record(
-        &mut self,
-        patience: Patience,
-        arrival: Arrival,
-        admitted: Option<(Own, Option<u64>)>,
-        pool: Option<i64>,
-        stock: Option<Stock>,
-    ) {
-        let Some(diary) = &self.session.lease.diary else { return };
-        let chroot = &self.session.chroot;
-        let queues = self.members.iter().map(|member| member.entry.recorded(chroot, stock)).collect();
-        let (acquisition, session, at) = (0, 0, Moment::default());
-        let located = admitted.zip(pool).map(|((own, _), directory)| Located { index: 0, own, directory });
-        let located = located.into_iter().collect();
-        let begun = Begun { acquisition, session, queues, patience, arrival, admitted, located, at };
-        self.recorded = Some(diary.begun(begun));
+        Self { machine, session, members, id, joint: None, ticket: None, aside: None, beside: None, teller }
     }
 
     /// The predecessor by whose release a single contender is granted its lock, if it is.
@@ -205,15 +162,7 @@ impl Driver {
         // A reply may say so before the connection's client knows.
         input.session_end().into_iter().for_each(|end| self.session.lease.ended(end));
         let present = self.session.lease.present(self.stop_margin());
-        let commands = match (&self.session.lease.diary, self.recorded) {
-            (Some(diary), Some(acquisition)) => {
-                let commands = self.machine.handle(input.clone(), present);
-                let outcome = flight::Outcome::of(&commands, &self.machine);
-                diary.heard(Heard { acquisition, input, present, outcome, at: clock::now() });
-                commands
-            }
-            _ => self.machine.handle(input, present),
-        };
+        let commands = self.machine.handle(input, present);
         self.know_nodes();
         if self.arrival() == Arrival::Queued
             && let (Some(own), [member]) = (self.machine.own(0), &*self.members)
@@ -345,10 +294,8 @@ impl Driver {
                 let data = data.contending_for(lock.kind, self.members[0].entry.weight);
                 let data = data.leading_with(lock.value.clone()).encode();
                 let searches = self.session.searches.clone();
-                let (diary, recorded) = (self.session.lease.diary.clone(), self.recorded);
                 self.send_entry(tries, move |wire| {
-                    let stamps = Stamps::before(diary.as_ref(), recorded);
-                    requests::enter(wire.client, entries, data, look, searches, stamps)
+                    requests::enter(wire.client, entries, data, look, searches)
                 })
             }
             Joint::CreateDirectories => {
@@ -381,11 +328,7 @@ impl Driver {
             Joint::Release(nodes, certainty) => {
                 let nodes = self.nodes(nodes);
                 let companion = self.members.first().and_then(|member| member.companion.clone());
-                let (diary, recorded) = (self.session.lease.diary.clone(), self.recorded);
-                let request = move |wire: Wire| {
-                    let stamps = Stamps::before_release(diary.as_ref(), recorded);
-                    requests::release(wire.client, nodes, companion, certainty, stamps)
-                };
+                let request = move |wire: Wire| requests::release(wire.client, nodes, companion, certainty);
                 self.session.ask(tries, certainty.connection(), request).map(News::of_reply).boxed()
             }
         }
@@ -418,10 +361,7 @@ impl Driver {
             }
             Single::List => {
                 let own = self.machine.own(index);
-                let stamps = Stamps::before(self.session.lease.diary.as_ref(), self.recorded);
-                self.ask_for(index, tries, None, move |client| {
-                    requests::list(client, lock, index, own, stamps)
-                })
+                self.ask_for(index, tries, None, move |client| requests::list(client, lock, own))
             }
             Single::WatchPredecessor(predecessor, own) => {
                 self.teller.iter_mut().for_each(|teller| teller.waits(index, &lock, predecessor, own));

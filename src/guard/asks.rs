@@ -192,18 +192,10 @@ fn start(turn: &Turn) -> Vec<Listening> {
         let path = lock.subject_path().of_child(requests::ASK);
         let node = lock.path.child(&path_of(node)).unwrap_or_default().to_owned();
         let (asked, subject) = (path.clone(), lock.subject_path().to_string());
-        let diary = turn.session().lease.diary.clone();
-        let recorded = lock.subject_path().below(&turn.session().chroot).to_string();
         let news = News::start(turn.session(), path, move |client, footing| {
-            let (subject, diary, recorded) = (subject.clone(), diary.clone(), recorded.clone());
+            let subject = subject.clone();
             let looked = requests::watch_ask(client, asked.clone(), footing);
-            looked.map(move |sighting| {
-                let sighting = sighting?;
-                if let (Some(diary), Ok(Some((Some(stamp), _)))) = (diary, &sighting.found) {
-                    diary.asked(recorded, stamp.token);
-                }
-                Ok(sighting.map(|(data, ctime)| Heard::new(subject, data, ctime)))
-            })
+            looked.map(|sighting| Ok(sighting?.map(|(data, ctime)| Heard::new(subject, data, ctime))))
         });
         Listening { news, node, czxid: own.czxid }
     };

@@ -18,7 +18,6 @@ use zklock_recipe::{End, Lapse, Limit, Moment, Own, Term};
 use super::lost::{Lost, LostReason};
 use crate::clock;
 use crate::contender::{Driver, Outcome, Work};
-use crate::flight::Diary;
 use crate::mutex::Mutex;
 use crate::requests::{OwnNode, path_of};
 use crate::telemetry;
@@ -46,8 +45,6 @@ pub(super) struct Held {
     keeper: AtomicWaker,
     /// Counts the hold; `None` for the turnstile of a pool, which is no hold of the caller's.
     count: Option<telemetry::Hold>,
-    /// The number of the acquisition in the session's flight record, if it has one.
-    recorded: Option<u64>,
 }
 
 /// Whose turn it is, and whether the hold is over.
@@ -83,8 +80,7 @@ impl Held {
             // Somebody may have deleted the node of a contender that waited for long. So it watches its node at once.
             driver.handle(Input::Settled);
         }
-        let (session, stop_margin, recorded) =
-            (driver.session.clone(), driver.stop_margin(), driver.recorded);
+        let (session, stop_margin) = (driver.session.clone(), driver.stop_margin());
         let count = driver.locks().next().filter(|_| !turnstile);
         let count = count.map(|lock| telemetry::Hold::new(&lock.label, lock.is_led()));
         let nodes = driver.locks().cloned().zip(nodes).collect::<Vec<_>>();
@@ -101,7 +97,6 @@ impl Held {
             is_ending: AtomicBool::new(false),
             keeper: AtomicWaker::new(),
             count,
-            recorded,
         });
         if watches {
             session.finish(held.clone().watch());
@@ -153,13 +148,10 @@ impl Held {
         self.mark(|_| Some(loss)).unwrap_or(Mark { loss, is_news: false })
     }
 
-    /// Tells of a loss: those who wait for it, the flight record, and the metrics. Foreign code runs, so callers hold no mutex.
+    /// Tells of a loss: those who wait for it, and the metrics. Foreign code runs, so callers hold no mutex.
     fn tell(&self, Mark { loss, is_news }: Mark) -> LostReason {
         if is_news {
             self.fate.send_modify(|_| {});
-            self.record(|diary, acquisition| {
-                diary.over(acquisition, loss.reason.to_string(), loss.from, false);
-            });
         }
         self.counted(loss);
         loss.reason
@@ -209,8 +201,6 @@ impl Held {
         if let Some(driver) = driver.as_mut() {
             driver.touched();
             driver.take_back();
-            // The record has what the driver takes in, in that order. So this is written under the mutex.
-            self.record(|diary, acquisition| diary.touched(acquisition));
         }
         drop(driver);
         self.as_lost(self.tell(mark))
@@ -241,9 +231,6 @@ impl Held {
     /// Records that a server has shown our node on this connection. The news may come late, so an earlier connection
     /// changes nothing.
     pub(super) fn saw(&self, connection: u64) {
-        if self.recorded.is_some() && self.seen.load(Ordering::Relaxed) < connection + 1 {
-            self.record(|diary, acquisition| diary.saw(acquisition, connection));
-        }
         self.seen.fetch_max(connection + 1, Ordering::Relaxed);
     }
 
@@ -311,16 +298,7 @@ impl Held {
         self.counted(told.map_or(released.loss, |loss| Loss { from: now, ..loss }));
         self.fate.send_modify(|_| {});
         self.keeper.wake();
-        let Loss { reason, from } = released.loss;
-        self.record(|diary, acquisition| diary.over(acquisition, reason.to_string(), from, true));
         Some(driver)
-    }
-
-    /// Writes to the session's flight record, if it has one.
-    fn record(&self, write: impl FnOnce(&Diary, u64)) {
-        if let (Some(diary), Some(acquisition)) = (&self.shared_lease().diary, self.recorded) {
-            write(diary, acquisition);
-        }
     }
 
     /// Has this turn last for so long at most from now on, if it is the present one.
@@ -352,7 +330,6 @@ impl Held {
         drop(slot);
         if passes {
             self.fate.send_modify(|_| {});
-            self.record(|diary, acquisition| diary.turn(acquisition, turn + 1));
         }
         passes
     }

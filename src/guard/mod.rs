@@ -211,8 +211,8 @@ impl<K> Guard<K> {
         self.turn.token()
     }
 
-    /// Returns whether the lock is held at this instant. It sends nothing; with a flight recorder it may wait for
-    /// the disk. Once it has returned false, it always returns false.
+    /// Returns whether the lock is held at this instant. It sends nothing. Once it has returned false, it always
+    /// returns false.
     pub fn is_held(&self) -> bool {
         self.check().is_ok()
     }
@@ -233,7 +233,7 @@ impl<K> Guard<K> {
     }
 
     /// Returns what the guard rests on at this instant, or what ended it: for logs, and for a page that operators read. Its
-    /// `Display` has three lines. It sends nothing; with a flight recorder it may wait for the disk. For a decision, ask [`check`](Self::check).
+    /// `Display` has three lines. It sends nothing. For a decision, ask [`check`](Self::check).
     ///
     /// ```no_run
     /// # fn example(guard: &zklock::Guard) {

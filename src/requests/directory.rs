@@ -6,7 +6,6 @@ use zklock_recipe::{Event, Input};
 use zookeeper_client::{Client, CreateMode, Error};
 
 use super::reply::failure;
-use crate::flight::{Diary, Stamps};
 use crate::settings::{Entry, Settings};
 
 /// Creates the directories of these queues. Of several, some may exist, and creating one that exists may be forbidden.
@@ -84,20 +83,5 @@ pub(crate) async fn create_directory(client: &Client, lock: &Settings) -> Event 
         // If ZooKeeper removed an ancestor in between, the contender's create shows it.
         Err(Error::NodeExists | Error::NoNode) => Event::DirectoryReady,
         Err(error) => failure(error),
-    }
-}
-
-/// Writes nothing to the directory of a lock that is held, and takes the leader's time from the answer. Contenders that enter do the
-/// same, and nobody watches the directory's data. Data that somebody has written there meanwhile stays.
-pub(crate) async fn stamp(client: Arc<Client>, lock: Arc<Settings>, diary: Arc<Diary>) {
-    let Ok(Some(stat)) = client.check_stat(lock.path.as_str()).await else { return };
-    if stat.data_length != 0 {
-        return lock.hints.must_not_write_directory();
-    }
-    let stamps = Stamps::before(Some(&diary), None);
-    match client.set_data(lock.path.as_str(), &[], Some(stat.version)).await {
-        Ok(stat) => stamps.take(stat.mtime, stat.mzxid),
-        Err(Error::NoAuth) => lock.hints.must_not_write_directory(),
-        Err(_) => {}
     }
 }

@@ -13,7 +13,6 @@ use super::path_kind::{above, announced_above};
 use super::read::read_data;
 use super::reply::failure;
 use super::transaction::commit;
-use crate::flight::Stamps;
 use crate::settings::Entry;
 
 /// Creates a contender in each of these queues, and then looks at the queues.
@@ -23,18 +22,17 @@ pub(crate) async fn enter(
     data: Vec<u8>,
     look: Look,
     searches: Arc<Searches>,
-    stamps: Stamps,
 ) -> Input {
     let Some(_room) = searches.room(&entries) else {
         return Input::Failed(0, Event::Refused(Refusal::SessionFull));
     };
     let input = match entries.as_slice() {
-        [entry] => match enter_one(&client, entry, &data, look, &stamps).await {
+        [entry] => match enter_one(&client, entry, &data, look).await {
             Event::Entered { own, sight } => Input::Entered(vec![(own, sight)]),
             event @ Event::Refused(_) => Input::Failed(0, event),
             event => Input::All(event),
         },
-        _ => enter_all(&client, &entries, &data, &stamps).await.unwrap_or_else(|input| input),
+        _ => enter_all(&client, &entries, &data).await.unwrap_or_else(|input| input),
     };
     match input {
         Input::Failed(index, Event::Refused(Refusal::EphemeralParent)) => {
@@ -58,10 +56,10 @@ pub(crate) async fn enter(
 
 /// Creates all contenders in one transaction, and looks at their queues. `Err` is the reply if that had no effect, or
 /// an unknown one.
-async fn enter_all(client: &Client, entries: &[Entry], data: &[u8], stamps: &Stamps) -> Result<Input, Input> {
+async fn enter_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<Input, Input> {
     learn(client, entries).await?;
     let created = loop {
-        if let Some(created) = create_all(client, entries, data, stamps).await? {
+        if let Some(created) = create_all(client, entries, data).await? {
             break created;
         }
     };
@@ -69,15 +67,11 @@ async fn enter_all(client: &Client, entries: &[Entry], data: &[u8], stamps: &Sta
         Some(czxid) => czxid,
         None => own_czxid(client, entries, &created).await?,
     };
-    let looks = entries.iter().zip(created).enumerate();
-    let looks = looks.map(async |(index, (entry, Created { place, sight: seen, .. }))| {
+    let looks = entries.iter().zip(created).map(async |(entry, Created { place, sight: seen, .. })| {
         let seen = match seen {
             Some(seen) => seen,
-            None => match client.get_children(entry.lock.path.as_str()).await {
-                Ok((children, stat)) => {
-                    stamps.take_directory(index, Own { place, czxid }, &stat);
-                    sight(client, &entry.lock, children).await
-                }
+            None => match client.list_children(entry.lock.path.as_str()).await {
+                Ok(children) => sight(client, &entry.lock, children).await,
                 Err(_) => Sight::Nothing,
             },
         };
@@ -114,12 +108,7 @@ struct Created {
 /// Creates all contenders in one transaction. The transaction also writes nothing to each directory whose data is
 /// zklock's, and the answers to these writes are the directories' stats. Returns `None` if zklock may not write to one
 /// of them; the transaction then had no effect.
-async fn create_all(
-    client: &Client,
-    entries: &[Entry],
-    data: &[u8],
-    stamps: &Stamps,
-) -> Result<Option<Vec<Created>>, Input> {
+async fn create_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<Option<Vec<Created>>, Input> {
     let contenders = entries.iter().enumerate();
     let operations = entry(contenders.map(|(index, entry)| (index, entry.lock.hints.may_write_directory())));
     let committed = commit(client, &operations, |node| {
@@ -141,7 +130,6 @@ async fn create_all(
             });
         }
     };
-    stamps.take_any(&results);
     let mut created = Vec::with_capacity(entries.len());
     for (operation, result) in operations.iter().zip(results) {
         match (operation.node(), result) {
@@ -155,8 +143,6 @@ async fn create_all(
             // The same transaction created the nodes and wrote to the directory, so `mzxid` is the nodes' `czxid`.
             (Entered::Directory(index), MultiWriteResult::SetData { stat }) => {
                 created[*index].czxid = Some(stat.mzxid);
-                let own = Own { place: created[*index].place, czxid: stat.mzxid };
-                stamps.take_directory(*index, own, &stat);
                 created[*index].sight = Some(count(&stat));
             }
             _ => return Err(Input::All(Event::Unanswered)),

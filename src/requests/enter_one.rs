@@ -12,30 +12,23 @@ use super::foreign::stranger;
 use super::path_kind::above;
 use super::reply::failure;
 use super::transaction::{Operand, commit};
-use crate::flight::Stamps;
 use crate::settings::{Entry, Settings};
 
 /// Creates a contender and then looks at the queue, in one round trip. If the path above counts, the look at that one is
 /// sent behind the create.
-pub(super) async fn enter_one(
-    client: &Client,
-    entry: &Entry,
-    data: &[u8],
-    look: Look,
-    stamps: &Stamps,
-) -> Event {
+pub(super) async fn enter_one(client: &Client, entry: &Entry, data: &[u8], look: Look) -> Event {
     let lock = &entry.lock;
     if lock.layout().is_shared() {
-        return enter_shared(client, entry, data, stamps).await;
+        return enter_shared(client, entry, data).await;
     }
     if look == Look::Count && lock.hints.may_write_directory() {
-        match join(enter_at_once(client, entry, data, stamps), above(client, lock)).await {
+        match join(enter_at_once(client, entry, data), above(client, lock)).await {
             (Some(event), above) => return seen(lock, event, above),
             // Nothing was created, so that look came before the create.
             (None, _) => lock.hints.must_not_write_directory(),
         }
     }
-    let (event, above) = join(enter_plainly(client, entry, data, look, stamps), above(client, lock)).await;
+    let (event, above) = join(enter_plainly(client, entry, data, look), above(client, lock)).await;
     seen(lock, event, above)
 }
 
@@ -63,19 +56,18 @@ pub(super) fn beside(
     }
 }
 
-async fn enter_plainly(client: &Client, entry: &Entry, data: &[u8], look: Look, stamps: &Stamps) -> Event {
+async fn enter_plainly(client: &Client, entry: &Entry, data: &[u8], look: Look) -> Event {
     let Entry { lock, kind, .. } = entry;
     let (prefix, options) = (lock.path.prefix(*kind), lock.acl.on(CreateMode::EphemeralSequential));
     let create = client.create(&prefix, data, &options);
-    let (created, stat, sight) = match look {
+    let (created, sight) = match look {
         Look::List => {
-            let (created, listed) = join(create, client.get_children(lock.path.as_str())).await;
-            let (children, stat) = listed.ok().unzip();
+            let (created, children) = join(create, client.list_children(lock.path.as_str())).await;
             let sight = match children {
-                Some(children) if created.is_ok() => sight(client, lock, children).await,
+                Ok(children) if created.is_ok() => sight(client, lock, children).await,
                 _ => Sight::Nothing,
             };
-            (created, stat, sight)
+            (created, sight)
         }
         Look::Count => {
             let (created, stat) = join(create, client.check_stat(lock.path.as_str())).await;
@@ -83,25 +75,18 @@ async fn enter_plainly(client: &Client, entry: &Entry, data: &[u8], look: Look, 
             if let Some(stat) = &stat {
                 lock.hints.saw_directory(stat.data_length == 0);
             }
-            (created, stat, stat.as_ref().map_or(Sight::Nothing, count))
+            (created, stat.map_or(Sight::Nothing, |stat| count(&stat)))
         }
     };
-    let own = match own(created, *kind, stamps) {
-        Ok(own) => own,
-        Err(event) => return event,
-    };
-    stat.into_iter().for_each(|stat| stamps.take_directory(0, own, &stat));
-    Event::Entered { own, sight }
+    match own(created, *kind) {
+        Ok(own) => Event::Entered { own, sight },
+        Err(event) => event,
+    }
 }
 
 /// As [`enter_one`] in a queue that another client shares: always with a listing, and with a look at the directory before
 /// the create.
-async fn enter_shared(
-    client: &Client,
-    Entry { lock, kind, .. }: &Entry,
-    data: &[u8],
-    stamps: &Stamps,
-) -> Event {
+async fn enter_shared(client: &Client, Entry { lock, kind, .. }: &Entry, data: &[u8]) -> Event {
     let (prefix, options) = (lock.path.prefix(*kind), lock.acl.on(CreateMode::EphemeralSequential));
     let (before, created, listed) = join3(
         client.check_stat(lock.path.as_str()),
@@ -109,13 +94,12 @@ async fn enter_shared(
         client.get_children(lock.path.as_str()),
     )
     .await;
-    let own = match own(created, *kind, stamps) {
+    let own = match own(created, *kind) {
         Ok(own) => own,
         Err(event) => return event,
     };
     let Ok((children, after)) = listed else { return Event::Entered { own, sight: Sight::Nothing } };
     lock.saw_shared_directory(&after);
-    stamps.take_directory(0, own, &after);
     let sight = match sight(client, lock, children).await {
         Sight::Children(queue) => {
             // This was looked at as well, behind our create.
@@ -140,13 +124,8 @@ pub(super) fn directory(stat: &zk::Stat) -> Directory {
 }
 
 /// The node that a create has made, or what the failure of the create means.
-fn own(
-    created: Result<(zk::Stat, CreateSequence), Error>,
-    kind: Kind,
-    stamps: &Stamps,
-) -> Result<Own, Event> {
+fn own(created: Result<(zk::Stat, CreateSequence), Error>, kind: Kind) -> Result<Own, Event> {
     let (stat, sequence) = created.map_err(create_failure)?;
-    stamps.take(stat.ctime, stat.czxid);
     let sequence = i32::try_from(sequence.into_i64()).map_err(|_| Event::Unanswered)?;
     Ok(Own { place: Place { sequence: Sequence(sequence), kind }, czxid: stat.czxid })
 }
@@ -157,20 +136,15 @@ fn own(
 /// Two requests that are sent back to back arrive a round trip apart. zookeeper-client leaves Nagle's algorithm on,
 /// which holds back the second small segment until the server acknowledges the first one, mostly with its reply. (For
 /// acquire and release at 1 ms round trip we measured 4.3 ms instead of 3.1 ms.)
-async fn enter_at_once(client: &Client, own: &Entry, data: &[u8], stamps: &Stamps) -> Option<Event> {
+async fn enter_at_once(client: &Client, own: &Entry, data: &[u8]) -> Option<Event> {
     let operations = entry([((), true)]);
     match commit(client, &operations, |node| operand(node, own, data)).await {
         Ok(results) => match results.as_slice() {
             [MultiWriteResult::Create { path, .. }, MultiWriteResult::SetData { stat }] => {
-                stamps.take(stat.mtime, stat.mzxid);
                 // The same transaction created the node and wrote to the directory, so `mzxid` is the node's `czxid`.
                 let place = own.lock.path.child(path).and_then(Place::parse);
-                let entered = |own| {
-                    stamps.take_directory(0, own, stat);
-                    Event::Entered { own, sight: count(stat) }
-                };
                 let own = place.map(|place| Own { place, czxid: stat.mzxid });
-                Some(own.map_or(Event::Unanswered, entered))
+                Some(own.map_or(Event::Unanswered, |own| Event::Entered { own, sight: count(stat) }))
             }
             _ => Some(Event::Unanswered),
         },

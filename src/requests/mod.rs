@@ -27,7 +27,7 @@ mod watch;
 pub(crate) use announcement::{Announced, announcement, watch_announcement};
 pub(crate) use ask::{ASK, Holders, OwnAsk, Placed, holders, place, watch_ask, watch_end, withdraw};
 pub(crate) use companion::{Companion, delete_companion, read_companion};
-pub(crate) use directory::{create_directories, create_directory, stamp};
+pub(crate) use directory::{create_directories, create_directory};
 pub(crate) use enter::enter;
 pub(crate) use foreign::foreigners;
 pub(crate) use holder::{holder, watch_holder};

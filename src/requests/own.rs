@@ -14,7 +14,6 @@ use super::companion::Companion;
 use super::read::is_there;
 use super::reply::{Reply, failure};
 use super::transaction::commit;
-use crate::flight::Stamps;
 use crate::settings::Settings;
 
 /// Makes sure that the node of our node's name is our node, by a read unless that is certain. `Err` is the event that
@@ -48,9 +47,8 @@ pub(crate) async fn release(
     nodes: Vec<OwnNode>,
     companion: Option<Arc<Companion>>,
     certainty: Certainty,
-    stamps: Stamps,
 ) -> Input {
-    match release_all(&client, &nodes, companion, certainty, &stamps).await {
+    match release_all(&client, &nodes, companion, certainty).await {
         Ok(()) => Input::All(Event::Released(true)),
         Err((index, event)) => failed(index, event),
     }
@@ -58,7 +56,7 @@ pub(crate) async fn release(
 
 /// As [`release`], for one of several nodes. It has no companion.
 pub(crate) async fn release_one(client: Arc<Client>, node: OwnNode, certainty: Certainty) -> Reply {
-    let released = release_all(&client, &[node], None, certainty, &Stamps::none()).await;
+    let released = release_all(&client, &[node], None, certainty).await;
     released.map_or_else(|(_, event)| event, |()| Event::Released(true)).into()
 }
 
@@ -68,7 +66,6 @@ async fn release_all(
     nodes: &[OwnNode],
     companion: Option<Arc<Companion>>,
     certainty: Certainty,
-    stamps: &Stamps,
 ) -> Result<(), (usize, Event)> {
     let paths = nodes.iter().map(path_of).collect::<Vec<_>>();
     let looks = nodes
@@ -81,20 +78,18 @@ async fn release_all(
     let released = match paths.as_slice() {
         [path] => match nodes.first() {
             Some((lock, own)) if lock.layout().is_shared() => {
-                release_shared(client, lock, own.place.kind, path, stamps).await
+                release_shared(client, lock, own.place.kind, path).await
             }
             node => {
                 let seeks_permit = node.is_some_and(|(lock, _)| lock.kind == PathKind::Semaphore);
-                remove(client, path, companion, !seeks_permit, stamps).await
+                remove(client, path, companion, !seeks_permit).await
             }
         }
         .map_err(|error| (0, error)),
         paths => {
             let operations = nodes::release(0..paths.len());
             let released = commit(client, &operations, |node| paths[*node].as_str()).await;
-            released
-                .map(|results| stamps.take_any(&results))
-                .map_err(|(node, error)| (node.copied().unwrap_or(0), error))
+            released.map(drop).map_err(|(node, error)| (node.copied().unwrap_or(0), error))
         }
     };
     released.map_err(|(index, error)| match error {
@@ -105,13 +100,7 @@ async fn release_all(
 
 /// Releases a node of this kind in a queue that another client shares. It has no companion. If somebody has written to the directory
 /// since we looked, their data stay, and the release leaves no trace.
-async fn release_shared(
-    client: &Client,
-    lock: &Settings,
-    kind: Kind,
-    own: &str,
-    stamps: &Stamps,
-) -> Result<(), Error> {
+async fn release_shared(client: &Client, lock: &Settings, kind: Kind, own: &str) -> Result<(), Error> {
     let mut trace = lock.hints.blank_version();
     loop {
         let operations = lock.layout().release(kind, trace);
@@ -126,9 +115,7 @@ async fn release_shared(
                 }
                 trace = None;
             }
-            released => {
-                return released.map(|results| stamps.take_any(&results)).map_err(|(_, error)| error);
-            }
+            released => return released.map(drop).map_err(|(_, error)| error),
         }
     }
 }
@@ -151,10 +138,9 @@ async fn remove(
     path: &str,
     companion: Option<Arc<Companion>>,
     releases: bool,
-    stamps: &Stamps,
 ) -> Result<(), Error> {
     if let Some(companion) = companion.filter(|companion| companion.goes_along()) {
-        match remove_with(client, path, releases, Some(&companion.path), stamps).await {
+        match remove_with(client, path, releases, Some(&companion.path)).await {
             Err((Target::Companion, _)) => {}
             removed => {
                 removed.map_err(|(_, error)| error)?;
@@ -163,7 +149,7 @@ async fn remove(
             }
         }
     }
-    remove_with(client, path, releases, None, stamps).await.map_err(|(_, error)| error)
+    remove_with(client, path, releases, None).await.map_err(|(_, error)| error)
 }
 
 /// `Err` says which node was in the way, and why.
@@ -172,7 +158,6 @@ async fn remove_with(
     path: &str,
     releases: bool,
     companion: Option<&str>,
-    stamps: &Stamps,
 ) -> Result<(), (Target, Error)> {
     let operations = removal(releases, companion.is_some());
     if let [Operation::Delete(target, version)] = operations.as_slice() {
@@ -182,8 +167,7 @@ async fn remove_with(
         Target::Own => path,
         Target::Companion => companion.unwrap_or(path),
     });
-    let removed = removed.await.map(|results| stamps.take_any(&results));
-    removed.map_err(|(target, error)| (target.copied().unwrap_or(Target::Own), error))
+    removed.await.map(drop).map_err(|(target, error)| (target.copied().unwrap_or(Target::Own), error))
 }
 
 /// Sends a sync, which the leader must answer. Returns false if no answer came.
@@ -276,7 +260,7 @@ pub(crate) async fn delete(
     if let Err(event) = still_ours(&client, &path, own, certainty, Event::Deleted).await {
         return event.into();
     }
-    match remove(&client, &path, companion, false, &Stamps::none()).await {
+    match remove(&client, &path, companion, false).await {
         Ok(()) | Err(Error::NoNode) => Event::Deleted,
         Err(error) => failure(error),
     }

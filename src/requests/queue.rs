@@ -11,22 +11,12 @@ use super::enter_one::directory;
 use super::foreign::{is_suspect, stranger};
 use super::read::{Node, existing, is, read};
 use super::reply::{Reply, failure};
-use crate::flight::Stamps;
 use crate::settings::Settings;
 
 /// Lists the lock's directory. Where another client shares the queue, it also looks whether somebody has written to our node.
-pub(crate) async fn list(
-    client: Arc<Client>,
-    lock: Arc<Settings>,
-    index: usize,
-    own: Option<Own>,
-    stamps: Stamps,
-) -> Reply {
+pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>, own: Option<Own>) -> Reply {
     let written = is_written(&client, &lock, own.filter(|_| lock.layout().is_shared()));
     let (listed, written) = join(client.get_children(lock.path.as_str()), written).await;
-    if let (Some(own), Ok((_, stat))) = (own, &listed) {
-        stamps.take_directory(index, own, stat);
-    }
     if written {
         return Event::OwnWritten.into();
     }

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use zklock_recipe::acquisition;
 use zklock_recipe::admission::{Admission, Command, Event, Outcome, Seen};
 use zklock_recipe::{
-    self as recipe, End, Kind, Look, Misfit, Own, Patience, Place, Refusal, Stock, Takeover, Tries, Wish,
+    self as recipe, End, Kind, Look, Misfit, Own, Patience, Place, Refusal, Takeover, Tries, Wish,
 };
 
 use super::scout::Scout;
@@ -27,7 +27,6 @@ use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::guard::lost::LostReason;
 use crate::lock::acquire::{Grant, Passage};
-use crate::mutex::Mutex;
 use crate::node::NodeData;
 use crate::requests::{self, OwnNode, PoolWatched, unmet};
 use crate::settings::Entry;
@@ -54,15 +53,12 @@ pub(super) async fn admit<K: 'static>(
 ) -> Result<Passage<Guard<K>>, AcquireError> {
     let begin = Event::Begin(ticket.grant.released);
     let admitting = Admitting::new(statement.clone(), ticket, wish, patience);
-    let attempted = admitting.attempted.clone();
     let session = admitting.session.clone();
     let mut course = Course::begin(session.clone(), admitting, Heard::from(begin));
     let directory = || statement.permits.path.to_string();
     let refused = |refusal| AcquireError::refused(statement.path().to_owned(), refusal);
     let mut permit = match course.outcome().await {
-        Some(Outcome::Admitted(own, connection)) => {
-            Permit::new(session, &statement, own, connection, *attempted.lock())
-        }
+        Some(Outcome::Admitted(own, connection)) => Permit::new(session, &statement, own, connection),
         Some(Outcome::Busy) => return Ok(Passage::Busy),
         Some(Outcome::Displaced) | None => return Ok(Passage::Displaced),
         Some(Outcome::Foreign) => return Err(AcquireError::UnknownData { directory: directory() }),
@@ -91,16 +87,9 @@ pub(super) async fn admit<K: 'static>(
 struct Permit(Option<Driver>);
 
 impl Permit {
-    fn new(
-        session: Arc<ZkSession>,
-        statement: &Statement,
-        own: Own,
-        connection: Option<u64>,
-        Attempted { stock, pool }: Attempted,
-    ) -> Self {
+    fn new(session: Arc<ZkSession>, statement: &Statement, own: Own, connection: Option<u64>) -> Self {
         let entry = Entry { lock: statement.permits.clone(), kind: own.place.kind, weight: None };
-        let stock = stock.unwrap_or_else(|| statement.stock());
-        Self(Some(Driver::admitted(session, entry, stock, (own, connection), pool)))
+        Self(Some(Driver::admitted(session, entry, own, connection)))
     }
 
     /// Resolves once the permit is granted, or has ended.
@@ -117,15 +106,6 @@ impl Drop for Permit {
     fn drop(&mut self) {
         self.0.take().into_iter().for_each(Driver::abandon);
     }
-}
-
-/// What the last attempt to create the permit relies on. It is the one that has taken effect, if any has.
-#[derive(Clone, Copy, Default)]
-struct Attempted {
-    /// How much the pool had.
-    stock: Option<Stock>,
-    /// The transaction that created the pool, once a reply shows that the permit is in it.
-    pool: Option<i64>,
 }
 
 /// An acquisition that holds the turnstile.
@@ -145,7 +125,6 @@ struct Admitting {
     next: Next,
     /// Names the permit. All attempts have the same id, because one of them takes effect at most.
     id: Uuid,
-    attempted: Arc<Mutex<Attempted>>,
     watches: Watches,
     /// How often the statement had changed when the last look was sent.
     changes: u64,
@@ -208,8 +187,7 @@ impl Procedure for Admitting {
             Command::ExpectLate => self.session.expect_late(self.statement.permits.clone(), self.id),
             Command::EndSession(refusal) => self.end_session(&refusal),
             Command::GiveBack(own, connection) => {
-                let attempted = *self.attempted.lock();
-                drop(Permit::new(self.session.clone(), &self.statement, own, connection, attempted));
+                drop(Permit::new(self.session.clone(), &self.statement, own, connection));
             }
             Command::Recall => return Performed::Request(self.recall()),
             Command::Look => return Performed::Request(self.look()),
@@ -253,7 +231,6 @@ impl Admitting {
             has_waited: false,
             next: Next::here(),
             id: Uuid::new_v4(),
-            attempted: Arc::default(),
             watches: Watches::default(),
             changes: 0,
             tries: Tries::default(),
@@ -377,8 +354,7 @@ impl Admitting {
     fn attempt(&self, kind: Kind, seen: Seen) -> BoxFuture<'static, Heard> {
         let (own, permits) = (self.own.clone(), self.statement.permits.clone());
         let data = NodeData::new(self.id, &permits.owner, permits.data.as_deref()).encode();
-        let (settings, attempted, created) = (permits.clone(), self.attempted.clone(), seen.czxid);
-        attempted.lock().stock = seen.stock;
+        let settings = permits.clone();
         let answer = self.session.requester.request_where(Some(seen.connection), move |wire| {
             requests::admit(wire.client, own, settings, kind, data, seen)
         });
@@ -387,10 +363,7 @@ impl Admitting {
             Heard::from(match answer.await {
                 Answer::Given(event, sent) => {
                     match event {
-                        Event::Admitted(_) => {
-                            attempted.lock().pool = Some(created);
-                            session.lease.confirmed(sent);
-                        }
+                        Event::Admitted(_) => session.lease.confirmed(sent),
                         Event::OtherPool(_) => warn!(
                             path = %permits.name,
                             "somebody has deleted the directory of permits and made it again; a transaction has written the former \

@@ -10,7 +10,6 @@ use zklock_recipe::DEFAULT_DRIFT_PPM;
 use zookeeper_client::{Client, Connector};
 
 use super::Session;
-use crate::flight::Recorder;
 use crate::mutex::Mutex;
 use crate::zk::dialer::Dialer;
 use crate::zk::establish::establish;
@@ -59,7 +58,6 @@ pub struct SessionBuilder {
     least_grant: Option<Duration>,
     tls: bool,
     connector: Connector,
-    recorder: Option<Recorder>,
 }
 
 /// Connecting.
@@ -95,7 +93,6 @@ impl SessionBuilder {
             least_grant: None,
             tls: false,
             connector: Client::connector(),
-            recorder: None,
         }
     }
 
@@ -180,13 +177,6 @@ impl SessionBuilder {
         self
     }
 
-    /// Writes a flight record of the session with this recorder, so that `zklock audit` can say later who held what, and when; see
-    /// [`Recorder`]. Without a recorder nothing is written.
-    pub fn record(mut self, recorder: Recorder) -> Self {
-        self.recorder = Some(recorder);
-        self
-    }
-
     /// Establishes the session.
     ///
     /// # Errors
@@ -258,7 +248,6 @@ impl SessionBuilder {
             drift_ppm: self.drift,
             least: self.least_grant,
             connector: self.connector,
-            recorder: self.recorder,
             seen: Mutex::default(),
         };
         Ok((dialer, runtime))

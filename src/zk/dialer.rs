@@ -10,7 +10,6 @@ use super::connection::{Serving, open};
 use super::error::ConnectError;
 use super::servers::{Server, Servers};
 use crate::clock;
-use crate::flight::Recorder;
 use crate::mutex::Mutex;
 
 /// The `tickTime` in the configuration that comes with ZooKeeper.
@@ -36,8 +35,6 @@ pub(crate) struct Dialer {
     /// The least session timeout that any server grants, if the user has set it.
     pub(crate) least: Option<Duration>,
     pub(crate) connector: Connector,
-    /// What its sessions are recorded with.
-    pub(crate) recorder: Option<Recorder>,
     /// The least session timeout that zklock has seen a server grant.
     pub(crate) seen: Mutex<Option<Duration>>,
 }

@@ -4,7 +4,6 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures::FutureExt;
 use futures::future::{BoxFuture, join};
 use slab::Slab;
 use tokio::sync::Notify;
@@ -16,7 +15,6 @@ use super::link::{Answer, Requester};
 use super::shared_lease::SharedLease;
 use crate::mutex::Mutex;
 use crate::requests;
-use crate::settings::Settings;
 use crate::telemetry;
 
 /// How long a holder holds its lock before it watches its own node: short critical sections need not pay for the watch.
@@ -53,8 +51,6 @@ struct HeldNode {
     czxid: i64,
     /// How much data its contender wrote to it, in bytes, at most.
     length: usize,
-    /// The lock whose directory a holder may write to, for the leader's time.
-    lock: Option<Arc<Settings>>,
     holder: Weak<dyn Holder>,
 }
 
@@ -80,10 +76,9 @@ impl Guards {
     pub(crate) fn insert(
         &self,
         (path, czxid, length): (String, i64, usize),
-        lock: Option<Arc<Settings>>,
         holder: Weak<dyn Holder>,
     ) -> usize {
-        let node = HeldNode { path, czxid, length, lock, holder };
+        let node = HeldNode { path, czxid, length, holder };
         self.held.lock().insert(node)
     }
 
@@ -160,16 +155,6 @@ pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requ
             lease.beat(sent);
             continue;
         };
-        if let Some(diary) = lease.diary.clone().filter(|diary| diary.is_stamp_due()) {
-            let lock =
-                next.iter().find_map(|(_, node)| node.lock.clone().filter(|lock| lock.may_be_written()));
-            let stamped =
-                lock.map(|lock| requester.request(|wire| requests::stamp(wire.client, lock, diary)));
-            let guards = guards.upgrade();
-            guards.zip(stamped).into_iter().for_each(|(guards, stamped)| {
-                guards.background.finish(stamped.map(drop).boxed());
-            });
-        }
         let nodes = next.iter().map(|(_, node)| (node.path.clone(), node.czxid)).collect();
         let confirm = confirm(lease.clone(), requester.clone());
         let look = requester.request(|wire| requests::are_there(wire.client, nodes));
@@ -186,8 +171,8 @@ pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requ
     }
 }
 
-/// Has each guard note its loss whenever the lease has ended, until the session is over. Their loss is then counted and recorded,
-/// though nobody asks them.
+/// Has each guard note its loss whenever the lease has ended, until the session is over. The loss is then counted, though nobody
+/// asks the guard.
 pub(crate) async fn note_ends(guards: Weak<Guards>, lease: Arc<SharedLease>) {
     let mut changes = lease.changes();
     loop {
@@ -282,7 +267,7 @@ mod tests {
             let guards = Guards::new(background);
             assert!(guards.next(0).is_empty());
             for number in 0..number {
-                guards.insert((format!("/lock/{number}"), 7, length), None, holder.clone());
+                guards.insert((format!("/lock/{number}"), 7, length), holder.clone());
             }
             let (mut looked, mut seen) = (0, BTreeSet::new());
             for _ in 0..usize::div_ceil(number, nodes) {

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Sleep;
 use uuid::Uuid;
-use zklock_recipe::{Kind, Lease, SessionEnd, Tries};
+use zklock_recipe::{Lease, SessionEnd, Tries};
 
 use super::background::{self, Background};
 use super::confirmation::Confirmation;
@@ -24,7 +24,6 @@ use super::link::{Answer, Link, Requester};
 use super::polled::{self, Polled};
 use super::shared_lease::SharedLease;
 use crate::clock;
-use crate::flight::Diary;
 use crate::requests::{self, OwnNode, Searches};
 use crate::settings::Settings;
 use crate::telemetry;
@@ -65,10 +64,7 @@ impl ZkSession {
         let (id, chroot) = (client.session_id().0, client.path().trim_end_matches('/').to_owned());
         let info = client.session().clone();
         telemetry::describe();
-        let recorder = dialer.recorder.as_ref();
-        let diary =
-            recorder.map(|recorder| Diary::begin(recorder, id, dialer.servers.to_string(), &chroot, &lease));
-        let lease = Arc::new(SharedLease::new(lease, opened.asked, diary));
+        let lease = Arc::new(SharedLease::new(lease, opened.asked));
         let (link_sender, link) = watch::channel(Link::Down);
         let (ended, over) = watch::channel(None);
         let (background, queue) = Background::new();
@@ -93,7 +89,7 @@ impl ZkSession {
         let (_, over) = watch::channel(Some(Closing::Confirmed));
         let (background, _) = Background::new();
         let chroot = dialer.servers.chroot.clone();
-        let lease = Arc::new(SharedLease::new(lease, now, None));
+        let lease = Arc::new(SharedLease::new(lease, now));
         Arc::new(Self::new(0, chroot, runtime, link, lease, over, background))
     }
 
@@ -145,9 +141,7 @@ impl ZkSession {
         stop_margin: Duration,
     ) -> Holding {
         let keys = nodes.iter().map(|node @ (lock, own)| {
-            let place = (requests::path_of(node), own.czxid, lock.longest_node);
-            let written = (!matches!(own.place.kind, Kind::Permit(_) | Kind::Slot(_))).then(|| lock.clone());
-            self.guards.insert(place, written, holder.clone())
+            self.guards.insert((requests::path_of(node), own.czxid, lock.longest_node), holder.clone())
         });
         let keys = keys.collect();
         if !self.lease.is_ample(stop_margin) {

@@ -17,15 +17,12 @@
 //!    over, heartbeats wake all.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use zklock_recipe::flight::Evidence;
 use zklock_recipe::{Lapse, Lease, Lengths, Moment, Present, SessionEnd, Term};
 
 use crate::clock;
-use crate::flight::Diary;
 use crate::mutex::Mutex;
 
 /// If the lease's clocks have parted by so much between two instants, the machine was suspended. NTP slews one of them by
@@ -47,8 +44,6 @@ pub(crate) struct SharedLease {
     heard: watch::Sender<Sent>,
     /// The latest heartbeat that was answered in full. Only holders at risk wait for it.
     beaten: watch::Sender<Sent>,
-    /// Writes what the lease takes in, if that is recorded.
-    pub(crate) diary: Option<Arc<Diary>>,
 }
 
 /// When and where a request was sent.
@@ -62,47 +57,35 @@ pub(crate) struct Sent {
 
 impl SharedLease {
     /// Makes the shared lease of a session that zklock asked for at `asked`.
-    pub(crate) fn new(lease: Lease, asked: Moment, diary: Option<Arc<Diary>>) -> Self {
+    pub(crate) fn new(lease: Lease, asked: Moment) -> Self {
         let asked = Sent { connection: 0, at: asked };
         let (heard, beaten) = (watch::Sender::new(asked), watch::Sender::new(asked));
-        Self { lease: watch::Sender::new(lease), lost: Mutex::default(), heard, beaten, diary }
+        Self { lease: watch::Sender::new(lease), lost: Mutex::default(), heard, beaten }
     }
 
     /// Takes in that the leader has answered a heartbeat's sync that was sent then.
     pub(crate) fn synced(&self, sent: Sent) {
         let unsettled = self.is_unsettled();
-        self.prove(unsettled, |now| Evidence::Synced(sent.connection, sent.at, now));
+        self.prove(unsettled, |lease, now| lease.synced(sent.connection, sent.at, now));
         self.hear(sent, true);
     }
 
     /// Takes in that a quorum has acknowledged a write that was sent then.
     pub(crate) fn confirmed(&self, sent: Sent) {
-        self.prove(false, |now| Evidence::Confirmed(sent.connection, sent.at, now));
+        self.prove(false, |lease, now| {
+            lease.confirmed(sent.connection, sent.at, now);
+        });
         self.hear(sent, false);
     }
 
     /// Takes in evidence of the session's life.
-    fn prove(&self, wakes: bool, evidence: impl FnOnce(Moment) -> Evidence) {
-        self.change(|lease| {
+    fn prove(&self, wakes: bool, evidence: impl FnOnce(&mut Lease, Moment)) {
+        self.lease.send_if_modified(|lease| {
             let (now, last) = (clock::now(), self.heard.borrow().at);
             let lapsed = lease.remaining(now).is_zero();
-            let _always = self.take_in(lease, evidence(now));
+            evidence(lease, now);
             wakes || lapsed || was_suspended(last, now)
         });
-    }
-
-    /// Changes the lease under its lock. `change` returns whether all are woken.
-    fn change(&self, change: impl FnOnce(&mut Lease) -> bool) {
-        self.lease.send_if_modified(change);
-        self.diary.iter().for_each(|diary| diary.tell());
-    }
-
-    /// Has the lease take in evidence, which is recorded before anybody relies on it.
-    fn take_in(&self, lease: &mut Lease, evidence: Evidence) -> Result<(), Lengths> {
-        if let Some(diary) = &self.diary {
-            diary.evidence(evidence);
-        }
-        evidence.apply(lease)
     }
 
     /// Wakes all if the machine was suspended since then: their timers stood still. Returns this instant.
@@ -159,39 +142,30 @@ impl SharedLease {
 
     /// Takes in that a request to resume the session is about to be sent, to a server that grants no less than this.
     pub(crate) fn attempting(&self, least: Duration) {
-        self.change(|lease| {
+        self.lease.send_modify(|lease| {
             self.losing(lease);
-            let _always = self.take_in(lease, Evidence::Attempting(least, clock::now()));
-            true
+            lease.attempting(clock::now(), least);
         });
     }
 
     /// Takes in that the request to resume the session was not answered.
     pub(crate) fn attempt_failed(&self) {
-        self.change(|lease| {
-            let _always = self.take_in(lease, Evidence::AttemptFailed(clock::now()));
-            true
-        });
+        self.lease.send_modify(Lease::attempt_failed);
     }
 
     /// Takes in that a server resumed the session with this timeout. Returns the number of the new connection. `Err`
     /// means that heartbeats cannot keep a lease with this timeout.
     pub(crate) fn resumed(&self, granted: Duration) -> Result<u64, Lengths> {
         let mut number = Ok(0);
-        self.change(|lease| {
-            let resumed = self.take_in(lease, Evidence::Resumed(granted, clock::now()));
-            number = resumed.map(|()| lease.connection().unwrap_or_default());
-            true
-        });
+        self.lease.send_modify(|lease| number = lease.resumed(granted));
         number
     }
 
     /// Takes in that the connection is lost.
     pub(crate) fn disconnected(&self) {
-        self.change(|lease| {
+        self.lease.send_modify(|lease| {
             self.losing(lease);
-            let _always = self.take_in(lease, Evidence::Disconnected(clock::now()));
-            true
+            lease.disconnected();
         });
     }
 
@@ -204,13 +178,7 @@ impl SharedLease {
 
     /// Takes in that the session is over.
     pub(crate) fn ended(&self, end: SessionEnd) {
-        self.change(|lease| {
-            // The first end counts.
-            if lease.end().is_none() {
-                let _always = self.take_in(lease, Evidence::Ended(end, clock::now()));
-            }
-            true
-        });
+        self.lease.send_modify(|lease| lease.ended(end));
     }
 
     /// Resolves once the session is over.
@@ -303,7 +271,7 @@ mod tests {
     fn lease(asked: Moment) -> SharedLease {
         let reckoning = Reckoning { tick: Duration::from_millis(100), drift_ppm: 0 };
         let lease = Lease::established(reckoning, Duration::from_secs(10), asked);
-        SharedLease::new(lease.unwrap_or_else(|short| panic!("{short:?}")), asked, None)
+        SharedLease::new(lease.unwrap_or_else(|short| panic!("{short:?}")), asked)
     }
 
     fn now(connection: u64) -> Sent {

@@ -16,7 +16,6 @@ mod exhaustion;
 mod expiry;
 mod family;
 mod fencing;
-mod flight;
 mod foreign;
 mod guard;
 mod interop;

@@ -10,8 +10,6 @@ pub(super) const PERMITS: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     Zklock,
-    /// zklock, with a flight record.
-    ZklockRecorded,
     /// zklock's `Session::lock_all`, with [`SEVERAL`] locks.
     ZklockSeveral,
     /// Readers of zklock's read-write lock.
@@ -45,7 +43,6 @@ impl Peer {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Zklock => "zklock",
-            Self::ZklockRecorded => "zklock-recorded",
             Self::ZklockSeveral => "zklock/3-locks",
             Self::ZklockReaders => "zklock/readers",
             Self::ZklockKeys => "zklock-keys",

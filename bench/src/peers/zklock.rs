@@ -3,19 +3,13 @@
 use anyhow::Context;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tempfile::TempDir;
-use zklock::flight::Recorder;
 use zklock::{Guard, Lock, LockOptions, Locks, LocksOptions, MultiLock, RwLock, Semaphore, Session};
 
 use super::client::{Client, Held, SESSION_TIMEOUT};
 use super::peer::{PERMITS, Peer};
 
 pub(super) enum Zklock {
-    /// The directory of its flight record, if it writes one.
-    One {
-        lock: Lock,
-        _records: Option<TempDir>,
-    },
+    One(Lock),
     Several(MultiLock),
     Readers(RwLock),
     Permits(Semaphore),
@@ -25,12 +19,7 @@ pub(super) enum Zklock {
 
 impl Zklock {
     pub(super) async fn connect(peer: Peer, address: &str, directory: &str) -> anyhow::Result<Self> {
-        let mut builder = Session::builder(address).session_timeout(SESSION_TIMEOUT);
-        let records = (peer == Peer::ZklockRecorded).then(tempfile::tempdir).transpose()?;
-        if let Some(directory) = &records {
-            builder = builder.record(Recorder::options(directory.path()).open()?);
-        }
-        let session = builder.connect().await?;
+        let session = Session::builder(address).session_timeout(SESSION_TIMEOUT).connect().await?;
         let options = LockOptions::new().owner("bench");
         Ok(match peer {
             Peer::ZklockSeveral => {
@@ -45,7 +34,7 @@ impl Zklock {
                 let options = LocksOptions::new().lock(options);
                 Self::Key(session.locks(root)?.with_options(options)?, key.to_owned())
             }
-            _ => Self::One { lock: session.lock(directory)?.with_options(options)?, _records: records },
+            _ => Self::One(session.lock(directory)?.with_options(options)?),
         })
     }
 }
@@ -54,7 +43,7 @@ impl Client for Zklock {
     fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Held<'_>>> {
         async move {
             Ok(match self {
-                Self::One { lock, .. } => held(lock.acquire().await?),
+                Self::One(lock) => held(lock.acquire().await?),
                 Self::Several(locks) => held(locks.acquire().await?),
                 Self::Readers(lock) => held(lock.read().await?),
                 Self::Permits(semaphore) => held(semaphore.acquire().await?),

@@ -25,7 +25,6 @@ impl Scenario {
         match self {
             Self::Free => locks.into_iter().chain([Peer::Raw]).collect(),
             Self::Contended | Self::Queue => locks.into(),
-            Self::Recorded => vec![Peer::ZklockRecorded, Peer::Zklock],
             Self::Keys => vec![Peer::ZklockKeys, Peer::Zklock, client],
             Self::Permits => vec![Peer::ZklockPermits, Peer::CuratorPermits, Peer::Zklock],
             Self::Multi => vec![Peer::ZklockSeveral, Peer::Zklock],
@@ -47,7 +46,7 @@ impl Cast {
         let contended = async |tasks, hold| Laps::contended(peer, clients, tasks, hold, stage).await;
         Ok(match detail.scenario {
             Scenario::Free | Scenario::Multi => Self::Laps(Laps::free(peer, clients, stage).await?),
-            Scenario::Contended | Scenario::Recorded => Self::Laps(contended(1, detail.hold()).await?),
+            Scenario::Contended => Self::Laps(contended(1, detail.hold()).await?),
             Scenario::Permits => Self::Laps(contended(1, Duration::ZERO).await?),
             Scenario::Keys => Self::Laps(contended(tasks, detail.hold()).await?),
             Scenario::Queue => Self::Queue(Queue::new(peer, clients, stage).await?),

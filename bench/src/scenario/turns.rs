@@ -130,7 +130,7 @@ fn print(entries: &[Entry], scenario: Scenario) {
         Scenario::Free | Scenario::Multi | Scenario::Readers => {
             &[("median_time_per_cycle", |tally| quantile(&tally.cycles, 0.5))]
         }
-        Scenario::Contended | Scenario::Recorded | Scenario::Keys | Scenario::Permits => {
+        Scenario::Contended | Scenario::Keys | Scenario::Permits => {
             &[("median_time_per_handoff", Tally::median_time_per_handoff)]
         }
         Scenario::Queue => &[

@@ -1,7 +1,6 @@
 //! The options of `run` and `lead`.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -9,7 +8,7 @@ use jiff::tz::TimeZone;
 
 use crate::layout::Layout;
 use crate::pool::{self, PermitsOf, SlotOf};
-use crate::{civil, duration, size};
+use crate::{civil, duration};
 
 /// The options that are for locks, and not for slots and permits.
 const OF_LOCKS: [&str; 5] = ["path", "shared", "lock", "shared_lock", "occasion"];
@@ -147,16 +146,6 @@ pub(crate) struct Run {
     /// How many records of runs to keep, 1 to 1000. zklock refuses a run whose record may have been dropped
     #[arg(long, value_name = "N", requires = "occasion", default_value = "100", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) keep: u16,
-
-    /// Write a flight record to files in DIR: what zklock acquired, held and lost, and when. `zklock audit` reads the records of many
-    /// machines, and says whether two ever held a lock at once
-    #[arg(long, value_name = "DIR", env = "ZKLOCK_RECORD")]
-    pub(crate) record: Option<PathBuf>,
-
-    /// How large the records in the DIR of --record may be together, about, such as 512M; 64K at least. zklock deletes the oldest
-    /// files. Give all processes that write there the same SIZE [default: 64M]
-    #[arg(long, value_name = "SIZE", requires = "record", value_parser = size::parse)]
-    pub(crate) record_bound: Option<u64>,
 
     /// Who may see and change the lock's nodes
     #[arg(long, value_name = "WHO", default_value = "anyone")]

@@ -14,7 +14,7 @@ mod wait;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use zklock::{Acl, LockOptions, Session, flight::Recorder, once::RecordState};
+use zklock::{Acl, LockOptions, Session, once::RecordState};
 
 use crate::args::{Access, OnLost, Run};
 use crate::closing;
@@ -52,7 +52,7 @@ pub(crate) async fn run(
     let started = Instant::now();
     let patience = run.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or(Duration::MAX);
     let session = tokio::select! {
-        session = connection.session_within(patience, recorder(&run)?) => session?,
+        session = connection.session_within(patience) => session?,
         signal = signals.next_fatal() => return Ok(exit::after_signal(signal)),
         never = systemd.keep_pinging() => match never {},
     };
@@ -68,19 +68,6 @@ pub(crate) async fn run(
     closing::session(session).await;
     systemd.finish().await;
     outcome.map_err(|failure| failure.with_conflict_status(run.conflict_exit_code))
-}
-
-/// What writes the flight record, if there is to be one.
-fn recorder(run: &Run) -> Result<Option<Recorder>, Failure> {
-    let Some(directory) = &run.record else { return Ok(None) };
-    let mut options = Recorder::options(directory).owner(run.owner.clone().unwrap_or_default());
-    if let Some(bytes) = run.record_bound {
-        options = options.bound(bytes);
-    }
-    let opened = options.open().map_err(|error| {
-        Failure::usage(format_args!("--record: cannot write to {}: {error}", directory.display()))
-    });
-    opened.map(Some)
 }
 
 /// Acquires the lock and runs the command, once or again and again.

@@ -1,7 +1,6 @@
 //! The tests of the program, on real servers. They are one binary, so that they are linked once.
 
 mod ask;
-mod audit;
 mod connection;
 mod deadlocks;
 mod doctor;
@@ -20,7 +19,6 @@ mod once;
 mod permits;
 mod places;
 mod readers;
-mod record;
 mod release;
 mod run;
 mod several;

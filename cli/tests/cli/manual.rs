@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::looker::{NOBODY, zklock};
 
-pub(crate) const COMMANDS: [&str; 17] = [
+pub(crate) const COMMANDS: [&str; 15] = [
     "run",
     "lead",
     "leader",
@@ -19,8 +19,6 @@ pub(crate) const COMMANDS: [&str; 17] = [
     "doctor",
     "drill",
     "deadlocks",
-    "audit",
-    "replay",
     "export",
     "completions",
     "man",

@@ -72,9 +72,6 @@ pub(crate) struct Torture {
     /// Delete the nodes of each holder that is stopped shortly. Its guard cannot hear of that, so the run is to fail.
     #[arg(long)]
     pub(crate) break_nodes: bool,
-    /// Keep the flight records of the clients in this directory. Without it, they are kept if something was wrong.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) record: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,

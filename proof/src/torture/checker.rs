@@ -8,7 +8,6 @@ use zklock::{FencingToken, LostReason};
 
 use super::args::Mode;
 use super::asks;
-use super::crowd::Crowd;
 use super::history::{End, History, Hold, Left, Outcome, Remains};
 use super::mode::{Rules, rules, unpaused};
 use super::record::Who;
@@ -57,8 +56,6 @@ pub(crate) enum Wrong {
     Unfinished,
     /// Clients that ended by themselves.
     Crashes,
-    /// What the audit of the flight records says otherwise than this checker.
-    Misaudited,
     /// What a run of this mode has to show, and this one has not.
     Unproven,
 }
@@ -70,18 +67,12 @@ pub(crate) struct Verdict {
     pub(crate) wrong: BTreeMap<Wrong, u64>,
     /// What exactly, for the first ones of each.
     pub(crate) examples: Vec<String>,
-    /// The guards that were valid at once, and must not be: all of them.
-    #[serde(skip)]
-    pub(crate) crowds: Vec<Crowd>,
 }
 
 impl Verdict {
     pub(crate) fn of(mode: Mode, history: &History) -> Self {
         let wrong = Wrong::value_variants().iter().map(|wrong| (*wrong, 0)).collect();
-        let rules = rules(mode);
-        let crowds = (rules.crowds)(history);
-        let crowded = crowds.iter().map(|crowd| crowd.what.clone()).collect::<Vec<_>>();
-        let mut verdict = Self { wrong, examples: Vec::new(), crowds };
+        let (mut verdict, rules) = (Self { wrong, examples: Vec::new() }, rules(mode));
         verdict.overlaps(rules, history);
         verdict.order(history);
         verdict.limits(history);
@@ -99,7 +90,7 @@ impl Verdict {
         for who in &history.announcements.uninformed {
             verdict.find(Wrong::Uninformed, format!("{who} was not told the present state in the end"));
         }
-        for broken in crowded.into_iter().chain((rules.broken)(history)) {
+        for broken in (rules.broken)(history) {
             verdict.find(Wrong::Broken, broken);
         }
         for missing in rules.unproven(history) {
@@ -126,7 +117,7 @@ impl Verdict {
         self.wrong.values().all(|number| *number == 0)
     }
 
-    pub(crate) fn find(&mut self, wrong: Wrong, what: String) {
+    fn find(&mut self, wrong: Wrong, what: String) {
         self.find_several(wrong, 1, what);
     }
 
@@ -149,10 +140,11 @@ impl Verdict {
         for (before, hold, time) in overlaps(spans.collect()) {
             let are_foreign = is_foreign(before) && is_foreign(hold);
             if conflict(&before.claims, &hold.claims) && !are_foreign {
-                let (name, end, ms) = (granted(before), &before.end, time.as_secs_f64() * 1e3);
-                let what = format!("{name}, {end:?}, with {} for {ms:.3} ms", granted(hold));
-                self.find(Wrong::Overlaps, what.clone());
-                self.crowds.push(Crowd::new(&[before, hold], what));
+                let (before, end, ms) = (granted(before), &before.end, time.as_secs_f64() * 1e3);
+                self.find(
+                    Wrong::Overlaps,
+                    format!("{before}, {end:?}, with {} for {ms:.3} ms", granted(hold)),
+                );
             }
         }
         for hold in history.holds.iter().filter(|hold| !hold.is_whole) {

@@ -272,7 +272,7 @@ impl Hold {
 
     /// Whether its limit ended it, or may have. One is given up as soon as one of its clocks says so, and that one may be faster than
     /// the promise was reckoned by. So it counts to its last look only, though it may have been valid for longer.
-    pub(crate) fn ends_early(&self) -> bool {
+    fn ends_early(&self) -> bool {
         self.has_reached_its_limit() || self.limit.is_some() && matches!(self.end, End::Killed)
     }
 

@@ -38,11 +38,9 @@
 mod announcements;
 mod args;
 mod asks;
-mod audited;
 mod checker;
 mod client;
 mod clients;
-mod crowd;
 mod faults;
 mod finale;
 mod heard;
@@ -63,14 +61,12 @@ mod stalls;
 mod taken;
 mod wish;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use futures::future::try_join_all;
-use tempfile::TempDir;
 use tokio::sync::{RwLock, mpsc};
 use tokio::time::{Instant as Timer, sleep, timeout};
 
@@ -79,7 +75,6 @@ use crate::harness::register::Register;
 use announcements::Announcements;
 pub(crate) use args::Torture;
 use args::{Mode, Recipe};
-use audited::Audited;
 use checker::Verdict;
 use client::Order;
 pub(crate) use client::run as run_client;
@@ -135,10 +130,6 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     let started = Instant::now();
 
     let shim = slew::Shim::build().await?;
-    let records = match &torture.record {
-        Some(directory) => Kept::Asked(directory.clone()),
-        None => Kept::Own(tempfile::Builder::new().prefix("torture-records-").tempdir()?),
-    };
     let servers = Servers::start(rules.sync_limit).await?;
     if rules.keeps_logs {
         make_logs(&servers.operator().await?, locks).await?;
@@ -154,7 +145,6 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
         delay: torture.takeover_delay.map_or(mode::DELAY, Duration::from_millis),
         registers: registers.iter().map(|register| register.address().to_owned()).collect(),
         shim: shim.path(),
-        records: records.path().to_owned(),
         breaks_leases: torture.break_leases,
     };
     let mut clients = Vec::new();
@@ -194,13 +184,9 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     (history.runs.records, history.runs.ranges) = (runs.records, runs.ranges);
     history.announcements.values.extend(announcements.values);
     history.announcements.uninformed = announcements.uninformed;
-    let mut verdict = Verdict::of(torture.mode, &history);
-    let audited = match torture.lock {
-        Recipe::Zklock => Some(Audited::of(records.path(), &history, torture.break_nodes, &mut verdict)?),
-        Recipe::ZookeeperClient => None,
-    };
+    let verdict = Verdict::of(torture.mode, &history);
     let times = report::Times { started, begun, healed, ended: Instant::now() };
-    let report = Report::of(torture, seed, &history, &omitted, (verdict, audited), times, stalls.longest());
+    let report = Report::of(torture, seed, &history, &omitted, verdict, times, stalls.longest());
     report.print(torture.json)?;
     if let Some(path) = &torture.report {
         picture::draw(path, &history, &report, times)?;
@@ -209,26 +195,8 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     journal.write(&report);
     if passed {
         journal.discard();
-    } else if let Kept::Own(directory) = records {
-        eprintln!("torture: flight records {}", directory.keep().display());
     }
     Ok(passed)
-}
-
-/// The directory of the flight records.
-enum Kept {
-    Asked(PathBuf),
-    /// Kept if something was wrong.
-    Own(TempDir),
-}
-
-impl Kept {
-    fn path(&self) -> &Path {
-        match self {
-            Self::Asked(path) => path,
-            Self::Own(directory) => directory.path(),
-        }
-    }
 }
 
 /// Follows what the clients say and what is done to them, until all of them have ended.

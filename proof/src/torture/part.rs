@@ -23,8 +23,6 @@ pub(crate) struct Setup {
     pub(crate) registers: Vec<String>,
     /// The library that slews the clocks of a process.
     pub(crate) shim: PathBuf,
-    /// Where zklock's clients write flight records.
-    pub(crate) records: PathBuf,
     /// Whether the slewed clients have no other clock.
     pub(crate) breaks_leases: bool,
 }

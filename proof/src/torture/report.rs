@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use super::args::{Mode, Recipe, Torture};
-use super::audited::Audited;
 use super::checker::Verdict;
 use super::history::{End, Fault, History, Hold, Outcome};
 use super::record::Who;
@@ -48,8 +47,6 @@ pub(crate) struct Report {
     pub(crate) longest_stall_s: f64,
     pub(crate) passed: bool,
     pub(crate) verdict: Verdict,
-    /// What the audit of the flight records says.
-    pub(crate) audit: Option<Audited>,
     /// Guards by what they held.
     pub(crate) kinds: BTreeMap<String, u64>,
     /// How the guards ended.
@@ -175,7 +172,7 @@ impl Report {
         seed: u64,
         history: &History,
         omitted: &[Kind],
-        (verdict, audit): (Verdict, Option<Audited>),
+        verdict: Verdict,
         times: Times,
         longest_stall: Duration,
     ) -> Self {
@@ -193,7 +190,6 @@ impl Report {
             wall_s: times.ended.since(times.started).as_secs_f64(),
             passed: verdict.passed(),
             verdict,
-            audit,
             kinds: count(history.holds.iter().map(|hold| kind(torture.mode, hold))),
             ends: count(history.holds.iter().map(|hold| end(&hold.end))),
             losses: count(lost),
@@ -393,7 +389,6 @@ impl fmt::Display for Report {
             ("faults", plain(&self.faults)),
             ("no occasion", plain(&self.omitted)),
             ("figures", plain(&self.figures)),
-            ("audit", plain(&self.audit)),
             ("pass, ms", plain(&self.pass_ms)),
             ("handoff, ms", plain(&self.handoff_ms)),
             ("recovery, ms", plain(&self.recovery_ms)),

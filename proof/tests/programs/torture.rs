@@ -31,13 +31,6 @@ fn a_minute_of_torture_breaks_no_promise() {
     let marks = ["slewed", "neglected", "requeued"].map(|mark| number(&report[mark]));
     assert!(marks.iter().sum::<u64>() > 0, "no clock was slewed and no acquisition neglected: {marks:?}");
     assert!(number(&report["writes"]) >= number(&report["ends"]["released"]));
-    // The audit knows each hold, and how near it came.
-    assert_eq!(report["audit"]["holds"], report["holds"]);
-    assert!(
-        report["audit"]["nearest_ms"].as_f64() > report["audit"]["error_ms"].as_f64(),
-        "{}",
-        report["audit"]
-    );
 
     let drawing = std::fs::read_to_string(&picture).expect("a picture");
     std::fs::remove_file(&picture).expect("its removal");
@@ -126,34 +119,25 @@ fn torture_catches_a_shared_queue_without_a_delay() {
     assert!(["40", "60"].iter().any(is_caught), "nobody was cut off, twice");
 }
 
-/// A process whose every clock is slow holds for too long once its packets vanish. Its flight record shows that its clock does not fit
-/// the leader's, so the audit proves nothing by it.
+/// A process whose every clock is slow holds for too long once its packets vanish.
 #[test]
-fn torture_catches_leases_that_believe_a_slewed_clock_and_the_audit_does_not_call_them_proven() {
-    for seconds in ["20", "60"] {
-        // This one meets slewed holders alone, for longer than their sessions last.
+fn torture_catches_leases_that_believe_a_slewed_clock() {
+    let is_caught = |seconds: &&str| {
+        // This fault meets slewed holders alone, for longer than their sessions last.
         let broken = torture(&["--break-leases", "--only", "stop_clock", "--seconds", seconds]);
-        assert_eq!(number(&broken["verdict"]["misaudited"]), 0);
-        if number(&broken["verdict"]["overlaps"]) > 0 {
-            assert_ne!(broken["audit"]["verdict"], "proven");
-            return;
-        }
-    }
-    panic!("no holder was cut off, twice");
+        number(&broken["verdict"]["overlaps"]) > 0
+    };
+    assert!(["20", "60"].iter().any(is_caught), "no holder was cut off, twice");
 }
 
-/// A stopped holder cannot hear that its node was deleted. The audit finds the same guards valid at once as the checker.
+/// A stopped holder cannot hear that its node was deleted.
 #[test]
-fn torture_catches_deleted_nodes_and_the_audit_finds_the_same_overlaps() {
-    for seconds in ["20", "60"] {
+fn torture_catches_deleted_nodes() {
+    let is_caught = |seconds: &&str| {
         let broken = torture(&["--break-nodes", "--only", "stop_shortly", "--seconds", seconds]);
-        assert_eq!(number(&broken["verdict"]["misaudited"]), 0);
-        if number(&broken["verdict"]["overlaps"]) > 0 && number(&broken["audit"]["overlaps"]) > 0 {
-            assert_eq!(broken["audit"]["verdict"], "overlap");
-            return;
-        }
-    }
-    panic!("no holder was stopped, twice");
+        number(&broken["verdict"]["overlaps"]) > 0
+    };
+    assert!(["20", "60"].iter().any(is_caught), "no holder was stopped, twice");
 }
 
 /// The operator's acts, and the begin of a storm. A run that breaks no promise may have met too few occasions to show that:

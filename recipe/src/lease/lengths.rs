@@ -23,7 +23,6 @@ pub const DEFAULT_DRIFT_PPM: u32 = 90_000;
 
 /// The two numbers that the lease of every ZooKeeper session is computed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Reckoning {
     /// The servers' `tickTime`.
     pub tick: Duration,
@@ -33,7 +32,6 @@ pub struct Reckoning {
 
 /// The lengths a lease is computed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Lengths {
     /// The smallest session timeout that may be in force.
     pub timeout: Duration,

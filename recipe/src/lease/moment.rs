@@ -6,25 +6,9 @@ use core::time::Duration;
 /// slews the other, which may stop while the machine is suspended (`CLOCK_MONOTONIC_RAW`). Each clock counts from some
 /// instant of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(from = "(u64, u64)", into = "(u64, u64)"))]
 pub struct Moment {
     pub(super) boot: Duration,
     pub(super) raw: Duration,
-}
-
-/// In nanoseconds by each clock: enough for five centuries.
-impl From<Moment> for (u64, u64) {
-    fn from(Moment { boot, raw }: Moment) -> Self {
-        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        (nanoseconds(boot), nanoseconds(raw))
-    }
-}
-
-impl From<(u64, u64)> for Moment {
-    fn from((boot, raw): (u64, u64)) -> Self {
-        Self { boot: Duration::from_nanos(boot), raw: Duration::from_nanos(raw) }
-    }
 }
 
 impl Moment {
@@ -36,11 +20,6 @@ impl Moment {
     /// Returns the instant that is later by `length`, by both clocks.
     pub fn plus(self, length: Duration) -> Self {
         Self { boot: self.boot.saturating_add(length), raw: self.raw.saturating_add(length) }
-    }
-
-    /// Returns the later instant, by each clock.
-    pub fn latest(self, other: Self) -> Self {
-        Self { boot: self.boot.max(other.boot), raw: self.raw.max(other.raw) }
     }
 
     /// Returns the time since `earlier`, by the clock that says more. Use it if something must be over in time.

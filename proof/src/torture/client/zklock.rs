@@ -10,7 +10,6 @@ use zklock::{
     Access, ConnectError, Guard, InvalidLock, Layout, LockOptions, Locks, LocksOptions, Session,
     SessionState,
     election::Leader,
-    flight::Recorder,
     inspect::Observer,
     once::{self, OnceOptions},
 };
@@ -30,15 +29,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How many records are kept. Runs that are older than the last ones are forgotten in each run.
 const KEEP: u16 = 5;
 
-/// How many bytes of flight records there may be. A run of an hour has less.
-const RECORDS: u64 = 4 << 30;
-
 pub(super) struct Zklock {
     part: Part,
     /// The present session; another one is opened once it has failed.
     present: RwLock<Present>,
     opening: tokio::sync::Mutex<()>,
-    recorder: Recorder,
 }
 
 /// A session, and the locks by key that the tasks share in it, by their terms.
@@ -50,11 +45,8 @@ struct Present {
 
 impl Zklock {
     pub(super) async fn open(part: &Part) -> anyhow::Result<Self> {
-        let recorder =
-            Recorder::options(&part.setup.records).owner(format!("c{}", part.number)).bound(RECORDS);
-        let recorder = recorder.open().context("no place for a flight record")?;
-        let (part, present) = (part.clone(), RwLock::new(Present::new(open(part, &recorder).await?)));
-        Ok(Self { part, present, opening: tokio::sync::Mutex::default(), recorder })
+        let (part, present) = (part.clone(), RwLock::new(Present::new(open(part).await?)));
+        Ok(Self { part, present, opening: tokio::sync::Mutex::default() })
     }
 
     fn present(&self) -> Present {
@@ -70,9 +62,7 @@ impl Zklock {
         if self.session().state() == SessionState::Failed {
             let _one_at_a_time = self.opening.lock().await;
             if self.session().state() == SessionState::Failed {
-                let opened = open(&self.part, &self.recorder)
-                    .await
-                    .map_err(|error| Leaving::Failed(error.to_string()))?;
+                let opened = open(&self.part).await.map_err(|error| Leaving::Failed(error.to_string()))?;
                 *self.present.write().unwrap_or_else(PoisonError::into_inner) = Present::new(opened);
             }
         }
@@ -203,11 +193,11 @@ impl Present {
 }
 
 /// Opens a session. While only the server that grants less can be reached, that is refused; then it is tried again.
-async fn open(part: &Part, recorder: &Recorder) -> anyhow::Result<Session> {
+async fn open(part: &Part) -> anyhow::Result<Session> {
     let opening = async {
         loop {
             let builder = Session::builder(&part.servers).session_timeout(SESSION_TIMEOUT).tick(TICK);
-            match builder.connect_timeout(PATIENCE).record(recorder.clone()).connect().await {
+            match builder.connect_timeout(PATIENCE).connect().await {
                 Err(ConnectError::TimeoutNotGranted { .. }) => sleep(PAUSE).await,
                 connected => return Ok(connected?),
             }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::torture::crowd::Crowd;
 use crate::torture::history::History;
 use crate::torture::wish::Wish;
 
@@ -44,8 +43,6 @@ pub(crate) struct Rules {
     pub(crate) has_witnesses: bool,
     /// What observers were told, and should not have been.
     pub(crate) misled: fn(&History) -> Vec<String>,
-    /// Guards without a conflict that were too many at once.
-    pub(crate) crowds: fn(&History) -> Vec<Crowd>,
     /// What else happened that must not.
     pub(crate) broken: fn(&History) -> Vec<String>,
     /// What the run was to show: whether it has, and what is to be said if not. Without it, the absence of violations says
@@ -92,7 +89,6 @@ pub(super) const ONE_LOCK: Rules = Rules {
     observes: |_| false,
     has_witnesses: false,
     misled: |_| Vec::new(),
-    crowds: |_| Vec::new(),
     broken: |_| Vec::new(),
     proofs: |_| Vec::new(),
 };

@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::pool::{POOL, has_waited, is_lost, spans, untold};
 use super::rules::Rules;
 use crate::harness::Instant;
-use crate::torture::crowd::Crowd;
 use crate::torture::history::{Attempt, History, Hold, Outcome};
 use crate::torture::record::How;
 use crate::torture::wish::{CAPACITY, Wish};
@@ -26,21 +25,18 @@ pub(super) const RULES: Rules = Rules {
     },
     // Large requests are to be among them.
     last_turns: 8,
-    crowds: |history| {
-        let crowded = grants(history).into_iter().filter(|(_, held)| sum(held) > CAPACITY);
-        let crowd = |(hold, held): (&Hold, Vec<&Hold>)| {
-            let (who, at, sum) = (hold.who, hold.granted.0, sum(&held));
-            Crowd::new(&held, format!("{who} was granted at {at}, and then {sum} of {CAPACITY} were held"))
-        };
-        crowded.map(crowd).collect()
+    broken: |history| {
+        let crowded = grants(history).into_iter().filter(|(_, sum)| *sum > CAPACITY).map(|(hold, sum)| {
+            format!("{} was granted at {}, and then {sum} of {CAPACITY} were held", hold.who, hold.granted.0)
+        });
+        crowded.chain(untold(history)).chain(overtaken(history)).collect()
     },
-    broken: |history| untold(history).into_iter().chain(overtaken(history)).collect(),
     proofs,
     ..POOL
 };
 
 fn proofs(history: &History) -> Vec<(bool, &'static str)> {
-    let grants = grants(history).into_iter().map(|(hold, held)| (hold, sum(&held))).collect::<Vec<_>>();
+    let grants = grants(history);
     let is_whole = |hold: &Hold| weight(hold) == CAPACITY;
     let came_back = |(lost, until): &(&Hold, Instant)| {
         is_lost(lost)
@@ -64,17 +60,13 @@ fn weight(hold: &Hold) -> u32 {
     hold.weight.unwrap_or_default()
 }
 
-fn sum(held: &[&Hold]) -> u32 {
-    held.iter().map(|hold| weight(hold)).sum()
-}
-
-/// Each permit, and those that were held from its grant on, itself the last.
-fn grants(history: &History) -> Vec<(&Hold, Vec<&Hold>)> {
-    let mut held = Vec::<(&Hold, Instant)>::new();
+/// Each permit, and what was held from its grant on, itself included.
+fn grants(history: &History) -> Vec<(&Hold, u32)> {
+    let mut held = Vec::<(u32, Instant)>::new();
     let grants = spans(history).into_iter().map(|(hold, until)| {
         held.retain(|(_, until)| *until > hold.granted);
-        held.push((hold, until));
-        (hold, held.iter().map(|(hold, _)| *hold).collect())
+        held.push((weight(hold), until));
+        (hold, held.iter().map(|(weight, _)| weight).sum())
     });
     grants.collect()
 }
