@@ -82,8 +82,10 @@ compare: ## Measure zklock beside Curator, kazoo, go-zookeeper, zookeeper-client
 bench: servers ## Measure each scenario of zklock in detail, mostly against zookeeper-client (docs/PERFORMANCE.md)
 	scripts/bench.sh
 
-scale: ## Measure what sessions cost the servers: five minutes (docs/SCALE.md)
-	scripts/scale.sh
+scale: peers ## Measure what idle sessions cost the servers, beside Curator's: three minutes (docs/SCALE.md)
+	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
+		_JAVA_OPTIONS="-Xmx1g -XX:TieredStopAtLevel=4" `# tests' servers are small, and compile little` \
+		cargo run --release -p zklock-bench -- scale
 
 model: nextest ## Explore the protocol's largest models, of millions of states
 	cargo nextest run --release -p zklock-recipe --profile model

@@ -22,8 +22,3 @@ bench="target/release/zklock-bench"
 "$bench" scenario readers --clients 1000 --cycles 20
 "$bench" scenario keys --clients 8 --tasks 8 --cycles 40 --rtt-ms 1
 "$bench" scenario permits --clients 64 --cycles 20 --rtt-ms 1
-"$bench" memory --waiters 10000
-"$bench" line --tasks 1000
-"$bench" line --tasks 100000
-"$bench" elect --observers 1000 --rounds 10
-"$bench" carry

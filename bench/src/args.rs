@@ -9,7 +9,7 @@ use crate::contestant::Contestant;
 
 /// Measures zklock against its peers.
 ///
-/// Exits with 0 when it has measured, 1 when what it measured exceeds a limit, 2 when it could not measure.
+/// Exits with 0 when it has measured, 2 when it could not measure.
 #[derive(Debug, Parser)]
 #[command(name = "zklock-bench")]
 pub(crate) struct Arguments {
@@ -23,15 +23,7 @@ pub(crate) enum Command {
     Compare(Compare),
     /// One scenario in detail: time, requests and bytes of an acquisition, mostly beside zookeeper-client's.
     Scenario(Detail),
-    /// Memory of acquisitions that wait in one process, on one session.
-    Memory(Memory),
-    /// Memory of tasks that wait for one key in one process, and the time it takes to pass the lock on.
-    Line(Line),
-    /// Time until the last of many observers is told who leads an election.
-    Elect(Elect),
-    /// What an acquisition costs beside what its session holds, and what a burst of acquisitions costs the guards.
-    Carry(Carry),
-    /// What sessions cost the servers, and what they cost themselves.
+    /// What idle sessions cost the servers, beside Curator's.
     Scale(Scale),
     /// A peer that obeys lines, as `compare` starts it.
     #[command(hide = true)]
@@ -94,112 +86,31 @@ pub(crate) struct Detail {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Memory {
-    /// How many acquisitions wait.
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) waiters: u32,
-    /// The most they may take, in MB of 1,000,000 bytes.
-    #[arg(long, value_name = "MB", default_value_t = 100.0)]
-    pub(crate) limit_mb: f64,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Line {
-    /// How many tasks wait.
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) tasks: u32,
-    /// The most that each may take, in bytes.
-    #[arg(long, value_name = "BYTES", default_value_t = 1_000)]
-    pub(crate) limit_bytes: u64,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Elect {
-    /// How many observers there are, each with a session of its own.
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) observers: u32,
-    /// How often it is measured.
-    #[arg(long, value_name = "R", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) rounds: u32,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Carry {
-    /// How many guards there are beside an acquisition.
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    pub(crate) guards: u32,
-    /// How many observers there are beside an acquisition.
-    #[arg(long, value_name = "N", default_value_t = 4_000)]
-    pub(crate) observers: u32,
-    /// How many keys are acquired at once.
-    #[arg(long, value_name = "N", default_value_t = 5_000)]
-    pub(crate) keys: u32,
-    /// How many locks are acquired at once beside a hundred guards.
-    #[arg(long, value_name = "N", default_value_t = 20_000)]
-    pub(crate) burst: u32,
-    /// As `burst`, while the connection breaks.
-    #[arg(long, value_name = "N", default_value_t = 40_000)]
-    pub(crate) broken: u32,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct Scale {
-    /// What the sessions do, one after the other on the same servers: names with commas between them.
-    #[arg(long, value_enum, value_delimiter = ',', required = true)]
+    /// Whose sessions are idle, one after the other on the same servers: names with commas between them. The first load warms the
+    /// servers up.
+    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',', default_values_t = [What::Idle, What::Curator, What::Pinging, What::Idle])]
     pub(crate) what: Vec<What>,
     /// How many sessions there are.
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub(crate) sessions: usize,
-    /// How many locks, keys, permits, waiters or observers each session has.
-    #[arg(long, value_name = "M", default_value_t = 1)]
-    pub(crate) each: usize,
-    /// How many servers there are.
-    #[arg(long, value_name = "S", default_value_t = 3)]
-    pub(crate) servers: usize,
     /// The session timeout, in seconds.
     #[arg(long, value_name = "T", default_value_t = 10)]
     pub(crate) timeout: u64,
     /// For how long it is measured, in seconds.
     #[arg(long, value_name = "W", default_value_t = 20)]
     pub(crate) window: u64,
-    /// Have the servers wait for the disk, as they do by default. Without this they do not.
-    #[arg(long)]
-    pub(crate) force_sync: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum What {
-    /// Sessions of Curator that do nothing, in one Java machine. It needs `make peers`.
-    Curator,
-    /// Bare sessions that ping at the times at which Curator's do.
-    Pinging,
-    /// Sessions of zookeeper-client that do nothing.
-    Plain,
-    /// Sessions of zklock that do nothing.
+    /// Sessions of zklock.
     Idle,
-    /// Each session holds locks of its own.
-    Holding,
-    /// Each session waits for one lock that another one holds.
-    Waiting,
-    /// Each session observes who holds a lock.
-    Observing,
-    /// Each session holds keys of its own, of locks by key.
-    Keys,
-    /// Each session holds permits of one semaphore.
-    Permits,
-    /// Each session acquires and releases locks of its own, again and again.
-    Cycling,
-    /// Eight sessions each acquire and release one lock, again and again.
-    Handing,
-    /// Beside each session another one is opened and closed, again and again.
-    Connecting,
-}
-
-impl What {
-    /// Whether it is something that is done again and again.
-    pub(crate) fn cycles(self) -> bool {
-        matches!(self, Self::Cycling | Self::Handing | Self::Connecting)
-    }
+    /// Sessions of Curator, in one Java machine. It needs `make peers`.
+    Curator,
+    /// Bare sessions that ping at the times at which Curator's do. They cost little themselves, so that ten thousand fit beside
+    /// their servers on a small machine.
+    Pinging,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -10,9 +10,6 @@ use zookeeper_client::{Acls, Client, CreateMode};
 /// How long anything may take to come about.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Who has anything to ask has asked within this time.
-const QUIET: Duration = Duration::from_millis(500);
-
 /// How often to look whether it has.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -77,20 +74,6 @@ impl Stage {
             let counts = self.link.counts();
             let missing = counts.requests < requests || counts.replies < counts.requests;
             Ok(missing.then(|| format!("after {requests} requests: {counts:?}")))
-        })
-        .await
-    }
-
-    /// Returns once nothing more is asked through the link.
-    pub(crate) async fn wait_until_quiet(&self) -> anyhow::Result<()> {
-        let (mut last, mut since) = (self.link.counts(), Instant::now());
-        until(async || {
-            let counts = self.link.counts();
-            if (counts.requests, counts.replies) != (last.requests, last.replies) {
-                (last, since) = (counts, Instant::now());
-            }
-            let is_quiet = counts.replies >= counts.requests && since.elapsed() >= QUIET;
-            Ok((!is_quiet).then(|| format!("it does not become quiet: {counts:?}")))
         })
         .await
     }

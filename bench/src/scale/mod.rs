@@ -1,109 +1,110 @@
-//! What sessions cost the servers, and what they cost themselves: requests, transactions, processor time, memory.
+//! What idle sessions cost the servers: sessions of zklock, of Curator, and bare ones that ping as Curator's do.
 //!
-//! The servers are processes of this machine, and so is this program, which has all sessions. Processor time is counted for each
-//! process, so what one of them takes from the others shows only where the machine is busy throughout.
+//! The servers are processes of this machine, and so are the sessions. Processor time is counted for each server, so it shows what
+//! the sessions take from one another only where the machine is busy throughout. The servers' Java machines compile while they
+//! run: the first load costs more than the same load later.
 
-mod load;
 mod pings;
 mod servers;
 
+use std::process::Stdio;
 use std::time::Duration;
 
+use anyhow::{Context, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, ChildStdin};
+use tokio::task::JoinSet;
+use zklock::Session;
+use zklock_test_support::peers::java;
+
 use crate::args::{Scale, What};
-use crate::memory::resident;
-use load::Load;
-use servers::{Figures, Rates, Servers};
+use pings::Pinging;
+use servers::{Rates, Servers};
 
-/// True if nothing failed meanwhile.
-pub(crate) async fn run(scale: &Scale) -> anyhow::Result<bool> {
-    let servers = Servers::start(scale.servers, scale.force_sync).await?;
+/// How many sessions are opened at the same time.
+const AT_ONCE: usize = 100;
+
+/// Measures and prints.
+pub(crate) async fn run(scale: &Scale) -> anyhow::Result<()> {
+    let servers = Servers::start().await?;
+    let window = Duration::from_secs(scale.window);
     println!(
-        "{} servers, {} sessions with {} each, session timeout {} s, {} s measured, {}",
-        scale.servers,
-        scale.sessions,
-        scale.each,
-        scale.timeout,
-        scale.window,
-        if scale.force_sync { "forced to disk" } else { "not forced to disk" }
+        "{} idle sessions, session timeout {} s, {} s each; a second:",
+        scale.sessions, scale.timeout, scale.window
     );
-    println!(
-        "{:<10} {:>9} {:>8} {:>8} {:>8} {:>9} {:>9} {:>8} {:>11} {:>11} {:>8} {:>8}",
-        "",
-        "requests",
-        "writes",
-        "flushes",
-        "leader",
-        "follower",
-        "clients",
-        "cycles",
-        "server",
-        "client",
-        "watches",
-        "nodes"
-    );
-    println!(
-        "{:<10} {:>9} {:>8} {:>8} {:>8} {:>9} {:>9} {:>8} {:>11} {:>11} {:>8} {:>8}",
-        "",
-        "a second",
-        "a second",
-        "a second",
-        "ms/s",
-        "ms/s",
-        "ms/s",
-        "a second",
-        "bytes/unit",
-        "bytes/unit",
-        "",
-        ""
-    );
-    let (_, rates) = window(&servers, scale).await?;
-    line("nothing", &rates, [0; 5]);
-    for (number, what) in scale.what.iter().enumerate() {
-        measure(*what, scale, &servers, &format!("/scale-{number}")).await?;
+    println!("{:<10} {:>10} {:>12} {:>16}", "", "requests", "leader, ms", "a follower, ms");
+    print("none", &servers.rates(window).await?);
+    for what in &scale.what {
+        let mut sessions = Sessions::open(*what, scale, &servers).await?;
+        servers.wait_for_sessions(scale.sessions).await?;
+        print(&format!("{what:?}").to_lowercase(), &servers.rates(window).await?);
+        if let Some(ended) = sessions.pinging.try_join_next() {
+            ended?.context("a session was lost")?;
+        }
+        drop(sessions);
+        servers.wait_for_sessions(0).await?;
     }
-    Ok(true)
+    Ok(())
 }
 
-async fn window(servers: &Servers, scale: &Scale) -> anyhow::Result<(Figures, Rates)> {
-    let before = servers.figures().await?;
-    tokio::time::sleep(Duration::from_secs(scale.window)).await;
-    let after = servers.figures().await?;
-    let rates = after.since(&before);
-    Ok((after, rates))
+fn print(what: &str, rates: &Rates) {
+    let Rates { requests, leader, follower } = rates;
+    println!("{what:<10} {requests:>10.1} {:>12.1} {:>16.1}", leader * 1e3, follower * 1e3);
 }
 
-async fn measure(what: What, scale: &Scale, servers: &Servers, root: &str) -> anyhow::Result<()> {
-    servers.rest().await?;
-    let (contents, memory, own) = (servers.contents().await?, servers.memory()?, resident()?);
-    let mut load = Load::start(what, scale, servers, root).await?;
-    if !what.cycles() {
-        servers.rest().await?;
-    }
-    let (tasks, more) = (load.tasks(), servers.contents().await?);
-    let units = (scale.sessions * scale.each) as u64;
-    let memory = servers.memory()?.saturating_sub(memory) / units;
-    let own = resident()?.saturating_sub(own) / units;
-    let cycles = load.cycles();
-    let (_, rates) = window(servers, scale).await?;
-    let cycles = (load.cycles() - cycles) / scale.window;
-    load.check(tasks).await?;
-    let (watches, nodes) = (more.0.saturating_sub(contents.0), more.1.saturating_sub(contents.1));
-    line(&format!("{what:?}").to_lowercase(), &rates, [cycles, memory, own, watches, nodes]);
-    if what.cycles() {
-        let threads = rates.busiest.iter().map(|(name, share)| format!("{name} {:.0}", share * 1e3));
-        println!("           the leader's threads, ms/s: {}", threads.collect::<Vec<_>>().join(", "));
-    }
-    load.end().await
+/// Idle sessions. Once this is dropped, they end, or the servers expire them.
+#[derive(Default)]
+struct Sessions {
+    _idle: Vec<Session>,
+    /// Each task ends with an error once its session is lost.
+    pinging: JoinSet<anyhow::Result<()>>,
+    /// A Java machine with all of Curator's sessions. It ends with its input.
+    _curator: Option<(Child, ChildStdin)>,
 }
 
-fn line(what: &str, rates: &Rates, [cycles, memory, own, watches, nodes]: [u64; 5]) {
-    println!(
-        "{what:<10} {:>9.1} {:>8.1} {:>8.1} {:>8.1} {:>9.1} {:>9.1} {cycles:>8} {memory:>11} {own:>11} {watches:>8} {nodes:>8}",
-        rates.requests,
-        rates.transactions,
-        rates.flushes,
-        rates.leader * 1e3,
-        rates.follower * 1e3,
-        rates.own * 1e3
-    );
+impl Sessions {
+    async fn open(what: What, scale: &Scale, servers: &Servers) -> anyhow::Result<Self> {
+        let timeout = Duration::from_secs(scale.timeout);
+        let mut sessions = Self::default();
+        match what {
+            What::Idle => {
+                let opened = (0..scale.sessions).map(|_| {
+                    let builder = Session::builder(servers.connect_string()).session_timeout(timeout);
+                    async move { builder.connect().await }
+                });
+                sessions._idle = stream::iter(opened).buffer_unordered(AT_ONCE).try_collect().await?;
+            }
+            What::Pinging => {
+                let opened = (0..scale.sessions).map(|number| {
+                    let address = servers.address(number);
+                    async move { Pinging::open(&address, timeout).await }
+                });
+                let opened: Vec<_> = stream::iter(opened).buffer_unordered(AT_ONCE).try_collect().await?;
+                for session in opened {
+                    sessions.pinging.spawn(session.ping());
+                }
+            }
+            What::Curator => {
+                sessions._curator = Some(curator(&servers.connect_string(), scale.sessions, timeout).await?);
+            }
+        }
+        Ok(sessions)
+    }
+}
+
+/// Starts Curator's sessions: see `bench/curator/Idle.java`.
+async fn curator(servers: &str, sessions: usize, timeout: Duration) -> anyhow::Result<(Child, ChildStdin)> {
+    let mut machine = java("Idle")
+        .args([servers, &sessions.to_string(), &timeout.as_millis().to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .context("cannot start java")?;
+    let input = machine.stdin.take().context("a pipe")?;
+    let mut output = BufReader::new(machine.stdout.take().context("a pipe")?).lines();
+    let connected = output.next_line().await?;
+    ensure!(connected.is_some(), "the Java machine has ended: `make peers` compiles its program");
+    Ok((machine, input))
 }

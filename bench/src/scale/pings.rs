@@ -10,9 +10,6 @@ use tokio::net::TcpStream;
 /// A ping: its length, its id -2, its type 11.
 const PING: [u8; 12] = [0, 0, 0, 8, 0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 11];
 
-/// The request that ends a session: its length, an id, its type -11.
-const CLOSE: [u8; 12] = [0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5];
-
 /// Replies are far shorter.
 const LONGEST: i32 = 1024;
 
@@ -43,20 +40,13 @@ impl Pinging {
 
     /// Pings after a third of the session timeout without traffic (`ClientCnxn.SendThread`: half of `readTimeout`, which
     /// is two thirds of the timeout), and at least every 10 s, until a ping is not answered.
-    pub(super) async fn ping(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn ping(mut self) -> anyhow::Result<()> {
         let pause = (self.timeout / 3).min(Duration::from_secs(10));
         loop {
             tokio::time::sleep(pause).await;
             self.stream.write_all(&PING).await?;
             read(&mut self.stream).await?;
         }
-    }
-
-    pub(super) async fn close(mut self) -> anyhow::Result<()> {
-        self.stream.write_all(&CLOSE).await?;
-        // The answer to a ping may come first. The server ends the connection behind its last answer.
-        while read(&mut self.stream).await.is_ok() {}
-        Ok(())
     }
 }
 
