@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool peers manifests nextest units container bench compare scale model margins redis gaps torture
+.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool peers manifests nextest units container bench compare scale model margins redis torture
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -98,6 +98,3 @@ margins: servers ## Measure who is told first when something fails (docs/STRICTN
 
 redis: servers redis-server ## Show what five Redis locks do under the same faults (docs/STRICTNESS.md)
 	cargo run --release -p zklock-proof -- redis
-
-gaps: servers nextest ## Measure the time between one command's end and the next one's begin (docs/CLI.md; REPETITIONS=)
-	cargo run -p zklock-proof -- gaps $(if $(REPETITIONS),--repetitions $(REPETITIONS))

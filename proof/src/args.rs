@@ -2,7 +2,6 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::gaps::Gaps;
 use crate::harness::part;
 use crate::margins::{self, Margins};
 use crate::redis::Redis;
@@ -27,8 +26,6 @@ pub(crate) enum Command {
     Margins(Margins),
     /// Compare five locks on Redis with zklock under the same faults.
     Redis(Redis),
-    /// Measure the time from the end of one command under `zklock run` to the begin of the next.
-    Gaps(Gaps),
     /// One client of the torture, which starts it.
     #[command(hide = true)]
     TortureClient {

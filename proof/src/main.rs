@@ -4,13 +4,11 @@
 //!   torture   everything fails at random, by a seed       who held the lock at the same time?
 //!   margins   one thing fails under a holder              who is told first, and by how much?
 //!   redis     the same faults for five locks on Redis     who held the lock at the same time?
-//!   gaps      one thing fails under `zklock run`          how long does nobody run the command?
 //! ```
 //!
 //! The [`harness`] is what they share.
 
 mod args;
-mod gaps;
 mod harness;
 mod margins;
 mod redis;
@@ -51,7 +49,6 @@ async fn perform(command: Command) -> anyhow::Result<bool> {
         Command::Torture(torture) => torture::run(&torture).await,
         Command::Margins(margins) => margins::run(&margins).await,
         Command::Redis(redis) => redis::run(&redis).await,
-        Command::Gaps(gaps) => gaps::run(&gaps).await,
         Command::TortureClient { part } => torture::run_client(part).await.map(|()| true),
         Command::MarginsHolder { part } => margins::hold(part).await.map(|()| true),
     }

@@ -1,7 +1,4 @@
 //! The lock is lost while a command runs. Every process of the command is gone before the next command begins.
-//!
-//! Each test prints the gap from the end of the last process to the first line of the next holder's command, as this
-//! process sees both.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -18,8 +15,7 @@ use crate::support;
 use crate::support::authority::{Authority, Files};
 use crate::support::witness::{EARLY, Witness};
 use crate::support::{
-    SHORTLY, child_of, delete_holder, ended, finished, line, lines, pid, queue, report, run, signal,
-    until_queued,
+    SHORTLY, child_of, delete_holder, ended, finished, line, lines, pid, queue, run, signal, until_queued,
 };
 use zklock_test_support::{self, Server, operator};
 
@@ -84,13 +80,13 @@ impl Contest {
         (link, contest)
     }
 
-    /// When the last process was gone, and when the next command began. It must be in this order.
-    async fn outcome(&mut self, scenario: &str) -> (Instant, Instant) {
-        let (gone, next) = (self.running.gone().await, self.next.began().await);
-        report(scenario, gone, next);
+    /// When the last process was gone. The next command must begin later.
+    async fn outcome(&mut self, scenario: &str) -> Instant {
+        let gone = self.running.gone().await;
+        self.next.began().await;
         let status = ended(&mut self.waiter).await;
         assert!(status.success(), "{scenario}: the next one began before all was gone");
-        (gone, next)
+        gone
     }
 
     /// As [`outcome`](Self::outcome). The holder says that the lock was lost.
@@ -197,9 +193,8 @@ async fn after_a_surprise(what: &str, surprise: impl AsyncFn(&Server, &Contender
         let holder = queue(&session, PATH).await.remove(0);
         let began = Instant::now();
         surprise(&server, &holder).await;
-        let (gone, next) = (contest.running.gone().await, contest.next.began().await);
-        report(&scenario, gone, next);
-        println!("gap: {scenario}: gone {:.3} s after it", (gone - began).as_secs_f64());
+        let gone = contest.running.gone().await;
+        contest.next.began().await;
         // The news takes a round trip, or new connections, of which one may be silent; and the machine is busy.
         assert!(gone - began < SILENCE + KILL_AFTER + SHORTLY, "{scenario}: it took {:?}", gone - began);
         let status = ended(&mut contest.waiter).await.code();
@@ -217,7 +212,7 @@ async fn zklock_is_killed() {
     let mut contest = Contest::on(&server, &["--session-timeout", "30s"], STUBBORN).await;
     let began = Instant::now();
     signal(&contest.holder, Signal::KILL);
-    let (gone, _) = contest.outcome("SIGKILL to zklock").await;
+    let gone = contest.outcome("SIGKILL to zklock").await;
     assert!(gone - began < SHORTLY, "it took {:?}", gone - began);
 }
 

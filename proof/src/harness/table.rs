@@ -16,9 +16,9 @@ pub(crate) struct Row {
     seconds: Vec<f64>,
 }
 
-/// Prints rows under their heads; `measured` names what the seconds are.
-pub(crate) fn print(measured: &str, rows: &[Row]) {
-    println!("| what happens to the holder | times | least {measured} | median |");
+/// Prints rows under their heads.
+pub(crate) fn print(rows: &[Row]) {
+    println!("| what happens to the holder | times | least margin | median |");
     println!("|---|---|---|---|");
     rows.iter().for_each(|row| println!("{row}"));
 }
@@ -26,10 +26,6 @@ pub(crate) fn print(measured: &str, rows: &[Row]) {
 impl Row {
     pub(crate) fn of(scenario: impl Into<String>) -> Self {
         Self { scenario: scenario.into(), seconds: Vec::new() }
-    }
-
-    pub(crate) fn scenario(&self) -> &str {
-        &self.scenario
     }
 
     /// Adds one repetition's, and says so, for the case that a later one fails.

@@ -45,7 +45,7 @@ pub(crate) async fn run(margins: &Margins) -> anyhow::Result<bool> {
             }
         }
     }
-    table::print("margin", &rows);
+    table::print(&rows);
     Ok(passed)
 }
 

@@ -219,12 +219,5 @@ pub(crate) async fn until_lines(file: &Path, lines: usize) {
     .await;
 }
 
-/// Prints one row of the table of gaps: the seconds until the next one, negative if it came before all was gone.
-pub(crate) fn report(scenario: &str, gone: Instant, next: Instant) {
-    let ahead = next.saturating_duration_since(gone).as_secs_f64();
-    let behind = gone.saturating_duration_since(next).as_secs_f64();
-    println!("gap: {scenario}: {:+.3} s", ahead - behind);
-}
-
 /// A bound for something that takes no time but on a busy machine. It is too short for a session to expire.
 pub(crate) const SHORTLY: Duration = Duration::from_secs(8);

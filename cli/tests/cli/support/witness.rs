@@ -19,7 +19,7 @@ pub(crate) const EARLY: i32 = 42;
 /// process.
 pub(crate) struct Witness {
     directory: TempDir,
-    opened: Option<oneshot::Receiver<Instant>>,
+    opened: Option<oneshot::Receiver<()>>,
     closed: Option<oneshot::Receiver<Instant>>,
 }
 
@@ -31,7 +31,7 @@ impl Witness {
         let ((open, opened), (close, closed)) = (oneshot::channel(), oneshot::channel());
         std::thread::spawn(move || {
             let mut pipe = File::open(&path).expect("a writer");
-            let _nobody = open.send(Instant::now());
+            let _nobody = open.send(());
             pipe.read_to_end(&mut Vec::new()).expect("the end");
             let _nobody = close.send(Instant::now());
         });
@@ -57,9 +57,9 @@ impl Witness {
         )
     }
 
-    /// When the command began.
-    pub(crate) async fn began(&mut self) -> Instant {
-        within("the command's begin", self.opened.take().expect("asked once")).await.expect("an instant")
+    /// Waits until the command has begun.
+    pub(crate) async fn began(&mut self) {
+        within("the command's begin", self.opened.take().expect("asked once")).await.expect("a witness");
     }
 
     /// Whether the command has not begun, as far as anybody knows.
