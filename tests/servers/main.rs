@@ -51,7 +51,6 @@ mod semaphore_faults;
 mod sharing;
 mod shutdown;
 mod slots;
-mod spread;
 mod stop_margin;
 mod takeover;
 mod tls;
