@@ -33,8 +33,7 @@ Examples:
   zklock show --exit-code -q /lock/report || ./alarm     for scripts: fails if nobody holds the lock
   zklock verify \"$ZKLOCK_SEQUENCER\" && ./irreversible    asks the servers right before an irreversible step
   zklock ask -r deploy -w 5m /lock/report                asks the holder to let go, and waits until it has
-  zklock doctor -s zk1:2181,zk2:2181,zk3:2181            checks whether these servers are safe for locks
-  zklock drill /drill                                    cuts connections of its own, and measures who was told first";
+  zklock doctor -s zk1:2181,zk2:2181,zk3:2181            checks whether these servers are safe for locks";
 
 /// Run a command while it holds a strict lock on ZooKeeper, and look at the queues of locks.
 #[derive(Debug, Parser)]
@@ -102,7 +101,6 @@ pub(crate) enum Command {
     Resize(Resize),
     Release(Release),
     Doctor(Doctor),
-    Drill(Drill),
     Deadlocks(Deadlocks),
     Export(Export),
     Completions(Completions),
@@ -249,7 +247,7 @@ pub(crate) struct Release {
 }
 
 /// Look at the servers and at the settings, and report what makes locks fragile.
-#[derive(Args, Debug, Default)]
+#[derive(Args, Debug)]
 pub(crate) struct Doctor {
     /// Paths of locks to check: does the path exist, for whom do others wait, and do other clients contend there?
     #[arg(value_name = "PATH")]
@@ -258,22 +256,6 @@ pub(crate) struct Doctor {
     /// zklock shares the queue of another client at each PATH. Without it, zklock learns that from its contenders' nodes
     #[arg(long, value_name = "CLIENT", requires = "locks")]
     pub(crate) layout: Option<Layout>,
-
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Try your servers: contend below PATH behind proxies on this machine that fail, and measure whether each guard is lost
-/// before the next contender is granted.
-#[derive(Args, Debug)]
-pub(crate) struct Drill {
-    /// Where to contend: in a fresh directory below PATH, which the drill removes. PATH must not be in use
-    pub(crate) path: String,
-
-    /// How long the drill may take. What it has not seen by then is unproven [default: twice what it takes at most]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    pub(crate) max_time: Option<Duration>,
 
     /// Print JSON
     #[arg(long)]

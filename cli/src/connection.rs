@@ -33,7 +33,7 @@ const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How to reach ZooKeeper.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Debug)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
     /// ZooKeeper's connect string: host:port,host:port/chroot
@@ -109,20 +109,6 @@ impl Connection {
             connected => connected,
         };
         connected.map_err(|error| self.failure(error, &attempt))
-    }
-
-    /// The same servers behind proxies, which speak TLS in its place.
-    pub(crate) fn through<'a>(
-        &self,
-        proxies: impl Iterator<Item = &'a str>,
-        session_timeout: Duration,
-        tick: Duration,
-    ) -> Self {
-        let chroot = self.chroot();
-        let servers = format!("{}{}", proxies.collect::<Vec<_>>().join(","), chroot.trim_end_matches('/'));
-        let (session_timeout, tick) = (Some(session_timeout), Some(tick));
-        let (tls_ca, tls_cert, tls_key) = (None, None, None);
-        Self { servers, session_timeout, tick, tls_ca, tls_cert, tls_key, ..self.clone() }
     }
 
     fn attempt(&self, timeout: Duration) -> Attempt {

@@ -11,8 +11,6 @@ pub(crate) enum Code {
     /// The question was answered, with no.
     No = 1,
     Usage = 64,
-    /// The drill does not show the answer.
-    Unproven = 65,
     /// The path of the question does not exist.
     Nothing = 66,
     Unreachable = 69,
@@ -48,7 +46,7 @@ fn number(signal: i32) -> u8 {
 /// One row of the table: the exit code, its name, and the reasons to end so, one a line.
 type Row = (&'static str, &'static str, &'static [&'static str]);
 
-const TABLE: [Row; 15] = [
+const TABLE: [Row; 14] = [
     (
         "CMD's own",
         "own",
@@ -76,7 +74,6 @@ const TABLE: [Row; 15] = [
             "release: nothing was released",
             "resize: nothing was changed",
             "doctor: a warning or a danger was found",
-            "drill: two guards were valid at once",
             "deadlocks: a circle was found",
         ],
     ),
@@ -90,7 +87,6 @@ const TABLE: [Row; 15] = [
             "run --once, --every: the run may have been done already: its record may have been dropped",
         ],
     ),
-    ("65", "unproven", &["drill: a fault has no end yet or was not measured, or doctor found a danger"]),
     (
         "66",
         "nothing",
@@ -126,7 +122,6 @@ const TABLE: [Row; 15] = [
         &[
             "run, lead: signal N ended the wait for the lock",
             "ask: signal N ended the wait",
-            "drill: signal N ended it",
             "show --watch, leader --watch: signal N ended it; after SIGINT the exit code is 0",
         ],
     ),
@@ -169,7 +164,6 @@ mod tests {
         for code in [
             Code::No,
             Code::Usage,
-            Code::Unproven,
             Code::Nothing,
             Code::Unreachable,
             Code::Internal,

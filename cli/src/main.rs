@@ -18,7 +18,6 @@ mod console;
 mod contrib;
 mod deadlocks;
 mod doctor;
-mod drill;
 mod duration;
 mod election;
 mod exit;
@@ -101,7 +100,6 @@ fn perform(arguments: Arguments, console: Console) -> Outcome {
             Command::Resize(resize) => resize::resize(resize, connection, console).await,
             Command::Release(release) => release::release(release, connection, console).await,
             Command::Doctor(doctor) => doctor::examine(doctor, connection, console).await,
-            Command::Drill(drill) => drill::drill(drill, connection, console).await,
             Command::Deadlocks(wish) => deadlocks::deadlocks(wish, connection, console).await,
             Command::Export(wish) => export::export(wish, connection, console).await,
             Command::Completions(completions) => manual::completions(completions),

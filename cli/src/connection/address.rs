@@ -14,7 +14,7 @@ pub(super) const TLS: &str = "tcp+tls://";
 const PLAIN: &str = "tcp://";
 
 /// The address of one server.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) host: String,
     pub(crate) port: u16,

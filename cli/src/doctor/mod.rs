@@ -47,40 +47,10 @@ use server::Questioner;
 pub(crate) use server::srvr;
 
 /// The default session timeout of the library.
-pub(crate) const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The results of a session: its lengths, and the queues of the locks to look at.
 type Looks = (Arithmetic, Vec<Queue>);
-
-/// What the doctor knows before a drill.
-pub(crate) struct Checkup {
-    /// The servers and the session's lengths, as text.
-    pub(crate) text: String,
-    /// The findings that are worse than a note, as text.
-    pub(crate) problems: String,
-    /// The whole report.
-    pub(crate) json: serde_json::Value,
-    /// Whether a finding is a danger.
-    pub(crate) danger: bool,
-    /// How long a crash keeps a lock from others at most.
-    pub(crate) takeover: Duration,
-}
-
-/// Looks at the servers, and at no lock.
-pub(crate) async fn checkup(connection: &Connection) -> Result<Checkup, Failure> {
-    let (seen, failure) = seen(&Doctor::default(), connection).await?;
-    let findings = finding::findings(&seen);
-    let (None, Some(session)) = (&failure, &seen.session) else {
-        return Err(failure.unwrap_or_else(|| nobody(connection)));
-    };
-    Ok(Checkup {
-        text: report::facts(&seen),
-        problems: report::problems(&findings),
-        json: json::report(&seen, &findings, None),
-        danger: findings.iter().any(|finding| finding.severity == Severity::Danger),
-        takeover: session.takeover(seen.tick(), seen.is_alone()),
-    })
-}
 
 /// Looks, and prints the report.
 pub(crate) async fn examine(doctor: Doctor, connection: &Connection, console: Console) -> Outcome {

@@ -14,7 +14,11 @@ use crate::text::harmless;
 
 /// The whole report. It has colours; printing removes them where the output is no terminal.
 pub(super) fn text(seen: &Seen, findings: &[Finding]) -> String {
-    let mut text = facts(seen);
+    let mut text = servers(seen);
+    if let Some(session) = &seen.session {
+        text.push('\n');
+        text.push_str(&lengths(seen, session));
+    }
     let rate = format!("differs by {:+} parts per million from a clock that nobody adjusts", seen.clock_rate);
     let _infallible = writeln!(text, "{:<27}{rate}", "This machine's clock");
     text.push('\n');
@@ -23,16 +27,6 @@ pub(super) fn text(seen: &Seen, findings: &[Finding]) -> String {
     }
     if findings.is_empty() {
         text.push_str("doctor found no problem.\n");
-    }
-    text
-}
-
-/// The servers, and the session's lengths.
-pub(super) fn facts(seen: &Seen) -> String {
-    let mut text = servers(seen);
-    if let Some(session) = &seen.session {
-        text.push('\n');
-        text.push_str(&lengths(seen, session));
     }
     text
 }

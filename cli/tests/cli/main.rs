@@ -4,7 +4,6 @@ mod ask;
 mod connection;
 mod deadlocks;
 mod doctor;
-mod drill;
 mod exit_codes;
 mod export;
 mod layouts;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::looker::{NOBODY, zklock};
 
-pub(crate) const COMMANDS: [&str; 15] = [
+pub(crate) const COMMANDS: [&str; 14] = [
     "run",
     "lead",
     "leader",
@@ -17,7 +17,6 @@ pub(crate) const COMMANDS: [&str; 15] = [
     "resize",
     "release",
     "doctor",
-    "drill",
     "deadlocks",
     "export",
     "completions",
