@@ -101,7 +101,6 @@ pub(crate) enum Command {
     Resize(Resize),
     Release(Release),
     Doctor(Doctor),
-    Deadlocks(Deadlocks),
     Export(Export),
     Completions(Completions),
     Man(Man),
@@ -258,22 +257,6 @@ pub(crate) struct Doctor {
     pub(crate) layout: Option<Layout>,
 
     /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Look for circles of holders that wait for each other. Exit with 0 if there is none, and with 1 if one was found.
-///
-/// A circle is told by sessions: a session holds a lock for which another one waits, and waits for a lock that the other one
-/// holds. Locks that are not below ROOT are not seen. Two sessions of one process count as two. A process that holds a lock
-/// in one task, and waits in another task, may release it, and so end the circle by itself.
-#[derive(Args, Debug)]
-pub(crate) struct Deadlocks {
-    /// The node to begin at
-    #[arg(default_value = "/")]
-    pub(crate) root: String,
-
-    /// Print JSON: an array of circles, each with its steps
     #[arg(long)]
     pub(crate) json: bool,
 }

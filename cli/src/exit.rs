@@ -74,7 +74,6 @@ const TABLE: [Row; 14] = [
             "release: nothing was released",
             "resize: nothing was changed",
             "doctor: a warning or a danger was found",
-            "deadlocks: a circle was found",
         ],
     ),
     (
@@ -90,7 +89,7 @@ const TABLE: [Row; 14] = [
     (
         "66",
         "nothing",
-        &["show, ls, deadlocks, ask, release, resize: the path or the chroot of --servers is missing"],
+        &["show, ls, ask, release, resize: the path or the chroot of --servers is missing"],
     ),
     ("69", "unreachable", &["ZooKeeper cannot be reached, does not answer in time, or has no quorum"]),
     ("70", "internal", &["an internal error, or an error that has no other code here"]),

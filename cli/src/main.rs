@@ -16,7 +16,6 @@ mod connection;
 mod console;
 #[cfg(test)]
 mod contrib;
-mod deadlocks;
 mod doctor;
 mod duration;
 mod election;
@@ -100,7 +99,6 @@ fn perform(arguments: Arguments, console: Console) -> Outcome {
             Command::Resize(resize) => resize::resize(resize, connection, console).await,
             Command::Release(release) => release::release(release, connection, console).await,
             Command::Doctor(doctor) => doctor::examine(doctor, connection, console).await,
-            Command::Deadlocks(wish) => deadlocks::deadlocks(wish, connection, console).await,
             Command::Export(wish) => export::export(wish, connection, console).await,
             Command::Completions(completions) => manual::completions(completions),
             Command::Man(man) => manual::pages(man),

@@ -2,7 +2,6 @@
 
 mod ask;
 mod connection;
-mod deadlocks;
 mod doctor;
 mod exit_codes;
 mod export;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::looker::{NOBODY, zklock};
 
-pub(crate) const COMMANDS: [&str; 14] = [
+pub(crate) const COMMANDS: [&str; 13] = [
     "run",
     "lead",
     "leader",
@@ -17,7 +17,6 @@ pub(crate) const COMMANDS: [&str; 14] = [
     "resize",
     "release",
     "doctor",
-    "deadlocks",
     "export",
     "completions",
     "man",
