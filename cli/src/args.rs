@@ -29,7 +29,7 @@ Examples:
   zklock run --slot /workers/16 -- ./worker              a number from 0 to 15 that no other worker has, in ZKLOCK_SLOT
   zklock lead --value $(hostname):80 /feed -- ./feed     like run; everybody can ask who leads
   curl http://$(zklock leader /feed)/                    where the leader is
-  zklock show --watch /lock/report                       who holds the lock, who waits, who held it before
+  zklock show --watch /lock/report                       who holds the lock, and each change of that
   zklock show --exit-code -q /lock/report || ./alarm     for scripts: fails if nobody holds the lock
   zklock verify \"$ZKLOCK_SEQUENCER\" && ./irreversible    asks the servers right before an irreversible step
   zklock ask -r deploy -w 5m /lock/report                asks the holder to let go, and waits until it has
@@ -140,8 +140,7 @@ pub(crate) struct Show {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Show the queue and the last handoffs, and redraw them when they change. q quits. Without a terminal: print a line
-    /// with the time for each change, until a signal
+    /// Print who holds the lock, and then a line with the time for each change, until a signal
     #[arg(long, short, conflicts_with = "json")]
     pub(crate) watch: bool,
 

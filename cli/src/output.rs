@@ -9,9 +9,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
 use serde::Serialize;
 use tokio::time::sleep;
 
+use crate::exit;
 use crate::failure::{Failure, Outcome};
 use crate::text;
 
@@ -29,7 +31,8 @@ pub(crate) async fn print_to_reader(text: String) -> Result<bool, Failure> {
     tokio::task::spawn_blocking(move || write(&text)).await.map_err(Failure::internal)?
 }
 
-/// The outcome of work that prints now and then. It ends with the reader, also while it has nothing to print.
+/// The outcome of work that prints now and then. It ends with the reader or with the terminal, also while it has nothing to print.
+/// The kernel sends SIGHUP only to the session that a terminal controls.
 pub(crate) async fn while_read(work: impl Future<Output = Outcome>) -> Outcome {
     let unread = async {
         loop {
@@ -42,14 +45,17 @@ pub(crate) async fn while_read(work: impl Future<Output = Outcome>) -> Outcome {
     tokio::select! {
         biased;
         outcome = work => outcome,
-        () = unread => Ok(ExitCode::SUCCESS),
+        () = unread => Ok(match is_stream(&io::stdout()) {
+            true => ExitCode::SUCCESS,
+            false => exit::after_signal(Signal::HUP.as_raw()),
+        }),
     }
 }
 
-/// Whether this is a pipe or a socket whose reader is gone. A terminal or a file has no such reader.
+/// Whether this is a pipe or a socket whose reader is gone, or a terminal that has hung up. A file has no reader.
 fn is_unread(output: &impl AsFd) -> bool {
     let mut polled = [PollFd::new(output, PollFlags::empty())];
-    is_stream(output) && poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 fn is_stream(output: &impl AsFd) -> bool {

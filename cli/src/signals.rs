@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::fmt::Display;
 use std::fs;
 use std::io;
-use std::process;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
@@ -12,7 +11,6 @@ use futures::stream::{self, BoxStream, StreamExt};
 use nix::sys::signal::{self, SigSet};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, getpgid, getpgrp, getsid};
-use ratatui::crossterm::terminal::disable_raw_mode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
 use tokio::io::unix::AsyncFd;
@@ -44,9 +42,6 @@ fn passed_on() -> impl Iterator<Item = SignalKind> {
 
 /// How long a SIGTSTP is kept that has not stopped this process.
 const KEPT: Duration = Duration::from_millis(100);
-
-/// How long a thread that draws may take to end after a signal, with the close of its session.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Unblocks every signal for this thread, and for the threads it starts, whatever the parent process had blocked.
 ///
@@ -207,20 +202,6 @@ pub(crate) async fn watching(work: impl Future<Output = Outcome>) -> Outcome {
         outcome = work => outcome,
         Some(signal) = signals.next() => Ok(exit::after_watching(signal).into()),
     }
-}
-
-/// Ends this process after a signal, if the thread that draws does not end it. A terminal that takes no output keeps that thread.
-pub(crate) fn insist() -> Result<(), Failure> {
-    let mut signals = arriving(FATAL).map_err(Failure::internal)?;
-    tokio::spawn(async move {
-        if let Some(signal) = signals.next().await {
-            sleep(PATIENCE).await;
-            // The screen cannot be restored, but the lines of the shell can.
-            let _gone = disable_raw_mode();
-            process::exit(exit::after_watching(signal).into());
-        }
-    });
-    Ok(())
 }
 
 /// Whether this signal asks a program to end.

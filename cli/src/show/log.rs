@@ -1,20 +1,25 @@
-//! `zklock show --watch` where no terminal is: a line for each change, with the time at which it was seen.
+//! `zklock show --watch`: a line for each change, with the time at which it was seen.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::sleep;
 use zklock::inspect::Kind;
 
-use super::sight::{Eye, LOCK, PAUSE, Sight};
+use super::sight::{Eye, LOCK, Sight};
 use crate::failure::Outcome;
 use crate::output;
 use crate::queue::Entry;
+use crate::text::harmless;
+
+/// The pause between two looks. Reading a long queue takes time as well.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// What the path was at the last look, and how far the queue's numbers went.
 #[derive(Default)]
-pub(super) struct Log {
+struct Log {
     what: Option<&'static str>,
     highest: Option<i32>,
 }
@@ -47,7 +52,9 @@ async fn follow(mut eye: Eye<'_>) -> Outcome {
         };
         let path = last.as_ref().map_or("", |sight| &sight.path);
         for line in lines {
-            if !output::print_to_reader(format!("{at:.3} {path} {line}\n")).await? {
+            // Any client may have written some of it.
+            let line = harmless(&format!("{path} {line}"));
+            if !output::print_to_reader(format!("{at:.3} {line}\n")).await? {
                 return Ok(ExitCode::SUCCESS);
             }
         }
@@ -57,7 +64,7 @@ async fn follow(mut eye: Eye<'_>) -> Outcome {
 
 impl Log {
     /// What differs from the last look, a line for each change.
-    pub(super) fn changes(&mut self, last: Option<&Sight>, sight: &Sight) -> Vec<String> {
+    fn changes(&mut self, last: Option<&Sight>, sight: &Sight) -> Vec<String> {
         let (holders, waiters) = (sight.holders(), sight.waiting());
         let highest = holders.iter().chain(&waiters).filter_map(|entry| entry.sequence).max();
         let waiting = waiters.len();

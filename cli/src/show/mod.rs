@@ -1,16 +1,11 @@
 //! `zklock show`: who holds a lock, and who waits for it; who leads an election, and who are the candidates; who holds
 //! what of a semaphore or of slots.
 
-mod history;
 mod log;
 mod runs;
-mod screen;
 mod sight;
-mod view;
 mod vigil;
-mod watch;
 
-use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use jiff::Timestamp;
@@ -51,7 +46,7 @@ struct Seen<'a> {
     pool: Option<Pool>,
 }
 
-/// Prints the queue, or draws it until a key or a signal ends that.
+/// Prints the queue, or its changes until a signal.
 pub(crate) async fn show(show: Show, connection: &Connection, console: Console) -> Outcome {
     let session = connection.session().await?;
     let outcome = answer(&show, connection, &session, console).await;
@@ -61,11 +56,7 @@ pub(crate) async fn show(show: Show, connection: &Connection, console: Console) 
 
 async fn answer(show: &Show, connection: &Connection, session: &Session, console: Console) -> Outcome {
     if show.watch {
-        let eye = Eye::new(session, show);
-        return match io::stdout().is_terminal() {
-            true => watch::watch(eye).await,
-            false => signals::watching(log::log(eye)).await,
-        };
+        return signals::watching(log::log(Eye::new(session, show))).await;
     }
     let (lock, election, pool) = found(session, show).await?;
     let (contenders, mut foreign) = queue::seen(&lock).await?;

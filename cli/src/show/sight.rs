@@ -1,17 +1,12 @@
 //! One look at a path that is watched. Its kind may change: a lock, the queue of an election, a semaphore, slots.
 
-use std::time::Duration;
-
 use zklock::{Lock, Session};
 
 use crate::args::Show;
 use crate::election::Election;
 use crate::failure::Failure;
 use crate::pool::{Pool, Stock};
-use crate::queue::{self, Entry, Stranger};
-
-/// The pause between two looks. Reading a long queue takes time as well.
-pub(super) const PAUSE: Duration = Duration::from_millis(500);
+use crate::queue::{self, Entry, entries};
 
 /// What [`Sight::what`] says of a lock.
 pub(super) const LOCK: &str = "is a lock";
@@ -38,7 +33,6 @@ pub(super) struct Sight {
     pub(super) path: String,
     /// The lock's queue.
     pub(super) queue: Vec<Entry>,
-    pub(super) foreign: Vec<Stranger>,
     pub(super) pool: Option<Pool>,
     /// Says what the path is; `None` if nothing shows it.
     pub(super) what: Option<&'static str>,
@@ -79,13 +73,13 @@ impl<'a> Eye<'a> {
     }
 
     async fn queue(&self, lock: &Lock) -> Result<Sight, Failure> {
-        let (queue, foreign) = queue::seen(lock).await?;
+        let queue = entries(&lock.contenders().await?);
         let what = match lock.path() == self.show.path {
             true => LOCK,
             false => "is the queue of an election",
         };
         let what = (!queue.is_empty()).then_some(what);
-        Ok(Sight { path: lock.path().to_owned(), queue, foreign, pool: None, what })
+        Ok(Sight { path: lock.path().to_owned(), queue, pool: None, what })
     }
 
     fn pool(&self, pool: Pool) -> Sight {
@@ -93,8 +87,7 @@ impl<'a> Eye<'a> {
             Stock::Semaphore { .. } => "is a semaphore",
             Stock::Slots { .. } => "has slots",
         };
-        let (path, foreign) = (self.show.path.clone(), pool.foreign.clone());
-        Sight { path, queue: Vec::new(), foreign, pool: Some(pool), what: Some(what) }
+        Sight { path: self.show.path.clone(), queue: Vec::new(), pool: Some(pool), what: Some(what) }
     }
 }
 

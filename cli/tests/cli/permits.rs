@@ -340,14 +340,14 @@ async fn a_number_is_changed_and_holders_keep_what_they_have() {
     )
     .await;
     let mut terminal = Terminal::start(&servers, &["resize", "/convert", "2"]);
-    terminal.shows("3 of 3 permits held; more than 2 is held: the holders keep what they have").await;
-    terminal.shows("Change it to 2? [y/N]").await;
+    terminal.until("3 of 3 permits held; more than 2 is held: the holders keep what they have").await;
+    terminal.until("Change it to 2? [y/N]").await;
     terminal.press_to_end("n\r", 1).await;
     assert_eq!(semaphore.permits().await.unwrap().capacity, Some(3));
     // What somebody else has changed meanwhile stays.
     for (meanwhile, code, left) in [(Some(5), 1, 5), (None, 0, 2)] {
         let mut terminal = Terminal::start(&servers, &["resize", "/convert", "2"]);
-        terminal.shows("Change it to 2? [y/N]").await;
+        terminal.until("Change it to 2? [y/N]").await;
         if let Some(capacity) = meanwhile {
             session.semaphore("/convert", 3).unwrap().set_capacity(capacity).await.unwrap();
         }

@@ -8,7 +8,6 @@ use tokio::process::Child;
 use zklock::{LostReason, RwLock, Session};
 
 use crate::support::looker::{has, owner, rows, zklock};
-use crate::support::terminal::Terminal;
 use crate::support::witness::Witness;
 use crate::support::{at, ended, line, lines, output, run, signal, until_queued, with_session};
 use zklock_test_support::{Server, own_server, server, session, until_nothing_is_left, within};
@@ -168,30 +167,6 @@ async fn show_says_who_reads_who_writes_and_what_waits_for_whom() {
     for waiter in waiters {
         within("the grant", waiter).await.unwrap();
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn one_who_watches_sees_readers_come_and_go_without_a_handoff() {
-    let (_server, servers, session) = with_session(server().await).await;
-    let first = lock_of(&session, "alpha").read().await.unwrap();
-    let terminal = Terminal::start(&servers, &["show", "--watch", PATH]);
-    terminal.shows("alpha   a reader").await;
-    terminal.shows(" Nobody waits ").await;
-    let second = lock_of(&session, "beta").read().await.unwrap();
-    terminal.shows("alpha   a reader, and 1 more").await;
-    terminal.shows(" 1 more reader holds it, nobody waits ").await;
-    let writer = lock_of(&session, "gamma");
-    let writing = tokio::spawn(async move { writer.write().await.expect("a guard") });
-    terminal
-        .becomes("the writer", |screen| screen.contains("writer gamma") && screen.contains("2 holders"))
-        .await;
-    first.release().await.unwrap();
-    terminal.shows("beta   a reader").await;
-    assert!(terminal.text().contains(" No handoff since "), "{}", terminal.text());
-    second.release().await.unwrap();
-    let guard = within("the grant", writing).await.unwrap();
-    terminal.shows("alpha and another reader → gamma   held for ≥ ").await;
-    guard.release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

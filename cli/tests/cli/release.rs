@@ -18,7 +18,7 @@ const RELEASE_UNASKED: [&str; 4] = ["release", "--force", "--yes", "/lock/orders
 /// The program on a terminal, once it asks.
 async fn asking(servers: &str, options: &[&str]) -> Terminal {
     let terminal = Terminal::start(servers, &[&RELEASE[..], options].concat());
-    terminal.shows("Take the lock from this holder? [y/N]").await;
+    terminal.until("Take the lock from this holder? [y/N]").await;
     terminal
 }
 
@@ -52,13 +52,13 @@ async fn somebody_is_asked() {
 
     for answer in ["n\r", "\r", "nay\r", "\u{4}"] {
         let mut terminal = asking(&servers, &[]).await;
-        assert!(terminal.text().contains("held by alpha"), "{}", terminal.text());
+        assert!(terminal.shown().contains("held by alpha"), "{}", terminal.shown());
         terminal.press_to_end(answer, 1).await;
         assert!(guard.is_held() && queue(&lock).await[0].path == guard.node());
     }
     // With --quiet the question still says what it is about.
     let mut terminal = asking(&servers, &["--quiet"]).await;
-    assert!(terminal.text().contains("held by alpha"), "{}", terminal.text());
+    assert!(terminal.shown().contains("held by alpha"), "{}", terminal.shown());
     terminal.press_to_end("Y\r", 0).await;
     assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
 }
@@ -70,7 +70,7 @@ async fn a_successor_is_not_hit() {
     let lock = session.lock("/lock/orders").unwrap();
     let shown = lock.acquire().await.unwrap();
     let mut terminal = Terminal::start(&server.connect_string(), &RELEASE);
-    terminal.shows("Take the lock from this holder? [y/N]").await;
+    terminal.until("Take the lock from this holder? [y/N]").await;
     // While the user thinks about it, the lock is released, and its directory is deleted and created again.
     let node = shown.node();
     shown.release().await.unwrap();
@@ -78,15 +78,15 @@ async fn a_successor_is_not_hit() {
     let successor = lock.acquire().await.unwrap();
     assert_eq!(successor.node(), node);
     terminal.press_to_end("y\r", 1).await;
-    terminal.shows("has already left").await;
+    terminal.until("has already left").await;
     assert!(successor.is_held() && queue(&lock).await[0].token == Some(successor.token()));
 
     // The same for a release with no successor.
     let mut terminal = Terminal::start(&server.connect_string(), &RELEASE);
-    terminal.shows("Take the lock from this holder? [y/N]").await;
+    terminal.until("Take the lock from this holder? [y/N]").await;
     successor.release().await.unwrap();
     terminal.press_to_end("y\r", 1).await;
-    terminal.shows("has already left").await;
+    terminal.until("has already left").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,14 +199,14 @@ async fn a_permit_or_a_slot_is_taken_from_its_holder() {
     assert_eq!(within("the loss", high.lost()).await, LostReason::NodeDeleted);
     // The only one need not be named, and the node that another one has by then is spared.
     let mut terminal = Terminal::start(&servers, &["release", "--force", "/workers"]);
-    terminal.shows("Take slot 0 from this holder? [y/N]").await;
+    terminal.until("Take slot 0 from this holder? [y/N]").await;
     let node = low.node();
     low.release().await.unwrap();
     operator(&server).await.delete("/workers/permits", None).await.unwrap();
     let next = slots.acquire().await.unwrap();
     assert_eq!(next.node(), node);
     terminal.press_to_end("y\r", 1).await;
-    terminal.shows("has already left").await;
+    terminal.until("has already left").await;
     assert!(next.is_held());
 
     let semaphore = session.semaphore("/convert", 3).unwrap();
