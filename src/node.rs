@@ -1,6 +1,5 @@
 //! The data in the znodes of contenders and of leaders.
 
-use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::de::DeserializeOwned;
@@ -28,9 +27,6 @@ pub(crate) struct NodeData {
     /// What the contender contends for. Nothing is written for a lock.
     #[serde(default = "lock", rename = "for", with = "Word", skip_serializing_if = "is_lock")]
     pub(crate) kind: PathKind,
-    /// The weight that the contender wants of a semaphore.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) weight: Option<NonZeroU32>,
     /// What a candidate in a queue that is shared leads with.
     #[serde(skip)]
     pub(crate) value: Option<String>,
@@ -58,12 +54,12 @@ impl NodeData {
     /// Makes the data of a contender that enters now.
     pub(crate) fn new(id: Uuid, owner: &str, data: Option<&str>) -> Self {
         let (owner, data) = (owner.to_owned(), data.map(str::to_owned));
-        Self { id, owner, since: milliseconds(), data, kind: PathKind::Lock, weight: None, value: None }
+        Self { id, owner, since: milliseconds(), data, kind: PathKind::Lock, value: None }
     }
 
-    /// The same data, of a contender for this, which wants this weight of it.
-    pub(crate) fn contending_for(self, kind: PathKind, weight: Option<u32>) -> Self {
-        Self { kind, weight: weight.and_then(NonZeroU32::new), ..self }
+    /// The same data, of a contender for this.
+    pub(crate) fn contending_for(self, kind: PathKind) -> Self {
+        Self { kind, ..self }
     }
 
     /// The same data, of a candidate that leads with this value.
@@ -91,7 +87,7 @@ impl NodeData {
     /// How many bytes a contender with these texts writes at most. JSON takes up to six bytes for one of a text.
     pub(crate) fn longest(owner: &str, data: Option<&str>) -> usize {
         let longest = Self { since: u64::MAX, ..Self::new(Uuid::nil(), owner, data) };
-        encode(&longest.contending_for(PathKind::Semaphore, Some(u32::MAX))).len()
+        encode(&longest.contending_for(PathKind::Semaphore)).len()
     }
 
     /// Returns `since` as a point in time.
@@ -236,9 +232,8 @@ mod tests {
         for text in ["", "extra", &"\"".repeat(16 * 1024), &"\u{1}".repeat(16 * 1024)] {
             let (data, longest) = ((!text.is_empty()).then_some(text), NodeData::longest(text, None));
             for kind in [PathKind::Lock, PathKind::Election, PathKind::Semaphore, PathKind::Slots] {
-                let length = |data| {
-                    NodeData::new(Uuid::new_v4(), text, data).contending_for(kind, Some(7)).encode().len()
-                };
+                let length =
+                    |data| NodeData::new(Uuid::new_v4(), text, data).contending_for(kind).encode().len();
                 assert!(length(None) <= longest && length(data) <= NodeData::longest(text, data));
             }
         }
@@ -249,7 +244,7 @@ mod tests {
     fn a_contender_says_what_it_contends_for_unless_that_is_a_lock() {
         let lock = NodeData::new(Uuid::new_v4(), "o", None);
         assert!(!String::from_utf8(lock.encode()).unwrap().contains("for"));
-        let slots = lock.clone().contending_for(PathKind::Slots, None);
+        let slots = lock.clone().contending_for(PathKind::Slots);
         assert!(String::from_utf8(slots.encode()).unwrap().contains(r#""for":"slots""#));
         assert_eq!(NodeData::decode(&lock.encode()), Some(lock));
         assert_eq!(NodeData::decode(&slots.encode()), Some(slots));

@@ -127,8 +127,6 @@ impl Settings {
 pub(crate) struct Entry {
     pub(crate) lock: Arc<Settings>,
     pub(crate) kind: Kind,
-    /// The weight that it wants of a semaphore, if this is the queue of one.
-    pub(crate) weight: Option<u32>,
 }
 
 /// The paths of these locks, for messages.

@@ -39,8 +39,6 @@ pub struct Acquisition {
     group: Group,
     members: Vec<Member>,
     arrival: Arrival,
-    /// The predecessor whose release has brought a contender on, if that was the last to do so.
-    released: Option<Place>,
     /// The tries of the requests for all.
     tries: Tries,
     /// Whether somebody else has touched one of the holder's nodes.
@@ -176,7 +174,6 @@ impl Acquisition {
             group,
             members: takeovers.map(Member::new).collect(),
             arrival,
-            released: None,
             tries: Tries::default(),
             is_touched: false,
         }
@@ -191,7 +188,6 @@ impl Acquisition {
             group,
             members: [member].into(),
             arrival: Arrival::New,
-            released: None,
             tries: Tries::default(),
             is_touched: false,
         }
@@ -211,11 +207,6 @@ impl Acquisition {
     /// answer.
     pub fn arrival(&self) -> Arrival {
         self.arrival
-    }
-
-    /// Returns the predecessor by whose release a single contender is granted its lock, and not by a listing.
-    pub fn released(&self) -> Option<Place> {
-        self.released
     }
 
     /// Returns the connection on which each of our nodes was last seen, if that is known.
@@ -362,8 +353,6 @@ impl Acquisition {
             Heard::One(index, event) => {
                 let Some(member) = self.members.get_mut(*index) else { return };
                 count(&mut member.tries, event);
-                let released = self.group.predecessor(*index);
-                self.released = released.filter(|_| *event == Event::PredecessorReleased);
                 match event {
                     Event::Recovered(found) => {
                         member.may_come_late = found.is_none() && self.group.own(*index).is_none();
@@ -439,7 +428,7 @@ impl Acquisition {
     }
 }
 
-/// For models. The arrival, the predecessor and the tries change no decision. Of the sights it only matters which are of the present
+/// For models. The arrival and the tries change no decision. Of the sights it only matters which are of the present
 /// connection, so a model adds that.
 impl Hash for Acquisition {
     fn hash<H: Hasher>(&self, state: &mut H) {

@@ -5,12 +5,9 @@
 //! never exceeded).
 //!
 //! ```text
-//!   Begin ---> Recall, unless a delay applies
-//!              |     | room, by what was seen in the turnstile: Attempt
-//!              |     |
 //!            Create <---+  the pool is missing
 //!              |        |
-//!              Look ----+--- no room ----> Watch ---> Wait
+//!   Begin ---> Look ----+--- no room ----> Watch ---> Wait
 //!              ^  ^     |                    |          | changed
 //!              |  +-----|--------------------|----------+
 //!              |        | room               | room
@@ -38,17 +35,13 @@
 //! 4. If the acquisition had to wait, or nobody answered, or an attempt was in vain, a permit may have vanished meanwhile. Then the
 //!    takeover delay passes between the look and the attempt. The attempt takes only what was free at the look, and fails if
 //!    somebody has taken that since.
-//! 5. An acquisition may have looked at the pool while it still waited in the turnstile (`Glimpse`). That look counts only if the
-//!    contender right before ours, which it shows, went by its own attempt, and that was the last we heard. If it was gone before the
-//!    look, the look counts as it is. If it was there after the look, its permit and one version are added. `permits.rs` argues why
-//!    the version then still says everything.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::contender::{Kind, Own, Place, Sequence};
+use crate::contender::{Kind, Own};
 use crate::event::Refusal;
 use crate::lease::SessionEnd;
 use crate::machine::{Arrival, Patience, Takeover};
@@ -73,8 +66,6 @@ pub struct Admission {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
     Idle,
-    /// `Recall` is out.
-    Recalling(Option<Place>),
     /// `Look` is out.
     Looking,
     /// `Create` is out.
@@ -116,38 +107,6 @@ pub struct Seen {
     pub connection: u64,
 }
 
-/// What an acquisition saw of the pool while it still waited in the turnstile.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Glimpse {
-    /// The pool.
-    pub seen: Seen,
-    /// The contender right before ours.
-    pub predecessor: Forerunner,
-}
-
-/// The contender right before ours in the turnstile, beside a look at the pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Forerunner {
-    /// It was gone before the pool was read.
-    Gone(Place),
-    /// It was there after the pool was read, and wants a permit of this weight.
-    There(Place, u32),
-    /// Neither is certain, or nobody can tell what it wants.
-    Unclear,
-}
-
-/// The contender whose end says that ours is the second in the turnstile. It is the time for a glimpse. `None` if nobody is between.
-pub fn second_ahead(own: Place) -> Option<Place> {
-    let number = own.sequence.0.checked_sub(2).filter(|number| *number >= 0)?;
-    Some(Place { sequence: Sequence(number), ..own })
-}
-
-/// The contender right before ours in the turnstile.
-pub fn right_ahead(own: Place) -> Option<Place> {
-    let number = own.sequence.0.checked_sub(1).filter(|number| *number >= 0)?;
-    Some(Place { sequence: Sequence(number), ..own })
-}
-
 /// What our process states that the pool has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stated {
@@ -182,11 +141,8 @@ pub enum Settlement {
 /// One input of an admission. A reply belongs to the last request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// The acquisition holds the turnstile, and wants its permit. It was granted by the release of this contender, if by one. A
-    /// contender whose node says a weight releases by its attempt only.
-    Begin(Option<Place>),
-    /// Reply to `Recall`, if the pool was seen.
-    Recalled(Option<(Glimpse, Stated)>),
+    /// The acquisition holds the turnstile, and wants its permit.
+    Begin,
     /// Reply to `Look`: our node in the turnstile, and the pool, if it exists.
     Looked(Standing, Option<(Seen, Stated)>),
     /// Reply to `Create`: the pool exists, or its parent does not.
@@ -221,12 +177,10 @@ pub enum Event {
     GiveUp,
 }
 
-/// One output of an admission. Those from `Recall` to `Leave` are requests, and one event answers each. A new request takes the place
+/// One output of an admission. Those from `Look` to `Leave` are requests, and one event answers each. A new request takes the place
 /// of the last one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
-    /// Say what was seen of the pool in the turnstile, if it was asked for.
-    Recall,
     /// Read our node in the turnstile, the pool's data and its children, in this order.
     Look,
     /// Create the pool.
@@ -341,8 +295,7 @@ impl Admission {
     /// Takes in one event, and returns the commands that follow from it.
     pub fn handle(&mut self, event: Event) -> Vec<Command> {
         use State::{
-            Attempting, Creating, Delaying, Idle, Leaving, Looking, Parting, Recalling, Settling, Waiting,
-            Watching,
+            Attempting, Creating, Delaying, Idle, Leaving, Looking, Parting, Settling, Waiting, Watching,
         };
         match (core::mem::replace(&mut self.state, State::Ended), event) {
             (State::Ended, _) => vec![],
@@ -357,15 +310,7 @@ impl Admission {
                 self.awaited = false;
                 self.depart()
             }
-            (Idle, Event::Begin(_)) if self.must_delay() => self.look(),
-            (Idle, Event::Begin(released)) => self.ask(Recalling(released), Command::Recall),
-            (Recalling(released), Event::Recalled(Some((glimpse, stated)))) => {
-                match self.foresee(glimpse, stated, released) {
-                    Some((kind, seen)) => self.attempt(kind, seen),
-                    None => self.look(),
-                }
-            }
-            (Recalling(_), Event::Recalled(None) | Event::Unanswered) => self.look(),
+            (Idle, Event::Begin) => self.look(),
 
             (Looking, Event::Looked(Standing::Held, None)) => self.ask(Creating, Command::Create),
             (Looking, Event::Looked(Standing::Held, Some((seen, stated)))) => self.weigh(seen, stated, false),
@@ -430,25 +375,6 @@ impl Admission {
                 self.state = state;
                 vec![]
             }
-        }
-    }
-
-    /// What to attempt by what was seen in the turnstile, if there is room by that.
-    fn foresee(&self, glimpse: Glimpse, stated: Stated, released: Option<Place>) -> Option<(Kind, Seen)> {
-        let mut seen = glimpse.seen;
-        match glimpse.predecessor {
-            Forerunner::Gone(place) if released == Some(place) => {}
-            // It was admitted after the look. Nobody else was, if the version is the next one.
-            Forerunner::There(place, weight) if released == Some(place) => {
-                seen.version = seen.version.checked_add(1)?;
-                seen.children.push(Place { kind: Kind::Permit(weight), ..place }.name());
-            }
-            // Others went after it, or nobody knows who.
-            Forerunner::Gone(_) | Forerunner::There(..) | Forerunner::Unclear => return None,
-        }
-        match rule(&seen.children, seen.stock?, stated.stock, self.wish) {
-            Ruling::Admit(kind) if seen.version >= 0 => Some((kind, seen)),
-            _ => None,
         }
     }
 

@@ -29,7 +29,7 @@
 use alloc::vec::Vec;
 
 use crate::command::{Alone, Command, End, Together};
-use crate::contender::{Own, Place};
+use crate::contender::Own;
 use crate::event::{Event, Refusal, Sight};
 use crate::lease::Term;
 use crate::machine::Machine;
@@ -116,11 +116,6 @@ impl Group {
     /// Returns a member's own node, once it is known and until it is gone.
     pub fn own(&self, member: usize) -> Option<Own> {
         self.members.get(member)?.machine.own()
-    }
-
-    /// Returns the contender for whose end a member waits, if it waits.
-    pub(crate) fn predecessor(&self, member: usize) -> Option<Place> {
-        self.members.get(member)?.machine.predecessor()
     }
 
     /// Returns the nodes that are known and not gone, in the order of the members.

@@ -144,11 +144,6 @@ impl Machine {
         }
     }
 
-    /// Returns the contender whose end this one waits for, if it waits.
-    pub(crate) fn predecessor(&self) -> Option<Place> {
-        if let State::Waiting(_, ahead, _) = &self.state { Some(ahead.nearest) } else { None }
-    }
-
     /// Returns true once the machine has nothing more to do.
     pub fn is_ended(&self) -> bool {
         self.state == State::Ended
@@ -251,8 +246,7 @@ impl Machine {
             (Looking(own, ..) | Reviewing(own) | Confirming(own), Event::OwnWritten) => {
                 leave(*own, End::Displaced)
             }
-            // No contender is lower, so we leave by a release, as a holder does. Then the successor need not list. (In a semaphore's
-            // turnstile such a release is a plain deletion, and the successor lists.)
+            // No contender is lower, so we leave by a release, as a holder does. Then the successor need not list.
             (Confirming(own), Event::GiveUp) => release(*own),
 
             (Held(own), Event::Settled) => guard(*own),

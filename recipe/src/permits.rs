@@ -13,14 +13,7 @@
 //! 3. A permit that is gone since the listing only lowers the sum.
 //! 4. The data was read together with `v`. So a change of the capacity changes the version, too.
 //!
-//! An acquisition may also attempt under a version that it has not seen: it looked at the pool in the version `v`, and saw its
-//! predecessor in the turnstile after that, untouched. The predecessor then went by its own attempt. So one write since `v` is that
-//! attempt, which added the predecessor's permit and kept the data. The transaction under `v + 1` takes effect only if there was no
-//! other write. So the listing and that permit are all that may be there, and the data is still the pool's. The look has seen no half
-//! of that attempt, even if a server applies it step by step: the predecessor's node is read last, and the attempt writes to it first.
-//!
-//! That last argument needs a promise of all contenders: a node that says a weight is never written to and deleted in one transaction,
-//! except by its admission with that weight. Otherwise the turnstile does not appear. It makes the order fair, and it makes an admission happen once: the
+//! The turnstile does not appear in this argument. It makes the order fair, and it makes an admission happen once: the
 //! transaction deletes the turnstile's node. So of several transactions of one acquisition, of which some may come late,
 //! one takes effect, as long as that node's name is not given again.
 

@@ -10,11 +10,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use tracing::{debug, warn};
 use uuid::Uuid;
 use zklock_recipe::acquisition::{Acquisition, Certainty, Command, Input, Joint, Single};
-use zklock_recipe::{Arrival, End, Own, Patience, Place, Term, Tries};
+use zklock_recipe::{Arrival, End, Own, Patience, Term, Tries};
 use zookeeper_client::Client;
 
 use super::attended::Work;
@@ -39,16 +38,9 @@ pub(crate) struct Driver {
     joint: Option<Pending>,
     /// Whether the last entry was sent, if there was one.
     ticket: Option<Arc<Ticket>>,
-    /// What is to go on beside a single contender from when it waits until it is granted or leaves.
-    pub(crate) aside: Option<Aside>,
-    /// That, under way.
-    beside: Option<BoxFuture<'static, ()>>,
     /// Tells the caller the contenders' places, if it wants to hear them.
     teller: Option<Teller>,
 }
-
-/// Makes what goes on beside a contender that waits, whose node this is.
-pub(crate) type Aside = Arc<dyn Fn(&Arc<ZkSession>, OwnNode) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// The outcome of a driver.
 #[derive(Debug, PartialEq, Eq)]
@@ -87,12 +79,7 @@ impl Driver {
 
     fn of(machine: Acquisition, session: Arc<ZkSession>, members: Vec<Member>) -> Self {
         let (id, teller) = (Uuid::nil(), Teller::new(members.len()));
-        Self { machine, session, members, id, joint: None, ticket: None, aside: None, beside: None, teller }
-    }
-
-    /// The predecessor by whose release a single contender is granted its lock, if it is.
-    pub(crate) fn released(&self) -> Option<Place> {
-        self.machine.released()
+        Self { machine, session, members, id, joint: None, ticket: None, teller }
     }
 
     /// Whether a predecessor may have vanished since the contenders came.
@@ -164,12 +151,6 @@ impl Driver {
         let present = self.session.lease.present(self.stop_margin());
         let commands = self.machine.handle(input, present);
         self.know_nodes();
-        if self.arrival() == Arrival::Queued
-            && let (Some(own), [member]) = (self.machine.own(0), &*self.members)
-            && let Some(aside) = self.aside.take()
-        {
-            self.beside = Some(aside(&self.session, (member.entry.lock.clone(), own)));
-        }
         let mut outcome = None;
         for command in commands {
             debug!(paths = %self.paths(), ?command);
@@ -195,7 +176,6 @@ impl Driver {
     }
 
     fn finish_by(mut self, input: Input) {
-        (self.aside, self.beside) = (None, None);
         if let Some(Outcome::Ended(..)) = self.handle(input) {
             return;
         }
@@ -250,7 +230,7 @@ impl Driver {
             }
             Command::Grant(nodes, term) => {
                 self.drop_requests();
-                (self.aside, self.beside, self.teller) = (None, None, None);
+                self.teller = None;
                 Some(Outcome::Granted(nodes, term))
             }
             Command::Lose => {
@@ -291,7 +271,7 @@ impl Driver {
                 self.id = Uuid::new_v4();
                 let (entries, lock) = (self.entries(), &self.members[0].entry.lock);
                 let data = NodeData::new(self.id, &lock.owner, lock.data.as_deref());
-                let data = data.contending_for(lock.kind, self.members[0].entry.weight);
+                let data = data.contending_for(lock.kind);
                 let data = data.leading_with(lock.value.clone()).encode();
                 let searches = self.session.searches.clone();
                 self.send_entry(tries, move |wire| {
@@ -423,10 +403,7 @@ impl Work for Driver {
     /// the contenders have ended.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         loop {
-            let Poll::Ready(News { input, watch, proof }) = self.poll_news(cx) else {
-                self.beside.take_if(|beside| beside.poll_unpin(cx).is_ready());
-                return Poll::Pending;
-            };
+            let News { input, watch, proof } = std::task::ready!(self.poll_news(cx));
             if let Some((index, watch)) = watch {
                 self.members[index].watch = Some(watch);
             }

@@ -9,7 +9,7 @@ mod procedure;
 mod stages;
 
 pub(crate) use attended::{Attended, Work};
-pub(crate) use driver::{Aside, Driver, Outcome};
+pub(crate) use driver::{Driver, Outcome};
 pub(crate) use place::Next;
 pub use place::{Place, places};
 pub(crate) use procedure::{Course, Performed, Procedure};

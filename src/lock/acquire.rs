@@ -9,9 +9,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::warn;
 use zklock_recipe::acquisition::Input;
-use zklock_recipe::{Arrival, End, Foreign, Kind, Look, Patience, Place, Stranger, Tries};
+use zklock_recipe::{Arrival, End, Foreign, Kind, Look, Patience, Stranger, Tries};
 
-use crate::contender::{Aside, Attended, Driver, Outcome, attend};
+use crate::contender::{Attended, Driver, Outcome, attend};
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::settings::{Entry, Settings, paths};
@@ -24,14 +24,12 @@ pub(crate) struct Acquirer {
     pub(crate) succession: Arc<Succession>,
     /// The queues to join. There is at least one.
     pub(crate) entries: Arc<[Entry]>,
-    /// What goes on beside the contender of one lock while it waits.
-    pub(crate) aside: Option<Aside>,
 }
 
 impl Acquirer {
     /// Acquires this one lock.
     pub(crate) fn of_one(succession: Arc<Succession>, lock: Arc<Settings>, kind: Kind) -> Self {
-        Self { succession, entries: [Entry { lock, kind, weight: None }].into(), aside: None }
+        Self { succession, entries: [Entry { lock, kind }].into() }
     }
 
     /// The settings of each lock.
@@ -76,13 +74,13 @@ impl Acquirer {
         got.ok_or_else(|| AcquireError::NodeDeleted { path: self.paths() })
     }
 
-    /// Acquires the locks, and then passes the further stages that need them. `stages` makes these of the guard, and of how it was
-    /// granted. If they lose their place, or nobody polls them, it queues again, after a pause if they lose it again and again.
+    /// Acquires the locks, and then passes the further stages that need them. `stages` makes these of the guard, and of how its
+    /// contender stood at the grant. If they lose their place, or nobody polls them, it queues again, after a pause if they lose it again and again.
     /// `None` if the locks are not acquired within this wait, or if a stage would have to wait and the caller does not want to.
     pub(crate) async fn pass<K, T, E, F>(
         &self,
         wait: Wait,
-        mut stages: impl FnMut(Guard<K>, Grant) -> F + Send,
+        mut stages: impl FnMut(Guard<K>, Arrival) -> F + Send,
     ) -> Result<Option<T>, E>
     where
         T: 'static,
@@ -91,9 +89,9 @@ impl Acquirer {
     {
         let (mut arrival, mut displaced) = (Arrival::New, Tries::default());
         loop {
-            let Some((guard, grant)) = self.acquire_as(wait, arrival).await? else { return Ok(None) };
+            let Some((guard, arrived)) = self.acquire_as(wait, arrival).await? else { return Ok(None) };
             let session = guard.session().clone();
-            match attend(&session, self.paths(), stages(guard, grant)).await.transpose()? {
+            match attend(&session, self.paths(), stages(guard, arrived)).await.transpose()? {
                 Some(Passage::Passed(passed)) => return Ok(Some(passed)),
                 Some(Passage::Busy) => return Ok(None),
                 Some(Passage::Displaced) => {
@@ -127,22 +125,23 @@ impl Acquirer {
         }
     }
 
-    /// Acquires the locks as one that arrives like this. Also returns how they were granted.
+    /// Acquires the locks as one that arrives like this. Also returns how the contender stands at its grant.
     async fn acquire_as<K>(
         &self,
         wait: Wait,
         arrival: Arrival,
-    ) -> Result<Option<(Guard<K>, Grant)>, AcquireError> {
+    ) -> Result<Option<(Guard<K>, Arrival)>, AcquireError> {
         self.within(wait, self.contend(wait.patience(), arrival)).await
     }
 
     /// Contends until every lock is granted or the acquisition ends, in one ZooKeeper session after the other. It arrives like
-    /// this. Also returns how they were granted. `None` if a queue is busy, and the contender does not wait.
+    /// this. Also returns how the contender stands at its grant: whether a holder may have vanished since its first contender came.
+    /// `None` if a queue is busy, and the contender does not wait.
     async fn contend<K>(
         &self,
         patience: Patience,
         mut arrival: Arrival,
-    ) -> Result<Option<(Guard<K>, Grant)>, AcquireError> {
+    ) -> Result<Option<(Guard<K>, Arrival)>, AcquireError> {
         loop {
             let living = self.succession.living().await;
             let session = living.map_err(|over| AcquireError::over(self.paths(), over))?;
@@ -154,12 +153,11 @@ impl Acquirer {
                 self.succession.requeued.fetch_add(1, Ordering::Relaxed);
             }
             let mut driver = Driver::new(session.clone(), &self.entries, patience, arrival);
-            driver.aside.clone_from(&self.aside);
             driver.handle(Input::Begin(self.look()));
             match Attended::new(&session, driver).await {
                 Some((driver, Outcome::Granted(nodes, term))) => {
-                    let grant = Grant { arrival: driver.arrival(), released: driver.released() };
-                    return Ok(Some((Guard::new(driver, nodes, term), grant)));
+                    let arrival = driver.arrival();
+                    return Ok(Some((Guard::new(driver, nodes, term), arrival)));
                 }
                 // Nobody polled it, or its session is over, or another client has asked it to leave. Without a guard nothing is
                 // lost.
@@ -255,14 +253,6 @@ impl From<Wait> for Waits {
             Wait::Never => Self::Never,
         }
     }
-}
-
-/// How an acquisition was granted.
-pub(crate) struct Grant {
-    /// Whether a holder may have vanished since its first contender came.
-    pub(crate) arrival: Arrival,
-    /// The contender whose release has granted it, if one has.
-    pub(crate) released: Option<Place>,
 }
 
 /// How an acquisition passed the stages after its grant.

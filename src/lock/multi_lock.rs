@@ -114,14 +114,14 @@ impl MultiLock {
                 _ => Shares::Exclusive,
             };
             let lock = Arc::new(options.clone().settings(&access.path, shares, &session)?);
-            Ok(Entry { lock, kind: access.kind, weight: None })
+            Ok(Entry { lock, kind: access.kind })
         };
         let entries = accesses.into_iter().map(entry);
         let entries = entries.collect::<Result<Vec<_>, InvalidLock>>()?;
         let locks = entries.iter().map(|entry| &entry.lock).collect::<Vec<_>>();
         check_paths(&locks)?;
         check_size(&locks, &session.chroot)?;
-        Ok(Self { acquirer: Acquirer { succession, entries: entries.into(), aside: None } })
+        Ok(Self { acquirer: Acquirer { succession, entries: entries.into() } })
     }
 
     /// Returns it with these options in place of the default ones, for each of the locks. It sends nothing.

@@ -37,8 +37,7 @@ pub(crate) use own::{
     sync,
 };
 pub(crate) use pool::{
-    PoolWatched, Stocked, admit, create_pool, glimpse_pool, look_at_pool, permits, set_stock, settle, unmet,
-    watch_pool,
+    PoolWatched, Stocked, admit, create_pool, look_at_pool, permits, set_stock, settle, unmet, watch_pool,
 };
 pub(crate) use queue::{contenders, list};
 pub(crate) use read::{Node, are_there};
@@ -47,4 +46,4 @@ pub(crate) use reply::{Reply, end, failure};
 pub(crate) use sighting::{Found, Sighting};
 pub(crate) use transaction::{Operand, commit};
 pub(crate) use tree::{Branch, Holding, Pooled, branch, is_suspect};
-pub(crate) use watch::{watch_own, watch_predecessor, watch_release};
+pub(crate) use watch::{watch_own, watch_predecessor};

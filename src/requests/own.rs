@@ -7,7 +7,7 @@ use zklock_recipe::acquisition::Certainty;
 use zklock_recipe::companion::{Target, removal};
 use zklock_recipe::nodes::{self, Entered, confirmation};
 use zklock_recipe::transaction::{Operation, UNTOUCHED};
-use zklock_recipe::{Event, Input, Kind, Own, PathKind, companion};
+use zklock_recipe::{Event, Input, Kind, Own, companion};
 use zookeeper_client::{Client, Error};
 
 use super::companion::Companion;
@@ -40,8 +40,7 @@ pub(crate) fn path_of((lock, own): &OwnNode) -> String {
 }
 
 /// Releases as a holder does: one transaction writes to each of these nodes and deletes it. A lock's release so grants
-/// the lock to its successors. The companion of a single node goes in the same transaction. A contender of a semaphore, which has no
-/// permit, only deletes its node: a release in that turnstile says that an attempt took effect.
+/// the lock to its successors. The companion of a single node goes in the same transaction.
 pub(crate) async fn release(
     client: Arc<Client>,
     nodes: Vec<OwnNode>,
@@ -80,10 +79,7 @@ async fn release_all(
             Some((lock, own)) if lock.layout().is_shared() => {
                 release_shared(client, lock, own.place.kind, path).await
             }
-            node => {
-                let seeks_permit = node.is_some_and(|(lock, _)| lock.kind == PathKind::Semaphore);
-                remove(client, path, companion, !seeks_permit).await
-            }
+            _ => remove(client, path, companion, true).await,
         }
         .map_err(|error| (0, error)),
         paths => {

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, join};
 use uuid::Uuid;
 use zklock_recipe::acquisition::Search;
-use zklock_recipe::admission::{self, Forerunner, Glimpse, Seen, Settlement, Standing, Target};
+use zklock_recipe::admission::{self, Seen, Settlement, Standing, Target};
 use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Kind, OtherKind, Own, Place, Stock};
 use zookeeper_client as zk;
@@ -23,7 +23,7 @@ use super::read::{self, Node, existing, is, is_hidden, read};
 use super::reply::failure;
 use super::transaction::{Operand, commit, problem};
 use super::watch::change;
-use crate::node::{NodeData, PoolData};
+use crate::node::PoolData;
 use crate::settings::Settings;
 
 /// Looks at a pool, and at our node in its turnstile, in one request. `None` if the pool does not exist.
@@ -55,45 +55,6 @@ pub(crate) async fn look_at_pool(
     let seen = read::directory(data, children)?
         .map(|(data, stat, children)| seen(data, (stat.version, stat.czxid), children, connection));
     Ok((standing, seen))
-}
-
-/// Looks at a pool while our node still waits in its turnstile, and at the contender right before it, in one request. `None` if the
-/// pool does not exist, or if nobody is before us.
-///
-/// The server serves the reads in their order: if that contender was gone at the first read, the pool was read after its end, and if
-/// it was there at the last one, before. A server applies a transaction step by step, and an attempt writes to that node first and
-/// deletes it last. So a node that was gone at the first read, or was untouched at the last one, shows that no half of its attempt was
-/// seen.
-pub(crate) async fn glimpse_pool(
-    client: Arc<Client>,
-    turnstile: OwnNode,
-    pool: Arc<Settings>,
-    connection: u64,
-) -> Result<Option<Glimpse>, Event> {
-    let ((lock, own), directory) = (turnstile, pool.path.as_str());
-    let Some(ahead) = admission::right_ahead(own.place) else { return Ok(None) };
-    let node = lock.path.contender(ahead);
-    let mut reader = client.new_multi_reader();
-    let built = reader.add_get_data(&node).and_then(|()| reader.add_get_data(directory));
-    let built = built.and_then(|()| reader.add_get_children(directory));
-    built.and_then(|()| reader.add_get_data(&node)).map_err(failure)?;
-    let results = reader.commit().await.map_err(failure)?;
-    let Ok([first, data, children, last]) = <[MultiReadResult; 4]>::try_from(results) else {
-        return Err(Event::Unanswered);
-    };
-    let weight = |data: &[u8]| NodeData::decode(data).and_then(|data| data.weight);
-    let predecessor = match (first, last) {
-        (MultiReadResult::Error { err: Error::NoNode }, _) => Forerunner::Gone(ahead),
-        // One that was made later is no predecessor: the directory was made again. One that was written to is not admitted.
-        (_, MultiReadResult::Data { data, stat }) if stat.czxid < own.czxid && stat.version == UNTOUCHED => {
-            weight(&data).map_or(Forerunner::Unclear, |weight| Forerunner::There(ahead, weight.get()))
-        }
-        _ => Forerunner::Unclear,
-    };
-    let seen = |(data, stat, children): read::Directory| {
-        seen(data, (stat.version, stat.czxid), children, connection)
-    };
-    Ok(read::directory(data, children)?.map(|directory| Glimpse { seen: seen(directory), predecessor }))
 }
 
 fn seen(data: Vec<u8>, made: (i32, i64), children: Vec<String>, connection: u64) -> Seen {

@@ -4,14 +4,14 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, pending, ready};
+use futures::future::{pending, ready};
 use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, OtherKind, Own, PathKind, Place, SessionEnd, Stranger};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, EventType, OneshotWatcher, WatchedEvent};
 
 use super::foreign::{judge, lookalike};
-use super::read::{existing, is, is_hidden, is_there};
+use super::read::{is, is_hidden, is_there};
 use super::reply::{Reply, end, failure};
 use crate::node::NodeData;
 use crate::settings::Settings;
@@ -90,14 +90,11 @@ async fn end_of(data: OneshotWatcher, children: OneshotWatcher, is_ours: bool) -
     }
 }
 
-/// Whether a write and a deletion were one transaction.
+/// Whether a write and a deletion were one transaction. Servers before 3.9 do not say in which an event was (ZOOKEEPER-4655).
 fn is_release(written: &WatchedEvent, gone: &WatchedEvent) -> bool {
-    is_write(written) && gone.event_type == EventType::NodeDeleted && written.zxid == gone.zxid
-}
-
-/// Whether this is a write in a known transaction. Servers before 3.9 do not say in which (ZOOKEEPER-4655).
-fn is_write(event: &WatchedEvent) -> bool {
-    event.event_type == EventType::NodeDataChanged && event.zxid != WatchedEvent::NO_ZXID
+    (written.event_type, gone.event_type) == (EventType::NodeDataChanged, EventType::NodeDeleted)
+        && written.zxid == gone.zxid
+        && written.zxid != WatchedEvent::NO_ZXID
 }
 
 /// Watches our own node.
@@ -121,18 +118,6 @@ pub(crate) async fn watch_own(client: Arc<Client>, lock: Arc<Settings>, own: Own
         },
         Err(error) => failure(error).into(),
     }
-}
-
-/// Watches a contender's node for the write of its release. Resolves to true if that comes first; to false if the node is deleted
-/// without it, or if the event does not say of which transaction it is. `None` if there is no such node.
-pub(crate) async fn watch_release(
-    client: Arc<Client>,
-    path: String,
-) -> Result<Option<BoxFuture<'static, bool>>, Event> {
-    let data = existing(client.get_and_watch_data(&path).await)?;
-    Ok(data.map(|(_, _, written)| {
-        change(written).map(|event| event.is_ok_and(|event| is_write(&event))).boxed()
-    }))
 }
 
 /// Whether somebody has written to our node in a queue that is shared, and so has asked its contender to leave.
@@ -171,7 +156,5 @@ mod tests {
         ] {
             assert!(!is_release(&first, &last), "{first:?} {last:?}");
         }
-        assert!(is_write(&event(written, 7)));
-        assert!(!is_write(&event(deleted, 7)) && !is_write(&event(written, WatchedEvent::NO_ZXID)));
     }
 }

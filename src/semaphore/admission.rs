@@ -6,27 +6,25 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, Either, pending, ready, select};
+use futures::future::{BoxFuture, Either, pending, select};
 use tracing::warn;
 use uuid::Uuid;
 use zklock_recipe::acquisition;
 use zklock_recipe::admission::{Admission, Command, Event, Outcome, Seen};
 use zklock_recipe::{
-    self as recipe, End, Kind, Look, Misfit, Own, Patience, Place, Refusal, Takeover, Tries, Wish,
+    self as recipe, Arrival, End, Kind, Look, Misfit, Own, Patience, Place, Refusal, Takeover, Tries, Wish,
 };
 
-use super::scout::Scout;
 use super::statement::Statement;
 use crate::contender::{self, Course, Driver, Next, Performed, Procedure, Work};
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::guard::lost::LostReason;
-use crate::lock::acquire::{Grant, Passage};
+use crate::lock::acquire::Passage;
 use crate::node::NodeData;
 use crate::requests::{self, OwnNode, PoolWatched, unmet};
 use crate::settings::Entry;
@@ -36,25 +34,17 @@ use crate::zk::{Answer, Revocable, Wire, ZkSession};
 /// permission to read the permits from it, the server withholds their end.
 const STALE: u32 = 10;
 
-/// The turnstile, as an acquisition has it.
-pub(super) struct Ticket {
-    pub(super) guard: Guard,
-    pub(super) grant: Grant,
-    /// Who may have looked at the pool before the grant.
-    pub(super) scout: Arc<Scout>,
-}
-
 /// Waits for room under this guard of the turnstile, and passes.
 pub(super) async fn admit<K: 'static>(
     statement: Arc<Statement>,
-    ticket: Ticket,
+    turnstile: Guard,
+    arrival: Arrival,
     wish: Wish,
     patience: Patience,
 ) -> Result<Passage<Guard<K>>, AcquireError> {
-    let begin = Event::Begin(ticket.grant.released);
-    let admitting = Admitting::new(statement.clone(), ticket, wish, patience);
+    let admitting = Admitting::new(statement.clone(), turnstile, arrival, wish, patience);
     let session = admitting.session.clone();
-    let mut course = Course::begin(session.clone(), admitting, Heard::from(begin));
+    let mut course = Course::begin(session.clone(), admitting, Heard::from(Event::Begin));
     let directory = || statement.permits.path.to_string();
     let refused = |refusal| AcquireError::refused(statement.path().to_owned(), refusal);
     let mut permit = match course.outcome().await {
@@ -88,7 +78,7 @@ struct Permit(Option<Driver>);
 
 impl Permit {
     fn new(session: Arc<ZkSession>, statement: &Statement, own: Own, connection: Option<u64>) -> Self {
-        let entry = Entry { lock: statement.permits.clone(), kind: own.place.kind, weight: None };
+        let entry = Entry { lock: statement.permits.clone(), kind: own.place.kind };
         Self(Some(Driver::admitted(session, entry, own, connection)))
     }
 
@@ -116,12 +106,9 @@ struct Admitting {
     /// The hold of the turnstile; `None` once the node is gone, or is left to the background.
     turnstile: Option<Guard>,
     own: OwnNode,
-    scout: Arc<Scout>,
     /// Whether our node in the turnstile is watched.
     is_watched: bool,
-    /// Whether it has found no room.
-    has_waited: bool,
-    /// Who is told of that.
+    /// Who is told that there is no room.
     next: Next,
     /// Names the permit. All attempts have the same id, because one of them takes effect at most.
     id: Uuid,
@@ -164,11 +151,6 @@ impl Procedure for Admitting {
         if let Some(watches) = watches {
             self.watches = watches;
         }
-        if let Event::Admitted(_) = event
-            && !self.has_waited
-        {
-            self.statement.has_room.store(true, Ordering::Relaxed);
-        }
         let commands = self.machine.handle(event);
         // Its end is nothing to warn of while a transaction of ours may bring it about. Nothing is sent before the next poll.
         if let Some(turnstile) = self.turnstile.as_ref().filter(|_| !self.machine.is_ended()) {
@@ -189,7 +171,6 @@ impl Procedure for Admitting {
             Command::GiveBack(own, connection) => {
                 drop(Permit::new(self.session.clone(), &self.statement, own, connection));
             }
-            Command::Recall => return Performed::Request(self.recall()),
             Command::Look => return Performed::Request(self.look()),
             Command::Create => return Performed::Request(self.create()),
             Command::Watch(seen) => return Performed::Request(self.watch(seen)),
@@ -210,7 +191,8 @@ impl Procedure for Admitting {
 impl Admitting {
     fn new(
         statement: Arc<Statement>,
-        Ticket { guard: turnstile, grant, scout }: Ticket,
+        turnstile: Guard,
+        arrival: Arrival,
         wish: Wish,
         patience: Patience,
     ) -> Self {
@@ -221,14 +203,12 @@ impl Admitting {
         let delay = statement.permits.takeover_delay;
         let takeover = if delay.is_zero() { Takeover::AtOnce } else { Takeover::Delayed };
         Self {
-            machine: Admission::new(wish, patience, takeover, grant.arrival),
+            machine: Admission::new(wish, patience, takeover, arrival),
             statement,
             session: hold.session().clone(),
             turnstile: Some(turnstile),
             own,
-            scout,
             is_watched: false,
-            has_waited: false,
             next: Next::here(),
             id: Uuid::new_v4(),
             watches: Watches::default(),
@@ -249,18 +229,6 @@ impl Admitting {
             Answer::Over(end) => Event::SessionOver(end).into(),
         };
         self.session.ask(self.tries, connection, request).map(heard).boxed()
-    }
-
-    /// An attempt by what was seen on an earlier connection would not be sent.
-    fn recall(&self) -> BoxFuture<'static, Heard> {
-        let Some(look) = self.scout.take() else { return ready(Event::Recalled(None).into()).boxed() };
-        let session = self.session.clone();
-        look.map(move |shown| {
-            let present = session.lease.connection();
-            let shown = shown.filter(|(glimpse, _)| present == Some(glimpse.seen.connection));
-            Event::Recalled(shown).into()
-        })
-        .boxed()
     }
 
     fn look(&mut self) -> BoxFuture<'static, Heard> {
@@ -289,9 +257,7 @@ impl Admitting {
 
     /// On the connection on which the pool was seen. A watch of the data that still stands need not be set again.
     fn watch(&mut self, seen: Seen) -> BoxFuture<'static, Heard> {
-        self.has_waited = true;
         self.next.tell(&self.own.0);
-        self.statement.has_room.store(false, Ordering::Relaxed);
         let (statement, changes) = (self.statement.clone(), self.changes);
         let mut watches = std::mem::take(&mut self.watches);
         self.request(Some(seen.connection), move |wire| async move {

@@ -2,7 +2,6 @@
 
 mod admission;
 mod pool;
-mod scout;
 pub(crate) mod slots;
 mod statement;
 
@@ -39,8 +38,8 @@ use crate::zk::Succession;
 ///
 /// The semaphore at `/pool` is the *turnstile* `/pool/queue`, which is a lock, and the persistent node `/pool/permits`,
 /// whose data is the capacity. A permit of weight 3 is its child `permit-3-0000000042`. An acquisition holds the turnstile
-/// until it is admitted. So a free permit takes three round trips, and a release one. While the semaphore has room, one that waits
-/// behind two others or more looks at the permits before its turn, and the turnstile passes on to it in one round trip.
+/// until it is admitted. So a free permit takes three round trips, and a release one. The turnstile passes from one acquisition to the
+/// next in two round trips.
 ///
 /// # The capacity
 ///

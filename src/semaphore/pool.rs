@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use zklock_recipe::{Event, Kind, Place, Stock, Tries, Wish};
 
-use super::admission::{Ticket, admit};
-use super::scout::Scout;
+use super::admission::admit;
 use super::statement::Statement;
 use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::Guard;
@@ -19,7 +18,6 @@ use crate::lock::query::query;
 use crate::node::PoolData;
 use crate::path::LockPath;
 use crate::requests::{self, Stocked};
-use crate::settings::Entry;
 use crate::telemetry::Member;
 use crate::zk::{Answer, Succession};
 
@@ -81,11 +79,8 @@ impl Pool {
         wish: Wish,
         wait: Wait,
     ) -> Result<Option<Guard<K>>, AcquireError> {
-        let (turnstile, scout) = self.turnstile_for(wish);
-        let stages = |guard, grant| {
-            let ticket = Ticket { guard, grant, scout: scout.clone() };
-            admit(self.statement.clone(), ticket, wish, wait.patience())
-        };
+        let turnstile = &self.turnstile;
+        let stages = |guard, arrival| admit(self.statement.clone(), guard, arrival, wish, wait.patience());
         let member = match wish {
             Wish::Permit(_) => Member::Semaphore,
             Wish::Slot(_) => Member::Slots,
@@ -98,22 +93,6 @@ impl Pool {
             }
             outcome => outcome,
         }
-    }
-
-    /// The turnstile as this wish passes it, and who looks at the pool meanwhile. Only a permit of a known weight can be foreseen, and a
-    /// takeover delay asks for a look after the grant.
-    fn turnstile_for(&self, wish: Wish) -> (Acquirer, Arc<Scout>) {
-        let (mut turnstile, scout) = (self.turnstile.clone(), Arc::<Scout>::default());
-        if let Wish::Permit(weight) = wish {
-            let weighed = |entry: &Entry| Entry { weight: Some(weight), ..entry.clone() };
-            turnstile.entries = turnstile.entries.iter().map(weighed).collect();
-            if self.statement.permits.takeover_delay.is_zero() {
-                let (scout, statement) = (scout.clone(), self.statement.clone());
-                turnstile.aside =
-                    Some(Arc::new(move |session, own| scout.clone().begin(session, own, statement.clone())));
-            }
-        }
-        (turnstile, scout)
     }
 
     /// Writes to the pool how much it has. From then on this process states that, too.

@@ -1,7 +1,6 @@
 //! What this process states of a pool.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use zklock_recipe::Stock;
 use zklock_recipe::admission::{self, Seen};
@@ -16,8 +15,6 @@ pub(super) struct Statement {
     /// The settings of the directory of permits.
     pub(super) permits: Arc<Settings>,
     stock: Mutex<Stated>,
-    /// Whether the last acquisitions of this process found room at once. It is a hint.
-    pub(super) has_room: AtomicBool,
 }
 
 /// How much a pool has, as this process states it.
@@ -32,7 +29,7 @@ struct Stated {
 impl Statement {
     pub(super) fn new(path: LockPath, permits: Arc<Settings>, stock: Stock) -> Self {
         let stock = Mutex::new(Stated { stock, begun: Vec::new(), changes: 0 });
-        Self { path, permits, stock, has_room: AtomicBool::new(true) }
+        Self { path, permits, stock }
     }
 
     /// The pool's path.

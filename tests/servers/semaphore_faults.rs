@@ -7,10 +7,10 @@ use support::{
     Server, Steps, Waiter, eventually, granted, hide, linked, linked_session, make, operator, patient,
     server, session, sessions, until_nothing_is_left, within,
 };
-use zklock::{AcquireError, LostReason, Permit, Semaphore, Session};
-use zklock_testcontainers::{Held, Link, RequestKind};
+use zklock::{LostReason, Permit, Semaphore, Session};
+use zklock_testcontainers::{Link, RequestKind};
 
-use super::semaphore::{enqueue, held, in_turnstile, until_it_waits_for_room, until_watched};
+use super::semaphore::{enqueue, held, until_it_waits_for_room, until_watched};
 
 const PATH: &str = "/pool";
 
@@ -178,87 +178,6 @@ async fn one_that_waits_keeps_its_place_though_its_lease_ends() {
     all_is_free(&server, &other, PATH).await;
 }
 
-/// A contender that holds the turnstile, and does not hear what it has seen of the pool until the handle is released; and one right
-/// behind it that has looked at the pool meanwhile. Each has its way to the server.
-struct Pair {
-    server: Server,
-    links: [Link; 2],
-    semaphores: [Semaphore; 2],
-    sessions: [Session; 2],
-    first: Waiter<Permit>,
-    heard: Held,
-    second: Waiter<Permit>,
-}
-
-async fn one_behind_another() -> Pair {
-    let server = server().await;
-    let observer = session(&server).await;
-    let ((front, one), (back, another)) =
-        (linked(&server, Duration::from_secs(60)).await, linked(&server, Duration::from_secs(60)).await);
-    let [theirs, of_one, of_another] =
-        [&observer, &one, &another].map(|session| session.semaphore(PATH, 3).unwrap());
-    for semaphore in [&of_one, &of_another] {
-        // The next acquisition sends only what every one sends.
-        semaphore.acquire().await.unwrap().release().await.unwrap();
-    }
-    let all = theirs.acquire_many(3).await.unwrap();
-    let ahead = enqueue(&observer, &theirs, 1).await;
-    until_it_waits_for_room(&server, PATH).await;
-    let heard = front.hold_reply(RequestKind::MultiRead);
-    let first = enqueue(&observer, &of_one, 1).await;
-    back.reset_counts();
-    let second = enqueue(&observer, &of_another, 1).await;
-    until_it_watches_two(&server, &another).await;
-    // The second one hears that the contender before its predecessor is admitted.
-    all.release().await.unwrap();
-    granted(ahead).await.release().await.unwrap();
-    within("the look", heard.reached()).await;
-    eventually("its look", async || back.requests_of(RequestKind::MultiRead) == 1).await;
-    let (links, semaphores, sessions) = ([front, back], [of_one, of_another], [one, another]);
-    Pair { server, links, semaphores, sessions, first, heard, second }
-}
-
-/// Waits until this session, which has one contender in the turnstile, watches the two contenders before that.
-async fn until_it_watches_two(server: &Server, session: &Session) {
-    let (of_it, queue) = (format!("0x{:x}", session.id()), server.full("/pool/queue/lock-"));
-    eventually("its watches", async || {
-        let watches = server.admin("wchc").await;
-        let its = watches.lines().skip_while(|line| line.trim() != of_it).skip(1);
-        its.take_while(|line| line.starts_with('\t')).filter(|line| line.trim().starts_with(&queue)).count()
-            == 2
-    })
-    .await;
-}
-
-/// Who hears only that the contender before its predecessor is gone does not know who else is before it.
-#[tokio::test]
-async fn one_behind_a_contender_that_left_early_sends_no_attempt_in_vain() {
-    let server = server().await;
-    let (observer, other) = (session(&server).await, session(&server).await);
-    let (link, last) = linked(&server, Duration::from_secs(60)).await;
-    let pool = |session: &Session| session.semaphore(PATH, 6).unwrap();
-    let held = pool(&observer).acquire_many(3).await.unwrap();
-    // It waits for room. Those behind it would find some.
-    let large = enqueue(&observer, &pool(&other), 4).await;
-    until_it_waits_for_room(&server, PATH).await;
-    let early = enqueue(&observer, &pool(&other), 1).await;
-    let before = enqueue(&observer, &pool(&other), 1).await;
-    let last_one = enqueue(&observer, &pool(&last), 1).await;
-    until_it_watches_two(&server, &last).await;
-    early.abort();
-    eventually("its end", async || in_turnstile(&observer, PATH).await == 3).await;
-    link.reset_counts();
-    held.release().await.unwrap();
-    let permits = [granted(large).await, granted(before).await, granted(last_one).await];
-    // A look after the grant, and the attempt.
-    let sent = [RequestKind::MultiRead, RequestKind::Multi].map(|kind| link.requests_of(kind));
-    assert_eq!(sent, [1, 1]);
-    for permit in permits {
-        permit.release().await.unwrap();
-    }
-    until_nothing_is_left(&server).await;
-}
-
 /// It looks at the grant and after its wait, and not before its turn.
 #[tokio::test]
 async fn those_behind_one_that_waits_for_room_do_not_look_before_their_turn() {
@@ -279,57 +198,6 @@ async fn those_behind_one_that_waits_for_room_do_not_look_before_their_turn() {
     }
     assert_eq!((looks, link.requests_of(RequestKind::MultiRead)), (1, 6));
     held.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn one_that_has_looked_while_it_waited_is_admitted_without_another_look() {
-    let Pair { server, links: [_front, back], semaphores, sessions: _sessions, first, heard, second } =
-        one_behind_another().await;
-    let again = back.hold_request(RequestKind::MultiRead);
-    heard.release();
-    let (first, second) = (granted(first).await, granted(second).await);
-    assert!(first.is_held() && second.is_held() && first.token() < second.token());
-    assert!(!again.is_reached(), "it has looked again");
-    drop(again);
-    assert_eq!(held(&semaphores[0]).await, [1, 1]);
-    first.release().await.unwrap();
-    second.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
-
-/// One write has changed the version, as the predecessor's admission would have: an operator's.
-#[tokio::test]
-async fn one_that_has_looked_while_it_waited_keeps_a_capacity_that_was_changed_since() {
-    let Pair { server, semaphores: [_, ours], links: _links, sessions: _sessions, first, heard, second } =
-        one_behind_another().await;
-    ours.set_capacity(1).await.unwrap();
-    heard.release();
-    let refused = within("the answer", first).await.unwrap().unwrap_err();
-    assert!(matches!(refused, AcquireError::Capacity { .. }), "{refused}");
-    let second = granted(second).await;
-    assert_eq!(ours.permits().await.unwrap().capacity, Some(1));
-    second.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
-
-/// An attempt by what it saw on the earlier connection would not be sent, and it would have to find out what became of that.
-#[tokio::test]
-async fn one_that_has_looked_on_an_earlier_connection_looks_again() {
-    let Pair { server, links: [_front, back], sessions: [_one, another], first, heard, second, .. } =
-        one_behind_another().await;
-    back.reset_counts();
-    back.cut();
-    eventually("its watch", async || back.requests_of(RequestKind::GetChildren) == 1).await;
-    heard.release();
-    let (first, second) = (granted(first).await, granted(second).await);
-    let [looks, searches] =
-        [RequestKind::MultiRead, RequestKind::GetEphemerals].map(|kind| back.requests_of(kind));
-    // The cut may have come before the answer to the look, and then that is sent again.
-    assert!((1..=2).contains(&looks), "{looks} looks");
-    assert_eq!((searches, another.requeued()), (0, 0));
-    first.release().await.unwrap();
-    second.release().await.unwrap();
     until_nothing_is_left(&server).await;
 }
 

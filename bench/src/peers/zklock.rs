@@ -14,7 +14,7 @@ pub(super) enum Zklock {
     Readers(RwLock),
     Permits(Semaphore),
     /// With the default budget.
-    Key(Locks, String),
+    Key(Box<Locks>, String),
 }
 
 impl Zklock {
@@ -32,7 +32,7 @@ impl Zklock {
             Peer::ZklockKeys => {
                 let (root, key) = directory.rsplit_once('/').context("a directory has a parent")?;
                 let options = LocksOptions::new().lock(options);
-                Self::Key(session.locks(root)?.with_options(options)?, key.to_owned())
+                Self::Key(Box::new(session.locks(root)?.with_options(options)?), key.to_owned())
             }
             _ => Self::One(session.lock(directory)?.with_options(options)?),
         })

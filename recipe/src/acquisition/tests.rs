@@ -258,28 +258,6 @@ fn several_nodes_are_certain_if_each_is() {
     assert_eq!(acquisition.certainty(Some(later)), Certainty::Seen(later));
 }
 
-/// What an admission builds on: it was granted by this contender's release, and by nothing else.
-#[test]
-fn a_release_is_known_until_something_else_brings_the_contender_on() {
-    let sequence = SECOND.place.sequence.previous().unwrap();
-    let predecessor = Some(Place { sequence, ..SECOND.place });
-    let (found, gone) = (E::PredecessorWatched(true), E::PredecessorWatched(false));
-    let listed = |places: &[Place]| E::Listed(places.iter().copied().map(Place::name).collect());
-    let (first, lost) = (listed(&[SECOND.place]), Input::Watch(0, E::WatchLost));
-    let deleted = || Input::Watch(0, E::PredecessorDeleted);
-    for (inputs, expected) in [
-        (vec![], None),
-        (vec![released()], predecessor),
-        // The watch was set again.
-        (vec![lost.clone(), reply_to(0, found), released()], predecessor),
-        (vec![deleted()], None),
-        (vec![deleted(), reply_to(0, first.clone())], None),
-        (vec![lost, reply_to(0, gone), reply_to(0, first)], None),
-    ] {
-        assert_eq!(after(waiting(Takeover::AtOnce), inputs.clone()).released(), expected, "{inputs:?}");
-    }
-}
-
 /// If an operator has deleted a waiter's node, the release that the waiter hears of grants its successor, too.
 #[test]
 fn a_waiter_with_a_takeover_delay_asks_for_its_node_at_the_release() {

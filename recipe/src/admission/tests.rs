@@ -57,8 +57,7 @@ fn tell(outcome: Outcome) -> Command {
 /// An acquisition of a permit of weight 1, after these events.
 fn after(takeover: Takeover, patience: Patience, events: &[Event]) -> Admission {
     let mut admission = Admission::new(Wish::Permit(1), patience, takeover, Arrival::New);
-    assert_eq!(admission.handle(Event::Begin(None)), [Command::Recall]);
-    assert_eq!(admission.handle(Event::Recalled(None)), [Command::Look]);
+    assert_eq!(admission.handle(Event::Begin), [Command::Look]);
     for event in events {
         admission.handle(event.clone());
     }
@@ -88,73 +87,6 @@ fn assert_ended(admission: &Admission, event: Event) {
     admission.handle(event);
     assert!(admission.is_ended(), "{admission:?}");
     assert_eq!(admission.handle(Event::SessionOver(SessionEnd::Expired)), []);
-}
-
-fn ahead(number: i32) -> Place {
-    Place::exclusive(number)
-}
-
-fn recalled(held: i32, predecessor: Forerunner) -> Event {
-    Event::Recalled(Some((Glimpse { seen: seen(held), predecessor }, stated(STOCK))))
-}
-
-#[test]
-fn recalling() {
-    let there = |number, weight| Forerunner::There(ahead(number), weight);
-    let begun = |released| {
-        let mut admission =
-            Admission::new(Wish::Permit(1), Patience::Wait, Takeover::AtOnce, Arrival::Queued);
-        assert_eq!(admission.handle(Event::Begin(released)), [Command::Recall]);
-        admission
-    };
-    // The predecessor's permit, and the version that its admission has made.
-    let mut foreseen = seen(0);
-    (foreseen.version, foreseen.children) = (6, vec!["permit-1-0000000003".to_string()]);
-    begun(Some(ahead(3))).check([
-        (recalled(0, there(3, 1)), vec![Command::Attempt(KIND, foreseen)]),
-        // No room beside that permit, unless one has been released since.
-        (recalled(1, there(3, 1)), vec![Command::Look]),
-        (recalled(0, there(3, 2)), vec![Command::Look]),
-        // Another contender has released the turnstile, and nobody knows whether this one was admitted.
-        (recalled(0, there(2, 1)), vec![Command::Look]),
-        (recalled(0, Forerunner::Unclear), vec![Command::Look]),
-        // The look is as good as one after the grant.
-        (recalled(1, Forerunner::Gone(ahead(3))), vec![attempt()]),
-        (recalled(2, Forerunner::Gone(ahead(3))), vec![Command::Look]),
-        // That contender left early, and others were admitted since.
-        (recalled(1, Forerunner::Gone(ahead(2))), vec![Command::Look]),
-        (Event::Recalled(None), vec![Command::Look]),
-        (Event::Unanswered, vec![Command::Look]),
-        (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
-        (Event::GiveUp, vec![Command::Depart]),
-    ]);
-    // The predecessor has not gone by its own attempt.
-    begun(None).check([
-        (recalled(0, there(3, 1)), vec![Command::Look]),
-        (recalled(1, Forerunner::Gone(ahead(3))), vec![Command::Look]),
-    ]);
-    let elsewhere = |glimpse: fn(&mut Glimpse), stock| {
-        let mut seen = Glimpse { seen: seen(0), predecessor: there(3, 1) };
-        glimpse(&mut seen);
-        Event::Recalled(Some((seen, stated(stock))))
-    };
-    begun(Some(ahead(3))).check([
-        (elsewhere(|_| {}, Stock::Permits(3)), vec![Command::Look]),
-        (elsewhere(|it| it.seen.stock = None, STOCK), vec![Command::Look]),
-        // The next version would be negative, which is any version to the server.
-        (elsewhere(|it| it.seen.version = i32::MAX, STOCK), vec![Command::Look]),
-        (elsewhere(|it| it.seen.version = -2, STOCK), vec![Command::Look]),
-    ]);
-    let mut vain = begun(Some(ahead(3)));
-    vain.handle(recalled(0, there(3, 1)));
-    vain.check([(Event::PoolChanged, vec![Command::Look]), (Event::Unanswered, vec![Command::Settle])]);
-}
-
-#[test]
-fn the_contenders_ahead_are_those_with_the_numbers_before() {
-    assert_eq!((second_ahead(ahead(7)), right_ahead(ahead(7))), (Some(ahead(5)), Some(ahead(6))));
-    assert_eq!((second_ahead(ahead(1)), right_ahead(ahead(1))), (None, Some(ahead(0))));
-    assert_eq!((second_ahead(ahead(0)), right_ahead(ahead(0))), (None, None));
 }
 
 #[test]
@@ -359,8 +291,7 @@ fn the_takeover_delay_comes_between_the_look_and_the_attempt() {
         delayed(&reason).check([(looked(1), vec![Command::Delay])]);
     }
     let mut queued = Admission::new(Wish::Permit(1), Patience::Wait, Takeover::Delayed, Arrival::Queued);
-    // What was seen before the delay began is not asked for.
-    assert_eq!(queued.handle(Event::Begin(Some(ahead(3)))), [Command::Look]);
+    assert_eq!(queued.handle(Event::Begin), [Command::Look]);
     queued.check([(looked(1), vec![Command::Delay])]);
     queued.handle(looked(1));
     queued.check([

@@ -1,14 +1,13 @@
 //! A contender: what its machine is told, and how what that asks for is sent.
 
 use zklock_recipe::admission::{
-    Admission, Command, Event, Forerunner, Glimpse, Outcome, Seen, Settlement, Standing, Stated, Target,
-    attempt, attempt_failed, right_ahead,
+    Admission, Command, Event, Outcome, Seen, Settlement, Standing, Stated, Target, attempt, attempt_failed,
 };
 use zklock_recipe::transaction::Operation;
 use zklock_recipe::{Arrival, Kind, Own, Patience, Takeover, Wish};
 
 use super::contest::PATIENT;
-use super::pool::{Caller, Contender, Data, POOL, Pending, Reasons, TURNSTILE, seen, standing, stock};
+use super::pool::{Caller, Data, POOL, Pending, Reasons, TURNSTILE, seen, standing, stock};
 use super::run::Run;
 use super::setup::{Mutant, Party, Witness};
 use crate::world::ensemble::{Answer, Ask, Word};
@@ -53,84 +52,19 @@ impl Run<'_> {
 
     pub(crate) fn start(&mut self, party: Party, wish: Wish, patience: Patience, reasons: Reasons) {
         let arrival = if reasons == Reasons::default() { Arrival::New } else { Arrival::Queued };
-        let Contender { own, released, .. } = &mut self.world.contenders[party];
-        let (released, ahead) = (released.take(), own.and_then(|own| right_ahead(own.place)));
-        let released = match self.setup.mutant {
-            Some(Mutant::TakesAnyEndForAnAdmission) => ahead,
-            Some(Mutant::TakesAnyContenderForItsPredecessor) => released.and(ahead),
-            _ => released,
-        };
         let machine = Admission::new(wish, patience, self.setup.takeover, arrival);
         let contender = &mut self.world.contenders[party];
         contender.machine = Some(machine);
         if self.setup.mutant.is_none() {
             contender.reasons = Reasons::default();
         }
-        self.feed(party, Event::Begin(released));
-    }
-
-    /// Looks at the pool, and at the contender right before it, while it waits.
-    pub(crate) fn glimpse(&mut self, party: Party) {
-        let own = self.world.contenders[party].own.expect("it is in the turnstile");
-        let ahead = right_ahead(own.place).expect("somebody came before");
-        let ahead = || Ask::Get(Path::Child(TURNSTILE, ahead), false);
-        let asks = [ahead(), Ask::Get(Path::Directory(POOL), false), Ask::List(POOL, false), ahead()];
-        self.ask(party, Pending::Glimpse, asks);
-    }
-
-    /// It remembers what it has seen; its machine may wait for that.
-    fn glimpsed(
-        &mut self,
-        party: Party,
-        [first, pool, last]: [Option<Node<Data>>; 3],
-        listed: &Directory<Data>,
-    ) {
-        let there = if self.is(Mutant::ReadsItsPredecessorFirst) { first.as_ref() } else { last.as_ref() };
-        let weight = |owner: Party| match self.setup.wishes[owner].0 {
-            Wish::Permit(_) if self.is(Mutant::ForgetsItsPredecessorsPermit) => Some(0),
-            Wish::Permit(weight) => Some(weight),
-            Wish::Slot(_) => None,
-        };
-        let contender = &self.world.contenders[party];
-        let ahead = contender.own.and_then(|own| right_ahead(own.place));
-        let weight = there.filter(|node| node.version == 0).and_then(|node| weight(node.owner?));
-        let predecessor = match (&first, ahead, weight) {
-            (None, Some(place), _) => Forerunner::Gone(place),
-            (Some(_), Some(place), Some(weight)) => Forerunner::There(place, weight),
-            _ => Forerunner::Unclear,
-        };
-        let seen = seen(pool.as_ref().expect("the pool is there"), &listed.children, contender.connection);
-        let glimpse = Some(Glimpse { seen, predecessor });
-        let contender = &mut self.world.contenders[party];
-        match contender.machine {
-            Some(_) => self.recalled(party, glimpse),
-            None => (contender.glimpse, contender.pending) = (glimpse, Pending::Nothing),
-        }
-    }
-
-    fn recalled(&mut self, party: Party, glimpse: Option<Glimpse>) {
-        let predecessor = glimpse.as_ref().map(|glimpse| glimpse.predecessor);
-        let shown = glimpse.map(|glimpse| {
-            let stated = stated(&glimpse.seen);
-            (glimpse, stated)
-        });
-        self.feed(party, Event::Recalled(shown));
-        let attempts = matches!(self.world.contenders[party].pending, Pending::Attempt(_));
-        let is_gone = matches!(predecessor, Some(Forerunner::Gone(_)));
-        self.note(Witness::SeenInTime, attempts && is_gone);
-        self.note(Witness::Foreseen, attempts && !is_gone);
+        self.feed(party, Event::Begin);
     }
 
     /// The acquisition queues again, as one that has waited.
     pub(crate) fn requeue(&mut self, party: Party) {
         (self.witness)(Witness::QueuedAgain);
-        let contender = &mut self.world.contenders[party];
-        contender.caller = Caller::Idle;
-        // What it saw was of its last node.
-        contender.glimpse = None;
-        if contender.machine.is_none() {
-            contender.pending = Pending::Nothing;
-        }
+        self.world.contenders[party].caller = Caller::Idle;
         self.remember(party, true, |reasons| &mut reasons.attempt);
     }
 
@@ -232,12 +166,6 @@ impl Run<'_> {
         }
         let contender = &mut self.world.contenders[party];
         match command {
-            Command::Recall if *asked == Pending::Glimpse => contender.pending = Pending::Glimpse,
-            Command::Recall => {
-                // What it saw on an earlier connection counts no more.
-                let glimpse = contender.glimpse.take().filter(|glimpse| glimpse.seen.connection == number);
-                self.recalled(party, glimpse);
-            }
             Command::Look => {
                 let mut asks = vec![Ask::Get(pool, false), Ask::List(POOL, false)];
                 if self.is(Mutant::ListsBeforeItReads) {
@@ -367,7 +295,6 @@ impl Run<'_> {
     pub(crate) fn listen(&mut self, party: Party) {
         let pending = self.world.contenders[party].pending.clone();
         let (wanted, reads_own, reads_pool) = match pending {
-            Pending::Glimpse => (4, true, true),
             Pending::Look => (3, true, true),
             Pending::Settle => (3, true, false),
             Pending::Watch(_) => (1, false, true),
@@ -390,11 +317,9 @@ impl Run<'_> {
         }
         // The last answers: those to an earlier request, which nobody awaits any more, come before them.
         let mut last = |wanted: bool| if wanted { got.pop().flatten() } else { None };
-        let latest = last(pending == Pending::Glimpse);
         let (pool, own) = (last(reads_pool), last(reads_own));
         let listed = listed.expect("the pool is there");
         match pending {
-            Pending::Glimpse => self.glimpsed(party, [own, pool, latest], &listed),
             Pending::Look => self.looked(party, own.as_ref(), pool.as_ref(), &listed),
             Pending::Watch(before) => self.watched(party, &before, pool.as_ref(), &listed),
             _ => self.settled(party, own.as_ref(), &listed),

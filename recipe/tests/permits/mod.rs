@@ -20,15 +20,7 @@ fn setup(weights: &[u32], capacity: u32, faults: &[Fault]) -> Setup {
     let wish = |weight: &u32| (Wish::Permit(*weight), Patience::Wait);
     let wishes = weights.iter().map(wish).collect();
     let (stock, takeover) = (Stock::Permits(capacity), Takeover::AtOnce);
-    Setup {
-        wishes,
-        stock,
-        takeover,
-        following: Vec::new(),
-        glimpsing: Vec::new(),
-        faults: faults.to_vec(),
-        mutant: None,
-    }
+    Setup { wishes, stock, takeover, following: Vec::new(), faults: faults.to_vec(), mutant: None }
 }
 
 fn delayed(weights: &[u32], capacity: u32, faults: &[Fault]) -> Setup {
@@ -43,11 +35,6 @@ fn slots(preferred: &[Option<u32>], count: u32, faults: &[Fault]) -> Setup {
 /// The servers of these contenders are behind.
 fn behind(following: &[usize], setup: Setup) -> Setup {
     Setup { following: following.to_vec(), ..setup }
-}
-
-/// These contenders look at the pool while they wait in the turnstile.
-fn glimpsing(parties: &[usize], setup: Setup) -> Setup {
-    Setup { glimpsing: parties.to_vec(), ..setup }
 }
 
 /// The last contender only tries.
@@ -85,14 +72,6 @@ explored! {
         tries(delayed(&[1, 1], 2, &[Expiry, Break])), 4_984, [FoundBusy, AttemptedAtOnce];
     slots_are_held_once_each: slots(&[None, Some(0), Some(1)], 2, &[Break, Eviction, Change]), 482_613,
         [TookAnotherSlot, HeldTogether, SentInVain];
-    contenders_look_while_they_wait:
-        glimpsing(&[2], setup(&[1, 1, 1], 3, &[])), 5_354, [Foreseen, SeenInTime, SentInVain, HeldTogether],
-        glimpsing(&[2], setup(&[1, 1, 1], 2, &[])), 5_722, [Foreseen, SeenInTime, SentInVain, Waited],
-        glimpsing(&[1], setup(&[1, 1], 2, &[Break, Late, Change])), 18_651, [Foreseen, SeenInTime, LateApplied],
-        glimpsing(&[0, 1], setup(&[1, 1], 2, &[Displacement, Change])), 31_576, [Foreseen, SeenInTime, QueuedAgain],
-        glimpsing(&[1], setup(&[1, 1], 2, &[Expiry, Eviction, Touch])), 10_400, [Foreseen, Told, Expired],
-        glimpsing(&[1], behind(&[1], setup(&[1, 1], 2, &[Change]))), 5_492, [Foreseen, AnsweredFromThePast],
-        glimpsing(&[2], setup(&[2, 1, 2], 3, &[Departure])), 40_561, [Foreseen, SeenInTime];
 }
 
 /// Each with a setup in which it must be caught, and the rule that it breaks.
@@ -128,23 +107,10 @@ fn each_mutant_is_caught() {
         (Mutant::ForgetsThatItWaited, delayed(&[2, 1], 2, &[Eviction]), DELAYED),
         (Mutant::ForgetsItsAttempt, delayed(&[1, 1], 2, &[Eviction, Change, Break]), DELAYED),
         (Mutant::LooksAfterItsDelay, delayed(&[1, 1, 1], 2, &[Eviction, Change]), DELAYED),
-        (Mutant::TakesAnyEndForAnAdmission, glimpsing(&[1], setup(&[1, 1], 2, &[Departure, Change])), KEPT),
-        (
-            Mutant::TakesAnyContenderForItsPredecessor,
-            glimpsing(&[2], setup(&[2, 1, 2], 3, &[Departure])),
-            WITHIN,
-        ),
-        (Mutant::ForgetsItsPredecessorsPermit, glimpsing(&[1], setup(&[2, 1], 2, &[])), WITHIN),
-        (Mutant::ReadsItsPredecessorFirst, glimpsing(&[1], setup(&[1, 1], 2, &[Change])), KEPT),
-        (Mutant::IgnoresTheVersion, glimpsing(&[2], setup(&[1, 1, 1], 2, &[])), WITHIN),
-        (Mutant::IgnoresTheVersion, glimpsing(&[1], setup(&[1, 1], 2, &[Change])), KEPT),
     ]);
 }
 
 explored! {
-    #[cfg(not(debug_assertions))]
-    three_contenders_look_while_they_wait:
-        glimpsing(&[1, 2], setup(&[1, 1, 1], 3, &[Change, Departure])), 775_368, [Foreseen, SeenInTime, GivenBack];
     #[cfg(not(debug_assertions))]
     contenders_delay_their_takeover_while_an_operator_deletes_what_he_likes:
         delayed(&[1, 2, 1], 2, &[Expiry, Eviction, Displacement]), 1_888_922,

@@ -1,6 +1,6 @@
 //! The contenders of one pool, its turnstile and its permits.
 
-use zklock_recipe::admission::{Admission, Glimpse, Seen, Standing};
+use zklock_recipe::admission::{Admission, Seen, Standing};
 use zklock_recipe::{Kind, Own, Place, Stock, Takeover};
 
 use super::setup::{Party, Setup};
@@ -39,10 +39,6 @@ pub(crate) struct Contender {
     pub(crate) pending: Pending,
     /// The number of its connection.
     pub(crate) connection: u64,
-    /// What it has seen of the pool in the turnstile.
-    pub(crate) glimpse: Option<Glimpse>,
-    /// The contender right before it, if that went by its own attempt.
-    pub(crate) released: Option<Place>,
     /// Its node in the turnstile.
     pub(crate) own: Option<Own>,
     /// The connection on which it has watched the pool's data, and has heard of no change since.
@@ -81,8 +77,6 @@ pub(crate) enum Caller {
 pub(crate) enum Pending {
     #[default]
     Nothing,
-    /// What it sees while it waits in the turnstile, or what it saw then.
-    Glimpse,
     Look,
     Watch(Seen),
     Wait,
@@ -130,13 +124,6 @@ impl World {
         first.is_some_and(|(place, _)| {
             self.turnstile(party).map(|it| it.0) == Some(Path::Child(TURNSTILE, *place))
         })
-    }
-
-    /// The contender right before this one.
-    pub(crate) fn predecessor(&self, party: Party) -> Option<Place> {
-        let own = self.contenders[party].own?.place;
-        let mut lower = self.tree().children(TURNSTILE).iter().rev().map(|(place, _)| *place);
-        lower.find(|place| place.sequence < own.sequence)
     }
 
     /// The permits that are there, with the acquisitions that they are of.

@@ -2,7 +2,7 @@
 
 use stateright::Property;
 
-use zklock_recipe::admission::{Event, Standing, right_ahead};
+use zklock_recipe::admission::{Event, Standing};
 use zklock_recipe::{Kind, Patience, SessionEnd, Stock, Wish};
 
 use super::contest::{Contest, DELAYED, KEPT, ONCE, ORDER, REAL, WITHIN, properties};
@@ -17,8 +17,6 @@ pub(crate) enum Step {
     Enqueue(Party),
     /// It holds the turnstile, and its machine begins.
     Begin(Party),
-    /// It looks at the pool while it waits in the turnstile.
-    Glimpse(Party),
     /// Its node in the turnstile is gone before it was the first.
     Requeue(Party),
     /// A server serves its next request.
@@ -128,10 +126,6 @@ impl World {
             _ => false,
         };
         let asks = !matches!(contender.pending, Pending::Nothing | Pending::Deaf | Pending::Leave);
-        let glimpses = setup.glimpsing.contains(&party)
-            && contender.glimpse.is_none()
-            && contender.pending == Pending::Nothing;
-        let has_ahead = || contender.own.and_then(|own| right_ahead(own.place)).is_some();
         // The lease of a holder ends first.
         let outlives = holds && setup.mutant == Some(Mutant::OutlivesItsSession);
         let expires = match contender.caller {
@@ -145,7 +139,6 @@ impl World {
             (contender.caller == Caller::Idle && rests && !contender.departs, Step::Enqueue(party)),
             (waits && rests && standing == Standing::Gone, Step::Requeue(party)),
             (waits && rests && begins && entered, Step::Begin(party)),
-            (waits && rests && entered && glimpses && has_ahead(), Step::Glimpse(party)),
             (holds || contender.caller == Caller::Lapsed, Step::Release(party)),
             (holds && self.permit(party).is_none(), Step::Told(party)),
             (holds, Step::Lapse(party)),
@@ -156,7 +149,7 @@ impl World {
             (contender.pending == Pending::Delay, Step::Delayed(party)),
             (contender.pending == Pending::Leave || contender.departs, Step::Leave(party)),
             (!link.strays.is_empty(), Step::ApplyStray(party)),
-            (asks || contender.glimpse.is_some(), Step::Break(party)),
+            (asks, Step::Break(party)),
             (expires, Step::Expire(party)),
             (waits, Step::Depart(party)),
             (has_permit(), Step::Evict(party)),
@@ -178,7 +171,6 @@ impl Run<'_> {
             // What is over makes no difference any more.
             if contender.machine.is_none() && matches!(contender.caller, Caller::Done | Caller::Idle) {
                 (contender.own, contender.connection) = (None, 0);
-                (contender.glimpse, contender.released) = (None, None);
             }
         }
         let world = &self.world;
@@ -193,7 +185,6 @@ impl Run<'_> {
         match step {
             Step::Enqueue(party) => self.enqueue(party),
             Step::Begin(party) => self.begin(party),
-            Step::Glimpse(party) => self.glimpse(party),
             Step::Requeue(party) => self.requeue(party),
             Step::Serve(party, lateness) => {
                 let late = lateness == Lateness::Late;
@@ -273,7 +264,6 @@ impl Run<'_> {
         let own = self.world.ensemble.enqueue(party, TURNSTILE);
         let contender = &mut self.world.contenders[party];
         (contender.own, contender.evicted, contender.caller) = (own, false, Caller::Waiting);
-        (contender.glimpse, contender.released) = (None, None);
         contender.waited |= behind;
         self.remember(party, behind, |reasons| &mut reasons.turnstile);
     }
@@ -299,20 +289,10 @@ impl Run<'_> {
         let before = self.world.permits().map(|(path, _, id)| (path, id)).collect::<Vec<_>>();
         let first = self.world.tree().children(TURNSTILE).first().map(|(_, node)| node.czxid);
         let stock = self.world.stock();
-        let parties = 0..self.world.contenders.len();
-        let predecessors = parties.map(|party| self.world.predecessor(party)).collect::<Vec<_>>();
-        let tickets = self.world.tree().children(TURNSTILE).to_vec();
         step(&mut self.world.ensemble);
         self.forbid(KEPT, self.world.stock() != stock);
         let new = |(path, ..): &(Path, Party, i64)| before.iter().all(|(other, _)| other != path);
         let Some((path, _, id)) = self.world.permits().find(|it| new(it)) else { return false };
-        // Those behind it see that it went by its own attempt, and no listing tells them otherwise.
-        let ticket = tickets.iter().find(|(_, node)| node.czxid == id).map(|(place, _)| *place);
-        for (contender, predecessor) in self.world.contenders.iter_mut().zip(predecessors) {
-            if !self.setup.glimpsing.is_empty() && predecessor.is_some() && predecessor == ticket {
-                contender.released = ticket;
-            }
-        }
         self.forbid(ONCE, before.iter().any(|(_, other)| *other == id));
         let node = self.world.tree().get(path).map(|node| node.data);
         if matches!(node, Some(Data::Permit { owes: true, .. })) {
@@ -339,8 +319,6 @@ impl Run<'_> {
         let contender = &mut self.world.contenders[party];
         contender.connection += 1;
         match contender.pending {
-            // What is under way of it, and its watches, are lost. What it has seen is of an earlier connection.
-            Pending::Glimpse if contender.machine.is_some() => self.feed(party, Event::Recalled(None)),
             // The watch is lost. Broken, the contender waits for it all the same.
             Pending::Wait if mutant == Some(Mutant::ForgetsThatItsWatchIsLost) => {
                 contender.pending = Pending::Deaf;
@@ -387,7 +365,6 @@ impl Run<'_> {
         let contender = &mut self.world.contenders[party];
         contender.caller = Caller::Done;
         if contender.machine.is_none() {
-            (contender.glimpse, contender.pending) = (None, Pending::Nothing);
             return self.world.leave_turnstile(party);
         }
         if drops {

@@ -14,8 +14,6 @@ pub(crate) struct Setup {
     pub(crate) takeover: Takeover,
     /// Those whose server is the follower.
     pub(crate) following: Vec<Party>,
-    /// Those who look at the pool while they wait in the turnstile: once for each node there, whenever they like.
-    pub(crate) glimpsing: Vec<Party>,
     /// What may go wrong, each as often as it is named.
     pub(crate) faults: Vec<Fault>,
     pub(crate) mutant: Option<Mutant>,
@@ -96,14 +94,6 @@ pub(crate) enum Mutant {
     ForgetsItsAttempt,
     /// Is admitted by what it sees after its delay.
     LooksAfterItsDelay,
-    /// Takes its predecessor's end for an admission, whatever it was.
-    TakesAnyEndForAnAdmission,
-    /// Takes the contender that it saw for the one that was admitted.
-    TakesAnyContenderForItsPredecessor,
-    /// Does not count the permit of its predecessor beside what it saw in the turnstile.
-    ForgetsItsPredecessorsPermit,
-    /// Goes by what it saw of its predecessor before it read the pool.
-    ReadsItsPredecessorFirst,
 }
 
 /// What has happened in some state.
@@ -131,7 +121,4 @@ pub(crate) enum Witness {
     FoundBusy,
     FoundTouched,
     TookAnotherSlot,
-    /// A contender attempts by what it saw in the turnstile, before its predecessor's admission or after that.
-    Foreseen,
-    SeenInTime,
 }

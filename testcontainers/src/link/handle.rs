@@ -79,11 +79,6 @@ impl Held {
         self.0.reached().await;
     }
 
-    /// Whether a message is held already.
-    pub fn is_reached(&self) -> bool {
-        self.0.rule.stage() >= Stage::Reached
-    }
-
     /// Lets the message, and all that came after it, go on.
     pub fn release(self) {}
 }
