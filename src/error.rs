@@ -24,8 +24,7 @@ pub enum InvalidLock {
     },
     /// The other client has no such lock, or zklock cannot share its queue.
     #[error(
-        "{path} cannot share a queue of {layout}: a lock can, a read-write lock if {layout} has readers, and an election if it has \
-         leaders; leave the layout out"
+        "{path} cannot share a queue of {layout}: a lock can, and a read-write lock if {layout} has readers; leave the layout out"
     )]
     Layout {
         /// The path that the caller gave.

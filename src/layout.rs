@@ -7,8 +7,8 @@ use zklock_recipe as recipe;
 /// Whose contenders are in a lock's queue, and so whose names zklock's have there. See
 /// [`LockOptions::layout`](crate::LockOptions::layout).
 ///
-/// With a layout other than [`Zklock`](Self::Zklock), a [`Lock`](crate::Lock), an [`RwLock`](crate::RwLock) or an
-/// [`Election`](crate::Election) contends with another client's at the same path: all are served in the order in which they came.
+/// With a layout other than [`Zklock`](Self::Zklock), a [`Lock`](crate::Lock) or an [`RwLock`](crate::RwLock) contends with another
+/// client's at the same path: all are served in the order in which they came.
 /// Every contender of the other client waits for zklock's, and zklock's wait for theirs.
 ///
 /// # Who is protected from whom
@@ -21,34 +21,15 @@ use zklock_recipe as recipe;
 ///   Give the delay to every zklock contender at the path: each waits for its own, and after one with a shorter delay the next one
 ///   takes over at once. On servers with the default `syncLimit` and tick, this is 10 s if the holder stops at `SUSPENDED`. If
 ///   it stops at `LOST`, it is a session timeout more with Curator, and without a limit with kazoo, which reports `LOST`
-///   only once a server says so. A `LeaderLatch` that is closed deletes its node first, and calls `notLeader()` after that; with
-///   `CloseMode.SILENT`, the default, it never calls it. So stop its work before you close it, or let the delay outlast the work.
-///
-/// # Elections
-///
-/// * *Who leads* is the first contender in the queue, of either client. The other clients' own calls go by the same rule: Curator's
-///   `getLeader()` and `getParticipants()`, kazoo's `contenders()`. [`leader`](crate::Election::leader) and
-///   [`observe`](crate::Election::observe) report it, with its [token](crate::election::Leader::token). A first contender need not
-///   lead yet. One of zklock's may wait for its takeover delay, and one of theirs may not have looked at the queue yet. A leader
-///   whose session has expired is not reported any more, though it may go on for as long as the delay.
-/// * *The value* that a candidate campaigns with stands in its node from the moment when it queues. It is the first line there, and
-///   zklock's own data follows on the last one. So `getId()` of a participant, and each text of `contenders()`, begins with it.
-///   It is of one line: zklock refuses another one. Let the other programs take the first line. A leader of theirs is reported with
-///   all its data as the value. Any client that may write to the node can change it.
-/// * *No other node is made.* The other clients take each numbered child for a contender. So zklock adds no announcement to their
-///   directory, and a leader cannot [`proclaim`](crate::Leadership::proclaim) another value: a write to its node
-///   takes the leadership from it, and leaves a `LeaderLatch` without its watch.
-/// * *A lock with the same layout* is in the same queue, as Curator's mutex and its `LeaderSelector` are. While it is first, it is
-///   reported as a leader: zklock's with an empty value.
+///   only once a server says so.
 ///
 /// # What it costs
 ///
 /// ZooKeeper does not tell a release of theirs from a session that expired. So zklock waits for the delay after each contender of
 /// theirs in front of it, and also if it finds nobody and nothing shows that a zklock holder released the lock last. A handover
 /// between two exclusive contenders of zklock's mostly takes no delay. It takes the delay if another contender came or left in the
-/// moment between the release and the look, behind a reader, beside other readers, and if the directory has other children. In a
-/// `LeaderLatch`'s queue each handover needs that look. With `Duration::ZERO` there is no delay: then a holder of theirs that is
-/// cut off may act beside a zklock guard.
+/// moment between the release and the look, behind a reader, beside other readers, and if the directory has other children. With
+/// `Duration::ZERO` there is no delay: then a holder of theirs that is cut off may act beside a zklock guard.
 ///
 /// [`try_acquire`](crate::Lock::try_acquire) does not wait for the delay: it returns `None` then, and leaves no trace of a release.
 /// So calls that only try may return `None` for as long as nobody waits out the delay by [`acquire`](crate::Lock::acquire). The same
@@ -72,11 +53,9 @@ use zklock_recipe as recipe;
 ///   If theirs hide their nodes, zklock's acquisitions fail.
 /// * A thread of Curator's that holds the write lock beyond the delay, and then takes the read lock, is granted that at once, by its
 ///   own memory, beside a zklock guard. The next zklock contender waits for it.
-/// * Write to no node in a `LeaderLatch`'s queue. A latch ignores a write to the node in front of it, loses its watch by it, and waits
-///   until it connects again. zklock never writes there. A latch that may not read zklock's node neither fails nor tries again.
 /// * Curator's clients since 5.8 that are built with `enableCompression()` decompress all that they read
 ///   ([CURATOR-725](https://issues.apache.org/jira/browse/CURATOR-725)). zklock's nodes are not compressed, so reading them throws: the
-///   mutex and the `LeaderSelector` cannot wait behind zklock. Turn compression off for these clients.
+///   mutex cannot wait behind zklock. Turn compression off for these clients.
 /// * Readers need a reader's counterpart: kazoo's `Lock` waits for no reader, and Curator's mutex for no contender of a read-write
 ///   lock. kazoo's `WriteLock` and Curator's read-write lock do.
 /// * zklock refuses numbers near the end (2³¹), where the clients disagree about the order.
@@ -90,16 +69,14 @@ pub enum Layout {
     /// zklock's own contenders alone.
     #[default]
     Zklock,
-    /// Curator's `InterProcessMutex` and `LeaderSelector`.
+    /// Curator's `InterProcessMutex`, also that of a `LeaderSelector`.
     Curator,
-    /// Curator's `LeaderLatch`. Curator's mutex at the same path does not exclude it.
-    CuratorLatch,
     /// Curator's `InterProcessReadWriteLock`. A [`Lock`](crate::Lock) contends as a writer. Curator's mutex at the same path does
     /// not exclude it.
     CuratorReadWrite,
-    /// go-zookeeper's `Lock`. It is the same queue as that of Curator's mutex. It has no elections.
+    /// go-zookeeper's `Lock`. It is the same queue as that of Curator's mutex.
     Go,
-    /// kazoo's `Lock`, `Election`, `ReadLock` and `WriteLock`. A [`Lock`](crate::Lock) excludes all of them.
+    /// kazoo's `Lock`, `ReadLock` and `WriteLock`, also the lock of an `Election`. A [`Lock`](crate::Lock) excludes all of them.
     Kazoo,
 }
 
@@ -108,7 +85,6 @@ impl fmt::Display for Layout {
         f.write_str(match self {
             Self::Zklock => "zklock",
             Self::Curator => "Curator's mutex",
-            Self::CuratorLatch => "Curator's LeaderLatch",
             Self::CuratorReadWrite => "Curator's read-write lock",
             Self::Go => "go-zookeeper",
             Self::Kazoo => "kazoo",
@@ -123,7 +99,6 @@ impl Layout {
             recipe::Layout::Own => Self::Zklock,
             recipe::Layout::CuratorMutex => Self::Curator,
             recipe::Layout::CuratorReadWrite => Self::CuratorReadWrite,
-            recipe::Layout::CuratorLatch => Self::CuratorLatch,
             recipe::Layout::Kazoo => Self::Kazoo,
         }
     }
@@ -138,8 +113,6 @@ pub(crate) enum Shares {
     Exclusive,
     /// Readers as well.
     Readers,
-    /// Leaders.
-    Leaders,
 }
 
 impl Shares {
@@ -147,15 +120,10 @@ impl Shares {
     pub(crate) fn layout(self, layout: Layout) -> Option<recipe::Layout> {
         Some(match (layout, self) {
             (Layout::Zklock, _) => recipe::Layout::Own,
-            (Layout::Curator | Layout::Go, Self::Exclusive) | (Layout::Curator, Self::Leaders) => {
-                recipe::Layout::CuratorMutex
-            }
-            (Layout::CuratorLatch, Self::Exclusive | Self::Leaders) => recipe::Layout::CuratorLatch,
+            (Layout::Curator | Layout::Go, Self::Exclusive) => recipe::Layout::CuratorMutex,
             (Layout::CuratorReadWrite, Self::Exclusive | Self::Readers) => recipe::Layout::CuratorReadWrite,
-            (Layout::Kazoo, Self::Exclusive | Self::Readers | Self::Leaders) => recipe::Layout::Kazoo,
-            (_, Self::Nothing)
-            | (Layout::Curator | Layout::CuratorLatch | Layout::Go, Self::Readers)
-            | (Layout::CuratorReadWrite | Layout::Go, Self::Leaders) => return None,
+            (Layout::Kazoo, Self::Exclusive | Self::Readers) => recipe::Layout::Kazoo,
+            (_, Self::Nothing) | (Layout::Curator | Layout::Go, Self::Readers) => return None,
         })
     }
 }

@@ -8,9 +8,6 @@ use uuid::Uuid;
 use zklock_recipe::{PathKind, Stock};
 
 /// The data of a contender's node: a small JSON object. Operators read it, and zklock finds its own node again by it.
-///
-/// A candidate in a queue that another client shares has its value in front of that, and a line break between the two. The other
-/// client's own calls return a leader's whole data, and so begin with the value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeData {
     /// Names one create, so that zklock recognises its node if the reply was lost.
@@ -27,9 +24,6 @@ pub(crate) struct NodeData {
     /// What the contender contends for. Nothing is written for a lock.
     #[serde(default = "lock", rename = "for", with = "Word", skip_serializing_if = "is_lock")]
     pub(crate) kind: PathKind,
-    /// What a candidate in a queue that is shared leads with.
-    #[serde(skip)]
-    pub(crate) value: Option<String>,
 }
 
 /// How a kind is written.
@@ -54,34 +48,12 @@ impl NodeData {
     /// Makes the data of a contender that enters now.
     pub(crate) fn new(id: Uuid, owner: &str, data: Option<&str>) -> Self {
         let (owner, data) = (owner.to_owned(), data.map(str::to_owned));
-        Self { id, owner, since: milliseconds(), data, kind: PathKind::Lock, value: None }
+        Self { id, owner, since: milliseconds(), data, kind: PathKind::Lock }
     }
 
     /// The same data, of a contender for this.
     pub(crate) fn contending_for(self, kind: PathKind) -> Self {
         Self { kind, ..self }
-    }
-
-    /// The same data, of a candidate that leads with this value.
-    pub(crate) fn leading_with(self, value: Option<String>) -> Self {
-        Self { value, ..self }
-    }
-
-    /// The bytes that are written to the node.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let json = encode(self);
-        match &self.value {
-            Some(value) => [value.as_bytes(), b"\n", &json].concat(),
-            None => json,
-        }
-    }
-
-    /// Reads a node's data; `None` if they are not a contender's of zklock's.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        // JSON as zklock writes it has no line breaks. A value may.
-        let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else { return decode(bytes) };
-        let (value, json) = (String::from_utf8_lossy(&bytes[..end]), &bytes[end + 1..]);
-        Some(decode::<Self>(json)?.leading_with(Some(value.into_owned())))
     }
 
     /// How many bytes a contender with these texts writes at most. JSON takes up to six bytes for one of a text.
@@ -214,17 +186,7 @@ mod tests {
     #[test]
     fn data_survives_the_way_through_a_node() {
         let data = NodeData::new(Uuid::new_v4(), "host:7 \"quoted\"", Some("extra"));
-        assert_eq!(NodeData::decode(&data.encode()), Some(data));
-    }
-
-    #[test]
-    fn a_candidates_value_stands_in_front() {
-        for value in ["10.0.0.7:8080", "", "{}", "two\nlines\n"] {
-            let data = NodeData::new(Uuid::new_v4(), "host:7\n", Some("ex\ntra"));
-            let (json, data) = (data.encode(), data.leading_with(Some(value.to_owned())));
-            assert_eq!(data.encode(), [value.as_bytes(), b"\n", &json].concat());
-            assert_eq!(NodeData::decode(&data.encode()), Some(data), "{value:?}");
-        }
+        assert_eq!(decode(&encode(&data)), Some(data));
     }
 
     #[test]
@@ -233,7 +195,7 @@ mod tests {
             let (data, longest) = ((!text.is_empty()).then_some(text), NodeData::longest(text, None));
             for kind in [PathKind::Lock, PathKind::Election, PathKind::Semaphore, PathKind::Slots] {
                 let length =
-                    |data| NodeData::new(Uuid::new_v4(), text, data).contending_for(kind).encode().len();
+                    |data| encode(&NodeData::new(Uuid::new_v4(), text, data).contending_for(kind)).len();
                 assert!(length(None) <= longest && length(data) <= NodeData::longest(text, data));
             }
         }
@@ -243,11 +205,11 @@ mod tests {
     #[test]
     fn a_contender_says_what_it_contends_for_unless_that_is_a_lock() {
         let lock = NodeData::new(Uuid::new_v4(), "o", None);
-        assert!(!String::from_utf8(lock.encode()).unwrap().contains("for"));
+        assert!(!String::from_utf8(encode(&lock)).unwrap().contains("for"));
         let slots = lock.clone().contending_for(PathKind::Slots);
-        assert!(String::from_utf8(slots.encode()).unwrap().contains(r#""for":"slots""#));
-        assert_eq!(NodeData::decode(&lock.encode()), Some(lock));
-        assert_eq!(NodeData::decode(&slots.encode()), Some(slots));
+        assert!(String::from_utf8(encode(&slots)).unwrap().contains(r#""for":"slots""#));
+        assert_eq!(decode(&encode(&lock)), Some(lock));
+        assert_eq!(decode(&encode(&slots)), Some(slots));
     }
 
     #[test]
@@ -255,7 +217,7 @@ mod tests {
         let data = LeaderData::new(7, "host:7", "10.0.0.1:80 \"quoted\"");
         assert_eq!(decode(&encode(&data)), Some(data));
         assert_eq!(decode::<LeaderData>(b"10.0.0.1:80"), None);
-        assert_eq!(NodeData::decode(&encode(&LeaderData::new(7, "host:7", ""))), None);
+        assert_eq!(decode::<NodeData>(&encode(&LeaderData::new(7, "host:7", ""))), None);
     }
 
     #[test]
@@ -274,7 +236,7 @@ mod tests {
     #[test]
     fn foreign_data_is_no_contender_of_ours() {
         for bytes in ["", "10.0.0.1", r#"{"owner":"x"}"#] {
-            assert_eq!(NodeData::decode(bytes.as_bytes()), None);
+            assert_eq!(decode::<NodeData>(bytes.as_bytes()), None);
         }
     }
 
@@ -282,6 +244,6 @@ mod tests {
     fn fields_of_later_versions_are_passed_over() {
         let id = Uuid::new_v4();
         let json = format!(r#"{{"id":"{id}","owner":"o","since":1,"later":true}}"#);
-        assert_eq!(NodeData::decode(json.as_bytes()).map(|data| data.id), Some(id));
+        assert_eq!(decode::<NodeData>(json.as_bytes()).map(|data| data.id), Some(id));
     }
 }

@@ -24,8 +24,6 @@ pub(crate) struct Settings {
     pub(crate) label: Name,
     pub(crate) owner: String,
     pub(crate) data: Option<String>,
-    /// What a candidate in a queue that is shared leads with. It stands in the contender's node.
-    pub(crate) value: Option<String>,
     /// How many bytes a contender writes to its node at most.
     pub(crate) longest_node: usize,
     pub(crate) acl: Acl,
@@ -61,7 +59,7 @@ impl Settings {
 
     /// Whether the lock's holder leads an election.
     pub(crate) fn is_led(&self) -> bool {
-        self.kind == PathKind::Election || self.value.is_some()
+        self.kind == PathKind::Election
     }
 
     /// Whose contenders are in the queue.
@@ -114,11 +112,6 @@ impl Settings {
     pub(crate) fn at(&self, path: LockPath) -> Self {
         let (subject, name, hints) = (path.clone(), path.clone(), Arc::default());
         Self { subject, name, path, hints, off_limits: None, ..self.clone() }
-    }
-
-    /// The same lock, for a candidate that leads with this value.
-    pub(crate) fn leading_with(&self, value: String) -> Self {
-        Self { longest_node: self.longest_node + value.len() + 1, value: Some(value), ..self.clone() }
     }
 }
 

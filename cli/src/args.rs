@@ -112,10 +112,6 @@ pub(crate) struct Leader {
     /// The election's path
     pub(crate) path: String,
 
-    /// Say who leads among the candidates of another client and of zklock: the first in the queue at PATH
-    #[arg(long, value_name = "CLIENT")]
-    pub(crate) layout: Option<Layout>,
-
     /// Print JSON: one object, or null if nobody leads
     #[arg(long)]
     pub(crate) json: bool,

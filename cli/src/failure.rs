@@ -199,9 +199,6 @@ impl Cause for AcquireError {
             Self::Announce(AnnounceError::TooLong { length, longest, .. }) => {
                 Failure::usage(format_args!("--value has {length} bytes; shorten it to {longest} at most"))
             }
-            Self::Announce(AnnounceError::LineBreak { layout, .. }) => Failure::usage(format_args!(
-                "--value has a line break, but in a queue of {layout} a value is one line; leave the line break out"
-            )),
             Self::Capacity { path, stated, found } => Failure::usage(format_args!(
                 "the semaphore at {path} has a capacity of {found}, but --permits states {stated}; state {found}. To \
                  change the capacity, run `zklock resize {path} {stated}`"

@@ -7,13 +7,11 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Layout {
-    /// Curator's InterProcessMutex or LeaderSelector
+    /// Curator's InterProcessMutex
     Curator,
     /// Curator's InterProcessReadWriteLock
     CuratorRw,
-    /// Curator's LeaderLatch
-    CuratorLatch,
-    /// kazoo's Lock, ReadLock, WriteLock or Election
+    /// kazoo's Lock, ReadLock or WriteLock
     Kazoo,
     /// go-zookeeper's Lock
     Go,
@@ -24,7 +22,6 @@ impl From<Layout> for zklock::Layout {
         match layout {
             Layout::Curator => Self::Curator,
             Layout::CuratorRw => Self::CuratorReadWrite,
-            Layout::CuratorLatch => Self::CuratorLatch,
             Layout::Kazoo => Self::Kazoo,
             Layout::Go => Self::Go,
         }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use zklock::{Election, LockOptions, Session};
+use zklock::{Election, Session};
 
 use crate::args::Leader;
 use crate::closing;
@@ -26,10 +26,7 @@ pub(crate) async fn leader(leader: Leader, connection: &Connection, console: Con
 }
 
 async fn answer(leader: &Leader, session: &Session, console: Console) -> Outcome {
-    let layout = leader.layout.map(Into::into).unwrap_or_default();
-    // Looking takes no lock, so it needs no delay.
-    let options = LockOptions::new().layout(layout).takeover_delay(Duration::ZERO);
-    let election = session.election(&leader.path)?.with_options(options)?;
+    let election = session.election(&leader.path)?;
     if leader.watch {
         return signals::watching(output::while_read(watch(leader, session, &election, console))).await;
     }

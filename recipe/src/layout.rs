@@ -5,8 +5,7 @@
 //! looks the same. So a contender of ours that takes over waits for the takeover delay ([`Takeover::Mixed`],
 //! [`Takeover::Reentrant`]), unless one of two things shows that a contender of ours held the lock last and released it:
 //!
-//! 1. A waiter sees its predecessor's release, as in a queue of our own. In a `LeaderLatch`'s queue nobody may write to a node
-//!    ([`release`](Layout::release)), so no waiter sees that.
+//! 1. A waiter sees its predecessor's release, as in a queue of our own.
 //! 2. A contender that lists the queue and finds nobody in front of it sees in the directory's stat that the last child went with
 //!    a write to the directory ([`shows_release`](Directory::shows_release)). Only our release does both in one transaction.
 //!
@@ -31,20 +30,17 @@ pub enum Layout {
     /// zklock's own. It shares no queue.
     #[default]
     Own,
-    /// Curator's `InterProcessMutex` and `LeaderSelector`. go-zookeeper's `Lock` and these honour each other.
+    /// Curator's `InterProcessMutex`, also that of a `LeaderSelector`. go-zookeeper's `Lock` and this honour each other.
     CuratorMutex,
     /// Curator's `InterProcessReadWriteLock`, which its mutex does not honour.
     CuratorReadWrite,
-    /// Curator's `LeaderLatch`, which honours none of these.
-    CuratorLatch,
-    /// kazoo's `Lock`, `ReadLock`, `WriteLock` and `Election`.
+    /// kazoo's `Lock`, `ReadLock` and `WriteLock`, also the lock of an `Election`.
     Kazoo,
 }
 
 impl Layout {
     /// Every layout.
-    pub const ALL: [Self; 5] =
-        [Self::Own, Self::CuratorMutex, Self::CuratorReadWrite, Self::CuratorLatch, Self::Kazoo];
+    pub const ALL: [Self; 4] = [Self::Own, Self::CuratorMutex, Self::CuratorReadWrite, Self::Kazoo];
 
     /// Whether another client's contenders are in the queue.
     pub fn is_shared(self) -> bool {
@@ -56,7 +52,7 @@ impl Layout {
         match (self, delays) {
             (Self::Own, false) => Takeover::AtOnce,
             (Self::Own, true) => Takeover::Delayed,
-            (Self::CuratorMutex | Self::CuratorLatch | Self::Kazoo, _) => Takeover::Mixed,
+            (Self::CuratorMutex | Self::Kazoo, _) => Takeover::Mixed,
             (Self::CuratorReadWrite, _) => Takeover::Reentrant,
         }
     }
@@ -64,16 +60,12 @@ impl Layout {
     /// The transaction that releases a node of this kind in a queue that is shared. The directory has no data in the version
     /// `trace`, if that is given. Then the release of an exclusive holder writes nothing to it. That shows a contender that comes
     /// later that this was a release ([`shows_release`](Directory::shows_release)). A reader's release shows nothing of the readers
-    /// beside it.
-    ///
-    /// A `LeaderLatch` looks at the queue again once its predecessor's node is deleted. Its watch fires once, so a write to that node
-    /// would leave it without a watch, and it would wait for ever. Every other client looks at any event.
-    pub fn release(self, kind: Kind, trace: Option<i32>) -> Vec<Operation<Entered<()>>> {
+    /// beside it. A contender of the other client's looks again at either event of our node.
+    pub fn release(kind: Kind, trace: Option<i32>) -> Vec<Operation<Entered<()>>> {
         let (own, directory) = (Entered::Own(()), Entered::Directory(()));
-        let writes = (self != Self::CuratorLatch).then_some(Operation::Set(own, None));
         let trace = trace.filter(|_| kind == Kind::Exclusive);
         let trace = trace.map(|version| Operation::Set(directory, Some(version)));
-        writes.into_iter().chain([Operation::Delete(own, None)]).chain(trace).collect()
+        [Operation::Set(own, None), Operation::Delete(own, None)].into_iter().chain(trace).collect()
     }
 
     /// The beginning of the names of our nodes of this kind, up to the number that the server appends. Permits and slots are in
@@ -83,7 +75,6 @@ impl Layout {
             (Self::CuratorMutex, Kind::Exclusive) => format!("_c_{CURATOR_ID}-lock-"),
             (Self::CuratorReadWrite, Kind::Exclusive) => format!("_c_{CURATOR_ID}-__WRIT__"),
             (Self::CuratorReadWrite, Kind::Shared) => format!("_c_{CURATOR_ID}-__READ__"),
-            (Self::CuratorLatch, Kind::Exclusive) => format!("_c_{CURATOR_ID}-latch-"),
             (Self::Kazoo, Kind::Exclusive) => format!("{KAZOO_ID}__lock__"),
             (Self::Kazoo, Kind::Shared) => format!("{KAZOO_ID}__rlock__"),
             _ => kind.prefix(),
@@ -112,11 +103,6 @@ impl Layout {
         let kind = match (self, client) {
             (Self::CuratorMutex, ForeignClient::Curator | ForeignClient::Go | ForeignClient::Zklock)
                 if stem.ends_with("-lock-") =>
-            {
-                Kind::Exclusive
-            }
-            (Self::CuratorLatch, ForeignClient::Curator | ForeignClient::Zklock)
-                if stem.ends_with("-latch-") =>
             {
                 Kind::Exclusive
             }

@@ -20,7 +20,7 @@ use super::attended::Work;
 use super::companion::take_back;
 use super::member::{Member, News, Pending};
 use super::place::Teller;
-use crate::node::NodeData;
+use crate::node::{NodeData, encode};
 use crate::requests::{self, Companion, OwnNode, Reply};
 use crate::settings::{Entry, Settings, paths};
 use crate::zk::{Answer, Ticket, Wire, ZkSession};
@@ -271,8 +271,7 @@ impl Driver {
                 self.id = Uuid::new_v4();
                 let (entries, lock) = (self.entries(), &self.members[0].entry.lock);
                 let data = NodeData::new(self.id, &lock.owner, lock.data.as_deref());
-                let data = data.contending_for(lock.kind);
-                let data = data.leading_with(lock.value.clone()).encode();
+                let data = encode(&data.contending_for(lock.kind));
                 let searches = self.session.searches.clone();
                 self.send_entry(tries, move |wire| {
                     requests::enter(wire.client, entries, data, look, searches)

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use super::error::{AnnounceError, ProclaimError};
+use super::error::ProclaimError;
 use super::keeper::Announcer;
 use crate::guard::lost::ReleaseError;
 use crate::guard::{AnyGuard, Guard};
@@ -31,23 +31,20 @@ use crate::guard::{AnyGuard, Guard};
 /// the value again. If the leadership is lost because somebody deleted the leader's own node, zklock takes the announcement
 /// back. If it is lost because ZooKeeper does not confirm the session, the announcement stays until you drop the leadership or its
 /// [`max_hold`](crate::LockOptions::max_hold) is over,
-/// like the node in the queue: nobody else leads before that, as long as the session lives. In a [layout](crate::Layout) the leader has
-/// no announcement: its value stands in its contender's node.
+/// like the node in the queue: nobody else leads before that, as long as the session lives.
 #[must_use = "the leader resigns as soon as the leadership is dropped"]
 pub struct Leadership {
     guard: Guard,
-    /// What announces the leader, or why it cannot proclaim another value.
-    announcer: Result<Announcer, AnnounceError>,
+    announcer: Announcer,
 }
 
 impl Leadership {
-    pub(super) fn new(guard: Guard, announcer: Result<Announcer, AnnounceError>) -> Self {
+    pub(super) fn new(guard: Guard, announcer: Announcer) -> Self {
         Self { guard, announcer }
     }
 
     /// Announces another value, and returns once ZooKeeper has confirmed it. Observers then see the value. The call
-    /// takes one round trip. The call returns at the latest when the guard's lease ends. A leader in a
-    /// [layout](crate::Layout) keeps the value of its campaign ([`AnnounceError::Layout`]).
+    /// takes one round trip. The call returns at the latest when the guard's lease ends.
     ///
     /// # Errors
     ///
@@ -64,15 +61,8 @@ impl Leadership {
     /// # }
     /// ```
     pub async fn proclaim(&self, value: impl Into<String>) -> Result<(), ProclaimError> {
-        let announcer = match &self.announcer {
-            Ok(announcer) => announcer,
-            Err(fixed) => {
-                self.guard.check()?;
-                return Err(fixed.clone().into());
-            }
-        };
-        announcer.proclaim(value.into())?;
-        announcer.announced().await
+        self.announcer.proclaim(value.into())?;
+        self.announcer.announced().await
     }
 
     /// Resigns, and returns once ZooKeeper has confirmed that; as [`Guard::release`]. One transaction ends the leadership and
@@ -90,10 +80,7 @@ impl Leadership {
     /// Returns the leadership as a guard without its kind, for code that holds guards of several kinds. zklock keeps the
     /// announcement up as long as this guard lives. Releasing or dropping it resigns.
     pub fn into_any(self) -> AnyGuard {
-        match self.announcer {
-            Ok(announcer) => self.guard.into_any().keeping(announcer),
-            Err(_) => self.guard.into_any(),
-        }
+        self.guard.into_any().keeping(self.announcer)
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryFutureExt;
-use zklock_recipe::{Event, Kind, PathKind, Refusal};
+use zklock_recipe::PathKind;
 
 pub use error::{AnnounceError, ProclaimError};
 use keeper::{Announcer, LONGEST_VALUE};
@@ -20,15 +20,15 @@ pub use leadership::Leadership;
 
 use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::Guard;
-use crate::layout::{Layout, Shares};
+use crate::layout::Shares;
 use crate::lock::Lock;
-use crate::lock::acquire::{Acquirer, Passage, Wait};
+use crate::lock::acquire::{Passage, Wait};
 use crate::lock::contender::Contender;
 use crate::lock::options::LockOptions;
 use crate::lock::query::query;
 use crate::observe::Observer;
 use crate::path::LockPath;
-use crate::requests::{self, Node};
+use crate::requests;
 use crate::settings::Settings;
 use crate::telemetry::Member;
 use crate::zk::Succession;
@@ -49,10 +49,6 @@ const OFF_LIMITS: &str =
 /// An election at `/service` is a [`Lock`] at `/service/queue`, and the ephemeral node `/service/leader`. So a leader is
 /// as safe as the holder of a lock, and a [`Leadership`] is a guard. Candidates lead in the order in which they came.
 ///
-/// With a [layout](LockOptions::layout), an election at `/service` is in one queue with Curator's `LeaderSelector`s or `LeaderLatch`es,
-/// or with kazoo's `Election`s, at `/service`. Then the leader is the first contender in the queue, of either client, and its value
-/// stands in its contender's node. [`Layout`] says more.
-///
 /// The announcement tells everybody else who leads: clients, followers, operators. Each of them may be a little behind. So
 /// use the announcement to find the leader, and the leader's [`token`](crate::Guard::token) to refuse what a former leader
 /// still sends.
@@ -71,7 +67,6 @@ const OFF_LIMITS: &str =
 pub struct Election {
     path: LockPath,
     lock: Lock,
-    layout: Layout,
 }
 
 impl Election {
@@ -86,23 +81,15 @@ impl Election {
         let session = succession.present();
         let path = LockPath::parse(path, &session.chroot)
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
-        let layout = options.queue_of();
-        let settings = match layout {
-            Layout::Zklock => {
-                let settings = options.settings(&path.of_child(QUEUE), Shares::Leaders, &session)?;
-                let off_limits = Some((path.of_child(LEADER), OFF_LIMITS));
-                Settings { kind: PathKind::Election, subject: path.clone(), off_limits, ..settings }
-            }
-            // The other client's mutexes are in the same queue, and so are our locks.
-            _ => options.settings(path.as_str(), Shares::Leaders, &session)?,
-        };
-        Ok(Self { path, lock: Lock::of(succession, settings), layout })
+        options.refuse_layout(&path)?;
+        let settings = options.settings(&path.of_child(QUEUE), Shares::Nothing, &session)?;
+        let off_limits = Some((path.of_child(LEADER), OFF_LIMITS));
+        let settings = Settings { kind: PathKind::Election, subject: path.clone(), off_limits, ..settings };
+        Ok(Self { path, lock: Lock::of(succession, settings) })
     }
 
     /// Returns it with these options in place of the default ones. The `acl` is also that of the
     /// announcement. It sends nothing.
-    ///
-    /// An election can have the [`Layout`]s `Curator`, `CuratorLatch` and `Kazoo`, whose clients have elections.
     ///
     /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
@@ -114,19 +101,19 @@ impl Election {
         self.path.as_str()
     }
 
-    /// Returns the path of the lock in whose directory the candidates queue: the election's own path in a [`Layout`].
+    /// Returns the path of the lock in whose directory the candidates queue.
     pub fn queue(&self) -> String {
         self.lock.path().to_owned()
     }
 
-    /// Returns the path of the leader's announcement. In a [`Layout`] no leader has one.
+    /// Returns the path of the leader's announcement.
     pub fn announcement(&self) -> String {
         self.path.of_child(LEADER)
     }
 
     /// Campaigns: queues, waits for as long as it takes until this candidate leads, and announces `value`. A value is a
     /// short text by which others find the leader, such as its address: [`LONGEST_VALUE`](Self::LONGEST_VALUE) bytes at
-    /// most, and in a [`Layout`] one line. An election without other candidates takes two round trips, one for the lock and one for
+    /// most. An election without other candidates takes two round trips, one for the lock and one for
     /// the announcement.
     ///
     /// The wait goes on while ZooKeeper is away, as [`Lock::acquire`](crate::Lock::acquire) does. If the leadership is lost
@@ -149,8 +136,7 @@ impl Election {
     }
 
     /// Campaigns if nobody else does. Returns `None` if somebody leads or waits for it. It waits for no other candidate, and
-    /// for ZooKeeper's answers for half a session timeout at most. In a [`Layout`] it also returns `None` if it would have to wait for
-    /// the takeover delay.
+    /// for ZooKeeper's answers for half a session timeout at most.
     ///
     /// Errors: [`AcquireError`]. Cancel safety: as [`campaign`](Self::campaign).
     pub async fn try_campaign(&self, value: impl Into<String>) -> Result<Option<Leadership>, AcquireError> {
@@ -168,19 +154,12 @@ impl Election {
         self.lead(value.into(), Wait::within(timeout))
     }
 
-    /// Asks who leads. Returns `None` if nobody has announced itself. It takes one read. In a [`Layout`] it returns the first contender
-    /// in the queue, or `None` if nobody is in it, and takes one listing and one read. The answer may be outdated by the
+    /// Asks who leads. Returns `None` if nobody has announced itself. It takes one read. The answer may be outdated by the
     /// time you read it, and a server that is behind its ensemble may answer from the past. An
     /// [`observe`](Self::observe)r knows how old its answer is. It waits for the answer for half a session timeout at most.
     ///
     /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn leader(&self) -> Result<Option<Leader>, QueryError> {
-        if self.is_shared() {
-            let first = self
-                .lock
-                .ask(async |client, lock| requests::holder(client, lock).await?.map(leads).transpose());
-            return first.await;
-        }
         let path = self.announcement();
         let question = path.clone();
         let found =
@@ -192,12 +171,7 @@ impl Election {
     /// Observes who leads: first the present leader, then each change; see [`Observer`]. It costs one watch, and one read for
     /// each change. The observer need not be a candidate.
     ///
-    /// In a [`Layout`] it observes the first contender in the queue, as [`Lock::holders`](crate::Lock::holders) does. Before that one
-    /// leads, it may wait for its takeover delay, or may not have looked at the queue yet. Each change takes two requests. While this
-    /// session may not read the first node, nobody leads as far as the observer is told, and each contender that comes or goes
-    /// costs three requests.
-    ///
-    /// Without a layout, the observer reports only what a leader has announced: a node that somebody else has written to counts as no
+    /// The observer reports only what a leader has announced: a node that somebody else has written to counts as no
     /// announcement. But a client that has the permission to delete and to create the node can forge one. Set
     /// [`LockOptions::acl`] against that.
     ///
@@ -213,15 +187,6 @@ impl Election {
     /// # }
     /// ```
     pub fn observe(&self) -> Observer<Leader> {
-        if self.is_shared() {
-            let settings = self.lock.settings.clone();
-            // The watch fires once, and each look sets another one. A first contender that is hidden is not the one that was told last.
-            let look = move |client, _| {
-                requests::watch_holder(client, settings.clone())
-                    .map_ok(|seen| seen.filter_map(Leader::of_contender))
-            };
-            return Observer::start(self.lock.succession(), self.path().to_owned(), look);
-        }
         let path = self.announcement();
         let look = move |client, footing| {
             requests::watch_announcement(client, path.clone(), footing).map_ok(|seen| seen.map(Leader::new))
@@ -236,31 +201,15 @@ impl Election {
         self.lock.contenders().await
     }
 
-    /// Whether the queue is shared with another client, so that no leader has an announcement.
-    fn is_shared(&self) -> bool {
-        self.layout != Layout::Zklock
-    }
-
     /// Acquires the lock, and announces this value under it.
     async fn lead(&self, value: String, wait: Wait) -> Result<Option<Leadership>, AcquireError> {
-        if self.is_shared() {
-            keeper::check(self.path(), &value)?;
-            let (path, layout) = (self.path().to_owned(), self.layout);
-            if value.contains(['\n', '\r']) {
-                return Err(AnnounceError::LineBreak { path, layout }.into());
-            }
-            let settings = Arc::new(self.lock.settings.leading_with(value));
-            let candidate = Acquirer::of_one(self.lock.succession().clone(), settings, Kind::Exclusive);
-            let fixed = AnnounceError::Layout { path, layout };
-            return Ok(candidate.acquire_by(wait).await?.map(|guard| Leadership::new(guard, Err(fixed))));
-        }
         keeper::check(&self.announcement(), &value)?;
         let announce = |guard: Guard, _| {
             let hold = guard.turn.clone();
             let announcer = Announcer::start(&self.lock.settings, self.announcement(), hold, &value);
             async move {
                 match announcer.announced().await {
-                    Ok(()) => Ok(Passage::Passed(Leadership::new(guard, Ok(announcer)))),
+                    Ok(()) => Ok(Passage::Passed(Leadership::new(guard, announcer))),
                     Err(ProclaimError::Lost(_)) => Ok(Passage::Displaced),
                     Err(ProclaimError::Announce(error)) => Err(error.into()),
                 }
@@ -270,11 +219,6 @@ impl Election {
         let leading = pin!(acquirer.within(wait, acquirer.pass(wait, announce)));
         acquirer.told(Member::Election, wait, leading).await
     }
-}
-
-/// The leader that a contender is, unless this session may not read its node.
-fn leads(node: Node) -> Result<Leader, Event> {
-    Leader::of_contender(node).ok_or(Event::Refused(Refusal::NotAuthorized))
 }
 
 impl fmt::Debug for Election {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use zklock_recipe::{ForeignClient, OtherKind, PathKind, Refusal, Stock, Wish};
 
-use crate::layout::Layout;
 use crate::zk::{ConnectError, Over};
 
 /// Why a lock was not acquired. The acquisition leaves no node behind, unless the variant says so.
@@ -393,28 +392,6 @@ pub enum AnnounceError {
         length: usize,
         /// The longest that it may be, in bytes.
         longest: usize,
-    },
-    /// The candidate contends in a [layout](Layout), where the other clients take the first line of its node for its value, and this
-    /// value has a line break. Nothing was sent.
-    #[error(
-        "the value for {path} has a line break, but in a queue of {layout} a value is one line; leave the line break out"
-    )]
-    LineBreak {
-        /// The election's path.
-        path: String,
-        /// The layout.
-        layout: Layout,
-    },
-    /// The leader contends in a [layout](Layout), where its value stands in its contender's node. Only its next campaign can have
-    /// another value. Nothing was sent.
-    #[error(
-        "the leader of {path} shares a queue of {layout}, so its value cannot change; resign, and campaign with the new value"
-    )]
-    Layout {
-        /// The election's path.
-        path: String,
-        /// The layout.
-        layout: Layout,
     },
     /// An ACL forbids the announcement. A leader tries again, at intervals that grow to 1 s. If it may not read the
     /// node either, it tries again when it may read the node.

@@ -46,7 +46,6 @@ impl Acquirer {
     pub(crate) async fn acquire_by<K>(&self, wait: Wait) -> Result<Option<Guard<K>>, AcquireError> {
         let member = match &*self.entries {
             [Entry { kind: Kind::Shared, .. }] => Member::Reader,
-            [Entry { lock, .. }] if lock.value.is_some() => Member::Election,
             [_] => Member::Lock,
             _ => Member::Several,
         };

@@ -161,9 +161,12 @@ impl LockOptions {
         self
     }
 
-    /// Whose contenders are in the queue.
-    pub(crate) fn queue_of(&self) -> Layout {
-        self.layout
+    /// Refuses a layout: nothing at this path shares a queue.
+    pub(crate) fn refuse_layout(&self, path: &LockPath) -> Result<(), InvalidLock> {
+        match self.layout {
+            Layout::Zklock => Ok(()),
+            layout => Err(InvalidLock::Layout { path: path.to_string(), layout }),
+        }
     }
 
     /// Makes the settings of the lock at `path`, which may share its queue like this, if this session allows the path and these
@@ -211,7 +214,6 @@ impl LockOptions {
             label: self.name,
             owner,
             data: self.data,
-            value: None,
             acl: self.acl,
             ancestors_acl: self.ancestors_acl,
             stop_margin: self.stop_margin,

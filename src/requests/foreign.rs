@@ -10,7 +10,7 @@ use zookeeper_client::{Client, Error, MultiReadResult};
 use super::path_kind::{above, around};
 use super::read::{READS, existing, read_data};
 use super::reply::failure;
-use crate::node::NodeData;
+use crate::node::{NodeData, decode};
 use crate::settings::Settings;
 
 /// How many suspects one request reads. Each may have 1 MiB of data, and the session's heartbeats wait behind the answer.
@@ -99,7 +99,7 @@ pub(super) fn judge(layout: Layout, name: &str, read: Option<(&[u8], &zk::Stat)>
         // never vanishes by itself.
         (Child::Contender(_), Some((data, stat)))
             if !layout.is_shared()
-                && (stat.ephemeral_owner == 0 || stat.version == 0 && NodeData::decode(data).is_none()) =>
+                && (stat.ephemeral_owner == 0 || stat.version == 0 && decode::<NodeData>(data).is_none()) =>
         {
             Some(lookalike(name, stat))
         }

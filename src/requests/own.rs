@@ -7,7 +7,7 @@ use zklock_recipe::acquisition::Certainty;
 use zklock_recipe::companion::{Target, removal};
 use zklock_recipe::nodes::{self, Entered, confirmation};
 use zklock_recipe::transaction::{Operation, UNTOUCHED};
-use zklock_recipe::{Event, Input, Kind, Own, companion};
+use zklock_recipe::{Event, Input, Kind, Layout, Own, companion};
 use zookeeper_client::{Client, Error};
 
 use super::companion::Companion;
@@ -99,7 +99,7 @@ async fn release_all(
 async fn release_shared(client: &Client, lock: &Settings, kind: Kind, own: &str) -> Result<(), Error> {
     let mut trace = lock.hints.blank_version();
     loop {
-        let operations = lock.layout().release(kind, trace);
+        let operations = Layout::release(kind, trace);
         let released = commit(client, &operations, |node| match node {
             Entered::Own(()) => own,
             Entered::Directory(()) => lock.path.as_str(),

@@ -58,7 +58,7 @@ async fn look(
         let (mut signs, queued) = signs(client, path, expected, lists_queue).await?;
         if let (Some(first), None) = (queued, signs.other_than(expected)) {
             signs.queued = match client.get_data(&first).await {
-                Ok((data, _)) => NodeData::decode(&data).map(|data| data.kind),
+                Ok((data, _)) => decode::<NodeData>(&data).map(|data| data.kind),
                 // It was admitted meanwhile, or made room for the next one.
                 Err(Error::NoNode) => continue,
                 Err(Error::NoAuth) => None,

@@ -7,7 +7,7 @@ use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, MultiReadResult};
 
 use super::reply::failure;
-use crate::node::NodeData;
+use crate::node::{NodeData, decode};
 use crate::settings::Settings;
 
 /// A node in the queue, of any contender.
@@ -25,8 +25,6 @@ pub(crate) struct Seen {
     pub(super) version: i32,
     /// The id of the session that owns the node.
     pub(crate) session: i64,
-    /// What a contender says of itself: a candidate of zklock's its value, and a contender of another client all its data.
-    pub(crate) text: String,
     /// The node's data; `None` if it is not zklock's.
     pub(crate) data: Option<NodeData>,
 }
@@ -35,11 +33,8 @@ impl Seen {
     /// `is_ours` says whether the node has a name of zklock's ([`is_ours`]).
     pub(super) fn new(is_ours: bool, data: &[u8], stat: &zk::Stat) -> Self {
         let (czxid, version, session) = (stat.czxid, stat.version, stat.ephemeral_owner);
-        let (text, data) = match is_ours.then(|| NodeData::decode(data)).flatten() {
-            Some(data) => (data.value.clone().unwrap_or_default(), Some(data)),
-            None => (String::from_utf8_lossy(data).into_owned(), None),
-        };
-        Self { czxid, version, session, text, data }
+        let data = is_ours.then(|| decode::<NodeData>(data)).flatten();
+        Self { czxid, version, session, data }
     }
 }
 

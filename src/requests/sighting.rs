@@ -21,12 +21,8 @@ pub(crate) struct Sighting<T> {
 
 impl<T> Sighting<T> {
     pub(crate) fn map<U>(self, who: impl FnOnce(T) -> U) -> Sighting<U> {
-        self.filter_map(|found| Some(who(found)))
-    }
-
-    pub(crate) fn filter_map<U>(self, who: impl FnOnce(T) -> Option<U>) -> Sighting<U> {
-        let who = |(stamp, found)| Some((stamp, who(found)?));
-        Sighting { found: self.found.map(|found| found.and_then(who)), changes: self.changes }
+        let who = |(stamp, found)| (stamp, who(found));
+        Sighting { found: self.found.map(|found| found.map(who)), changes: self.changes }
     }
 }
 

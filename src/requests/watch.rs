@@ -13,7 +13,7 @@ use zookeeper_client::{Client, Error, EventType, OneshotWatcher, WatchedEvent};
 use super::foreign::{judge, lookalike};
 use super::read::{is, is_hidden, is_there};
 use super::reply::{Reply, end, failure};
-use crate::node::NodeData;
+use crate::node::{NodeData, decode};
 use crate::settings::Settings;
 
 /// Watches the predecessor's node for its end, and for how it ends, by two watches. Both are sent in one poll.
@@ -68,7 +68,7 @@ pub(crate) async fn watch_predecessor(
 
 /// Whether the predecessor, a node of zklock's, contends by its data for something else than we do.
 fn other_kind(lock: &Settings, data: &[u8]) -> Option<OtherKind> {
-    let found = NodeData::decode(data)?.kind;
+    let found = decode::<NodeData>(data)?.kind;
     let at = if found == PathKind::Lock { Some(lock.path.as_str()) } else { lock.path.parent() };
     (found != lock.kind).then(|| OtherKind { found, at: at.unwrap_or("/").to_owned() })
 }

@@ -25,7 +25,7 @@ use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::guard::lost::LostReason;
 use crate::lock::acquire::Passage;
-use crate::node::NodeData;
+use crate::node::{NodeData, encode};
 use crate::requests::{self, OwnNode, PoolWatched, unmet};
 use crate::settings::Entry;
 use crate::zk::{Answer, Revocable, Wire, ZkSession};
@@ -319,7 +319,7 @@ impl Admitting {
     /// connection is there, somebody may delete that node, and another contender may get its name.
     fn attempt(&self, kind: Kind, seen: Seen) -> BoxFuture<'static, Heard> {
         let (own, permits) = (self.own.clone(), self.statement.permits.clone());
-        let data = NodeData::new(self.id, &permits.owner, permits.data.as_deref()).encode();
+        let data = encode(&NodeData::new(self.id, &permits.owner, permits.data.as_deref()));
         let settings = permits.clone();
         let answer = self.session.requester.request_where(Some(seen.connection), move |wire| {
             requests::admit(wire.client, own, settings, kind, data, seen)

@@ -46,6 +46,7 @@ impl Pool {
         let session = succession.present();
         let path = LockPath::parse(path, &session.chroot)
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
+        options.refuse_layout(&path)?;
         let mut queue = options.clone().settings(&path.of_child(QUEUE), Shares::Nothing, &session)?;
         (queue.kind, queue.subject) = (stated.into(), path.clone());
         // The turnstile protects nothing. What a predecessor there has in flight, its transaction, fails without its node.

@@ -2,17 +2,12 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
-import org.apache.curator.framework.recipes.leader.LeaderLatch;
-import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
-import org.apache.curator.framework.recipes.leader.LeaderSelector;
-import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
@@ -22,11 +17,10 @@ import org.apache.curator.retry.RetryOneTime;
 /**
  * A Curator lock that is told what to do, a line at a time, and answers each line with one.
  *
- * Arguments: servers, path, and what it is: `mutex`, `read`, `write`, `permits` (of a semaphore of eight, by `laps` only), or
- * `latch` or `selector` with its id. Lines: `acquire` (answers `waiting`, and `acquired` once it is), `try MILLISECONDS` (`acquired`
- * or `busy`), `release` (`released`), `add TIMES NODE` (as often: acquires, adds one to the number in the node, releases; `added`),
- * `downgrade` (a writer reads as well, and lets go of the write lock; `released`), `leader` (who leads: the first line of its id),
- * `revoke NODE` (`revoked`), `revocable` (from now on it lets go when asked to; `revocable`, and `asked` once it is), `tell`
+ * Arguments: servers, path, and what it is: `mutex`, `read`, `write`, or `permits` (of a semaphore of eight, by `laps` only). Lines:
+ * `acquire` (answers `waiting`, and `acquired` once it is), `try MILLISECONDS` (`acquired` or `busy`), `release` (`released`), `add
+ * TIMES NODE` (as often: acquires, adds one to the number in the node, releases; `added`), `downgrade` (a writer reads as well, and
+ * lets go of the write lock; `released`), `revoke NODE` (`revoked`), `revocable` (from now on it lets go when asked to; `revocable`, and `asked` once it is), `tell`
  * (`telling`, and from now on `told WORD` for each thing that the client is told of its connection), `laps CLIENTS CYCLES
  * MILLISECONDS` (so many clients, each with a session at the next one of the servers, acquire and release, each so often or until
  * that time is over; `laps`, and for each client a bar and its cycles, each as when it ended and how long it took, in microseconds:
@@ -38,7 +32,6 @@ public final class Peer {
     private final CuratorFramework client;
     private final InterProcessReadWriteLock pair;
     private final InterProcessSemaphoreV2 permits;
-    private final Leading leading;
     private InterProcessMutex lock;
 
     private Peer(String[] arguments, int number) throws Exception {
@@ -52,9 +45,6 @@ public final class Peer {
                 : arguments[2].equals("write") ? pair.writeLock()
                 : new InterProcessMutex(client, arguments[1]);
         permits = arguments[2].equals("permits") ? new InterProcessSemaphoreV2(client, arguments[1], 8) : null;
-        leading = arguments[2].equals("latch") ? new Latch(client, arguments[1], arguments[3])
-                : arguments[2].equals("selector") ? new Selector(client, arguments[1], arguments[3])
-                : null;
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -82,26 +72,15 @@ public final class Peer {
         switch (words[0]) {
             case "acquire":
                 say("waiting");
-                if (leading == null) {
-                    lock.acquire();
-                    say("acquired");
-                } else {
-                    leading.acquire();
-                }
-                break;
-            case "leader":
-                say("leader " + leading.leader().split("\n", 2)[0]);
+                lock.acquire();
+                say("acquired");
                 break;
             case "try":
                 boolean acquired = lock.acquire(Long.parseLong(words[1]), TimeUnit.MILLISECONDS);
                 say(acquired ? "acquired" : "busy");
                 break;
             case "release":
-                if (leading == null) {
-                    lock.release();
-                } else {
-                    leading.release();
-                }
+                lock.release();
                 say("released");
                 break;
             case "add":
@@ -168,100 +147,6 @@ public final class Peer {
             laps.append(' ').append((end - start) / 1_000).append('/').append((end - begin) / 1_000);
         }
         return laps.toString();
-    }
-
-    /** An election. Each `acquire` says `acquired` once it leads. */
-    private interface Leading {
-        void acquire() throws Exception;
-
-        /** Returns once its node is gone. */
-        void release() throws Exception;
-
-        String leader() throws Exception;
-    }
-
-    private static final class Latch implements Leading, LeaderLatchListener {
-        private final CuratorFramework client;
-        private final String path;
-        private final String id;
-        private LeaderLatch latch;
-
-        Latch(CuratorFramework client, String path, String id) {
-            this.client = client;
-            this.path = path;
-            this.id = id;
-        }
-
-        @Override
-        public void acquire() throws Exception {
-            latch = new LeaderLatch(client, path, id);
-            latch.addListener(this);
-            latch.start();
-        }
-
-        @Override
-        public void isLeader() {
-            say("acquired");
-        }
-
-        @Override
-        public void notLeader() {}
-
-        @Override
-        public void release() throws Exception {
-            String node = latch.getOurPath();
-            latch.close();
-            while (client.checkExists().forPath(node) != null) {
-                Thread.sleep(10);
-            }
-        }
-
-        @Override
-        public String leader() throws Exception {
-            return new LeaderLatch(client, path).getLeader().getId();
-        }
-    }
-
-    private static final class Selector extends LeaderSelectorListenerAdapter implements Leading {
-        private final LeaderSelector selector;
-        private final String id;
-        private CountDownLatch done;
-
-        Selector(CuratorFramework client, String path, String id) {
-            this.id = id;
-            selector = new LeaderSelector(client, path, this);
-            selector.setId(id);
-        }
-
-        @Override
-        public void acquire() {
-            boolean starts = done == null;
-            done = new CountDownLatch(1);
-            if (starts) {
-                selector.start();
-            } else {
-                selector.requeue();
-            }
-        }
-
-        @Override
-        public void takeLeadership(CuratorFramework client) throws Exception {
-            say("acquired");
-            done.await();
-        }
-
-        @Override
-        public void release() throws Exception {
-            done.countDown();
-            while (selector.getParticipants().stream().anyMatch(participant -> participant.getId().equals(id))) {
-                Thread.sleep(10);
-            }
-        }
-
-        @Override
-        public String leader() throws Exception {
-            return selector.getLeader().getId();
-        }
     }
 
     private static synchronized void say(String line) {

@@ -1,12 +1,11 @@
 """A kazoo lock that is told what to do, a line at a time, and answers each line with one.
 
-Arguments: servers, path, what it is (`mutex`, `read`, `write`), and the patterns of other contenders that it honours; or `election`
-and its id. Lines: see Peer.java; `persist` acquires by a node that is not ephemeral.
+Arguments: servers, path, what it is (`mutex`, `read`, `write`), and the patterns of other contenders that it honours. Lines: see
+Peer.java; `persist` acquires by a node that is not ephemeral.
 """
 
 import os
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -20,32 +19,10 @@ def say(line):
     print(line, flush=True)
 
 
-class Election:
-    """An election that leads until it is told to release."""
-
-    def __init__(self, election):
-        self.election, self.thread, self.done = election, None, threading.Event()
-
-    def lead(self):
-        say("acquired")
-        self.done.wait()
-
-    def begin(self):
-        self.done.clear()
-        self.thread = threading.Thread(target=self.election.run, args=[self.lead], daemon=True)
-        self.thread.start()
-
-    def release(self):
-        self.done.set()
-        self.thread.join()
-
-
 def contender(number, servers, path, what, *patterns):
     servers = servers.split(",")
     client = KazooClient(servers[number % len(servers)], timeout=TIMEOUT)
     client.start()
-    if what == "election":
-        return client, Election(client.Election(path, patterns[0]))
     kind = {"mutex": client.Lock, "read": client.ReadLock, "write": client.WriteLock}[what]
     return client, kind(path, "kazoo", extra_lock_patterns=patterns) if patterns else kind(path, "kazoo")
 
@@ -71,14 +48,8 @@ def main(*arguments):
         word, *words = line.split()
         if word == "acquire":
             say("waiting")
-            if isinstance(lock, Election):
-                lock.begin()
-            else:
-                lock.acquire()
-                say("acquired")
-        elif word == "leader":
-            identifiers = lock.election.contenders()
-            say("leader " + (identifiers[0].split("\n")[0] if identifiers else ""))
+            lock.acquire()
+            say("acquired")
         elif word == "persist":
             lock.acquire(ephemeral=False)
             say("acquired")

@@ -20,14 +20,6 @@ const FOR_EVER: Duration = Duration::from_secs(3600);
 pub(super) const MUTEXES: [(Client, Layout); 3] =
     [(Client::Curator, Layout::Curator), (Client::Kazoo, Layout::Kazoo), (Client::Go, Layout::Go)];
 
-/// As these, and the contenders that no write to a node may reach.
-const QUEUES: [(Client, Layout, &[&str]); 4] = [
-    (Client::Curator, Layout::Curator, &["mutex"]),
-    (Client::Curator, Layout::CuratorLatch, &["latch", "theirs"]),
-    (Client::Kazoo, Layout::Kazoo, &["mutex"]),
-    (Client::Go, Layout::Go, &["mutex"]),
-];
-
 fn options(layout: Layout, delay: Duration) -> LockOptions {
     LockOptions::new().layout(layout).takeover_delay(delay)
 }
@@ -124,7 +116,7 @@ async fn all_are_served_in_the_order_in_which_they_came() {
 
 #[tokio::test]
 async fn only_their_ends_cost_a_delay() {
-    join_all(QUEUES.map(async |(client, layout, what)| {
+    join_all(MUTEXES.map(async |(client, layout)| {
         let server = server().await;
         let session = session(&server).await;
         // Nobody knows who was there before the directory was made.
@@ -137,7 +129,7 @@ async fn only_their_ends_cost_a_delay() {
         granted(second).await.release().await.unwrap();
         let third = within("a try", lock.try_acquire()).await.unwrap().expect("it is free");
         third.release().await.unwrap();
-        let mut peer = Peer::start(client, &server, PATH, what).await;
+        let mut peer = Peer::start(client, &server, PATH, &["mutex"]).await;
         peer.acquire().await;
         peer.release().await;
         assert!(within("a try", lock.try_acquire()).await.unwrap().is_none(), "{client:?}");
@@ -176,8 +168,12 @@ async fn our_holder_is_lost_before_theirs_is_granted() {
         let (link, unlucky) = linked(&server, Duration::from_secs(3)).await;
         let lock = lock(&unlucky, layout, Duration::ZERO);
         let guard = acquired(&lock).await;
+        let waiter = enqueue(&lock).await;
         let mut peer = Peer::start(client, &server, PATH, &["mutex"]).await;
         assert_eq!(peer.ask("acquire").await, "waiting");
+        until_queued(&lock, 3).await;
+        // A waiter between them gives up.
+        waiter.abort();
         until_queued(&lock, 2).await;
         link.black_hole();
         assert_eq!(peer.said().await, "acquired");
@@ -190,11 +186,11 @@ async fn our_holder_is_lost_before_theirs_is_granted() {
 
 #[tokio::test]
 async fn a_lost_reply_leaves_one_contender() {
-    join_all(QUEUES.map(async |(client, layout, what)| {
+    join_all(MUTEXES.map(async |(client, layout)| {
         let server = server().await;
         let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
         let lock = lock(&unlucky, layout, Duration::ZERO);
-        let mut peer = Peer::start(client, &server, PATH, what).await;
+        let mut peer = Peer::start(client, &server, PATH, &["mutex"]).await;
         peer.acquire().await;
         let lost = link.lose_reply(RequestKind::Create);
         let waiter = support::acquire(&lock);
@@ -334,9 +330,8 @@ async fn kazoo_waits_for_zklocks_own_names_if_it_is_told_to() {
 async fn contenders_of_two_layouts_refuse_each_other() {
     let server = server().await;
     let session = session(&server).await;
-    let locks =
-        [Layout::Zklock, Layout::Curator, Layout::CuratorReadWrite, Layout::CuratorLatch, Layout::Kazoo]
-            .map(|layout| lock(&session, layout, Duration::ZERO));
+    let locks = [Layout::Zklock, Layout::Curator, Layout::CuratorReadWrite, Layout::Kazoo]
+        .map(|layout| lock(&session, layout, Duration::ZERO));
     for holder in &locks {
         let guard = acquired(holder).await;
         for other in locks.iter().filter(|other| !std::ptr::eq(*other, holder)) {
@@ -352,6 +347,53 @@ async fn contenders_of_two_layouts_refuse_each_other() {
     }
 }
 
+/// Without its layout, an election queues elsewhere, and would lead beside the lock's holder.
+#[tokio::test]
+async fn an_election_does_not_lead_beside_a_queue_of_another_client_at_its_path() {
+    let server = server().await;
+    let session = session(&server).await;
+    // A candidate that has entered before does not look again.
+    let election = || session.election(PATH).unwrap();
+    for (_, layout) in MUTEXES {
+        let lock = || lock(&session, layout, Duration::ZERO);
+        let guard = acquired(&lock()).await;
+        let refused = within("a refusal", election().campaign("ours")).await;
+        assert!(matches!(refused, Err(AcquireError::OtherKind { .. })), "{layout}: {refused:?}");
+        guard.release().await.unwrap();
+        let leadership = within("the leadership", election().campaign("ours")).await.unwrap();
+        let refused = within("a refusal", lock().acquire()).await;
+        assert!(matches!(refused, Err(AcquireError::OtherKind { .. })), "{layout}: {refused:?}");
+        assert!(leadership.verify().await.is_ok());
+        leadership.resign().await.unwrap();
+    }
+    join_all(MUTEXES.map(async |(client, layout)| {
+        let server = support::server().await;
+        let session = support::session(&server).await;
+        let mut peer = Peer::start(client, &server, PATH, &["mutex"]).await;
+        peer.acquire().await;
+        let refused = within("a refusal", session.election(PATH).unwrap().campaign("ours")).await;
+        assert!(matches!(refused, Err(AcquireError::OtherKind { .. })), "{layout}: {refused:?}");
+    }))
+    .await;
+}
+
+/// Any client may write to its own node what zklock writes.
+#[tokio::test]
+async fn the_data_of_theirs_is_never_zklocks() {
+    let server = server().await;
+    let lock = lock(&session(&server).await, Layout::Kazoo, Duration::ZERO);
+    acquired(&lock).await.release().await.unwrap();
+    let data = br#"{"id":"6ba7b810-9dad-11d1-80b4-00c04fd430c8","owner":"ours","for":"slots"}"#;
+    let node = format!("{PATH}/1ef3b5a40e4f4cd59a397a9d3a6b7f10__lock__");
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let operator = operator(&server).await;
+    let (_, number) = operator.create(&node, data, &options).await.unwrap();
+    let waiter = enqueue(&lock).await;
+    assert_eq!(queue(&lock).await[0].owner, None);
+    operator.delete(&format!("{node}{number}"), None).await.unwrap();
+    granted(waiter).await.release().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_layout_needs_a_delay_and_a_lock_that_the_other_client_has() {
     let server = server().await;
@@ -364,14 +406,10 @@ async fn a_layout_needs_a_delay_and_a_lock_that_the_other_client_has() {
     assert_eq!(session.rw_lock(PATH).unwrap().with_options(go.clone()).map(drop), Err(refused.clone()));
     assert_eq!(session.election(PATH).unwrap().with_options(go.clone()).map(drop), Err(refused.clone()));
     assert_eq!(session.lock_all([PATH, "/lock/other"]).unwrap().with_options(go).map(drop), Err(refused));
-    for layout in [Layout::CuratorReadWrite, Layout::CuratorLatch] {
+    for layout in [Layout::Curator, Layout::CuratorReadWrite, Layout::Kazoo] {
         let (options, refused) =
             (options(layout, FOR_EVER), InvalidLock::Layout { path: PATH.to_owned(), layout });
-        let result = match layout {
-            Layout::CuratorLatch => session.rw_lock(PATH).unwrap().with_options(options).map(drop),
-            _ => session.election(PATH).unwrap().with_options(options).map(drop),
-        };
-        assert_eq!(result, Err(refused));
+        assert_eq!(session.election(PATH).unwrap().with_options(options).map(drop), Err(refused));
     }
 }
 
@@ -380,7 +418,7 @@ async fn a_layout_needs_a_delay_and_a_lock_that_the_other_client_has() {
 async fn what_is_written_to_the_directory_stays() {
     let server = server().await;
     let (session, operator) = (session(&server).await, operator(&server).await);
-    for (number, (_, layout, _)) in QUEUES.into_iter().enumerate() {
+    for (number, (_, layout)) in MUTEXES.into_iter().enumerate() {
         let path = format!("/service/{number}");
         let lock = |delay| session.lock(&path).unwrap().with_options(options(layout, delay)).unwrap();
         acquired(&lock(Duration::from_millis(1))).await.release().await.unwrap();

@@ -19,7 +19,6 @@ mod fencing;
 mod foreign;
 mod guard;
 mod interop;
-mod interop_elections;
 mod kinds;
 mod lazy;
 mod leader;

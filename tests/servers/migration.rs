@@ -28,7 +28,6 @@ enum What {
     Mutex,
     Write,
     Read,
-    Latch,
 }
 
 /// A lock of zklock's.
@@ -71,9 +70,7 @@ impl Ours {
     fn new(session: &Session, path: &str, what: What, options: LockOptions) -> Self {
         let rw_lock = |options| session.rw_lock(path).unwrap().with_options(options).unwrap();
         match what {
-            What::Mutex | What::Latch => {
-                Self::Lock(session.lock(path).unwrap().with_options(options).unwrap())
-            }
+            What::Mutex => Self::Lock(session.lock(path).unwrap().with_options(options).unwrap()),
             What::Write => Self::Writer(rw_lock(options)),
             What::Read => Self::Reader(rw_lock(options)),
         }
@@ -156,7 +153,6 @@ impl Fleet {
             What::Mutex => &["mutex"],
             What::Write => &["write"],
             What::Read => &["read"],
-            What::Latch => &["latch", "old"],
         };
         First::Old(Box::new(Peer::start(self.client, &self.server, OLD, what).await))
     }
@@ -281,10 +277,10 @@ async fn from_go() {
     shares_the_queue_and_leaves_it(peers::Client::Go, Layout::Go, [What::Mutex; 3]).await;
 }
 
-/// Curator's `LeaderLatch` has no layout.
+/// A lock without a layout can go this way, too.
 #[tokio::test]
 async fn by_two_releases_from_any_lock() {
-    let mut fleet = Fleet::start(peers::Client::Curator, [What::Latch; 3]).await;
+    let mut fleet = Fleet::start(peers::Client::Curator, [What::Mutex; 3]).await;
     for (place, old) in fleet.peers().await.into_iter().enumerate() {
         let second = Some(fleet.new_lock(place));
         fleet.roll(place, Release { first: Some(old), second }).await;

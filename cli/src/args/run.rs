@@ -160,7 +160,7 @@ pub(crate) struct Run {
 #[derive(Args, Debug)]
 pub(crate) struct Lead {
     /// What to announce while CMD runs, such as the address at which CMD listens
-    #[arg(long, value_name = "TEXT", conflicts_with_all = ["shared", "lock", "shared_lock", "slot", "permits", "occasion"])]
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["shared", "lock", "shared_lock", "slot", "permits", "occasion", "layout"])]
     pub(crate) value: String,
 
     // Its path is the election's.

@@ -1,6 +1,5 @@
 //! Commands in the queues of other clients.
 
-use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -8,7 +7,7 @@ use zklock::{Layout, LockOptions};
 use zklock_test_support::{acquire, eventually, granted, make, operator, queue, server};
 
 use crate::support::looker::{KAZOO, codes, contend_as, contend_as_kazoo, has, rows, zklock as look};
-use crate::support::{at, ended, line, lines, output, run, with_session, zklock};
+use crate::support::{at, output, run, with_session, zklock};
 
 const OPTIONS: [&str; 6] = ["--layout", "kazoo", "--takeover-delay", "10ms", "--timeout", "6s"];
 
@@ -30,29 +29,6 @@ async fn a_command_waits_for_kazoo_and_is_seen_beside_it() {
     output(run(&servers, &OPTIONS, "/lock", script)).await.is_silent(0, "k3\n");
 }
 
-/// The leader is the first in the queue, zklock's or kazoo's.
-#[tokio::test]
-async fn a_leader_in_kazoos_queue_is_found_by_its_layout() {
-    let (server, servers) = at(server().await);
-    let operator = operator(&server).await;
-    let leader = async || look(&servers, &["leader", "--layout", "kazoo", "/lock"]).await;
-    leader().await.is(1, "", "nobody leads /lock");
-    let mut leading = zklock(&servers);
-    let command = ["--value", "ours:80", "/lock", "--", "sh", "-c", "echo begun; read line"];
-    leading.arg("lead").args(OPTIONS).args(command).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut leading = leading.spawn().unwrap();
-    assert_eq!(line(&mut lines(&mut leading.stdout)).await, "begun");
-    let node = contend_as_kazoo(&operator, "/lock").await;
-    leader().await.is_silent(0, "ours:80\n");
-    look(&servers, &["leader", "/lock"]).await.is(1, "", "nobody leads /lock");
-    drop(leading.stdin.take());
-    assert_eq!(ended(&mut leading).await.code(), Some(1));
-    let theirs = look(&servers, &["leader", "--json", "--layout", "kazoo", "/lock"]).await.json();
-    let (data, stat) = operator.get_data(&node).await.unwrap();
-    assert_eq!(theirs["value"], String::from_utf8(data).unwrap());
-    assert_eq!(theirs["token"], stat.czxid);
-}
-
 #[tokio::test]
 async fn a_layout_needs_a_delay_and_a_lock_that_the_client_has() {
     let (_server, servers) = at(server().await);
@@ -62,6 +38,12 @@ async fn a_layout_needs_a_delay_and_a_lock_that_the_client_has() {
     ] {
         output(run(&servers, options, "/lock", "true")).await.is(64, "", said);
     }
+    let lead = ["--takeover-delay", "1s", "--layout", "kazoo", "--value", "here:80", "/lock", "--", "true"];
+    let mut leading = zklock(&servers);
+    leading.arg("lead").args(lead);
+    output(leading).await.is(64, "", "cannot be used with '--layout");
+    // Its `LeaderLatch` has no layout.
+    output(run(&servers, &["--layout", "curator-latch"], "/lock", "true")).await.is(64, "", "curator-latch");
 }
 
 /// Each layout, a path, the option's value that names its queue, and what the other client names its nodes.

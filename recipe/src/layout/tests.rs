@@ -17,8 +17,8 @@ fn exclusive(number: i32) -> Option<Place> {
 fn a_contender_of_ours_has_one_name_in_each_layout() {
     for layout in Layout::ALL {
         for kind in Kind::ALL {
-            if matches!(layout, Layout::CuratorMutex | Layout::CuratorLatch) && kind == Kind::Shared {
-                continue; // They have no readers.
+            if (layout, kind) == (Layout::CuratorMutex, Kind::Shared) {
+                continue; // It has no readers.
             }
             let place = Place { sequence: Sequence(42), kind };
             let name = layout.name(place);
@@ -36,7 +36,6 @@ fn those_wait_for_each_other_that_their_clients_have_wait() {
     for (layout, name, place) in [
         (CuratorMutex, format!("{CURATOR}-lock-0000000007"), exclusive(7)),
         (CuratorMutex, format!("_c_{HEX}-lock-0000000007"), exclusive(7)),
-        (CuratorLatch, format!("{CURATOR}-latch-0000000007"), exclusive(7)),
         (CuratorReadWrite, format!("{CURATOR}-__WRIT__0000000007"), exclusive(7)),
         (CuratorReadWrite, format!("{CURATOR}-__READ__0000000007"), shared(7)),
         (Kazoo, format!("{HEX}__lock__0000000007"), exclusive(7)),
@@ -66,8 +65,9 @@ fn a_queue_is_known_by_ours_or_else_by_theirs() {
 #[test]
 fn others_are_suspects_or_nothing() {
     use Layout::*;
-    for layout in [CuratorMutex, CuratorReadWrite, CuratorLatch, Kazoo] {
+    for layout in [CuratorMutex, CuratorReadWrite, Kazoo] {
         for (name, child) in [
+            (format!("{CURATOR}-latch-0000000007"), Child::Suspect(ForeignClient::Curator)),
             (format!("{CURATOR}-lease-0000000007"), Child::Suspect(ForeignClient::Curator)),
             (format!("{CURATOR}-lock-x-0000000007"), Child::Suspect(ForeignClient::Curator)),
             ("x-72057670035767296-0000000000".to_owned(), Child::Suspect(ForeignClient::WriteLock)),
@@ -105,24 +105,16 @@ fn a_release_is_a_write_and_a_deletion_and_a_trace() {
     use Operation::{Delete, Set};
     let own = || vec![Set(Own(()), None), Delete(Own(()), None)];
     let traced = vec![Set(Own(()), None), Delete(Own(()), None), Set(Directory(()), Some(3))];
-    for layout in [Layout::CuratorMutex, Layout::CuratorReadWrite, Layout::Kazoo] {
-        assert_eq!(layout.release(Kind::Exclusive, Some(3)), traced);
-        assert_eq!(layout.release(Kind::Exclusive, None), own());
-        assert_eq!(layout.release(Kind::Shared, Some(3)), own(), "other readers may hold the lock");
-    }
-    assert_eq!(
-        Layout::CuratorLatch.release(Kind::Exclusive, Some(3)),
-        traced[1..],
-        "a latch would not hear it"
-    );
-    assert_eq!(Layout::CuratorLatch.release(Kind::Exclusive, None), traced[1..2]);
+    assert_eq!(Layout::release(Kind::Exclusive, Some(3)), traced);
+    assert_eq!(Layout::release(Kind::Exclusive, None), own());
+    assert_eq!(Layout::release(Kind::Shared, Some(3)), own(), "other readers may hold the lock");
 }
 
 #[test]
 fn a_shared_queue_has_a_delay_of_its_own_kind() {
     assert_eq!(
         Layout::ALL.map(|layout| layout.takeover(true)),
-        [Takeover::Delayed, Takeover::Mixed, Takeover::Reentrant, Takeover::Mixed, Takeover::Mixed]
+        [Takeover::Delayed, Takeover::Mixed, Takeover::Reentrant, Takeover::Mixed]
     );
     assert_eq!(Layout::Own.takeover(false), Takeover::AtOnce);
     assert_eq!(Layout::CuratorReadWrite.takeover(false), Takeover::Reentrant);

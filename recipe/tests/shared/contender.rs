@@ -376,10 +376,9 @@ impl Run<'_> {
     /// The transaction that releases a node of this kind.
     fn releasing(&self, kind: Kind) -> Removal {
         let kind = if self.is(Mutant::TracesReaders) { Kind::Exclusive } else { kind };
-        let layout = if self.is(Mutant::WritesToItsNode) { Layout::CuratorMutex } else { self.setup.layout };
         // The directory has no data here, and each holder has seen it since the last one released.
         let directory = self.world.tree().get(Path::Directory(QUEUE)).filter(|_| self.setup.traced);
-        layout.release(kind, directory.map(|directory| directory.version))
+        Layout::release(kind, directory.map(|directory| directory.version))
     }
 
     /// Removes our node by this transaction. Returns whether it was there.

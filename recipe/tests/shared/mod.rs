@@ -29,7 +29,6 @@ fn setup(ours: &[Kind], theirs: &[Habit], faults: &[Fault]) -> Setup {
     let (foreigners, faults) = (theirs.to_vec(), faults.to_vec());
     let contenders = ours.iter().map(|kind| (*kind, Patience::Wait)).collect();
     let layout = match theirs {
-        _ if theirs.contains(&Latch) => Layout::CuratorLatch,
         _ if theirs.contains(&Both) => Layout::CuratorReadWrite,
         _ if ours.contains(&R) || theirs.contains(&Shared) => Layout::Kazoo,
         _ => Layout::CuratorMutex,
@@ -62,7 +61,9 @@ explored! {
             [Expired, GaveUp, DelayOutlasted, TheirsAfterOurs];
     connections_break:
         setup(&[W, W], &[Exclusive], &[Vanishing, Break, Break]), 14_375,
-            [NodeFound, NodeNotFound, RemovalFoundDone, NewcomerAtOnce, ListerAtOnce, DelayOutlasted];
+            [NodeFound, NodeNotFound, RemovalFoundDone, NewcomerAtOnce, ListerAtOnce, DelayOutlasted],
+        setup(&[W, W], &[Exclusive], &[Vanishing, Expiry, Break]), 10_070,
+            [Expired, NodeFound, NodeNotFound, RemovalFoundDone, NewcomerAtOnce, DelayOutlasted];
     the_directory_is_reaped:
         setup(&[W, W], &[Exclusive, Exclusive], &[Vanishing, Reap, Reap]), 35_323,
             [DirectoryMadeAgain, NewcomerAtOnce, DelayOutlasted];
@@ -74,20 +75,9 @@ explored! {
     releases_leave_no_trace:
         untraced(setup(&[W, W], &[Exclusive, Exclusive], &[Vanishing, Vanishing])), 21_064,
             [OursAfterTheirs, TheirsAfterOurs, WaiterAtOnce, DelayOutlasted];
-    latches_contend:
-        setup(&[W, W], &[Latch], &[Vanishing]), 1_798,
-            [OursAfterTheirs, TheirsAfterOurs, NewcomerAtOnce, ListerAtOnce, Delayed, DelayOutlasted],
-        setup(&[W, W], &[Latch, Latch], &[Vanishing, Vanishing]), 22_878,
-            [OursAfterTheirs, TheirsAfterOurs, NewcomerAtOnce, ListerAtOnce, DelayOutlasted],
-        setup(&[W, W, W], &[Latch], &[Vanishing, Departure]), 151_719,
-            [GaveUp, NewcomerAtOnce, ListerAtOnce, DelayOutlasted],
-        setup(&[W, W], &[Latch], &[Vanishing, Expiry, Break]), 10_070,
-            [Expired, NodeFound, NodeNotFound, RemovalFoundDone, NewcomerAtOnce, ListerAtOnce, DelayOutlasted],
-        untraced(setup(&[W, W], &[Latch, Latch], &[Vanishing])), 17_468,
-            [OursAfterTheirs, TheirsAfterOurs, DelayOutlasted];
     operators_delete_nodes:
         setup(&[W, W], &[Exclusive], &[Vanishing, Eviction]), 2_548, [Evicted, WaiterAtOnce, DelayOutlasted],
-        setup(&[W, W], &[Latch, Latch], &[Eviction, Reap]), 17_377, [Evicted, ListerAtOnce, DirectoryMadeAgain];
+        setup(&[W, W], &[Exclusive, Exclusive], &[Eviction, Reap]), 17_349, [Evicted, ListerAtOnce, DirectoryMadeAgain];
     waiters_are_asked_to_leave:
         setup(&[W, W], &[Exclusive], &[Vanishing, Revocation]), 3_351,
             [Displaced, NewcomerAtOnce, ListerAtOnce, DelayOutlasted],
@@ -118,11 +108,6 @@ fn each_mutant_is_caught() {
         (Mutant::TrustsWithoutATrace, untraced(one()), THEIRS),
         (Mutant::GivesUpByATracedRelease, setup(&[W, W], &[Exclusive], &[Vanishing, Departure]), THEIRS),
         (Mutant::TracesReaders, setup(&[W, R], &[Shared], &[Vanishing]), THEIRS),
-        (Mutant::WritesToItsNode, setup(&[W], &[Latch], &[]), SERVED),
-        (Mutant::WritesToItsNode, untraced(setup(&[W], &[Latch], &[])), SERVED),
-        (Mutant::TakesEachEndOfOursForARelease, setup(&[W, W], &[Latch], &[Vanishing, Departure]), THEIRS),
-        (Mutant::GivesUpByATracedRelease, setup(&[W, W], &[Latch], &[Vanishing, Departure]), THEIRS),
-        (Mutant::TakesEachListingForOneAfterARelease, setup(&[W], &[Latch], &[Vanishing]), THEIRS),
         (Mutant::SkipsTheReview, setup(&[W], &[Both], &[Vanishing, Rejoining]), THEIRS),
         (Mutant::TrustsItsNode, setup(&[W, W], &[Exclusive], &[Eviction]), THEIRS),
         (Mutant::KeepsAWrittenNode, setup(&[W], &[Exclusive], &[Revocation]), TOUCHED),
@@ -233,7 +218,7 @@ fn frozen_a_waiter_whose_node_was_deleted_hears_of_a_release() {
     assert_eq!(breach(&replay(&setup.mutated(Mutant::TrustsItsNode), &steps)), Some(THEIRS));
 }
 
-/// An operator deletes a waiter's node, and the directory is removed and made again. A latch has the waiter's name there. A listing
+/// An operator deletes a waiter's node, and the directory is removed and made again. A mutex has the waiter's number there. A listing
 /// shows that name first, after the release of another contender of ours. So the waiter asks a quorum for its node first.
 #[test]
 fn frozen_a_listing_shows_another_node_by_the_name_of_a_waiters() {
@@ -243,7 +228,7 @@ fn frozen_a_listing_shows_another_node_by_the_name_of_a_waiters() {
     let steps = steps.chain([Step::Come(1), Step::Release(0), Step::Serve(0)]);
     let steps = steps.chain([Step::Notice(1), Step::Serve(1), Step::Serve(1), Step::Look(1)]);
     let steps = steps.collect::<Vec<_>>();
-    let setup = setup(&[W, W], &[Latch, Latch], &[Eviction, Reap]);
+    let setup = setup(&[W, W], &[Exclusive, Exclusive], &[Eviction, Reap]);
     assert_eq!(breach(&replay(&setup, &steps)), None);
     assert_eq!(breach(&replay(&setup.mutated(Mutant::TrustsItsNode), &steps)), Some(THEIRS));
 }

@@ -7,7 +7,7 @@ use zklock_recipe::{self as recipe, Kind, Own, Place};
 
 use super::contender::{Contender, Pending};
 use super::foreigner::{Foreigner, Stage};
-use super::setup::{Habit, Party, Setup};
+use super::setup::{Party, Setup};
 use crate::world::ensemble::{self, Server};
 use crate::world::tree::{Change, Committed, Named, Numbered, Path, Transaction, Tree, deletion};
 
@@ -135,9 +135,7 @@ impl World {
             }
         }
         for (foreigner, it) in self.foreigners.iter_mut().enumerate() {
-            let mut events =
-                fired.iter().filter(|(watch, _)| watch.session == self.contenders.len() + foreigner);
-            if events.any(|(_, change)| it.habit != Habit::Latch || *change == Change::Deleted) {
+            if fired.iter().any(|(watch, _)| watch.session == self.contenders.len() + foreigner) {
                 it.stage = Stage::Looking;
             }
         }

@@ -25,9 +25,6 @@ pub(crate) struct Setup {
 pub(crate) enum Habit {
     /// As a mutex of Curator's, kazoo's or go-zookeeper's, or as a writer.
     Exclusive,
-    /// As a `LeaderLatch` of Curator's: it looks again once its predecessor's node is deleted. Any other event of that node leaves
-    /// it without a watch.
-    Latch,
     /// As a reader.
     Shared,
     /// As a writer of Curator's since 5.5: it may make a reader's node with its own number, and then delete the writer's one.
@@ -80,8 +77,6 @@ pub(crate) enum Mutant {
     TrustsWithoutATrace,
     /// Leaves a trace if it gives up as a waiter.
     GivesUpByATracedRelease,
-    /// Writes to its node as it releases the lock, whatever the layout.
-    WritesToItsNode,
     /// Leaves a trace of a reader's release as well.
     TracesReaders,
     /// Has a guard that is valid for longer than its session.
