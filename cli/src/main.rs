@@ -34,6 +34,7 @@ mod queue;
 mod release;
 mod resize;
 mod run;
+mod servers;
 mod show;
 mod signals;
 mod systemd;

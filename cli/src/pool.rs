@@ -5,11 +5,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 use zklock::{
     QueryError, Session,
-    inspect::{Contender, HeldPool, Kind},
+    inspect::{Contender, ForeignContender, HeldPool, Kind},
 };
 
 use crate::failure::Failure;
-use crate::queue::{Entry, Stranger, entries};
+use crate::queue::{Entry, entries};
 use crate::table::{self, Column};
 
 /// The slots of `--slot PATH/COUNT`.
@@ -143,7 +143,7 @@ pub(crate) struct Pool {
     pub(crate) waiting: Vec<Entry>,
     /// The contenders of other clients in the turnstile's directory.
     #[serde(skip)]
-    pub(crate) foreign: Vec<Stranger>,
+    pub(crate) foreign: Vec<ForeignContender>,
 }
 
 impl Pool {
@@ -182,7 +182,6 @@ impl Pool {
         });
         // Nobody holds anything by being the first in the turnstile.
         let waiting = entries(&queue).into_iter().map(|entry| Entry { holds: false, ..entry }).collect();
-        let foreign = foreign.iter().map(Stranger::from).collect();
         Ok(Some(Self { stock, held: held.sum(), holders, waiting, foreign }))
     }
 

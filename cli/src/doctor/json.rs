@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::finding::Finding;
-use super::seen::{Mode, Seen, Server};
+use super::seen::{Seen, Server};
 use crate::failure::Failure;
 use crate::queue::Stranger;
+use crate::servers::Mode;
 
 /// One object. Durations are in milliseconds. Unknown values are null.
 pub(super) fn report(seen: &Seen, findings: &[Finding], failure: Option<&Failure>) -> Value {
@@ -16,7 +17,6 @@ pub(super) fn report(seen: &Seen, findings: &[Finding], failure: Option<&Failure
             "timeout_ms": millis(session.timeout),
             "tick_ms": millis(session.tick),
             "heartbeat_ms": millis(session.heartbeat),
-            "shortest_validity_ms": millis(session.longest_stop_margin),
             "longest_validity_ms": millis(session.longest_validity),
             "longest_takeover_ms": millis(session.takeover(seen.tick(), seen.is_alone())),
             "longest_stop_margin_ms": millis(session.longest_stop_margin),
@@ -56,7 +56,6 @@ pub(super) fn report(seen: &Seen, findings: &[Finding], failure: Option<&Failure
 
 fn server(server: &Server) -> Value {
     let words = server.words.as_ref().ok();
-    let settings = words.and_then(|words| words.settings);
     let visit = server.visit.as_ref().ok();
     let silence = server.mode().and_then(Mode::problem);
     json!({
@@ -67,12 +66,9 @@ fn server(server: &Server) -> Value {
         "problem": server.words.as_ref().err().or(silence).or(server.visit.as_ref().err()),
         "mode": words.map(|words| words.mode.to_string().replace(' ', "-")),
         "version": words.and_then(|words| words.version.as_ref()),
-        "id": settings.map(|settings| settings.id),
-        "tick_ms": settings.map(|settings| millis(settings.tick)),
-        "shortest_timeout_ms": settings.map(|settings| millis(settings.shortest_timeout)),
+        "tick_ms": server.settings.map(|settings| millis(settings.tick)),
+        "shortest_timeout_ms": server.settings.map(|settings| millis(settings.shortest_timeout)),
         "longest_timeout_ms": visit.map(|visit| millis(visit.longest_timeout)),
-        "slowest_request_ms": words.and_then(|words| words.slowest).map(millis),
-        "read_ms": visit.map(|visit| millis(visit.read)),
         "write_ms": visit.map(|visit| millis(visit.write)),
         "identities": visit.map(|visit| &visit.identities),
     })

@@ -1,14 +1,12 @@
 //! `zklock doctor`: looks at the servers and at the settings, and reports what makes locks fragile.
 //!
 //! ```text
-//! word, server    ask each server        \
+//! server          asks each server       \
 //!                                          seen  ->  finding  ->  report, json
 //! lease           a session's lengths    /           (pure)
 //! slew            this machine's clock  /
 //! ```
 
-mod answers;
-mod contact;
 mod finding;
 mod json;
 mod lease;
@@ -16,7 +14,6 @@ mod report;
 mod seen;
 mod server;
 mod slew;
-mod word;
 
 use std::pin::pin;
 use std::process::ExitCode;
@@ -38,13 +35,10 @@ use crate::output;
 use crate::place::{self, Place};
 use crate::pool::{Amount, Pool};
 use crate::queue::{self, Entry, entries, holders};
-pub(crate) use contact::contacts;
+use crate::servers::{Contact, Questioner, contacts};
 use finding::Severity;
 use lease::Arithmetic;
-pub(crate) use seen::{Contact, Words};
 use seen::{Holder, Queue, Room, Seen, Server, Wishes};
-use server::Questioner;
-pub(crate) use server::srvr;
 
 /// The default session timeout of the library.
 const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -93,7 +87,8 @@ async fn look(
     doctor: &Doctor,
 ) -> Result<(Vec<Server>, Result<Looks, Failure>), Failure> {
     let questioner = Questioner::new(connection)?;
-    let servers = join_all(connection.servers()?.into_iter().map(|address| questioner.ask(address)));
+    let servers =
+        join_all(connection.servers()?.into_iter().map(|address| server::ask(&questioner, address)));
     let session = pin!(session(connection, doctor));
     Ok(match select(session, servers).await {
         Either::Left((session, servers)) => (servers.await, session),
@@ -147,13 +142,12 @@ async fn readable(
     {
         lock = session.lock(&election.queue)?;
     }
-    let (contenders, foreign) = try_join(lock.contenders(), lock.foreign_contenders()).await?;
+    let (contenders, mut foreign) = try_join(lock.contenders(), lock.foreign_contenders()).await?;
     // Nodes of other clients with names like zklock's are in both lists.
     let alike = foreign.iter().filter(|one| one.client == ForeignClient::Lookalike).count();
     let is_free = contenders.is_empty();
     let place = if is_free { Some(Place::of(connection, path).await?) } else { None };
     let pool = if is_free { Pool::at(session, path).await? } else { None };
-    let other = if is_free && pool.is_none() { other(session, path).await? } else { None };
     let queue = entries(&contenders);
     let (held, waiting) = match &pool {
         Some(pool) => {
@@ -169,14 +163,17 @@ async fn readable(
     let mut holders = known(connection, held.into_iter().chain(first)).await?;
     let first = first.and_then(|_| holders.pop());
     let waiting = waiting.len();
-    let pool = pool.map(|Pool { stock, held, foreign, .. }| Room { stock, held, first, foreign });
+    let pool = pool.map(|pool| {
+        foreign.extend(pool.foreign);
+        Room { stock: pool.stock, held: pool.held }
+    });
     let theirs = contenders.iter().filter(|contender| contender.client.is_some()).count();
     let contenders = contenders.len().saturating_sub(alike + theirs);
     let missing =
         place.and_then(|place| place.missing(connection, path).err()).map(|missing| missing.to_string());
     let path = path.to_owned();
     let refused = None;
-    Ok(Queue { path, missing, refused, other, layout, contenders, theirs, holders, waiting, pool, foreign })
+    Ok(Queue { path, missing, refused, layout, contenders, theirs, holders, waiting, first, pool, foreign })
 }
 
 /// These, with what the servers know of their sessions.
@@ -199,11 +196,4 @@ async fn known(
         contact: entry.session.and_then(|_| contacts.next()).unwrap_or_else(hidden),
     };
     Ok(entries.into_iter().map(holder).collect())
-}
-
-/// Says how the path is used, if it is neither a lock's nor a pool's.
-async fn other(session: &Session, path: &str) -> Result<Option<String>, Failure> {
-    let election = Election::at(session, path).await?;
-    Ok(election
-        .map(|election| format!("is an {}; its candidates queue at {}", election.text(), election.queue)))
 }

@@ -7,8 +7,9 @@ use anstyle::{AnsiColor, Style};
 
 use super::finding::{Finding, Severity};
 use super::lease::Arithmetic;
-use super::seen::{Mode, Seen, Server};
+use super::seen::{Seen, Server};
 use crate::duration::text as length;
+use crate::servers::Mode;
 use crate::table;
 use crate::text::harmless;
 
@@ -37,7 +38,7 @@ pub(super) fn problems(findings: &[Finding]) -> String {
 }
 
 fn servers(seen: &Seen) -> String {
-    let header = ["SERVER", "MODE", "VERSION", "READ", "WRITE", "TICK", "LONGEST SESSION"];
+    let header = ["SERVER", "MODE", "VERSION", "WRITE", "TICK", "LONGEST SESSION"];
     let mut text = table::aligned(header, seen.servers.iter().map(row));
     let mut identities = seen.visits().flat_map(|visit| &visit.identities).collect::<Vec<_>>();
     identities.sort();
@@ -54,16 +55,15 @@ fn servers(seen: &Seen) -> String {
     text
 }
 
-fn row(server: &Server) -> [String; 7] {
+fn row(server: &Server) -> [String; 6] {
     let unknown = || "-".to_owned();
     let words = server.words.as_ref().ok();
     let visit = server.visit.as_ref().ok();
-    let tick = words.and_then(|words| words.settings).map(|settings| length(settings.tick));
+    let tick = server.settings.map(|settings| length(settings.tick));
     [
         harmless(&server.address.to_string()),
         server.mode().map_or("unreachable".to_owned(), Mode::to_string),
         words.and_then(|words| words.version.clone()).unwrap_or_else(unknown),
-        visit.map_or_else(unknown, |visit| round_trip(visit.read)),
         visit.map_or_else(unknown, |visit| round_trip(visit.write)),
         tick.unwrap_or_else(unknown),
         visit.map_or_else(unknown, |visit| length(visit.longest_timeout)),

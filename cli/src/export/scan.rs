@@ -15,10 +15,10 @@ use zklock::{QueryError, Session};
 use crate::args::Export;
 use crate::connection::{Address, Connection};
 use crate::console::Console;
-use crate::doctor::{Words, srvr};
 use crate::election::Election;
 use crate::exit::Code;
 use crate::failure::Failure;
+use crate::servers::{Words, srvr};
 
 /// How long a scrape waits for a scan. Prometheus waits for 10 s by default.
 const PATIENCE: Duration = Duration::from_secs(8);

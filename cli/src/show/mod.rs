@@ -60,7 +60,7 @@ async fn answer(show: &Show, connection: &Connection, session: &Session, console
     }
     let (lock, election, pool) = found(session, show).await?;
     let (contenders, mut foreign) = queue::seen(&lock).await?;
-    foreign.extend(pool.iter().flat_map(|pool| pool.foreign.iter().cloned()));
+    foreign.extend(pool.iter().flat_map(|pool| &pool.foreign).map(Stranger::from));
     let once = runs::seen(session, &show.path).await?;
     let is_held = !contenders.is_empty() || pool.as_ref().is_some_and(|pool| !pool.holders.is_empty());
     // Whatever is there, the path exists then.

@@ -11,10 +11,10 @@ use zookeeper_client::SessionId;
 
 use crate::closing;
 use crate::connection::Connection;
-use crate::doctor::{Contact, contacts};
 use crate::duration;
 use crate::failure::Failure;
 use crate::queue::{Entry, holders};
+use crate::servers::{Contact, contacts};
 use crate::text;
 
 /// Of more readers than this, the others are left out.

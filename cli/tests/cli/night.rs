@@ -19,7 +19,7 @@ async fn verdict(servers: &str, path: &str) -> (Value, Value) {
     let findings = report["findings"].as_array().expect("findings").clone();
     let about = |finding: &&Value| {
         let code = finding["code"].as_str().expect("a code");
-        ["lock-", "path-", "pool-", "holder-", "waiter-"].iter().any(|kind| code.starts_with(kind))
+        ["path-", "holder-", "waiter-"].iter().any(|kind| code.starts_with(kind))
     };
     let finding = findings.iter().find(about).unwrap_or_else(|| panic!("{report}"));
     (finding["severity"].clone(), finding["code"].clone())
@@ -34,7 +34,7 @@ async fn a_holder_that_is_stopped_is_told_from_one_that_works() {
     let mut holder = holder.spawn().unwrap();
     until_queued(&lock, 1).await;
     let waiter = enqueue(&lock).await;
-    assert_eq!(verdict(&servers, "/lock/orders").await, (json!("note"), json!("lock-waited-for")));
+    assert_eq!(verdict(&servers, "/lock/orders").await, (json!("note"), json!("path-waited-for")));
 
     signal(&holder, Signal::STOP);
     eventually("a warning", async || {
@@ -68,21 +68,21 @@ async fn one_that_is_stopped_in_a_pool_is_told() {
     };
     let semaphore = session.semaphore("/convert", 2).unwrap();
     let _permit = semaphore.acquire().await.unwrap();
-    assert_eq!(verdict(&servers, "/convert").await, (json!("note"), json!("pool-held")));
+    assert_eq!(verdict(&servers, "/convert").await, (json!("note"), json!("path-held")));
     let mut holder = one("alpha");
     eventually("two permits", async || semaphore.permits().await.unwrap().permits.len() == 2).await;
-    assert_eq!(verdict(&servers, "/convert").await, (json!("note"), json!("pool-full")));
+    assert_eq!(verdict(&servers, "/convert").await, (json!("note"), json!("path-held")));
     let mut waiter = one("beta");
     let turnstile = session.lock("/convert/queue").unwrap();
     until_queued(&turnstile, 1).await;
-    assert_eq!(verdict(&servers, "/convert").await, (json!("note"), json!("pool-waited-for")));
+    assert_eq!(verdict(&servers, "/convert").await, (json!("note"), json!("path-waited-for")));
     let report = zklock(&servers, &["doctor", "--json", "/convert"]).await.report();
     let pool = json!({"kind": "semaphore", "capacity": 2, "held": 2});
     has(&report["locks"], json!([{"waiting": 1, "holders": 2, "pool": pool, "contenders": 0}]));
 
     for (process, owner, code) in [
-        (&mut waiter, "beta is the first of 1", "waiter-silent"),
-        (&mut holder, "alpha holds", "holder-silent"),
+        (&mut waiter, "in the turnstile: beta", "waiter-silent"),
+        (&mut holder, "is silent: alpha", "holder-silent"),
     ] {
         signal(process, Signal::STOP);
         eventually("a warning", async || {
@@ -124,12 +124,12 @@ async fn the_doctor_says_what_a_path_is() {
     let note = |code: &str| (json!("note"), json!(code));
     assert_eq!(verdict(&servers, "/nowhere").await, note("path-missing"));
     let guard = lock_of(&session, "/lock/orders", "alpha").acquire().await.unwrap();
-    assert_eq!(verdict(&servers, "/lock/orders").await, note("lock-held"));
-    assert_eq!(verdict(&servers, "/lock").await, note("lock-free"));
+    assert_eq!(verdict(&servers, "/lock/orders").await, note("path-held"));
+    assert_eq!(verdict(&servers, "/lock").await, note("path-free"));
     let _slot = session.slots("/workers", 2).unwrap().acquire().await.unwrap();
-    assert_eq!(verdict(&servers, "/workers").await, note("pool-held"));
+    assert_eq!(verdict(&servers, "/workers").await, note("path-held"));
     let _leading = session.election("/feed").unwrap().campaign("here").await.unwrap();
-    assert_eq!(verdict(&servers, "/feed").await, note("lock-held"));
+    assert_eq!(verdict(&servers, "/feed").await, note("path-held"));
     hide(&operator(&server).await, "/lock/orders").await;
     assert_eq!(verdict(&servers, "/lock/orders").await, (json!("warning"), json!("path-forbidden")));
     drop(guard);
@@ -145,5 +145,5 @@ async fn without_the_word_nobody_claims_to_know() {
     shown.is(0, &shown.stdout, "");
     assert!(shown.stdout.contains("do not say whether it lives (4lw.commands.whitelist of"), "{shown:?}");
     let report = zklock(&servers, &["doctor", "--tick", "2s", "--json", "/lock/orders"]).await.report();
-    assert_eq!(codes(&report), ["single-server", "lock-held"]);
+    assert_eq!(codes(&report), ["single-server", "path-held"]);
 }

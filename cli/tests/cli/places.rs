@@ -108,7 +108,12 @@ async fn a_doctor_looks_at_the_path() {
     let _waits = enqueue(&lock).await;
     make(&operator(&server).await, "/lock/free").await;
     let told = zklock(&servers, &["doctor", "/lock/orders", "/nope", "/lock/free"]).await.stdout;
-    assert!(told.contains("1 contender waits at /lock/orders for alpha, in the queue since "), "{told}");
+    assert!(
+        told.contains(
+            "/lock/orders is held, 1 contender waits. The oldest holder: alpha, in the queue since "
+        ),
+        "{told}"
+    );
     assert!(told.contains("/nope does not exist") && told.contains("nobody holds /lock/free"), "{told}");
     let quiet = zklock(&servers, &["doctor", "-q", "/lock/orders", "/nope"]).await;
     assert!(!quiet.stdout.contains("NOTE") && !quiet.stdout.contains("SERVER"), "{quiet:?}");

@@ -1,16 +1,11 @@
-//! Findings about the servers: how many, which one leads, how they are named, how much they keep.
+//! Findings about the servers: whether they can be reached, are one ensemble, and have a quorum.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::found::Findings;
-use crate::doctor::seen::{Member, Mode, Seen, Server};
-
-/// How many containers a leader removes in a minute at most, unless `znode.container.maxPerMinute` says otherwise.
-const REMOVED_PER_MINUTE: u64 = 10_000;
-
-/// A tree of this size would take a leader ten minutes to remove.
-const MANY_NODES: u64 = 10 * REMOVED_PER_MINUTE;
+use crate::doctor::seen::{Seen, Server};
+use crate::servers::Mode;
 
 pub(super) fn look(seen: &Seen, found: &mut Findings) {
     several_ensembles(seen, found);
@@ -18,17 +13,9 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
         unreachable(server, found);
     }
     leadership(seen, found);
-    size(seen, found);
-    missing(seen, found);
-    connect_string(seen, found);
-    if let Some(unknown) = seen.named(|server| server.mode() == Some(&Mode::Unknown)) {
-        found.note(
-            "mode-unknown",
-            format!("{unknown} does not say its mode and its version"),
-            "perhaps a proxy is between: every ZooKeeper server since 3.5 answers `srvr`, even if its whitelist does \
-             not have it",
-        );
-    }
+    alone(seen, found);
+    observers(seen, found);
+    ambiguous(seen, found);
 }
 
 /// A leader and a standalone server are sovereign. An ensemble has one sovereign server.
@@ -113,7 +100,7 @@ fn leadership(seen: &Seen, found: &mut Findings) {
             format!(
                 "only {serving} of {voters} voting servers can be used from here. That is not a majority"
             ),
-            "make the others reachable: the next failure may end all sessions",
+            "name all servers, and make them reachable: the next failure may end all sessions",
         );
     }
     let leads = |mode: &Mode| matches!(mode, Mode::Leader | Mode::Standalone);
@@ -143,9 +130,8 @@ fn known_voters(seen: &Seen) -> usize {
     seen.members().iter().filter(|member| member.votes).count()
 }
 
-fn size(seen: &Seen, found: &mut Findings) {
-    let voters = known_voters(seen);
-    if seen.is_alone() || voters == 1 {
+fn alone(seen: &Seen, found: &mut Findings) {
+    if seen.is_alone() || known_voters(seen) == 1 {
         // A server of this very machine is one to try things with.
         let hosts = seen.servers.iter().flat_map(|server| &server.hosts).collect::<Vec<_>>();
         let is_local = !hosts.is_empty() && hosts.iter().all(|host| IpAddr::is_loopback(host));
@@ -158,65 +144,6 @@ fn size(seen: &Seen, found: &mut Findings) {
             "run three servers, on three machines",
         );
     }
-    if voters > 0 && voters.is_multiple_of(2) {
-        let (spare, fewer) = (voters / 2 - 1, voters - 1);
-        found.warning(
-            "even-voters",
-            format!(
-                "{voters} servers vote. An ensemble of {voters} voters survives the loss of {spare}, \
-                 no more than one of {fewer} voters"
-            ),
-            "add a voting server, or make one voter an observer",
-        );
-    }
-}
-
-/// Directories of locks may come faster than the servers remove them.
-pub(super) fn tree(seen: &Seen, found: &mut Findings) {
-    let nodes = seen.words().filter_map(|words| words.nodes).max();
-    if let Some(nodes) = nodes.filter(|nodes| *nodes > MANY_NODES) {
-        found.warning(
-            "many-nodes",
-            format!(
-                "ZooKeeper has {nodes} nodes. If most of them are directories of unused locks, clients create them \
-                 faster than the leader removes them. By default the leader removes {REMOVED_PER_MINUTE} a minute"
-            ),
-            "use fewer keys: for example, let many keys share one, with a hash; or raise znode.container.maxPerMinute, \
-             which is a Java property of the servers",
-        );
-    }
-}
-
-fn missing(seen: &Seen, found: &mut Findings) {
-    let members = seen.members();
-    let told = seen.settings().map(|settings| settings.id).collect::<BTreeSet<_>>();
-    let known = members.iter().filter(|member| told.contains(&member.id)).count();
-    let tells = |server: &Server| server.words.as_ref().is_ok_and(|words| words.settings.is_some());
-    let missing = members.len().saturating_sub(known + distinct(seen, |server| !tells(server)));
-    if missing == 0 || is_ambiguous(seen) {
-        return;
-    }
-    let is_named = |member: &Member| {
-        told.contains(&member.id) || seen.servers.iter().any(|server| server.address.host == member.host)
-    };
-    let unnamed = members.iter().filter(|member| !is_named(member)).collect::<Vec<_>>();
-    let list = |members: &mut dyn Iterator<Item = &Member>| {
-        members
-            .map(|member| format!("server {} at {}", member.id, member.host))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    // The servers may have other names for each other than the connect string has.
-    let which = match unnamed.len() == missing {
-        true => format!("it does not name {}", list(&mut unnamed.into_iter())),
-        false => format!("the ensemble is {}", list(&mut members.iter())),
-    };
-    let (named, all) = (members.len() - missing, members.len());
-    found.warning(
-        "missing-servers",
-        format!("the connect string names {named} of the ensemble's {all} servers; {which}"),
-        "name all of them: if the server of a client fails, the client connects only to servers that it knows",
-    );
 }
 
 /// Whether a name stands for several hosts. Each connection may lead to another one, so servers cannot be counted.
@@ -230,26 +157,7 @@ fn hosts_of_a_kind(server: &Server) -> usize {
     four.max(server.hosts.len() - four)
 }
 
-/// What the connect string names: a server twice, observers only, several servers of one machine, or several hosts as one.
-fn connect_string(seen: &Seen, found: &mut Findings) {
-    let mut servers = BTreeMap::<_, Vec<_>>::new();
-    let mut hosts = BTreeMap::<_, BTreeSet<_>>::new();
-    for server in &seen.servers {
-        let id = server.words.as_ref().ok().and_then(|words| words.settings).map(|settings| settings.id);
-        // Standalone servers may have the same number.
-        let id = id.filter(|_| server.mode() != Some(&Mode::Standalone));
-        let key = id.map_or_else(|| format!("{:?}", endpoint(server)), |id| format!("server {id}"));
-        servers.entry(key).or_default().push(server.address.to_string());
-        let (host, port) = endpoint(server);
-        hosts.entry(host).or_default().insert(port);
-    }
-    if let Some(twice) = servers.into_values().find(|addresses| addresses.len() > 1) {
-        found.warning(
-            "named-twice",
-            format!("{} are the same server", twice.join(" and ")),
-            "name each server only once; otherwise one failed server looks like several failures to clients",
-        );
-    }
+fn observers(seen: &Seen, found: &mut Findings) {
     let mut serving = seen.servers.iter().filter(|server| server.serves()).peekable();
     if serving.peek().is_some() && serving.all(|server| server.mode() == Some(&Mode::Observer)) {
         found.warning(
@@ -259,16 +167,9 @@ fn connect_string(seen: &Seen, found: &mut Findings) {
             "name voting servers, too",
         );
     }
-    if let Some((host, ports)) = hosts.into_iter().find(|(_, ports)| ports.len() > 1) {
-        let servers = ports.len();
-        found.note(
-            "same-host",
-            format!(
-                "{servers} of the named servers are at {host}; if that is one machine, they fail together"
-            ),
-            "run each on a machine of its own",
-        );
-    }
+}
+
+fn ambiguous(seen: &Seen, found: &mut Findings) {
     if let Some(server) = seen.servers.iter().find(|server| hosts_of_a_kind(server) > 1) {
         found.note(
             "several-hosts",

@@ -2,10 +2,8 @@
 
 mod ensemble;
 mod found;
-mod pool;
 mod queue;
 mod session;
-mod silent;
 #[cfg(test)]
 mod tests;
 mod version;
@@ -21,6 +19,5 @@ pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
     ensemble::look(seen, &mut found);
     version::look(seen, &mut found);
     queue::look(seen, &mut found);
-    ensemble::tree(seen, &mut found);
     found.sorted()
 }

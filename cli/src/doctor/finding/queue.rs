@@ -1,12 +1,13 @@
-//! Findings about the locks' queues: who waits for whom, and contenders of other clients.
+//! Findings about each path: who holds what, whether that one lives, who waits, and contenders of other clients.
 
 use zklock::inspect::{ForeignClient, ForeignContender};
 
 use super::found::Findings;
-use super::pool;
-use super::silent::{dead, heard, is_silent, waiting};
 use crate::doctor::seen::{Holder, Queue, Seen};
+use crate::duration::text;
 use crate::layout::Layout;
+use crate::pool::Amount;
+use crate::servers::Contact;
 
 pub(super) fn look(seen: &Seen, found: &mut Findings) {
     for queue in &seen.locks {
@@ -18,49 +19,113 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
     }
 }
 
-/// Says whether the lock is free, held by a holder that lives, or held by one that may not.
+/// Says whether what is at the path is free, held by those that live, or kept by one that may not.
 fn verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
     let path = &queue.path;
     if let Some(refused) = &queue.refused {
-        let advice = "use the credentials of the programs that use this lock (--digest-file)";
-        found.warning("path-forbidden", refused, advice);
-    } else if let Some(other) = &queue.other {
-        found.note("path-not-a-lock", format!("{path} {other}"), format!("run `zklock show {path}`"));
-    } else if let Some(missing) = &queue.missing {
-        let advice = "if programs use this lock, compare the path and the chroot of --servers with the path and \
+        let advice = "use the credentials of the programs that use this path (--digest-file)";
+        return found.warning("path-forbidden", refused, advice);
+    }
+    if let Some(missing) = &queue.missing {
+        let advice = "if programs use this path, compare the path and the chroot of --servers with the path and \
                       the chroot in these programs";
-        found.note("path-missing", missing, advice);
-    } else if let Some(room) = &queue.pool {
-        pool::look(seen, queue, room, found);
-    } else if let Some(first) = queue.holders.first() {
-        // One of several readers may be the silent one.
-        let silent = queue.holders.iter().find(|holder| is_silent(seen, holder));
-        held(seen, queue, silent.unwrap_or(first), found);
-    } else if queue.foreign.is_empty() {
-        found.note("lock-free", format!("nobody holds {path}"), "nothing is wrong with this lock");
+        return found.note("path-missing", missing, advice);
+    }
+    let state = state(queue);
+    let is_silent = |holder: &&Holder| holder.contact.is_silent();
+    let (silent, first) = (queue.holders.iter().find(is_silent), queue.first.as_ref().filter(is_silent));
+    if let Some(holder) = silent {
+        // Of a lock it may be one of several readers.
+        let number = queue.holders.iter().filter(is_silent).count();
+        let more =
+            if number > 1 { format!(". {} more holders are silent", number - 1) } else { String::new() };
+        let what = format!("{state}. A holder is silent: {}{more}", described(holder));
+        found.warning("holder-silent", what, dead(seen, holder, "gives its place away"));
+    }
+    if let Some(first) = first {
+        let what = format!("{state}. Nobody passes the first in the turnstile: {}", described(first));
+        found.warning("waiter-silent", what, dead(seen, first, "lets the next one pass"));
+    }
+    if silent.or(first).is_some() {
+        return;
+    }
+    let total = queue.pool.as_ref().map(|room| u64::from(room.stock.total()));
+    let has_room = queue.pool.as_ref().zip(total).is_some_and(|(room, total)| room.held < total);
+    match (queue.holders.iter().min_by_key(|holder| holder.sequence), &queue.first) {
+        (_, Some(first)) if has_room => found.note(
+            "path-waited-for",
+            format!(
+                "{state}. The first in the turnstile wants more than is free, or is just passing: {}",
+                described(first)
+            ),
+            format!(
+                "if this stays so, end the process of the first, or look who holds most: `zklock show {path}`"
+            ),
+        ),
+        (Some(oldest), _) if queue.waiting > 0 => {
+            let number = oldest.sequence.filter(|_| queue.pool.is_some());
+            let number = number.map_or_else(String::new, |number| format!(" --sequence {number}"));
+            let release = match oldest.is_zklocks {
+                true => format!(", or run `zklock release --force{number} {path}`"),
+                false => String::new(),
+            };
+            found.note(
+                "path-waited-for",
+                format!("{state}. The oldest holder: {}", described(oldest)),
+                format!("if it hangs, it keeps its place for as long as its process has a session; end that process{release}"),
+            );
+        }
+        (Some(oldest), _) => {
+            let what = format!("{state}. The oldest holder: {}", described(oldest));
+            found.note("path-held", what, "nothing is wrong with this path");
+        }
+        (None, _) if queue.foreign.is_empty() => {
+            found.note("path-free", state, "nothing is wrong with this path");
+        }
+        (None, _) => {}
     }
 }
 
-fn held(seen: &Seen, queue: &Queue, holder: &Holder, found: &mut Findings) {
-    let (path, owner, came, session) = (&queue.path, &holder.owner, &holder.came, &holder.session);
-    let wait = waiting(queue.waiting);
-    let release = match holder.is_zklocks {
-        true => format!(", or run `zklock release --force {path}`"),
-        false => String::new(),
+/// Says how much is held, and how many wait.
+fn state(queue: &Queue) -> String {
+    let path = &queue.path;
+    let wait = match queue.waiting {
+        0 => "nobody waits".to_owned(),
+        1 => "1 contender waits".to_owned(),
+        several => format!("{several} contenders wait"),
     };
-    let heard = heard(holder);
-    let what =
-        format!("{wait} at {path} for {owner}, in the queue since {came}, with session {session}; {heard}");
-    if is_silent(seen, holder) {
-        found.warning("holder-silent", what, dead(seen, holder, "gives the lock away"));
-    } else if queue.waiting > 0 {
-        let advice = format!(
-            "if the holder hangs, it keeps the lock for as long as its process has a session; end that process{release}"
-        );
-        found.note("lock-waited-for", what, advice);
-    } else {
-        found.note("lock-held", what, "nothing is wrong with this lock");
+    match &queue.pool {
+        Some(room) => format!("{} of {path} are held, {wait}", room.stock.text(room.held)),
+        None if queue.holders.is_empty() => format!("nobody holds {path}"),
+        None => format!("{path} is held, {wait}"),
     }
+}
+
+/// Says who it is, what it has, since when it is there, and when a server last answered it.
+fn described(holder: &Holder) -> String {
+    let Holder { owner, came, session, .. } = holder;
+    let amount = match holder.amount {
+        Some(Amount::Index(index)) => format!(" with slot {index}"),
+        Some(Amount::Weight(weight)) => format!(" with weight {weight}"),
+        None => String::new(),
+    };
+    let heard = match &holder.contact {
+        Contact::Heard { ago, by, .. } => format!("{by} answered it {} ago", text(*ago)),
+        Contact::Gone => "no server of --servers has a connection of its session".to_owned(),
+        Contact::Unknown(why) => format!("the servers do not say whether it lives ({why})"),
+    };
+    format!("{owner}{amount}, in the queue since {came}, with session {session}; {heard}")
+}
+
+/// The advice about one that is silent, and what ZooKeeper does if it is dead.
+fn dead(seen: &Seen, holder: &Holder, then: &str) -> String {
+    let left = seen.session.and_then(|session| holder.contact.expires_in(session.tick));
+    let left = left.map(|left| format!(" within {}", text(left)));
+    format!(
+        "look whether its process is stopped, or its machine cut off; if it is dead, ZooKeeper {then}{}, unless the \
+         leader changes",
+        left.unwrap_or_default()
+    )
 }
 
 fn shared(queue: &Queue, layout: Layout, found: &mut Findings) {
@@ -111,7 +176,7 @@ fn foreign(queue: &Queue, found: &mut Findings) {
     }
     if queue.contenders == 0 || waits(worst) {
         let what = format!(
-            "{path} has {contenders} of another client, {such}. So no contender of zklock is granted the lock"
+            "{path} has {contenders} of another client, {such}. So no contender of zklock is granted {path}"
         );
         found.warning("foreign-contender", what, advice);
     } else {

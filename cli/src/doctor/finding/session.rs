@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use super::found::Findings;
 use crate::doctor::lease::Arithmetic;
-use crate::doctor::seen::{Seen, Settings};
+use crate::doctor::seen::Seen;
 use crate::duration::text;
-
-/// If a crash keeps a lock from others for longer, that is worth a warning.
-const LONG_TAKEOVER: Duration = Duration::from_secs(30);
+use crate::servers::Settings;
 
 /// The most by which the kernel's own discipline adjusts the clock's rate, in parts per million. More is a slew.
 const DISCIPLINE: u64 = 500;
@@ -130,26 +128,6 @@ fn speed(seen: &Seen, session: &Arithmetic, found: &mut Findings) {
                 text(longest)
             ),
             "give a longer --session-timeout, or find out what makes the servers slow (disks, distance, load)",
-        );
-    }
-    let takeover = session.takeover(seen.tick(), seen.is_alone());
-    if takeover > LONG_TAKEOVER {
-        found.warning(
-            "slow-takeover",
-            format!("if a holder crashes, others wait for its lock for up to {}", text(takeover)),
-            "give a shorter --session-timeout if that is too long",
-        );
-    }
-    // From the servers' own statistics, of all requests since their start.
-    let slowest = seen.words().filter_map(|words| words.slowest).max();
-    if let Some(slowest) = slowest.filter(|slowest| *slowest > session.heartbeat) {
-        found.note(
-            "slow-requests",
-            format!(
-                "since a server started, its slowest request took {}, which is longer than a heartbeat interval",
-                text(slowest)
-            ),
-            "check whether that happens often (`mntr`, fsync warnings in its log); `srst` resets the statistics",
         );
     }
 }

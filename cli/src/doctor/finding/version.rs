@@ -1,10 +1,10 @@
 //! Findings about the servers' software: which version it is, what that version forgets, and what is no ZooKeeper.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::found::Findings;
-use crate::doctor::seen::{Mode, Seen, Server};
+use crate::doctor::seen::{Seen, Server};
+use crate::servers::Mode;
 
 /// Major, minor, patch.
 type Version = (u32, u32, u32);
@@ -62,12 +62,6 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
             ),
             "use ZooKeeper for locks",
         );
-    }
-    let versions = seen.words().filter_map(|words| words.version.as_deref()).collect::<BTreeSet<_>>();
-    if versions.len() > 1 {
-        let versions = versions.into_iter().collect::<Vec<_>>().join(", ");
-        let what = format!("the servers have different versions: {versions}");
-        found.warning("versions-differ", what, "finish the update");
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
-use super::seen::Mode;
+use super::answers::Mode;
 use crate::connection::Address;
 
 /// The longest answer of a ZooKeeper server: `cons` has 200 bytes for each connection. The rest of a longer one is not read.

@@ -1,7 +1,7 @@
 //! When the servers last answered a session, by the four-letter word `cons`.
 //!
 //! A server prints each connection with the id and the timeout of its session, and when it last sent a response on it
-//! (`lresp`), pings included ([`ServerCnxn`]). That is a time since an arbitrary moment. So the doctor has the server respond to a
+//! (`lresp`), pings included ([`ServerCnxn`]). That is a time since an arbitrary moment. So zklock has the server respond to a
 //! session of its own, and compares.
 //!
 //! A server keeps the connection of a session that has gone on to another server, until it finds out. So the last
@@ -15,8 +15,7 @@ use futures::future::join_all;
 use tokio::time::{Instant, timeout_at};
 
 use super::answers;
-use super::seen::Contact;
-use super::server::Questioner;
+use super::questioner::Questioner;
 use super::word;
 use crate::closing;
 use crate::connection::{Address, Connection};
@@ -24,6 +23,50 @@ use crate::failure::Failure;
 
 /// How long the servers may take.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What the servers know of a session's last sign of life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Contact {
+    Heard {
+        ago: Duration,
+        /// Its session timeout.
+        timeout: Duration,
+        by: String,
+    },
+    /// No server has a connection of it.
+    Gone,
+    /// A server does not say, for this reason. So no time of another server counts.
+    Unknown(String),
+}
+
+impl Contact {
+    /// How long from now the session lasts at most if its client is dead, unless the leader changes. The leader rounds an
+    /// expiry up to its next tick (`ExpiryQueue`). It may learn of the client's last sign of life half a tick later, because
+    /// followers tell it when it asks.
+    pub(crate) fn expires_in(&self, tick: Duration) -> Option<Duration> {
+        match self {
+            Self::Heard { ago, timeout, .. } => Some((*timeout + tick * 3 / 2).saturating_sub(*ago)),
+            Self::Gone | Self::Unknown(_) => None,
+        }
+    }
+
+    /// Whether a client that works would have been heard of since: zklock sends four heartbeats in a session timeout.
+    pub(crate) fn is_silent(&self) -> bool {
+        match self {
+            Self::Heard { ago, timeout, .. } => *ago > *timeout / 2,
+            Self::Gone => true,
+            Self::Unknown(_) => false,
+        }
+    }
+
+    /// How long ago it was. `None` if nobody knows.
+    fn ago(&self) -> Option<Duration> {
+        match self {
+            Self::Heard { ago, .. } => Some(*ago),
+            Self::Gone | Self::Unknown(_) => None,
+        }
+    }
+}
 
 /// The sessions that a server has a connection of, or why it does not say.
 type Answer = Result<Vec<(i64, Contact)>, String>;
@@ -80,7 +123,7 @@ async fn ask(
     deadline: Instant,
 ) -> Answer {
     let cons = async || {
-        let answer = word::ask(address, questioner.tls(), "cons", deadline).await;
+        let answer = word::ask(address, questioner.tls.as_ref(), "cons", deadline).await;
         let answer = answer.map_err(|why| format!("{address}: {why}"))?;
         let answer = answer.map_err(|mode| format!("{address} is {mode}"))?;
         lines(&answer, &address.to_string())

@@ -1,8 +1,92 @@
 //! Parsers of servers' answers: to the words `srvr` and `conf`, and the ensemble's configuration.
 
+use std::fmt;
 use std::time::Duration;
 
-use super::seen::{Member, Mode, Settings, Words};
+/// A server's answer to `srvr`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Words {
+    pub(crate) mode: Mode,
+    /// ZooKeeper's version, such as `3.9.3`.
+    pub(crate) version: Option<String>,
+    /// The name of the software, if the server says that it is no ZooKeeper.
+    pub(crate) imitator: Option<String>,
+    /// The longest time that a request has taken since the server started.
+    pub(crate) slowest: Option<Duration>,
+}
+
+/// The mode of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Leader,
+    Follower,
+    Observer,
+    Standalone,
+    ReadOnly,
+    /// The server runs, but has no quorum.
+    NotServing,
+    /// The server was reached, but does not answer.
+    Silent(String),
+    /// The server was reached, but TLS failed: it speaks none, its certificate is not trusted, or it does not trust the
+    /// client's.
+    TlsFailed(String),
+    /// The server does not say.
+    #[default]
+    Unknown,
+}
+
+impl Mode {
+    /// Whether the server has said that it serves clients.
+    pub(crate) fn serves(&self) -> bool {
+        match self {
+            Self::Leader | Self::Follower | Self::Observer | Self::Standalone => true,
+            // A server whose whitelist lacks the word has answered all the same.
+            Self::Unknown => true,
+            Self::ReadOnly | Self::NotServing | Self::Silent(_) | Self::TlsFailed(_) => false,
+        }
+    }
+
+    /// Why a server that was reached does not answer.
+    pub(crate) fn problem(&self) -> Option<&String> {
+        match self {
+            Self::Silent(why) | Self::TlsFailed(why) => Some(why),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Leader => "leader",
+            Self::Follower => "follower",
+            Self::Observer => "observer",
+            Self::Standalone => "standalone",
+            Self::ReadOnly => "read-only",
+            Self::NotServing => "not serving",
+            Self::Silent(_) => "silent",
+            Self::TlsFailed(_) => "tls failed",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// The settings in the answer to `conf`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) tick: Duration,
+    pub(crate) shortest_timeout: Duration,
+    pub(crate) longest_timeout: Duration,
+}
+
+/// A server of the ensemble, by the ensemble's configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) id: u64,
+    /// The host at which the other servers reach it.
+    pub(crate) host: String,
+    pub(crate) votes: bool,
+}
 
 /// Parses the answer to `srvr`. A server of 3.5 or later gives it, whatever its whitelist says.
 pub(super) fn srvr(answer: &str) -> Words {
@@ -30,8 +114,6 @@ pub(super) fn srvr(answer: &str) -> Words {
         version: version.filter(|version: &String| !version.is_empty()),
         imitator: software.filter(|_| !is_zookeeper).map(str::to_owned),
         slowest: slowest.map(Duration::from_millis),
-        nodes: value(answer, "Node count: ").and_then(|count| count.parse().ok()),
-        settings: None,
     }
 }
 
@@ -39,7 +121,6 @@ pub(super) fn srvr(answer: &str) -> Words {
 pub(super) fn conf(answer: &str) -> Option<Settings> {
     let number = |key| value(answer, key)?.parse().ok();
     Some(Settings {
-        id: number("serverId=")?,
         tick: Duration::from_millis(number("tickTime=")?),
         shortest_timeout: Duration::from_millis(number("minSessionTimeout=")?),
         longest_timeout: Duration::from_millis(number("maxSessionTimeout=")?),
@@ -47,7 +128,7 @@ pub(super) fn conf(answer: &str) -> Option<Settings> {
 }
 
 /// Parses the members in `/zookeeper/config`, such as `server.1=zk1:2888:3888:participant;0.0.0.0:2181`.
-pub(super) fn members(config: &str) -> Vec<Member> {
+pub(crate) fn members(config: &str) -> Vec<Member> {
     config.lines().filter_map(member).collect()
 }
 
@@ -86,12 +167,12 @@ Node count: 9
 ";
 
     #[test]
-    fn srvr_tells_mode_version_latency_and_nodes() {
+    fn srvr_tells_mode_version_and_latency() {
         let words = srvr(SRVR);
         assert_eq!(words.mode, Mode::Follower);
         assert_eq!(words.version.as_deref(), Some("3.9.3"));
         assert_eq!(words.slowest, Some(Duration::from_millis(1204)));
-        assert_eq!((words.imitator, words.nodes), (None, Some(9)));
+        assert_eq!(words.imitator, None);
     }
 
     #[test]
@@ -128,7 +209,7 @@ Node count: 4
             serverId=3\ninitLimit=10\n";
         let seconds = Duration::from_secs;
         let settings =
-            Settings { id: 3, tick: seconds(2), shortest_timeout: seconds(4), longest_timeout: seconds(40) };
+            Settings { tick: seconds(2), shortest_timeout: seconds(4), longest_timeout: seconds(40) };
         assert_eq!(conf(answer), Some(settings));
         assert_eq!(conf("conf is not executed because it is not in the whitelist.\n"), None);
         assert_eq!(conf(&answer.replace("tickTime=2000", "tickTime=-1")), None);
