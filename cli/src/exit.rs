@@ -31,16 +31,12 @@ impl From<Code> for ExitCode {
 
 /// The exit code after a signal, as shells write it.
 pub(crate) fn after_signal(signal: i32) -> ExitCode {
-    ExitCode::from(number(signal))
+    ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
 }
 
 /// The exit code after a signal to a program that people watch. SIGINT is no failure: they end it with Ctrl-C.
-pub(crate) fn after_watching(signal: i32) -> u8 {
-    if signal == Signal::INT.as_raw() { 0 } else { number(signal) }
-}
-
-fn number(signal: i32) -> u8 {
-    u8::try_from(128 + signal).unwrap_or(u8::MAX)
+pub(crate) fn after_watching(signal: i32) -> ExitCode {
+    if signal == Signal::INT.as_raw() { ExitCode::SUCCESS } else { after_signal(signal) }
 }
 
 /// One row of the table: the exit code, its name, and the reasons to end so, one a line.

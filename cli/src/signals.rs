@@ -200,7 +200,7 @@ pub(crate) async fn watching(work: impl Future<Output = Outcome>) -> Outcome {
     let mut signals = arriving(FATAL).map_err(Failure::internal)?;
     tokio::select! {
         outcome = work => outcome,
-        Some(signal) = signals.next() => Ok(exit::after_watching(signal).into()),
+        Some(signal) = signals.next() => Ok(exit::after_watching(signal)),
     }
 }
 

@@ -25,11 +25,7 @@ struct Log {
 }
 
 /// Prints each change until nobody reads it. It fails if the path cannot be read at first.
-pub(super) async fn log(eye: Eye<'_>) -> Outcome {
-    output::while_read(follow(eye)).await
-}
-
-async fn follow(mut eye: Eye<'_>) -> Outcome {
+pub(super) async fn follow(mut eye: Eye<'_>) -> Outcome {
     let (mut log, mut last, mut trouble) = (Log::default(), None, None);
     loop {
         let looked = eye.look().await;

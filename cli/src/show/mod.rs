@@ -56,7 +56,7 @@ pub(crate) async fn show(show: Show, connection: &Connection, console: Console) 
 
 async fn answer(show: &Show, connection: &Connection, session: &Session, console: Console) -> Outcome {
     if show.watch {
-        return signals::watching(log::log(Eye::new(session, show))).await;
+        return signals::watching(output::while_read(log::follow(Eye::new(session, show)))).await;
     }
     let (lock, election, pool) = found(session, show).await?;
     let (contenders, mut foreign) = queue::seen(&lock).await?;
