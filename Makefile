@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool peers manifests nextest units container bench compare scale model margins redis torture
+.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool jq peers manifests nextest units container bench compare scale model margins redis torture
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -9,7 +9,7 @@ help: ## Say what there is
 demo: servers ## Five processes contend for half a minute while servers and clients fail; a verdict, and a picture
 	cargo run --release -p zklock-proof -- torture --clients 5 --seconds 30 --report target/demo.svg
 
-test: redis-server postgres systemd promtool peers manifests nextest ## Run every test, on real ZooKeeper servers
+test: redis-server postgres systemd promtool jq peers manifests nextest ## Run every test, on real ZooKeeper servers
 	home="$$(scripts/have-newest-zookeeper.sh)" && export ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" && \
 		cargo test --quiet --workspace --doc && \
 		cargo build --quiet --examples && `# some are run by tests, and those with tests of their own are not built with them` \
@@ -29,7 +29,7 @@ interop: peers nextest ## Contend with real locks of Curator, kazoo and go-zooke
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
 		cargo run --quiet -p zklock-test-support -- cargo nextest run -p zklock --test servers --no-fail-fast interop migration:: curator::
 
-older: servers peers nextest ## Run the library's tests on the container image, which has an older ZooKeeper
+older: servers jq peers nextest ## Run the library's tests on the container image, which has an older ZooKeeper
 	cargo build --quiet --examples
 	cargo run --quiet -p zklock-test-support -- cargo nextest run -p zklock --test servers --no-fail-fast
 
@@ -64,6 +64,9 @@ systemd:
 
 promtool:
 	scripts/have-promtool.sh
+
+jq:
+	scripts/have-jq.sh
 
 peers:
 	scripts/have-peers.sh

@@ -287,11 +287,6 @@ impl Admission {
         self.state == State::Ended
     }
 
-    /// Whether an attempt may take effect, and delete our node in the turnstile.
-    pub fn may_pass(&self) -> bool {
-        self.doubtful || matches!(self.state, State::Attempting(_))
-    }
-
     /// Takes in one event, and returns the commands that follow from it.
     pub fn handle(&mut self, event: Event) -> Vec<Command> {
         use State::{

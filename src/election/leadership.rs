@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::time::Duration;
 
 use super::error::ProclaimError;
 use super::keeper::Announcer;
 use crate::guard::lost::ReleaseError;
 use crate::guard::{AnyGuard, Guard};
+use crate::telemetry::{Acquired, Member};
 
 /// The leadership of an election: the [`Guard`] of its lock, and the announcement. It derefs to the guard, so
 /// [`run`](Guard::run), [`lost`](Guard::lost), [`check`](Guard::check), [`token`](Guard::token) and
@@ -89,6 +91,12 @@ impl Deref for Leadership {
 
     fn deref(&self) -> &Guard {
         &self.guard
+    }
+}
+
+impl Acquired for Leadership {
+    fn granted(&self, member: Member, waited: Duration) {
+        self.guard.granted(member, waited);
     }
 }
 

@@ -2,7 +2,7 @@
 //! [`Turn`](super::turn::Turn) each.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
@@ -11,16 +11,15 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
 use tokio::sync::watch;
-use tracing::{debug, warn};
 use zklock_recipe::acquisition::{Certainty, Input};
-use zklock_recipe::{End, Lapse, Limit, Moment, Own, Term};
+use zklock_recipe::{End, Kind, Lapse, Limit, Moment, Own, Term};
 
 use super::lost::{Lost, LostReason};
 use crate::clock;
 use crate::contender::{Driver, Outcome, Work};
 use crate::mutex::Mutex;
 use crate::requests::{OwnNode, path_of};
-use crate::telemetry;
+use crate::telemetry::{self, CallersTurn, HeldPath, Member};
 use crate::zk::{Holder, Holding, SharedLease, ZkSession};
 
 /// A lock that is held. Its guards and the session's background task share it.
@@ -39,12 +38,12 @@ pub(super) struct Held {
     pub(super) driver: Mutex<Option<Driver>>,
     /// What outlives a turn, so that the node must not be passed on. It changes under the driver's mutex only.
     pub(super) ties: AtomicU64,
-    /// Whether a transaction of ours may remove the node, so that its end is no news.
-    pub(super) is_ending: AtomicBool,
     /// Wakes the background task while that polls the driver.
     keeper: AtomicWaker,
     /// Counts the hold; `None` for the turnstile of a pool, which is no hold of the caller's.
     count: Option<telemetry::Hold>,
+    /// The turn that a caller has, until its end was told.
+    told: Mutex<Option<CallersTurn>>,
 }
 
 /// Whose turn it is, and whether the hold is over.
@@ -94,9 +93,9 @@ impl Held {
             fate: watch::Sender::new(Fate::default()),
             driver: Mutex::new(Some(driver)),
             ties: AtomicU64::new(0),
-            is_ending: AtomicBool::new(false),
             keeper: AtomicWaker::new(),
             count,
+            told: Mutex::default(),
         });
         if watches {
             session.finish(held.clone().watch());
@@ -148,22 +147,55 @@ impl Held {
         self.mark(|_| Some(loss)).unwrap_or(Mark { loss, is_news: false })
     }
 
-    /// Tells of a loss: those who wait for it, and the metrics. Foreign code runs, so callers hold no mutex.
+    /// Tells of a loss: those who wait for it, the metrics, and subscribers. Foreign code runs, so callers hold no mutex.
     fn tell(&self, Mark { loss, is_news }: Mark) -> LostReason {
         if is_news {
             self.fate.send_modify(|_| {});
         }
-        self.counted(loss);
+        self.ended(loss, false);
         loss.reason
     }
 
-    /// Counts the end of the hold once it has come.
-    fn counted(&self, Loss { reason, from }: Loss) {
-        let Some(count) = &self.count else { return };
+    /// Tells that a caller has this turn, as this member, after it has waited for so long. From then on the end of the turn is told.
+    pub(super) fn granted(&self, turn: u32, member: Member, waited: Duration) {
+        let told = CallersTurn::begin(member.text(), turn);
+        self.each_path().for_each(|held| told.granted(&held, waited));
+        *self.told.lock() = Some(told);
+        // Nobody has told of a loss that came before.
+        self.lost_by_now();
+    }
+
+    /// Counts the end of the hold once it has come, and tells of it: the holder has lost it, or has let go.
+    fn ended(&self, Loss { reason, from }: Loss, lets_go: bool) {
         let now = clock::now();
         if now.until(from).is_zero() {
-            count.ended(reason.label(), now.least_since(from));
+            let (lost, ago) = (reason.label(), now.least_since(from));
+            self.count.iter().for_each(|count| count.ended(lost, ago));
+            self.tell_end(lost, lets_go, ago);
         }
+    }
+
+    /// Tells of the end of the turn that a caller has. The first end counts.
+    fn tell_end(&self, lost: Option<&'static str>, lets_go: bool, ago: Duration) {
+        let Some(told) = self.told.lock().take() else { return };
+        self.each_path().for_each(|held| match lost {
+            Some(reason) if !lets_go => told.lost(&held, reason, ago),
+            reason => told.released(&held, reason, ago),
+        });
+    }
+
+    /// What is held, as events name it.
+    fn each_path(&self) -> impl Iterator<Item = HeldPath<'_>> {
+        let chroot = Some(self.session().chroot.as_str()).filter(|chroot| !chroot.is_empty());
+        self.nodes.iter().map(move |(lock, own)| HeldPath {
+            path: lock.subject_path().as_str(),
+            chroot,
+            name: lock.label.as_deref(),
+            owner: &lock.owner,
+            slot: if let Kind::Slot(index) = own.place.kind { Some(index) } else { None },
+            weight: if let Kind::Permit(weight) = own.place.kind { Some(weight) } else { None },
+            token: own.czxid,
+        })
     }
 
     /// Why this turn is lost within this margin, if it is, and in how long. From then on nothing puts that end off.
@@ -290,15 +322,22 @@ impl Held {
     pub(super) fn take(&self, turn: u32) -> Option<Driver> {
         let mut slot = self.driver.lock();
         let driver = slot.take_if(|_| self.fate.borrow().turn == turn)?;
-        let (told, now) = (self.fate.borrow().loss, clock::now());
-        let released = self.mark_as(LostReason::Released, now);
+        let near = self.near_loss();
+        let Loss { reason, from } = self.mark_as(LostReason::Released, clock::now()).loss;
         drop(slot);
-        // A holder who was told of a loss that is near has let go because of it. That it may not hold for longer is no loss.
-        let told = told.filter(|loss| loss.reason != LostReason::MaxHold && !now.until(loss.from).is_zero());
-        self.counted(told.map_or(released.loss, |loss| Loss { from: now, ..loss }));
+        self.ended(Loss { reason: near.unwrap_or(reason), from }, reason == LostReason::Released);
         self.fate.send_modify(|_| {});
         self.keeper.wake();
         Some(driver)
+    }
+
+    /// The loss of which the holder was told beforehand, if it is still near: the holder lets go because of it. That it may not
+    /// hold for longer is no loss.
+    fn near_loss(&self) -> Option<LostReason> {
+        let told = self.fate.borrow().loss;
+        let is_near =
+            |loss: &Loss| loss.reason != LostReason::MaxHold && !clock::now().until(loss.from).is_zero();
+        told.filter(is_near).map(|loss| loss.reason)
     }
 
     /// Has this turn last for so long at most from now on, if it is the present one.
@@ -330,6 +369,8 @@ impl Held {
         drop(slot);
         if passes {
             self.fate.send_modify(|_| {});
+            let near = self.near_loss().and_then(LostReason::label);
+            self.tell_end(near, true, Duration::ZERO);
         }
         passes
     }
@@ -366,14 +407,6 @@ impl Held {
         self.ties.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn report(&self, Lost { path, reason }: &Lost) {
-        if self.is_ending.load(Ordering::Relaxed) {
-            debug!(%path, %reason, "the hold has ended");
-        } else {
-            warn!(%path, %reason, "the guard is lost");
-        }
-    }
-
     /// Polls the driver until the lock is released or the guard is lost.
     fn watch(self: Arc<Self>) -> BoxFuture<'static, ()> {
         std::future::poll_fn(move |cx| {
@@ -388,7 +421,7 @@ impl Held {
             let driver = if outcome == Outcome::Lost { None } else { slot.take() };
             drop(slot);
             if let Some(reason) = lost_reason(&outcome) {
-                self.report(&self.lost_for(reason));
+                self.lost_for(reason);
             }
             if driver.is_some() {
                 // The task that waits for a limit has nothing to give up any more, also if the loss was noted before.
@@ -417,11 +450,18 @@ impl Holder for Held {
         if self.lost_by_now().is_some() {
             return;
         }
-        self.report(&self.touched());
+        self.touched();
     }
 
     fn note_end(&self) {
         self.lost_by_now();
+    }
+
+    fn tell_risk(&self) {
+        let (told, remaining) = (*self.told.lock(), self.remaining());
+        if let Some(told) = told.filter(|_| !remaining.is_zero()) {
+            self.each_path().for_each(|held| told.at_risk(&held, remaining));
+        }
     }
 }
 

@@ -16,7 +16,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::{Either, select};
@@ -35,6 +34,7 @@ use turn::{Ended, Turn};
 
 use crate::contender::{Attended, Driver, Outcome, Work};
 use crate::fence::{FencingToken, Sequencer};
+use crate::telemetry::{Acquired, Member};
 use crate::zk::{Answer, Holder, Wire, ZkSession};
 
 /// A lock that is held. While [`is_held`](Self::is_held) returns true, it returns false for every other guard of this
@@ -420,12 +420,6 @@ impl<K> Guard<K> {
         }
     }
 
-    /// Says whether a transaction that removes the holder's node may be under way. Its watch may fire before the reply is
-    /// there, and then the end of the node is nothing to warn of.
-    pub(crate) fn expect_end(&self, expected: bool) {
-        self.turn.held.is_ending.store(expected, Ordering::Relaxed);
-    }
-
     /// Has the holder of a turnstile watch its node from now on. Call it once: each call begins a task.
     pub(crate) fn watch_node(&self) {
         let watch = Holder::settle(self.turn.held.clone());
@@ -566,6 +560,12 @@ impl<K> Guard<K> {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl<K> Acquired for Guard<K> {
+    fn granted(&self, member: Member, waited: Duration) {
+        self.turn.granted(member, waited);
     }
 }
 

@@ -12,23 +12,19 @@ use futures::future::{Either, select};
 
 use super::lost::{Lost, LostReason};
 use super::turn::Turn;
-use crate::clock;
 
 impl Turn {
     /// How long the guard is certainly not at risk; zero if it is at risk now. Each loss is a risk, too.
     fn calm(&self) -> Duration {
         let (held, lease) = (&self.held, self.held.shared_lease());
-        let (lengths, beaten, connection) = (lease.lengths(), lease.beaten(), lease.connection());
         // An end that was told to the holder is not put off any more. That by a `max_hold` never was to be.
         let is_told = held.fate.borrow().loss.is_some_and(|loss| loss.reason != LostReason::MaxHold);
-        let is_settled = connection == Some(beaten.connection) && held.seen() == connection && !is_told;
-        if !is_settled || self.check().is_err() {
+        if held.seen() != lease.connection() || is_told || self.check().is_err() {
             return Duration::ZERO;
         }
-        // The next heartbeat is sent a heartbeat after this one. A half is for its reply, twice what the longest margin allows.
-        let overdue = (lengths.heartbeat * 3 / 2).saturating_sub(clock::now().most_since(beaten.at));
         // The end by a `max_hold` is no risk: no heartbeat puts it off.
-        overdue.min(held.lease().unwrap_or_default().saturating_sub(lengths.longest_stop_margin()))
+        let left = held.lease().unwrap_or_default();
+        lease.calm().min(left.saturating_sub(lease.lengths().longest_stop_margin()))
     }
 
     /// Resolves once the guard is at risk, with how long it is still held.

@@ -10,7 +10,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::select;
-use tracing::warn;
 use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Tries};
 
@@ -20,6 +19,7 @@ use crate::clock;
 use crate::contender::Driver;
 use crate::fence::{FencingToken, Sequencer};
 use crate::requests::{OwnNode, confirm_version, path_of};
+use crate::telemetry::Member;
 use crate::zk::{Answer, ZkSession};
 
 /// Takes a hold over from one task of the process for the next one, without a request.
@@ -94,10 +94,14 @@ impl Turn {
             let _which = select(select(fate, lease), pin!(end)).await;
         }
         // Every guard says that it is lost before the node goes.
-        if let Some(reason) = held.lost_by_now() {
-            warn!(path = %held.path, %reason, "the lock was held for as long as it may be, and is given up");
+        if held.lost_by_now().is_some() {
             self.forfeit();
         }
+    }
+
+    /// Tells that a caller has this turn, as this member, after it has waited for so long.
+    pub(super) fn granted(&self, member: Member, waited: Duration) {
+        self.held.granted(self.number, member, waited);
     }
 
     /// Has this process take the hold over when this turn, or a later one, ends.

@@ -15,7 +15,7 @@ use crate::contender::{Attended, Driver, Outcome, attend};
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::settings::{Entry, Settings, paths};
-use crate::telemetry::{self, Member, Waits};
+use crate::telemetry::{self, Acquired, Member, Waits};
 use crate::zk::Succession;
 
 /// Acquires one lock, or several at once.
@@ -57,8 +57,8 @@ impl Acquirer {
         Ok(self.acquire_as(wait, Arrival::New).await?.map(|(guard, _)| guard))
     }
 
-    /// Awaits the acquisition of a caller in its span, and counts it.
-    pub(crate) async fn told<T, E>(
+    /// Awaits the acquisition of a caller in its span, counts it, and tells of the hold.
+    pub(crate) async fn told<T: Acquired, E>(
         &self,
         member: Member,
         wait: Wait,

@@ -16,7 +16,7 @@ use crate::lock::Lock;
 use crate::lock::acquire::Wait;
 use crate::mutex::Mutex;
 use crate::settings::Settings;
-use crate::telemetry::Member;
+use crate::telemetry::{Acquired, Member};
 use crate::zk::{Over, Succession};
 
 /// A task that does not take the lock that it was offered, and for which others wait, is passed over after this time, or twice
@@ -75,8 +75,8 @@ impl Line {
         Waiting { line: self, ticket: None, waker: None }
     }
 
-    /// Awaits the acquisition of a caller in its span, and counts it.
-    pub(super) async fn told<T>(
+    /// Awaits the acquisition of a caller in its span, counts it, and tells of the hold.
+    pub(super) async fn told<T: Acquired>(
         &self,
         wait: Wait,
         acquisition: Pin<&mut impl Future<Output = Result<Option<T>, AcquireError>>>,

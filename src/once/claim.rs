@@ -1,6 +1,7 @@
 //! Performs what the [claim](recipe::Claim) of a run asks for: reads the records, and writes its begin.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use tracing::warn;
@@ -25,6 +26,7 @@ use crate::mutex::Mutex;
 use crate::node::encode;
 use crate::requests::{self, Kept, Page};
 use crate::settings::Settings;
+use crate::telemetry::{Acquired, Member};
 use crate::zk::Wire;
 
 /// How many records one transaction drops at most. If the number of records to keep was made much smaller, several claims
@@ -40,6 +42,15 @@ pub enum Claim {
     /// The run must not begin: it has succeeded; or it has failed or was never ended, and is not to be retried. The lock is
     /// released again.
     Recorded(Record),
+}
+
+impl Acquired for Claim {
+    fn granted(&self, member: Member, waited: Duration) {
+        match self {
+            Self::Run(run) => run.guard().granted(member, waited),
+            Self::Recorded(_) => {}
+        }
+    }
 }
 
 /// The records beside a lock, and what claims make of them.

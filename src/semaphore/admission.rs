@@ -151,12 +151,7 @@ impl Procedure for Admitting {
         if let Some(watches) = watches {
             self.watches = watches;
         }
-        let commands = self.machine.handle(event);
-        // Its end is nothing to warn of while a transaction of ours may bring it about. Nothing is sent before the next poll.
-        if let Some(turnstile) = self.turnstile.as_ref().filter(|_| !self.machine.is_ended()) {
-            turnstile.expect_end(self.machine.may_pass());
-        }
-        commands
+        self.machine.handle(event)
     }
 
     fn perform(&mut self, command: Command) -> Performed<Heard, Outcome> {

@@ -1,19 +1,21 @@
-//! What the library counts, and the span of an acquisition. Without the feature `metrics`, counting is nothing, and the compiler
+//! What the library counts, the span of an acquisition, and the events of a hold. Without the feature `metrics`, counting is nothing, and the compiler
 //! removes it.
 
 #[cfg_attr(feature = "metrics", path = "recorded.rs")]
 #[cfg_attr(not(feature = "metrics"), path = "silent.rs")]
 mod counts;
+mod events;
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracing::field::Empty;
 use tracing::{Instrument, info_span};
 
 pub(crate) use counts::{Hold, describe, lease_remaining};
+pub(crate) use events::{CallersTurn, HeldPath, tells_of_holds};
 
 /// The name that the user gives to what is acquired. Metrics have no other label for it.
 pub(crate) type Name = Option<Arc<str>>;
@@ -32,7 +34,7 @@ pub(crate) enum Member {
 }
 
 impl Member {
-    fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Lock => "lock",
             Self::Reader => "reader",
@@ -44,6 +46,12 @@ impl Member {
             Self::Once => "once",
         }
     }
+}
+
+/// What an acquisition gets.
+pub(crate) trait Acquired {
+    /// Tells that the caller has it, as this member, after it has waited for so long.
+    fn granted(&self, member: Member, waited: Duration);
 }
 
 /// How long an acquisition waits for others.
@@ -64,9 +72,9 @@ impl fmt::Display for Waits {
     }
 }
 
-/// Awaits one acquisition of what has this path, in its span, and counts it. The fields of the span are public: the crate's
+/// Awaits one acquisition of what has this path, in its span, counts it, and tells of the hold that it gets. The fields of the span are public: the crate's
 /// documentation lists them. The acquisition is pinned: each future around it would have its size twice.
-pub(crate) async fn acquisition<T, E>(
+pub(crate) async fn acquisition<T: Acquired, E>(
     member: Member,
     name: &Name,
     path: impl fmt::Display,
@@ -83,11 +91,13 @@ pub(crate) async fn acquisition<T, E>(
     );
     let told = span.clone();
     let waiter = counts::Waiter::new(name, matches!(member, Member::Election));
+    let began = tells_of_holds().then(Instant::now);
     async {
         let acquired = acquisition.await;
         let outcome = match (&acquired, waits) {
-            (Ok(Some(_)), _) => {
+            (Ok(Some(acquired)), _) => {
                 waiter.granted();
+                began.iter().for_each(|began| acquired.granted(member, began.elapsed()));
                 "granted"
             }
             (Ok(None), Waits::Never) => "busy",

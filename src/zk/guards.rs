@@ -41,6 +41,9 @@ pub(crate) trait Holder: Send + Sync {
 
     /// Notes that the guard is lost, if it is: nobody may ask it for long.
     fn note_end(&self);
+
+    /// Tells subscribers that the heartbeats which extend the guard's lease fail.
+    fn tell_risk(&self);
 }
 
 /// A node of a guard.
@@ -171,31 +174,39 @@ pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requ
     }
 }
 
-/// Has each guard note its loss whenever the lease has ended, until the session is over. The loss is then counted, though nobody
-/// asks the guard.
+/// Has each guard note its loss whenever the lease has ended, until the session is over. The loss is then counted and told, though
+/// nobody asks the guard. Each guard also tells of a risk, once until heartbeats succeed again.
 pub(crate) async fn note_ends(guards: Weak<Guards>, lease: Arc<SharedLease>) {
-    let mut changes = lease.changes();
+    let (mut changes, mut beaten, mut is_at_risk) = (lease.changes(), lease.heartbeats(), false);
     loop {
         let (end, left) = (lease.end(), lease.remaining());
-        if end.is_some() || left.is_zero() {
+        let has_ended = end.is_some() || left.is_zero();
+        // Without a subscriber, nobody is woken for a risk.
+        let calm = if telemetry::tells_of_holds() { lease.calm() } else { Duration::MAX };
+        let was_at_risk = std::mem::replace(&mut is_at_risk, calm.is_zero());
+        if has_ended || is_at_risk && !was_at_risk {
             let Some(guards) = guards.upgrade() else { return };
             // A guard that goes meanwhile must not find this mutex locked.
             let holders = guards.held.lock().iter().map(|(_, node)| node.holder.clone()).collect::<Vec<_>>();
-            holders.iter().filter_map(Weak::upgrade).for_each(|holder| holder.note_end());
+            let tell =
+                |holder: Arc<dyn Holder>| if has_ended { holder.note_end() } else { holder.tell_risk() };
+            holders.iter().filter_map(Weak::upgrade).for_each(tell);
         }
         if end.is_some() || guards.strong_count() == 0 {
             return;
         }
         // This runs inside the session's runtime. Evidence for a lapsed lease wakes all.
-        let lapse = async {
-            match left {
+        let next = if is_at_risk { left } else { left.min(calm) };
+        let next = async {
+            match next {
                 Duration::ZERO => std::future::pending().await,
-                left => tokio::time::sleep(left).await,
+                next => tokio::time::sleep(next).await,
             }
         };
         tokio::select! {
             changed = changes.changed() => if changed.is_err() { return },
-            () = lapse => {}
+            beat = beaten.changed(), if is_at_risk => if beat.is_err() { return },
+            () = next => {}
         }
     }
 }
@@ -248,6 +259,8 @@ mod tests {
         fn node_is_gone(&self) {}
 
         fn note_end(&self) {}
+
+        fn tell_risk(&self) {}
     }
 
     #[test]

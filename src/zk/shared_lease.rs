@@ -135,6 +135,18 @@ impl SharedLease {
         *self.beaten.borrow()
     }
 
+    /// How long the heartbeats certainly do not fail; zero if they fail now: without a connection, if a heartbeat is overdue, or if
+    /// less is left of the lease than the longest stop margin.
+    pub(crate) fn calm(&self) -> Duration {
+        let (lengths, beaten) = (self.lengths(), self.beaten());
+        if self.connection() != Some(beaten.connection) {
+            return Duration::ZERO;
+        }
+        // The next heartbeat is sent a heartbeat after this one. A half is for its reply, twice what the longest margin allows.
+        let overdue = (lengths.heartbeat * 3 / 2).saturating_sub(clock::now().most_since(beaten.at));
+        overdue.min(self.remaining().saturating_sub(lengths.longest_stop_margin()))
+    }
+
     /// Returns a receiver that each heartbeat wakes which was answered in full.
     pub(crate) fn heartbeats(&self) -> watch::Receiver<Sent> {
         self.beaten.subscribe()

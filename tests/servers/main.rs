@@ -18,6 +18,7 @@ mod family;
 mod fencing;
 mod foreign;
 mod guard;
+mod hold_events;
 mod interop;
 mod kinds;
 mod lazy;

@@ -150,7 +150,6 @@ fn waiting_for_room() {
 #[test]
 fn attempting() {
     let admission = waiting(&[looked(1)]);
-    assert!(admission.may_pass());
     admission.check([
         (Event::Admitted(permit()), vec![Command::Spend, tell(Outcome::Admitted(permit(), Some(3)))]),
         (
@@ -180,7 +179,6 @@ fn attempting() {
 #[test]
 fn settling() {
     let admission = waiting(&[looked(1), Event::Unanswered]);
-    assert!(admission.may_pass());
     let unclear = || Event::Settled(Settlement::Unclear(refusal()));
     admission.check([
         (
