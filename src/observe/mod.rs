@@ -41,12 +41,11 @@ use crate::zk::{Bystander, SessionEvent, SessionState, Succession};
 ///
 /// # What it costs
 ///
-/// An observer costs one watch, and one request for each change, or two for each change of a lock's holder, or of the first
-/// candidate in a [`Layout`](crate::Layout). It costs nothing while nothing changes. While the session may not read the holder's
-/// node, the observer of a lock reports a [`Contender`](crate::inspect::Contender) without `owner` and `token`, and that of an
-/// election in a layout reports nobody; each contender that comes or goes costs three requests. An observer that gets no event for
-/// ten session timeouts looks once more: a server withholds events from a session that may no longer read the node. So for that
-/// long, `latest` may be wrong about a node that was hidden.
+/// An observer costs one watch, and one request for each change, or two for each change of a lock's holder. It costs nothing while
+/// nothing changes. While the session may not read the holder's node, the observer of a lock reports a
+/// [`Contender`](crate::inspect::Contender) without `owner` and `token`, and each contender that comes or goes costs three requests.
+/// An observer that gets no event for ten session timeouts looks once more: a server withholds events from a session that may no
+/// longer read the node. So for that long, `latest` may be wrong about a node that was hidden.
 ///
 /// An observer does not keep its session open. It ends after a final state of the session, or once you have dropped every
 /// `Session`, lock, election and guard of the session.

@@ -41,7 +41,7 @@ async fn a_layout_needs_a_delay_and_a_lock_that_the_client_has() {
     let lead = ["--takeover-delay", "1s", "--layout", "kazoo", "--value", "here:80", "/lock", "--", "true"];
     let mut leading = zklock(&servers);
     leading.arg("lead").args(lead);
-    output(leading).await.is(64, "", "cannot be used with '--layout");
+    output(leading).await.is(64, "", "cannot be used with '--");
     // Its `LeaderLatch` has no layout.
     output(run(&servers, &["--layout", "curator-latch"], "/lock", "true")).await.is(64, "", "curator-latch");
 }
