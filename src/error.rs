@@ -22,9 +22,9 @@ pub enum InvalidLock {
         /// What is wrong with the path.
         problem: PathProblem,
     },
-    /// The other client has no such lock, or zklock cannot share its queue.
+    /// Only a single lock that is held alone shares the queue of another client.
     #[error(
-        "{path} cannot share a queue of {layout}: a lock can, and a read-write lock if {layout} has readers; leave the layout out"
+        "{path} cannot share a queue of {layout}: only a single lock that is held alone can; leave the layout out"
     )]
     Layout {
         /// The path that the caller gave.

@@ -7,9 +7,9 @@ use zklock_recipe as recipe;
 /// Whose contenders are in a lock's queue, and so whose names zklock's have there. See
 /// [`LockOptions::layout`](crate::LockOptions::layout).
 ///
-/// With a layout other than [`Zklock`](Self::Zklock), a [`Lock`](crate::Lock) or an [`RwLock`](crate::RwLock) contends with another
-/// client's at the same path: all are served in the order in which they came.
-/// Every contender of the other client waits for zklock's, and zklock's wait for theirs.
+/// With a layout other than [`Zklock`](Self::Zklock), a [`Lock`](crate::Lock) contends with another client's mutexes at the same path:
+/// all are served in the order in which they came. Every contender of the other client waits for zklock's, and zklock's wait for theirs.
+/// Read-write locks, elections, semaphores, slots and runs share no queue, nor do several locks at once.
 ///
 /// # Who is protected from whom
 ///
@@ -27,9 +27,9 @@ use zklock_recipe as recipe;
 ///
 /// ZooKeeper does not tell a release of theirs from a session that expired. So zklock waits for the delay after each contender of
 /// theirs in front of it, and also if it finds nobody and nothing shows that a zklock holder released the lock last. A handover
-/// between two exclusive contenders of zklock's mostly takes no delay. It takes the delay if another contender came or left in the
-/// moment between the release and the look, behind a reader, beside other readers, and if the directory has other children. With
-/// `Duration::ZERO` there is no delay: then a holder of theirs that is cut off may act beside a zklock guard.
+/// between two contenders of zklock's mostly takes no delay. It takes the delay if another contender came or left in the
+/// moment between the release and the look, and if the directory has other children. With `Duration::ZERO` there is no delay: then a
+/// holder of theirs that is cut off may act beside a zklock guard.
 ///
 /// [`try_acquire`](crate::Lock::try_acquire) does not wait for the delay: it returns `None` then, and leaves no trace of a release.
 /// So calls that only try may return `None` for as long as nobody waits out the delay by [`acquire`](crate::Lock::acquire). The same
@@ -51,18 +51,14 @@ use zklock_recipe as recipe;
 /// * The others create, read and delete nodes in the directory, and read zklock's nodes. So the
 ///   [ACL](crate::LockOptions::acl) must let them: otherwise their acquisitions fail, or their nodes stay until their sessions end.
 ///   If theirs hide their nodes, zklock's acquisitions fail.
-/// * A thread of Curator's that holds the write lock beyond the delay, and then takes the read lock, is granted that at once, by its
-///   own memory, beside a zklock guard. The next zklock contender waits for it.
 /// * Curator's clients since 5.8 that are built with `enableCompression()` decompress all that they read
 ///   ([CURATOR-725](https://issues.apache.org/jira/browse/CURATOR-725)). zklock's nodes are not compressed, so reading them throws: the
 ///   mutex cannot wait behind zklock. Turn compression off for these clients.
-/// * Readers need a reader's counterpart: kazoo's `Lock` waits for no reader, and Curator's mutex for no contender of a read-write
-///   lock. kazoo's `WriteLock` and Curator's read-write lock do.
+/// * zklock refuses a queue in which a contender of another recipe is: of Curator's read-write lock or `LeaderLatch`, or a `ReadLock` of
+///   kazoo's. kazoo's `WriteLock` has the names of its `Lock`, so zklock honours it, and it waits for zklock.
 /// * zklock refuses numbers near the end (2³¹), where the clients disagree about the order.
 /// * All zklock contenders at a path have one layout. Contenders with another one refuse each other
 ///   ([`AcquireError::ForeignContender`](crate::AcquireError::ForeignContender)).
-/// * A Curator writer before 5.5 that also takes the read lock, and then releases the write lock, does not hold off other
-///   contenders of any client ([CURATOR-621](https://issues.apache.org/jira/browse/CURATOR-621)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layout {
@@ -71,12 +67,9 @@ pub enum Layout {
     Zklock,
     /// Curator's `InterProcessMutex`, also that of a `LeaderSelector`.
     Curator,
-    /// Curator's `InterProcessReadWriteLock`. A [`Lock`](crate::Lock) contends as a writer. Curator's mutex at the same path does
-    /// not exclude it.
-    CuratorReadWrite,
     /// go-zookeeper's `Lock`. It is the same queue as that of Curator's mutex.
     Go,
-    /// kazoo's `Lock`, `ReadLock` and `WriteLock`, also the lock of an `Election`. A [`Lock`](crate::Lock) excludes all of them.
+    /// kazoo's `Lock`, also that of an `Election`.
     Kazoo,
 }
 
@@ -85,7 +78,6 @@ impl fmt::Display for Layout {
         f.write_str(match self {
             Self::Zklock => "zklock",
             Self::Curator => "Curator's mutex",
-            Self::CuratorReadWrite => "Curator's read-write lock",
             Self::Go => "go-zookeeper",
             Self::Kazoo => "kazoo",
         })
@@ -98,32 +90,16 @@ impl Layout {
         match layout {
             recipe::Layout::Own => Self::Zklock,
             recipe::Layout::CuratorMutex => Self::Curator,
-            recipe::Layout::CuratorReadWrite => Self::CuratorReadWrite,
             recipe::Layout::Kazoo => Self::Kazoo,
         }
     }
-}
 
-/// What a lock asks of a queue.
-#[derive(Clone, Copy)]
-pub(crate) enum Shares {
-    /// It shares none.
-    Nothing,
-    /// Exclusive contenders.
-    Exclusive,
-    /// Readers as well.
-    Readers,
-}
-
-impl Shares {
-    /// The layout of the queue; `None` if such a queue has not what the lock asks for.
-    pub(crate) fn layout(self, layout: Layout) -> Option<recipe::Layout> {
-        Some(match (layout, self) {
-            (Layout::Zklock, _) => recipe::Layout::Own,
-            (Layout::Curator | Layout::Go, Self::Exclusive) => recipe::Layout::CuratorMutex,
-            (Layout::CuratorReadWrite, Self::Exclusive | Self::Readers) => recipe::Layout::CuratorReadWrite,
-            (Layout::Kazoo, Self::Exclusive | Self::Readers) => recipe::Layout::Kazoo,
-            (_, Self::Nothing) | (Layout::Curator | Layout::Go, Self::Readers) => return None,
-        })
+    /// The layout of the queue.
+    pub(crate) fn queue(self) -> recipe::Layout {
+        match self {
+            Self::Zklock => recipe::Layout::Own,
+            Self::Curator | Self::Go => recipe::Layout::CuratorMutex,
+            Self::Kazoo => recipe::Layout::Kazoo,
+        }
     }
 }

@@ -9,9 +9,7 @@ use serde::Serialize;
 pub(crate) enum Layout {
     /// Curator's InterProcessMutex
     Curator,
-    /// Curator's InterProcessReadWriteLock
-    CuratorRw,
-    /// kazoo's Lock, ReadLock or WriteLock
+    /// kazoo's Lock
     Kazoo,
     /// go-zookeeper's Lock
     Go,
@@ -21,7 +19,6 @@ impl From<Layout> for zklock::Layout {
     fn from(layout: Layout) -> Self {
         match layout {
             Layout::Curator => Self::Curator,
-            Layout::CuratorRw => Self::CuratorReadWrite,
             Layout::Kazoo => Self::Kazoo,
             Layout::Go => Self::Go,
         }

@@ -107,8 +107,8 @@ pub(crate) const KAZOO_ID: &str = "7a6b6c6f636b40008000000000000000";
 fn is_zklocks(stem: &str) -> bool {
     let of_curator = stem.strip_prefix("_c_").and_then(|stem| stem.strip_prefix(CURATOR_ID));
     match (of_curator, stem.strip_prefix(KAZOO_ID)) {
-        (Some(kind), _) => matches!(kind, "-lock-" | "-__WRIT__" | "-__READ__"),
-        (None, Some(kind)) => matches!(kind, "__lock__" | "__rlock__"),
+        (Some(kind), _) => kind == "-lock-",
+        (None, Some(kind)) => kind == "__lock__",
         (None, None) => false,
     }
 }

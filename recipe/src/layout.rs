@@ -1,28 +1,24 @@
-//! Queues that zklock shares with another client: whose names its contenders have there, and what shows that nobody of the
-//! other client may still believe that it holds the lock.
+//! Queues that zklock shares with the mutexes of another client: whose names its contenders have there, and what shows that nobody of
+//! the other client may still believe that it holds the lock.
 //!
 //! The other client's contenders have no lease. If one of them is cut off, its node vanishes before it knows, and its release
-//! looks the same. So a contender of ours that takes over waits for the takeover delay ([`Takeover::Mixed`],
-//! [`Takeover::Reentrant`]), unless one of two things shows that a contender of ours held the lock last and released it:
+//! looks the same. So a contender of ours that takes over waits for the takeover delay ([`Takeover::Mixed`]), unless one of two things
+//! shows that a contender of ours held the lock last and released it:
 //!
 //! 1. A waiter sees its predecessor's release, as in a queue of our own.
 //! 2. A contender that lists the queue and finds nobody in front of it sees in the directory's stat that the last child went with
 //!    a write to the directory ([`shows_release`](Directory::shows_release)). Only our release does both in one transaction.
 //!
-//! The numbers are no total order. Since Curator 5.5 the writer that reads as well makes a second node with its number
-//! (CURATOR-621), so a lower contender may appear after a listing. So a contender lists the queue again after each end that is not
-//! our release, after its delay, and in that layout after our release, too.
+//! All contenders in such a queue are exclusive, so their numbers are the order. Readers of the other client's are no contenders there:
+//! their names are foreign, as in a queue of our own.
 //!
 //! [`Takeover::Mixed`]: crate::Takeover::Mixed
-//! [`Takeover::Reentrant`]: crate::Takeover::Reentrant
 
-use alloc::{format, string::String, vec::Vec};
+use alloc::{format, string::String};
 
 use crate::contender::{Kind, Place, Sequence};
 use crate::foreign::{CURATOR_ID, Child, ForeignClient, KAZOO_ID};
 use crate::machine::Takeover;
-use crate::nodes::Entered;
-use crate::transaction::Operation;
 
 /// Whose names contenders have, and so with whom they share their queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -32,15 +28,13 @@ pub enum Layout {
     Own,
     /// Curator's `InterProcessMutex`, also that of a `LeaderSelector`. go-zookeeper's `Lock` and this honour each other.
     CuratorMutex,
-    /// Curator's `InterProcessReadWriteLock`, which its mutex does not honour.
-    CuratorReadWrite,
-    /// kazoo's `Lock`, `ReadLock` and `WriteLock`, also the lock of an `Election`.
+    /// kazoo's `Lock`, also that of an `Election`. Its `WriteLock` has the same names, and these honour each other.
     Kazoo,
 }
 
 impl Layout {
     /// Every layout.
-    pub const ALL: [Self; 4] = [Self::Own, Self::CuratorMutex, Self::CuratorReadWrite, Self::Kazoo];
+    pub const ALL: [Self; 3] = [Self::Own, Self::CuratorMutex, Self::Kazoo];
 
     /// Whether another client's contenders are in the queue.
     pub fn is_shared(self) -> bool {
@@ -53,30 +47,15 @@ impl Layout {
             (Self::Own, false) => Takeover::AtOnce,
             (Self::Own, true) => Takeover::Delayed,
             (Self::CuratorMutex | Self::Kazoo, _) => Takeover::Mixed,
-            (Self::CuratorReadWrite, _) => Takeover::Reentrant,
         }
     }
 
-    /// The transaction that releases a node of this kind in a queue that is shared. The directory has no data in the version
-    /// `trace`, if that is given. Then the release of an exclusive holder writes nothing to it. That shows a contender that comes
-    /// later that this was a release ([`shows_release`](Directory::shows_release)). A reader's release shows nothing of the readers
-    /// beside it. A contender of the other client's looks again at either event of our node.
-    pub fn release(kind: Kind, trace: Option<i32>) -> Vec<Operation<Entered<()>>> {
-        let (own, directory) = (Entered::Own(()), Entered::Directory(()));
-        let trace = trace.filter(|_| kind == Kind::Exclusive);
-        let trace = trace.map(|version| Operation::Set(directory, Some(version)));
-        [Operation::Set(own, None), Operation::Delete(own, None)].into_iter().chain(trace).collect()
-    }
-
     /// The beginning of the names of our nodes of this kind, up to the number that the server appends. Permits and slots are in
-    /// no queue, so they have the same names in each layout.
+    /// no queue, and readers in none that is shared, so they have the same names in each layout.
     pub fn prefix(self, kind: Kind) -> String {
         match (self, kind) {
             (Self::CuratorMutex, Kind::Exclusive) => format!("_c_{CURATOR_ID}-lock-"),
-            (Self::CuratorReadWrite, Kind::Exclusive) => format!("_c_{CURATOR_ID}-__WRIT__"),
-            (Self::CuratorReadWrite, Kind::Shared) => format!("_c_{CURATOR_ID}-__READ__"),
             (Self::Kazoo, Kind::Exclusive) => format!("{KAZOO_ID}__lock__"),
-            (Self::Kazoo, Kind::Shared) => format!("{KAZOO_ID}__rlock__"),
             _ => kind.prefix(),
         }
     }
@@ -94,33 +73,21 @@ impl Layout {
 
     /// Reads the place of any contender in this queue, ours or the other client's; `None` if the name is not that of one.
     pub fn place(self, name: &str) -> Option<Place> {
-        if self == Self::Own {
-            return Place::parse(name);
-        }
+        let mutex = match self {
+            Self::Own => return Place::parse(name),
+            Self::CuratorMutex => "-lock-",
+            Self::Kazoo => "__lock__",
+        };
         let Child::Suspect(client) = Child::of(name) else { return None };
         let (stem, digits) = name.split_at_checked(name.len().checked_sub(10)?)?;
-        let sequence = Sequence(digits.parse().ok().filter(|number| *number >= 0)?);
-        let kind = match (self, client) {
-            (Self::CuratorMutex, ForeignClient::Curator | ForeignClient::Go | ForeignClient::Zklock)
-                if stem.ends_with("-lock-") =>
-            {
-                Kind::Exclusive
-            }
-            (Self::CuratorReadWrite, ForeignClient::CuratorReadWrite | ForeignClient::Zklock) => {
-                match stem.rsplit_once('-')? {
-                    (_, "__WRIT__") => Kind::Exclusive,
-                    (_, "__READ__") => Kind::Shared,
-                    _ => return None,
-                }
-            }
-            (Self::Kazoo, ForeignClient::Kazoo | ForeignClient::Zklock) => match stem.get(32..)? {
-                "__lock__" => Kind::Exclusive,
-                "__rlock__" => Kind::Shared,
-                _ => return None,
-            },
-            _ => return None,
+        let number = digits.parse().ok().filter(|number| *number >= 0)?;
+        let contends = match client {
+            ForeignClient::Curator | ForeignClient::Go => self == Self::CuratorMutex,
+            ForeignClient::Kazoo => self == Self::Kazoo,
+            ForeignClient::Zklock => true,
+            _ => false,
         };
-        Some(Place { sequence, kind })
+        (contends && stem.ends_with(mutex)).then_some(Place::exclusive(number))
     }
 
     /// The layout in whose queue a node of this name contends; `None` if it is no contender. A name has one layout at most.

@@ -23,12 +23,8 @@ pub enum Takeover {
     /// The waiter waits for the takeover delay, because the last holder may have work in flight.
     Delayed,
     /// As `Delayed`, and another client's contenders are in the queue ([`Layout`](crate::Layout)). Any of them may have held
-    /// the lock and not know yet that its node is gone. So a contender also waits for the delay if it finds nobody, and a
-    /// lower contender may appear later.
+    /// the lock and not know yet that its node is gone. So a contender also waits for the delay if it finds nobody.
     Mixed,
-    /// As `Mixed`, and a thread of the other client's may come back with the number of its earlier node, also long after that is
-    /// gone. So a contender lists the queue after a release of ours, too.
-    Reentrant,
 }
 
 /// Whether a holder may have vanished unseen since the contender came.
@@ -74,9 +70,6 @@ enum State {
     Waiting(Own, Ahead, Arrival),
     /// No contender is lower, but one vanished; `Delay` is out.
     Delaying(Own),
-    /// The delay is over, or the predecessor has released the lock, and `List` is out: a lower contender may have appeared
-    /// meanwhile.
-    Reviewing(Own),
     /// No contender is lower; `Confirm` is out.
     Confirming(Own),
     /// The caller has the guard; our own node is not watched yet.
@@ -129,7 +122,6 @@ impl Machine {
             | Watching(own, ..)
             | Waiting(own, ..)
             | Delaying(own)
-            | Reviewing(own)
             | Confirming(own)
             | Held(own)
             | Guarding(own)
@@ -202,7 +194,7 @@ impl Machine {
                 Standing::First => confirm(*own),
                 standing => self.placed(*own, standing, Arrival::Queued),
             },
-            (Looking(..) | Reviewing(_), Event::NoDirectory) => ended(End::NodeDeleted),
+            (Looking(..), Event::NoDirectory) => ended(End::NodeDeleted),
             (Watching(own, ahead, arrival), Event::PredecessorWatched(true)) => {
                 wait(*own, ahead.clone(), *arrival)
             }
@@ -210,42 +202,32 @@ impl Machine {
                 self.missed(*own, ahead, *arrival)
             }
             // While the connection was lost, a predecessor may have vanished unseen.
-            (Looking(own, ..) | Reviewing(own), Event::Unanswered) => look(*own, Arrival::Queued),
+            (Looking(own, ..), Event::Unanswered) => look(*own, Arrival::Queued),
             // The same holds here. The contender watches the predecessor again and does not list the whole queue: after
             // a lost connection, thousands of waiters do this at once.
             (Watching(own, ahead, _), Event::Unanswered) | (Waiting(own, ahead, _), Event::WatchLost) => {
                 watch(*own, ahead.clone(), Arrival::Queued)
             }
-            (Looking(own, ..) | Watching(own, ..) | Reviewing(own), Event::Refused(refusal)) => {
+            (Looking(own, ..) | Watching(own, ..), Event::Refused(refusal)) => {
                 leave(*own, End::Refused(refusal))
             }
-            (Looking(own, ..) | Watching(own, ..) | Reviewing(own), Event::Foreign(foreign)) => {
+            (Looking(own, ..) | Watching(own, ..), Event::Foreign(foreign)) => {
                 leave(*own, End::Foreign(foreign))
             }
             (Waiting(own, ahead, arrival), Event::PredecessorReleased) => self.succeed(*own, ahead, *arrival),
             (Waiting(own, ahead, _), Event::PredecessorDeleted) => self.deserted(*own, ahead),
-            (Delaying(own), Event::Delayed) if self.is_shared() => review(*own),
             (Delaying(own), Event::Delayed) => confirm(*own),
-            (Reviewing(own), Event::Listed(children) | Event::ListedAfterRelease(children)) => {
-                match standing(&children, own.place) {
-                    Standing::First | Standing::Beside => confirm(*own),
-                    standing => self.placed(*own, standing, Arrival::Queued),
-                }
-            }
             // We have not held the lock, so we leave by a plain deletion. Our successor then waits for its own delay.
-            (
-                Looking(own, ..) | Watching(own, ..) | Waiting(own, ..) | Delaying(own) | Reviewing(own),
-                Event::GiveUp,
-            ) => leave(*own, End::GivenUp),
+            (Looking(own, ..) | Watching(own, ..) | Waiting(own, ..) | Delaying(own), Event::GiveUp) => {
+                leave(*own, End::GivenUp)
+            }
 
             (Confirming(own), Event::Confirmed(term)) => (Held(*own), Some(Command::Grant(*own, term))),
             (Confirming(own), Event::Unanswered | Event::Withheld) => confirm(*own),
             (Confirming(own), Event::Refused(refusal)) => leave(*own, End::Refused(refusal)),
             (Watching(..) | Confirming(_), Event::OwnTouched) => ended(End::NodeDeleted),
             // As the holder's guard would be lost. What checks that nobody has touched the node fails under it, too.
-            (Looking(own, ..) | Reviewing(own) | Confirming(own), Event::OwnWritten) => {
-                leave(*own, End::Displaced)
-            }
+            (Looking(own, ..) | Confirming(own), Event::OwnWritten) => leave(*own, End::Displaced),
             // No contender is lower, so we leave by a release, as a holder does. Then the successor need not list.
             (Confirming(own), Event::GiveUp) => release(*own),
 
@@ -339,7 +321,7 @@ impl Machine {
 
     /// Whether another client's contenders are in the queue.
     fn is_shared(&self) -> bool {
-        matches!(self.takeover, Takeover::Mixed | Takeover::Reentrant)
+        self.takeover == Takeover::Mixed
     }
 
     /// Our place in the queue is known. Decides what comes next.
@@ -358,7 +340,7 @@ impl Machine {
             (Standing::Beside, Patience::Wait) if delayed => delay(own),
             (Standing::Beside, Patience::Try) if delayed => leave(own, End::Busy),
             (Standing::First | Standing::Beside, _) => confirm(own),
-            // A lower one may appear, so nobody knows all of them.
+            // Only a listing may show that one of ours released the lock last.
             (Standing::Behind(Ahead { nearest, .. }), Patience::Wait) if self.is_shared() => {
                 watch(own, Ahead { nearest, others: Others::Some(Vec::new()) }, arrival)
             }
@@ -379,7 +361,6 @@ impl Machine {
     /// The predecessor has released the lock.
     fn succeed(&self, own: Own, ahead: &Ahead, arrival: Arrival) -> Next {
         match (ahead.nearest.kind, &ahead.others) {
-            (Kind::Exclusive, _) if self.takeover == Takeover::Reentrant => review(own),
             // A writer held the lock alone, so nobody was lower than it.
             (Kind::Exclusive | Kind::Permit(_) | Kind::Slot(_), _) => confirm(own),
             // A reader did not: other readers may hold the lock beside it.
@@ -449,10 +430,6 @@ fn look(own: Own, arrival: Arrival) -> Next {
 
 fn look_for(own: Own, arrival: Arrival, readers: Vec<Sequence>) -> Next {
     (State::Looking(own, arrival, readers), Some(Command::Alone(Alone::List)))
-}
-
-fn review(own: Own) -> Next {
-    (State::Reviewing(own), Some(Command::Alone(Alone::List)))
 }
 
 fn watch(own: Own, ahead: Ahead, arrival: Arrival) -> Next {

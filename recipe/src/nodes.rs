@@ -43,6 +43,15 @@ pub fn release<N: Copy>(nodes: impl IntoIterator<Item = N>) -> Vec<Operation<N>>
     nodes.into_iter().flat_map(removal).collect()
 }
 
+/// The transaction that releases a node in a queue that another client shares. The directory has no data in the version `trace`, if
+/// that is given. Then the release writes nothing to it. This shows a contender that comes later that it was a release
+/// ([`shows_release`](crate::Directory::shows_release)). The other client's contenders look again at any event of the node.
+pub fn release_shared(trace: Option<i32>) -> Vec<Operation<Entered<()>>> {
+    let (own, directory) = (Entered::Own(()), Entered::Directory(()));
+    let trace = trace.map(|version| Operation::Set(directory, Some(version)));
+    [Operation::Set(own, None), Operation::Delete(own, None)].into_iter().chain(trace).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::vec;
@@ -66,6 +75,9 @@ mod tests {
         );
         assert_eq!(confirmation([7, 8], Some(0)).collect::<Vec<_>>(), [Check(7, Some(0)), Check(8, Some(0))]);
         assert_eq!(release([7, 8]), [Set(7, None), Delete(7, None), Set(8, None), Delete(8, None)]);
+        assert_eq!(release_shared(None), [Set(Own(()), None), Delete(Own(()), None)]);
+        let traced = [Set(Own(()), None), Delete(Own(()), None), Set(Directory(()), Some(3))];
+        assert_eq!(release_shared(Some(3)), traced);
         assert_eq!(removal(false, false), vec![Delete(Target::Own, None)]);
     }
 }

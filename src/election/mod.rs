@@ -20,7 +20,6 @@ pub use leadership::Leadership;
 
 use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::Guard;
-use crate::layout::Shares;
 use crate::lock::Lock;
 use crate::lock::acquire::{Passage, Wait};
 use crate::lock::contender::Contender;
@@ -81,8 +80,8 @@ impl Election {
         let session = succession.present();
         let path = LockPath::parse(path, &session.chroot)
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
-        options.refuse_layout(&path)?;
-        let settings = options.settings(&path.of_child(QUEUE), Shares::Nothing, &session)?;
+        options.refuse_layout(path.as_str())?;
+        let settings = options.settings(&path.of_child(QUEUE), &session)?;
         let off_limits = Some((path.of_child(LEADER), OFF_LIMITS));
         let settings = Settings { kind: PathKind::Election, subject: path.clone(), off_limits, ..settings };
         Ok(Self { path, lock: Lock::of(succession, settings) })

@@ -60,7 +60,7 @@ pub enum AcquireError {
     /// hand. Other clients may ignore zklock's nodes, so both could hold the lock. A contender that is not ephemeral,
     /// as kazoo's `acquire(ephemeral=False)` makes it, stays until somebody deletes it.
     #[error(
-        "{node} is a contender of {client}, and zklock shares no queue with other clients; use zklock for all \
+        "{node} is a contender of {client}, and zklock shares no queue with it; use zklock for all \
          contenders at {path}, or use another path, or wait until that node is gone (if the node is not ephemeral and \
          nobody needs it, delete it)"
     )]

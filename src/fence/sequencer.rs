@@ -9,14 +9,11 @@ use super::token::FencingToken;
 use crate::path::{LockPath, PathProblem};
 
 /// What the number of a node begins with: the kinds of holders in the queues of each layout.
-const TAGS: [(&str, Layout, Kind); 7] = [
+const TAGS: [(&str, Layout, Kind); 4] = [
     ("", Layout::Own, Kind::Exclusive),
     ("r", Layout::Own, Kind::Shared),
     ("c", Layout::CuratorMutex, Kind::Exclusive),
-    ("cw", Layout::CuratorReadWrite, Kind::Exclusive),
-    ("cr", Layout::CuratorReadWrite, Kind::Shared),
     ("k", Layout::Kazoo, Kind::Exclusive),
-    ("kr", Layout::Kazoo, Kind::Shared),
 ];
 
 /// A holder's statement that it holds its lock. It names the lock, the holder's node and the token. The holder sends it
@@ -202,7 +199,8 @@ mod tests {
             ("7:a:01:/lock", InvalidSequencer::Number),
             ("7:a:rr1:/lock", InvalidSequencer::Number),
             ("7:a:w1:/lock", InvalidSequencer::Number),
-            ("7:a:cl1:/lock", InvalidSequencer::Number),
+            ("7:a:cw1:/lock", InvalidSequencer::Number),
+            ("7:a:kr1:/lock", InvalidSequencer::Number),
             ("7:a:2147483647:/lock", InvalidSequencer::Number),
             ("7:a:2147483648:/lock", InvalidSequencer::Number),
             ("7:a:1:", InvalidSequencer::Path(PathProblem::Empty)),

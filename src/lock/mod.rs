@@ -22,7 +22,6 @@ use options::LockOptions;
 use query::query;
 
 use crate::guard::Guard;
-use crate::layout::Shares;
 use crate::observe::Observer;
 use crate::requests::{self, Node};
 use crate::settings::Settings;
@@ -45,10 +44,9 @@ impl Lock {
     pub(crate) fn new(
         succession: Arc<Succession>,
         path: &str,
-        shares: Shares,
         options: LockOptions,
     ) -> Result<Self, InvalidLock> {
-        let settings = options.settings(path, shares, &succession.present())?;
+        let settings = options.settings(path, &succession.present())?;
         Ok(Self::of(succession, settings))
     }
 
@@ -68,7 +66,7 @@ impl Lock {
     ///
     /// Errors: [`InvalidLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
-        Self::new(self.succession().clone(), self.path(), Shares::Exclusive, options)
+        Self::new(self.succession().clone(), self.path(), options)
     }
 
     /// Returns the path of the lock's directory, relative to the connect string's chroot.

@@ -10,7 +10,6 @@ use super::acquire::{Acquirer, Wait};
 use super::options::LockOptions;
 use crate::error::{AcquireError, InvalidLock};
 use crate::guard::MultiGuard;
-use crate::layout::Shares;
 use crate::settings::{Entry, Settings};
 use crate::zk::Succession;
 
@@ -108,12 +107,10 @@ impl MultiLock {
         // Several are entered by one transaction, which lists no queue.
         let is_one = accesses.len() == 1;
         let entry = |access: Access| {
-            let shares = match access.kind {
-                _ if !is_one => Shares::Nothing,
-                Kind::Shared => Shares::Readers,
-                _ => Shares::Exclusive,
-            };
-            let lock = Arc::new(options.clone().settings(&access.path, shares, &session)?);
+            if !is_one || access.kind == Kind::Shared {
+                options.refuse_layout(&access.path)?;
+            }
+            let lock = Arc::new(options.clone().settings(&access.path, &session)?);
             Ok(Entry { lock, kind: access.kind })
         };
         let entries = accesses.into_iter().map(entry);

@@ -7,7 +7,7 @@ use zklock_recipe::PathKind;
 
 use crate::acl::Acl;
 use crate::error::InvalidLock;
-use crate::layout::{Layout, Shares};
+use crate::layout::Layout;
 use crate::node::NodeData;
 use crate::path::LockPath;
 use crate::settings::Settings;
@@ -154,36 +154,28 @@ impl LockOptions {
         self
     }
 
-    /// Contends in the queue of another client, under that client's names. The default is zklock's own queue, in which no
-    /// other client contends. It needs a [`takeover_delay`](Self::takeover_delay). See [`Layout`].
+    /// Contends in the queue of another client's mutexes, under that client's names. The default is zklock's own queue, in which no
+    /// other client contends. It needs a [`takeover_delay`](Self::takeover_delay), and only a single lock that is held alone can have
+    /// it ([`InvalidLock::Layout`]). See [`Layout`].
     pub fn layout(mut self, layout: Layout) -> Self {
         self.layout = layout;
         self
     }
 
-    /// Refuses a layout: nothing at this path shares a queue.
-    pub(crate) fn refuse_layout(&self, path: &LockPath) -> Result<(), InvalidLock> {
+    /// Refuses a layout, for what shares no queue: everything but a single lock that is held alone.
+    pub(crate) fn refuse_layout(&self, path: &str) -> Result<(), InvalidLock> {
         match self.layout {
             Layout::Zklock => Ok(()),
-            layout => Err(InvalidLock::Layout { path: path.to_string(), layout }),
+            layout => Err(InvalidLock::Layout { path: path.to_owned(), layout }),
         }
     }
 
-    /// Makes the settings of the lock at `path`, which may share its queue like this, if this session allows the path and these
-    /// options.
-    pub(crate) fn settings(
-        self,
-        path: &str,
-        shares: Shares,
-        session: &ZkSession,
-    ) -> Result<Settings, InvalidLock> {
+    /// Makes the settings of the lock at `path`, if this session allows the path and these options.
+    pub(crate) fn settings(self, path: &str, session: &ZkSession) -> Result<Settings, InvalidLock> {
         let path = LockPath::parse(path, &session.chroot)
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
-        let layout = shares
-            .layout(self.layout)
-            .ok_or_else(|| InvalidLock::Layout { path: path.to_string(), layout: self.layout })?;
-        let path = path.with_layout(layout);
-        if layout.is_shared() && self.takeover_delay.is_none() {
+        let path = path.with_layout(self.layout.queue());
+        if path.layout().is_shared() && self.takeover_delay.is_none() {
             return Err(InvalidLock::NoDelay { path: path.to_string(), layout: self.layout });
         }
         let lengths = session.lease.lengths();

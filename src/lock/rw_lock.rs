@@ -12,7 +12,6 @@ use super::contender::{Contender, ForeignContender};
 use super::options::LockOptions;
 use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::{Guard, ReadGuard};
-use crate::layout::Shares;
 use crate::zk::Succession;
 
 /// A read-write lock of one session: many readers may hold it at once, or one writer. Cloning it is cheap.
@@ -73,7 +72,8 @@ impl RwLock {
         path: &str,
         options: LockOptions,
     ) -> Result<Self, InvalidLock> {
-        let lock = Lock::new(succession.clone(), path, Shares::Readers, options)?;
+        options.refuse_layout(path)?;
+        let lock = Lock::new(succession.clone(), path, options)?;
         let readers = Acquirer::of_one(succession, lock.settings.clone(), Kind::Shared);
         Ok(Self { lock, readers })
     }

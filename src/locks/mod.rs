@@ -18,7 +18,6 @@ use options::LocksOptions;
 
 use crate::error::{AcquireError, InvalidLock};
 use crate::guard::Guard;
-use crate::layout::Shares;
 use crate::lock::Lock;
 use crate::lock::acquire::Wait;
 use crate::lock::multi_lock::MultiLock;
@@ -120,7 +119,8 @@ impl Locks {
         root: &str,
         options: LocksOptions,
     ) -> Result<Self, InvalidLock> {
-        let root = Lock::new(succession, root, Shares::Nothing, options.lock.clone())?;
+        options.lock.refuse_layout(root)?;
+        let root = Lock::new(succession, root, options.lock.clone())?;
         Ok(Self { root, options, lines: InUse::new() })
     }
 

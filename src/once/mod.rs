@@ -31,7 +31,6 @@ pub use zklock_recipe::claim::RunEnd;
 
 use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::Guard;
-use crate::layout::Shares;
 use crate::lock::Lock;
 use crate::lock::acquire::Wait;
 use crate::lock::query::query;
@@ -106,7 +105,8 @@ impl Once {
         options: OnceOptions,
     ) -> Result<Self, InvalidLock> {
         let OnceOptions { lock, keep, retry } = options;
-        let lock = Lock::new(succession, path, Shares::Nothing, lock)?;
+        lock.refuse_layout(path)?;
+        let lock = Lock::new(succession, path, lock)?;
         if !(1..=MOST_KEPT).contains(&keep) {
             return Err(InvalidLock::Keep { path: path.to_owned(), keep, most: MOST_KEPT });
         }

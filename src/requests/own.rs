@@ -7,7 +7,7 @@ use zklock_recipe::acquisition::Certainty;
 use zklock_recipe::companion::{Target, removal};
 use zklock_recipe::nodes::{self, Entered, confirmation};
 use zklock_recipe::transaction::{Operation, UNTOUCHED};
-use zklock_recipe::{Event, Input, Kind, Layout, Own, companion};
+use zklock_recipe::{Event, Input, Own, companion};
 use zookeeper_client::{Client, Error};
 
 use super::companion::Companion;
@@ -76,9 +76,7 @@ async fn release_all(
     }
     let released = match paths.as_slice() {
         [path] => match nodes.first() {
-            Some((lock, own)) if lock.layout().is_shared() => {
-                release_shared(client, lock, own.place.kind, path).await
-            }
+            Some((lock, _)) if lock.layout().is_shared() => release_shared(client, lock, path).await,
             _ => remove(client, path, companion, true).await,
         }
         .map_err(|error| (0, error)),
@@ -94,12 +92,12 @@ async fn release_all(
     })
 }
 
-/// Releases a node of this kind in a queue that another client shares. It has no companion. If somebody has written to the directory
+/// Releases a node in a queue that another client shares. It has no companion. If somebody has written to the directory
 /// since we looked, their data stay, and the release leaves no trace.
-async fn release_shared(client: &Client, lock: &Settings, kind: Kind, own: &str) -> Result<(), Error> {
+async fn release_shared(client: &Client, lock: &Settings, own: &str) -> Result<(), Error> {
     let mut trace = lock.hints.blank_version();
     loop {
-        let operations = Layout::release(kind, trace);
+        let operations = nodes::release_shared(trace);
         let released = commit(client, &operations, |node| match node {
             Entered::Own(()) => own,
             Entered::Directory(()) => lock.path.as_str(),

@@ -42,8 +42,6 @@ pub(crate) async fn watch_predecessor(
         // node was deleted with the old one.
         match is_there(&client, &lock.path.contender(own.place), own).await {
             Ok(false) => return Event::OwnTouched.into(),
-            // Curator's writer that reads as well makes such a node, with its own number.
-            Ok(true) if lock.layout().is_shared() => {}
             // Our node still exists, so somebody created the other node by hand with that number.
             Ok(true) => {
                 return Event::Foreign(Stranger::Client(lookalike(name, &stat))).into();

@@ -10,7 +10,6 @@ use super::admission::admit;
 use super::statement::Statement;
 use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::Guard;
-use crate::layout::Shares;
 use crate::lock::acquire::{Acquirer, Wait};
 use crate::lock::contender::Contender;
 use crate::lock::options::LockOptions;
@@ -46,13 +45,13 @@ impl Pool {
         let session = succession.present();
         let path = LockPath::parse(path, &session.chroot)
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
-        options.refuse_layout(&path)?;
-        let mut queue = options.clone().settings(&path.of_child(QUEUE), Shares::Nothing, &session)?;
+        options.refuse_layout(path.as_str())?;
+        let mut queue = options.clone().settings(&path.of_child(QUEUE), &session)?;
         (queue.kind, queue.subject) = (stated.into(), path.clone());
         // The turnstile protects nothing. What a predecessor there has in flight, its transaction, fails without its node.
         (queue.takeover_delay, queue.stop_margin) = (Duration::ZERO, Duration::ZERO);
         queue.max_hold = None;
-        let mut permits = options.settings(&path.of_child(PERMITS), Shares::Nothing, &session)?;
+        let mut permits = options.settings(&path.of_child(PERMITS), &session)?;
         (permits.name, permits.place) = (path.clone(), |_, name: &str| Place::parse_permit(name));
         let turnstile = Acquirer::of_one(succession, Arc::new(queue), Kind::Exclusive);
         let statement = Arc::new(Statement::new(path, Arc::new(permits), stated));

@@ -19,7 +19,6 @@ use crate::election::Election;
 use crate::error::{InvalidLock, QueryError};
 use crate::fence::Sequencer;
 use crate::guard::lost::ReleaseError;
-use crate::layout::Shares;
 use crate::lock::Lock;
 use crate::lock::multi_lock::{Access, MultiLock};
 use crate::lock::options::LockOptions;
@@ -87,7 +86,7 @@ impl Session {
     ///
     /// [`InvalidLock::Path`] if ZooKeeper or zklock does not allow the path.
     pub fn lock(&self, path: &str) -> Result<Lock, InvalidLock> {
-        Lock::new(self.succession.clone(), path, Shares::Exclusive, LockOptions::new())
+        Lock::new(self.succession.clone(), path, LockOptions::new())
     }
 
     /// Returns the read-write lock whose contenders queue in the directory `path`. It sends nothing.

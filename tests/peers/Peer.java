@@ -9,7 +9,6 @@ import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
-import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.retry.RetryOneTime;
@@ -17,10 +16,9 @@ import org.apache.curator.retry.RetryOneTime;
 /**
  * A Curator lock that is told what to do, a line at a time, and answers each line with one.
  *
- * Arguments: servers, path, and what it is: `mutex`, `read`, `write`, or `permits` (of a semaphore of eight, by `laps` only). Lines:
- * `acquire` (answers `waiting`, and `acquired` once it is), `try MILLISECONDS` (`acquired` or `busy`), `release` (`released`), `add
- * TIMES NODE` (as often: acquires, adds one to the number in the node, releases; `added`), `downgrade` (a writer reads as well, and
- * lets go of the write lock; `released`), `revoke NODE` (`revoked`), `revocable` (from now on it lets go when asked to; `revocable`, and `asked` once it is), `tell`
+ * Arguments: servers, path, and what it is: `mutex`, or `permits` (of a semaphore of eight, by `laps` only). Lines: `acquire`
+ * (answers `waiting`, and `acquired` once it is), `try MILLISECONDS` (`acquired` or `busy`), `release` (`released`), `add TIMES NODE`
+ * (as often: acquires, adds one to the number in the node, releases; `added`), `revoke NODE` (`revoked`), `revocable` (from now on it lets go when asked to; `revocable`, and `asked` once it is), `tell`
  * (`telling`, and from now on `told WORD` for each thing that the client is told of its connection), `laps CLIENTS CYCLES
  * MILLISECONDS` (so many clients, each with a session at the next one of the servers, acquire and release, each so often or until
  * that time is over; `laps`, and for each client a bar and its cycles, each as when it ended and how long it took, in microseconds:
@@ -30,9 +28,8 @@ public final class Peer {
     private static final int TIMEOUT = Integer.parseInt(System.getenv().getOrDefault("PEER_TIMEOUT_MS", "6000"));
 
     private final CuratorFramework client;
-    private final InterProcessReadWriteLock pair;
     private final InterProcessSemaphoreV2 permits;
-    private InterProcessMutex lock;
+    private final InterProcessMutex lock;
 
     private Peer(String[] arguments, int number) throws Exception {
         String[] servers = arguments[0].split(",");
@@ -40,10 +37,7 @@ public final class Peer {
                 servers[number % servers.length], TIMEOUT, TIMEOUT, new RetryOneTime(100));
         client.start();
         client.blockUntilConnected();
-        pair = new InterProcessReadWriteLock(client, arguments[1]);
-        lock = arguments[2].equals("read") ? pair.readLock()
-                : arguments[2].equals("write") ? pair.writeLock()
-                : new InterProcessMutex(client, arguments[1]);
+        lock = new InterProcessMutex(client, arguments[1]);
         permits = arguments[2].equals("permits") ? new InterProcessSemaphoreV2(client, arguments[1], 8) : null;
     }
 
@@ -91,12 +85,6 @@ public final class Peer {
                     lock.release();
                 }
                 say("added");
-                break;
-            case "downgrade":
-                pair.readLock().acquire();
-                pair.writeLock().release();
-                lock = pair.readLock();
-                say("released");
                 break;
             case "revoke":
                 Revoker.attemptRevoke(client, words[1]);

@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use support::{enqueue, eventually, granted, linked, operator, queue, server, session, within};
 use zklock::inspect::ForeignClient;
-use zklock::{AcquireError, Guard, InvalidLock, Layout, Lock, LockOptions, LostReason, RwLock, Session};
+use zklock::once::OnceOptions;
+use zklock::{
+    Access, AcquireError, Guard, InvalidLock, Layout, Lock, LockOptions, LocksOptions, LostReason, Session,
+};
 use zklock_testcontainers::RequestKind;
 use zookeeper_client::{Acls, CreateMode};
 
@@ -26,10 +29,6 @@ fn options(layout: Layout, delay: Duration) -> LockOptions {
 
 fn lock(session: &Session, layout: Layout, delay: Duration) -> Lock {
     session.lock(PATH).unwrap().with_options(options(layout, delay)).unwrap()
-}
-
-fn rw_lock(session: &Session, layout: Layout, delay: Duration) -> RwLock {
-    session.rw_lock(PATH).unwrap().with_options(options(layout, delay)).unwrap()
 }
 
 /// Waits until so many contend, of any client.
@@ -57,10 +56,7 @@ async fn adds_up(client: Client, layout: Layout, what: &'static str) {
     let ours = async || {
         let session = session(&server).await;
         for _ in 0..TIMES {
-            let guard = match what {
-                "mutex" => acquired(&lock(&session, layout, Duration::ZERO)).await,
-                _ => within("write", rw_lock(&session, layout, Duration::ZERO).write()).await.unwrap(),
-            };
+            let guard = acquired(&lock(&session, layout, Duration::ZERO)).await;
             add(&operator, "/number").await;
             guard.release().await.unwrap();
         }
@@ -77,8 +73,8 @@ async fn adds_up(client: Client, layout: Layout, what: &'static str) {
 #[tokio::test]
 async fn four_who_add_to_one_number_lose_nothing() {
     join_all(MUTEXES.map(|(client, layout)| adds_up(client, layout, "mutex"))).await;
-    let writers = [(Client::Curator, Layout::CuratorReadWrite), (Client::Kazoo, Layout::Kazoo)];
-    join_all(writers.map(|(client, layout)| adds_up(client, layout, "write"))).await;
+    // Its nodes have the names of the mutex.
+    adds_up(Client::Kazoo, Layout::Kazoo, "write").await;
 }
 
 #[tokio::test]
@@ -234,59 +230,6 @@ async fn a_revocation_takes_the_lock_or_the_place_in_the_queue() {
     second.release().await.unwrap();
 }
 
-/// Since 5.5, its node has the number of its first one.
-#[tokio::test]
-async fn a_curator_writer_that_reads_as_well_is_waited_for() {
-    let server = server().await;
-    let ours = rw_lock(&session(&server).await, Layout::CuratorReadWrite, Duration::ZERO);
-    let mut peer = Peer::start(Client::Curator, &server, PATH, &["write"]).await;
-    peer.acquire().await;
-    let writer = tokio::spawn({
-        let ours = ours.clone();
-        async move { ours.write().await }
-    });
-    let queued = async || ours.contenders().await.unwrap().len();
-    eventually("our writer", async || queued().await == 2).await;
-    assert_eq!(peer.ask("downgrade").await, "released");
-    // The writer looks at each end, and its next look is behind these.
-    for _ in 0..20 {
-        assert_eq!(queued().await, 2);
-    }
-    assert!(!writer.is_finished(), "two hold the lock");
-    peer.release().await;
-    within("our writer", writer).await.unwrap().unwrap().release().await.unwrap();
-    // Readers share.
-    let mut reading = Peer::start(Client::Curator, &server, PATH, &["read"]).await;
-    reading.acquire().await;
-    within("a reader beside it", ours.read()).await.unwrap().release().await.unwrap();
-}
-
-/// It asks its thread, and not its session, whether it is a writer.
-#[tokio::test]
-async fn a_curator_thread_that_comes_back_after_the_delay_is_waited_for() {
-    let server = server().await;
-    let ours = rw_lock(&session(&server).await, Layout::CuratorReadWrite, Duration::ZERO);
-    let queued = async || ours.contenders().await.unwrap();
-    let mut peer = Peer::start(Client::Curator, &server, PATH, &["write"]).await;
-    peer.acquire().await;
-    operator(&server).await.delete(&queued().await[0].path, None).await.unwrap();
-    let holder = within("a writer", ours.write()).await.unwrap();
-    let waiter = tokio::spawn({
-        let ours = ours.clone();
-        async move { ours.write().await }
-    });
-    eventually("a waiter", async || queued().await.len() == 2).await;
-    assert_eq!(peer.ask("downgrade").await, "released");
-    holder.release().await.unwrap();
-    // The waiter has heard of the release, and its next look is behind these.
-    for _ in 0..20 {
-        assert_eq!(queued().await[0].session, Some(peer.session));
-    }
-    assert!(!waiter.is_finished(), "granted behind a reader");
-    peer.release().await;
-    within("the waiter", waiter).await.unwrap().unwrap().release().await.unwrap();
-}
-
 #[tokio::test]
 async fn a_kazoo_contender_that_is_not_ephemeral_is_waited_for() {
     let server = server().await;
@@ -330,8 +273,8 @@ async fn kazoo_waits_for_zklocks_own_names_if_it_is_told_to() {
 async fn contenders_of_two_layouts_refuse_each_other() {
     let server = server().await;
     let session = session(&server).await;
-    let locks = [Layout::Zklock, Layout::Curator, Layout::CuratorReadWrite, Layout::Kazoo]
-        .map(|layout| lock(&session, layout, Duration::ZERO));
+    let locks =
+        [Layout::Zklock, Layout::Curator, Layout::Kazoo].map(|layout| lock(&session, layout, Duration::ZERO));
     for holder in &locks {
         let guard = acquired(holder).await;
         for other in locks.iter().filter(|other| !std::ptr::eq(*other, holder)) {
@@ -394,23 +337,96 @@ async fn the_data_of_theirs_is_never_zklocks() {
     granted(waiter).await.release().await.unwrap();
 }
 
+/// kazoo's `Lock` waits for no reader, and so a queue of both has no order.
 #[tokio::test]
-async fn a_layout_needs_a_delay_and_a_lock_that_the_other_client_has() {
+async fn a_kazoo_reader_waits_for_zklock_and_zklock_does_not_contend_beside_it() {
+    let server = server().await;
+    let lock = lock(&session(&server).await, Layout::Kazoo, Duration::ZERO);
+    let mut reader = Peer::start(Client::Kazoo, &server, PATH, &["read"]).await;
+    let guard = acquired(&lock).await;
+    assert_eq!(reader.ask("acquire").await, "waiting");
+    eventually("its node", async || lock.foreign_contenders().await.unwrap().len() == 1).await;
+    assert!(guard.verify().await.is_ok());
+    guard.release().await.unwrap();
+    assert_eq!(reader.said().await, "acquired");
+    let node = lock.foreign_contenders().await.unwrap()[0].path.clone();
+    let refused = || AcquireError::ForeignContender {
+        path: PATH.to_owned(),
+        node: node.clone(),
+        client: ForeignClient::Kazoo,
+        session: Some(reader.session),
+    };
+    assert_eq!(within("a refusal", lock.acquire()).await.unwrap_err(), refused());
+    assert_eq!(within("a refusal", lock.try_acquire()).await.unwrap_err(), refused());
+    assert!(queue(&lock).await.is_empty());
+    reader.release().await;
+    acquired(&lock).await.release().await.unwrap();
+}
+
+/// Contenders of other recipes, in front of zklock and behind it.
+#[tokio::test]
+async fn a_shared_queue_has_contenders_of_its_mutex_only() {
+    let server = server().await;
+    let (session, operator) = (session(&server).await, operator(&server).await);
+    let id = "1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10";
+    let names = [
+        (format!("_c_{id}-__READ__"), ForeignClient::CuratorReadWrite),
+        (format!("_c_{id}-__WRIT__"), ForeignClient::CuratorReadWrite),
+        (format!("_c_{id}-latch-"), ForeignClient::Curator),
+        (format!("{}__rlock__", id.replace('-', "")), ForeignClient::Kazoo),
+    ];
+    for layout in [Layout::Curator, Layout::Kazoo] {
+        let lock = lock(&session, layout, Duration::ZERO);
+        for (name, client) in &names {
+            let guard = acquired(&lock).await;
+            let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+            let (_, number) = operator.create(&format!("{PATH}/{name}"), b"", &options).await.unwrap();
+            let stranger = format!("{PATH}/{name}{number}");
+            for _ in 0..2 {
+                match within("a refusal", lock.acquire()).await {
+                    Err(AcquireError::ForeignContender { node, client: found, .. }) => {
+                        assert_eq!((&node, found), (&stranger, *client), "{layout}");
+                    }
+                    result => panic!("{layout}, {name}: {result:?}"),
+                }
+            }
+            guard.release().await.unwrap();
+            assert!(within("a refusal", lock.acquire()).await.is_err(), "{layout}, {name}");
+            operator.delete(&stranger, None).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_a_single_lock_that_is_held_alone_has_a_layout() {
     let server = server().await;
     let session = session(&server).await;
     let bare = LockOptions::new().layout(Layout::Kazoo);
     let error = session.lock(PATH).unwrap().with_options(bare).unwrap_err();
     assert_eq!(error, InvalidLock::NoDelay { path: PATH.to_owned(), layout: Layout::Kazoo });
-    let go = options(Layout::Go, FOR_EVER);
-    let refused = InvalidLock::Layout { path: PATH.to_owned(), layout: Layout::Go };
-    assert_eq!(session.rw_lock(PATH).unwrap().with_options(go.clone()).map(drop), Err(refused.clone()));
-    assert_eq!(session.election(PATH).unwrap().with_options(go.clone()).map(drop), Err(refused.clone()));
-    assert_eq!(session.lock_all([PATH, "/lock/other"]).unwrap().with_options(go).map(drop), Err(refused));
-    for layout in [Layout::Curator, Layout::CuratorReadWrite, Layout::Kazoo] {
-        let (options, refused) =
-            (options(layout, FOR_EVER), InvalidLock::Layout { path: PATH.to_owned(), layout });
-        assert_eq!(session.election(PATH).unwrap().with_options(options).map(drop), Err(refused));
+    for layout in [Layout::Curator, Layout::Go, Layout::Kazoo] {
+        let options = || options(layout, FOR_EVER);
+        let several =
+            |paths: &[Access]| session.lock_all(paths.to_vec()).unwrap().with_options(options()).map(drop);
+        assert_eq!(several(&[Access::from(PATH)]), Ok(()));
+        for refused in [
+            several(&[Access::shared(PATH)]),
+            several(&[Access::from(PATH), Access::from("/lock/other")]),
+            session.rw_lock(PATH).unwrap().with_options(options()).map(drop),
+            session.election(PATH).unwrap().with_options(options()).map(drop),
+            session.semaphore(PATH, 2).unwrap().with_options(options()).map(drop),
+            session.slots(PATH, 2).unwrap().with_options(options()).map(drop),
+            session.once(PATH).unwrap().with_options(OnceOptions::new().lock(options())).map(drop),
+            session.locks(PATH).unwrap().with_options(LocksOptions::new().lock(options())).map(drop),
+        ] {
+            assert_eq!(refused, Err(InvalidLock::Layout { path: PATH.to_owned(), layout }));
+        }
     }
+    let error = InvalidLock::Layout { path: PATH.to_owned(), layout: Layout::Curator }.to_string();
+    assert_eq!(
+        error,
+        "/lock/orders cannot share a queue of Curator's mutex: only a single lock that is held alone can; leave the layout out"
+    );
 }
 
 /// A holder's own writes, and others', during a hold.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use support::{Server, eventually, operator, sessions, within};
 use tokio::task::JoinHandle;
-use zklock::{AnyGuard, Layout, Lock, LockOptions, RwLock, Session};
+use zklock::{Guard, Layout, Lock, LockOptions, Session};
 use zookeeper_client::{Acls, CreateMode, Error};
 
 use super::peers::{self, Peer};
@@ -22,31 +22,16 @@ const WORK: &str = "/work";
 /// The instances stop by themselves, so no holder is ever cut off.
 const DELAY: Duration = Duration::from_millis(20);
 
-/// How an instance holds a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    Mutex,
-    Write,
-    Read,
-}
-
-/// A lock of zklock's.
-enum Ours {
-    Lock(Lock),
-    Writer(RwLock),
-    Reader(RwLock),
-}
-
 /// What an instance acquires first.
 enum First {
     Old(Box<Peer>),
-    Shared(Ours),
+    Shared(Lock),
 }
 
 /// What an instance holds while it works. With two locks, it releases the second one first.
 struct Release {
     first: Option<First>,
-    second: Option<Ours>,
+    second: Option<Lock>,
 }
 
 /// An instance of a service that works in turns.
@@ -62,48 +47,25 @@ struct Fleet {
     judge: zookeeper_client::Client,
     sessions: [Session; 3],
     client: peers::Client,
-    whats: [What; 3],
     instances: Vec<Instance>,
-}
-
-impl Ours {
-    fn new(session: &Session, path: &str, what: What, options: LockOptions) -> Self {
-        let rw_lock = |options| session.rw_lock(path).unwrap().with_options(options).unwrap();
-        match what {
-            What::Mutex => Self::Lock(session.lock(path).unwrap().with_options(options).unwrap()),
-            What::Write => Self::Writer(rw_lock(options)),
-            What::Read => Self::Reader(rw_lock(options)),
-        }
-    }
-
-    async fn acquire(&self) -> AnyGuard {
-        let acquired = async {
-            match self {
-                Self::Lock(lock) => lock.acquire().await.map(zklock::Guard::into_any),
-                Self::Writer(lock) => lock.write().await.map(zklock::Guard::into_any),
-                Self::Reader(lock) => lock.read().await.map(zklock::Guard::into_any),
-            }
-        };
-        within("acquire", acquired).await.expect("the lock")
-    }
 }
 
 impl Release {
     /// Works once under the locks; false if somebody else worked at the same time.
-    async fn turn(&mut self, judge: &zookeeper_client::Client, what: What) -> bool {
+    async fn turn(&mut self, judge: &zookeeper_client::Client) -> bool {
         let first = match &mut self.first {
             Some(First::Old(peer)) => {
                 peer.acquire().await;
                 None
             }
-            Some(First::Shared(lock)) => Some(lock.acquire().await),
+            Some(First::Shared(lock)) => Some(acquired(lock).await),
             None => None,
         };
         let second = match &self.second {
-            Some(lock) => Some(lock.acquire().await),
+            Some(lock) => Some(acquired(lock).await),
             None => None,
         };
-        let is_alone = work(judge, what).await;
+        let is_alone = work(judge).await;
         for guard in [second, first].into_iter().flatten() {
             guard.release().await.expect("the release");
         }
@@ -114,16 +76,12 @@ impl Release {
     }
 }
 
-/// A writer works alone, and readers work while no writer does; false if it was otherwise.
-async fn work(judge: &zookeeper_client::Client, what: What) -> bool {
-    if what == What::Read {
-        for _ in 0..5 {
-            if judge.check_stat(WORK).await.expect("an answer").is_some() {
-                return false;
-            }
-        }
-        return true;
-    }
+async fn acquired(lock: &Lock) -> Guard {
+    within("acquire", lock.acquire()).await.expect("the lock")
+}
+
+/// Works for a while; false if somebody else works.
+async fn work(judge: &zookeeper_client::Client) -> bool {
     match judge.create(WORK, b"", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await {
         Ok(_) => {}
         Err(Error::NodeExists) => return false,
@@ -137,40 +95,34 @@ async fn work(judge: &zookeeper_client::Client, what: What) -> bool {
 
 impl Fleet {
     /// Starts three instances that use the old lock.
-    async fn start(client: peers::Client, whats: [What; 3]) -> Self {
+    async fn start(client: peers::Client) -> Self {
         let (server, sessions) = sessions().await;
         let judge = operator(&server).await;
-        let mut fleet = Self { server, judge, sessions, client, whats, instances: Vec::new() };
-        for (place, old) in fleet.peers().await.into_iter().enumerate() {
-            fleet.instances.push(fleet.instance(place, Release { first: Some(old), second: None }));
+        let mut fleet = Self { server, judge, sessions, client, instances: Vec::new() };
+        for old in fleet.peers().await {
+            fleet.instances.push(fleet.instance(Release { first: Some(old), second: None }));
         }
         fleet.all_work().await;
         fleet
     }
 
-    async fn peer(&self, place: usize) -> First {
-        let what: &[&str] = match self.whats[place] {
-            What::Mutex => &["mutex"],
-            What::Write => &["write"],
-            What::Read => &["read"],
-        };
-        First::Old(Box::new(Peer::start(self.client, &self.server, OLD, what).await))
+    async fn peer(&self) -> First {
+        First::Old(Box::new(Peer::start(self.client, &self.server, OLD, &["mutex"]).await))
     }
 
-    /// A peer for each place.
+    /// Three peers.
     async fn peers(&self) -> [First; 3] {
-        let [one, two, three] = [0, 1, 2].map(|place| self.peer(place));
-        tokio::join!(one, two, three).into()
+        tokio::join!(self.peer(), self.peer(), self.peer()).into()
     }
 
     /// The release that knows the old lock only.
-    async fn old(&self, place: usize) -> Release {
-        Release { first: Some(self.peer(place).await), second: None }
+    async fn old(&self) -> Release {
+        Release { first: Some(self.peer().await), second: None }
     }
 
     fn shared_lock(&self, place: usize, layout: Layout) -> First {
         let options = LockOptions::new().layout(layout).takeover_delay(DELAY);
-        First::Shared(Ours::new(&self.sessions[place], OLD, self.whats[place], options))
+        First::Shared(self.sessions[place].lock(OLD).unwrap().with_options(options).unwrap())
     }
 
     /// The release that contends in the old lock's queue.
@@ -178,17 +130,16 @@ impl Fleet {
         Release { first: Some(self.shared_lock(place, layout)), second: None }
     }
 
-    fn new_lock(&self, place: usize) -> Ours {
-        Ours::new(&self.sessions[place], NEW, self.whats[place], LockOptions::new())
+    fn new_lock(&self, place: usize) -> Lock {
+        self.sessions[place].lock(NEW).unwrap()
     }
 
-    fn instance(&self, place: usize, mut release: Release) -> Instance {
+    fn instance(&self, mut release: Release) -> Instance {
         let (is_to_stop, turns) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
-        let (stop, count, judge, what) =
-            (is_to_stop.clone(), turns.clone(), self.judge.clone(), self.whats[place]);
+        let (stop, count, judge) = (is_to_stop.clone(), turns.clone(), self.judge.clone());
         let work = tokio::spawn(async move {
             while !stop.load(Ordering::SeqCst) {
-                if !release.turn(&judge, what).await {
+                if !release.turn(&judge).await {
                     return false;
                 }
                 count.fetch_add(1, Ordering::SeqCst);
@@ -203,7 +154,7 @@ impl Fleet {
 
     /// Rolls a release out at this place: the instance there ends its turn, and then the next one starts.
     async fn roll(&mut self, place: usize, release: Release) {
-        let next = self.instance(place, release);
+        let next = self.instance(release);
         let before = std::mem::replace(&mut self.instances[place], next);
         before.is_to_stop.store(true, Ordering::SeqCst);
         assert!(within("its last turn", before.work).await.unwrap(), "two held the lock");
@@ -230,12 +181,12 @@ impl Fleet {
 }
 
 /// One release is enough to share the queue, and two more lead to a path of zklock's own.
-async fn shares_the_queue_and_leaves_it(client: peers::Client, layout: Layout, whats: [What; 3]) {
-    let mut fleet = Fleet::start(client, whats).await;
+async fn shares_the_queue_and_leaves_it(client: peers::Client, layout: Layout) {
+    let mut fleet = Fleet::start(client).await;
     fleet.roll(0, fleet.shared(0, layout)).await;
     fleet.roll(1, fleet.shared(1, layout)).await;
     // Somebody has doubts, and goes back.
-    let old = fleet.old(1).await;
+    let old = fleet.old().await;
     fleet.roll(1, old).await;
     fleet.roll(1, fleet.shared(1, layout)).await;
     fleet.roll(2, fleet.shared(2, layout)).await;
@@ -252,35 +203,23 @@ async fn shares_the_queue_and_leaves_it(client: peers::Client, layout: Layout, w
 
 #[tokio::test]
 async fn from_curators_mutex() {
-    shares_the_queue_and_leaves_it(peers::Client::Curator, Layout::Curator, [What::Mutex; 3]).await;
-}
-
-#[tokio::test]
-async fn from_curators_read_write_lock() {
-    let whats = [What::Read, What::Write, What::Read];
-    shares_the_queue_and_leaves_it(peers::Client::Curator, Layout::CuratorReadWrite, whats).await;
+    shares_the_queue_and_leaves_it(peers::Client::Curator, Layout::Curator).await;
 }
 
 #[tokio::test]
 async fn from_kazoo() {
-    shares_the_queue_and_leaves_it(peers::Client::Kazoo, Layout::Kazoo, [What::Mutex; 3]).await;
-}
-
-#[tokio::test]
-async fn from_kazoos_read_write_lock() {
-    let whats = [What::Read, What::Write, What::Read];
-    shares_the_queue_and_leaves_it(peers::Client::Kazoo, Layout::Kazoo, whats).await;
+    shares_the_queue_and_leaves_it(peers::Client::Kazoo, Layout::Kazoo).await;
 }
 
 #[tokio::test]
 async fn from_go() {
-    shares_the_queue_and_leaves_it(peers::Client::Go, Layout::Go, [What::Mutex; 3]).await;
+    shares_the_queue_and_leaves_it(peers::Client::Go, Layout::Go).await;
 }
 
 /// A lock without a layout can go this way, too.
 #[tokio::test]
 async fn by_two_releases_from_any_lock() {
-    let mut fleet = Fleet::start(peers::Client::Curator, [What::Mutex; 3]).await;
+    let mut fleet = Fleet::start(peers::Client::Curator).await;
     for (place, old) in fleet.peers().await.into_iter().enumerate() {
         let second = Some(fleet.new_lock(place));
         fleet.roll(place, Release { first: Some(old), second }).await;
@@ -290,7 +229,7 @@ async fn by_two_releases_from_any_lock() {
         fleet.roll(place, Release { first: None, second }).await;
     }
     // The way back.
-    let (first, second) = (Some(fleet.peer(0).await), Some(fleet.new_lock(0)));
+    let (first, second) = (Some(fleet.peer().await), Some(fleet.new_lock(0)));
     fleet.roll(0, Release { first, second }).await;
     fleet.stop().await;
 }
@@ -298,9 +237,9 @@ async fn by_two_releases_from_any_lock() {
 /// What the others would see if a rollout had two holders.
 #[tokio::test]
 async fn a_rollout_without_the_first_release_is_caught() {
-    let fleet = Fleet::start(peers::Client::Go, [What::Mutex; 3]).await;
+    let fleet = Fleet::start(peers::Client::Go).await;
     let second = Some(fleet.new_lock(0));
-    let early = fleet.instance(0, Release { first: None, second });
+    let early = fleet.instance(Release { first: None, second });
     eventually("two at work", async || {
         early.work.is_finished() || fleet.instances.iter().any(|instance| instance.work.is_finished())
     })

@@ -14,7 +14,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Starts a `mutex`, or the side of a read-write lock: `read`, `write`. More words are patterns that kazoo honours.
+    /// Starts a `mutex`, or the side of kazoo's read-write lock: `read`, `write`. More words are patterns that kazoo honours.
     pub(crate) async fn start(client: Client, server: &Server, path: &str, what: &[&str]) -> Self {
         let mut command = client.program();
         let mut process = command

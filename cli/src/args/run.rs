@@ -116,7 +116,7 @@ pub(crate) struct Run {
 
     /// Contend in the queue of another client at PATH, under that client's names. Its holders have no lease, so
     /// --takeover-delay must say for how long one of them may go on after its session has expired
-    #[arg(long, value_name = "CLIENT", requires = "takeover_delay", conflicts_with_all = ["lock", "shared_lock", "slot", "permits", "once", "every"])]
+    #[arg(long, value_name = "CLIENT", requires = "takeover_delay", conflicts_with_all = ["shared", "lock", "shared_lock", "slot", "permits", "once", "every"])]
     pub(crate) layout: Option<Layout>,
 
     /// If the lock is lost, acquire it and run CMD again

@@ -30,11 +30,11 @@ async fn a_command_waits_for_kazoo_and_is_seen_beside_it() {
 }
 
 #[tokio::test]
-async fn a_layout_needs_a_delay_and_a_lock_that_the_client_has() {
+async fn a_layout_needs_a_delay_and_a_single_lock_that_is_held_alone() {
     let (_server, servers) = at(server().await);
     for (options, said) in [
         (&["--layout", "kazoo"][..], "--takeover-delay"),
-        (&["--layout", "go", "--shared", "--takeover-delay", "1s"], "cannot share a queue of go-zookeeper"),
+        (&["--layout", "go", "--shared", "--takeover-delay", "1s"], "cannot be used with '--shared'"),
     ] {
         output(run(&servers, options, "/lock", "true")).await.is(64, "", said);
     }
@@ -42,19 +42,15 @@ async fn a_layout_needs_a_delay_and_a_lock_that_the_client_has() {
     let mut leading = zklock(&servers);
     leading.arg("lead").args(lead);
     output(leading).await.is(64, "", "cannot be used with '--");
-    // Its `LeaderLatch` has no layout.
-    output(run(&servers, &["--layout", "curator-latch"], "/lock", "true")).await.is(64, "", "curator-latch");
+    // Only mutexes have layouts.
+    for layout in ["curator-latch", "curator-rw"] {
+        output(run(&servers, &["--layout", layout], "/lock", "true")).await.is(64, "", layout);
+    }
 }
 
 /// Each layout, a path, the option's value that names its queue, and what the other client names its nodes.
-const QUEUES: [(Layout, &str, &str, &str); 4] = [
+const QUEUES: [(Layout, &str, &str, &str); 3] = [
     (Layout::Curator, "/q/curator", "curator", "_c_1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10-lock-"),
-    (
-        Layout::CuratorReadWrite,
-        "/q/curator-rw",
-        "curator-rw",
-        "_c_1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10-__WRIT__",
-    ),
     (Layout::Go, "/q/go", "curator", "_c_1ef3b5a40e4f4cd59a397a9d3a6b7f10-lock-"),
     (Layout::Kazoo, "/q/kazoo", "kazoo", KAZOO),
 ];
@@ -88,7 +84,7 @@ async fn a_shared_queue_is_known_by_the_nodes_of_zklock_in_it() {
     let listed = look(&servers, &["ls"]).await.stdout;
     let lines = rows(&listed);
     assert_eq!(lines[0], ["PATH", "HOLDER", "ARRIVED", "WAITING", "LAYOUT", "ZKLOCK"]);
-    assert_eq!(lines[4], ["/q/kazoo", "kazoo (Python)", "-", "2", "kazoo", "1"]);
+    assert_eq!(lines[3], ["/q/kazoo", "kazoo (Python)", "-", "2", "kazoo", "1"]);
     for ((_, path, layout, _), theirs) in QUEUES.iter().zip(&theirs) {
         let shown = look(&servers, &["show", "--json", path]).await.json();
         let ours = json!({"owner": "ours", "client": null});
@@ -100,7 +96,7 @@ async fn a_shared_queue_is_known_by_the_nodes_of_zklock_in_it() {
     }
     let report = look(&servers, &[&["doctor", "--json"][..], &paths].concat()).await.report();
     let found = codes(&report);
-    assert_eq!(found.iter().filter(|code| **code == "shared-queue").count(), 4, "{report:#}");
+    assert_eq!(found.iter().filter(|code| **code == "shared-queue").count(), 3, "{report:#}");
     assert!(!found.contains(&"foreign-contender"), "{report:#}");
     let seen = QUEUES.map(|(_, path, layout, _)| {
         json!({"path": path, "layout": layout, "contenders": 1, "theirs": 2, "waiting": 2, "foreign": []})
@@ -130,7 +126,6 @@ async fn a_queue_without_zklock_is_known_if_its_client_is_named() {
     for (option, expected) in [
         ("curator", &["/q/curator", "/q/go"][..]),
         ("go", &["/q/curator", "/q/go"]),
-        ("curator-rw", &["/q/curator-rw"]),
         ("kazoo", &["/q/kazoo"]),
     ] {
         let listed = look(&servers, &["ls", "--json", "--layout", option]).await.json();

@@ -267,16 +267,14 @@ fn a_waiter_with_a_takeover_delay_asks_for_its_node_at_the_release() {
 /// Its listing shows only the name of its node. Another contender may have that in a directory that was made again.
 #[test]
 fn a_waiter_with_a_takeover_delay_asks_for_its_node_after_a_listing_that_shows_a_release() {
-    for takeover in [Takeover::Mixed, Takeover::Reentrant] {
-        let mut acquisition = waiting(takeover);
-        let first = reply_to(0, E::ListedAfterRelease(vec![SECOND.place.name()]));
-        assert_eq!(acquisition.hears(Input::Watch(0, E::PredecessorDeleted)), [single(0, Single::List)]);
-        assert_eq!(acquisition.hears(first), [all(Joint::ConfirmNodes(vec![SECOND]))]);
-        assert_eq!(
-            acquisition.hears(reply(Heard::Failed(0, E::OwnTouched))),
-            [Command::End(0, End::NodeDeleted)]
-        );
-    }
+    let mut acquisition = waiting(Takeover::Mixed);
+    let first = reply_to(0, E::ListedAfterRelease(vec![SECOND.place.name()]));
+    assert_eq!(acquisition.hears(Input::Watch(0, E::PredecessorDeleted)), [single(0, Single::List)]);
+    assert_eq!(acquisition.hears(first), [all(Joint::ConfirmNodes(vec![SECOND]))]);
+    assert_eq!(
+        acquisition.hears(reply(Heard::Failed(0, E::OwnTouched))),
+        [Command::End(0, End::NodeDeleted)]
+    );
 }
 
 #[test]

@@ -1,13 +1,7 @@
-use alloc::vec;
-
 use super::*;
 
 const CURATOR: &str = "_c_1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10";
 const HEX: &str = "1ef3b5a40e4f4cd59a397a9d3a6b7f10";
-
-fn shared(number: i32) -> Option<Place> {
-    Some(Place::shared(number))
-}
 
 fn exclusive(number: i32) -> Option<Place> {
     Some(Place::exclusive(number))
@@ -15,17 +9,12 @@ fn exclusive(number: i32) -> Option<Place> {
 
 #[test]
 fn a_contender_of_ours_has_one_name_in_each_layout() {
-    for layout in Layout::ALL {
-        for kind in Kind::ALL {
-            if (layout, kind) == (Layout::CuratorMutex, Kind::Shared) {
-                continue; // It has no readers.
-            }
-            let place = Place { sequence: Sequence(42), kind };
-            let name = layout.name(place);
-            assert_eq!((layout.place(&name), layout.own(&name)), (Some(place), Some(place)), "{name}");
-            for other in Layout::ALL.into_iter().filter(|other| *other != layout) {
-                assert_eq!(other.child(&name), Child::Suspect(ForeignClient::Zklock), "{name} in {other:?}");
-            }
+    let contenders = Layout::ALL.map(|layout| (layout, Place::exclusive(42)));
+    for (layout, place) in contenders.into_iter().chain([(Layout::Own, Place::shared(42))]) {
+        let name = layout.name(place);
+        assert_eq!((layout.place(&name), layout.own(&name)), (Some(place), Some(place)), "{name}");
+        for other in Layout::ALL.into_iter().filter(|other| *other != layout) {
+            assert_eq!(other.child(&name), Child::Suspect(ForeignClient::Zklock), "{name} in {other:?}");
         }
     }
 }
@@ -36,10 +25,8 @@ fn those_wait_for_each_other_that_their_clients_have_wait() {
     for (layout, name, place) in [
         (CuratorMutex, format!("{CURATOR}-lock-0000000007"), exclusive(7)),
         (CuratorMutex, format!("_c_{HEX}-lock-0000000007"), exclusive(7)),
-        (CuratorReadWrite, format!("{CURATOR}-__WRIT__0000000007"), exclusive(7)),
-        (CuratorReadWrite, format!("{CURATOR}-__READ__0000000007"), shared(7)),
+        (CuratorMutex, format!("_c_{HEX}-lock-2147483647"), exclusive(i32::MAX)),
         (Kazoo, format!("{HEX}__lock__0000000007"), exclusive(7)),
-        (Kazoo, format!("{HEX}__rlock__2147483647"), shared(i32::MAX)),
     ] {
         assert_eq!((layout.place(&name), layout.own(&name)), (place, None), "{name}");
         for other in Layout::ALL.into_iter().filter(|other| *other != layout) {
@@ -64,10 +51,13 @@ fn a_queue_is_known_by_ours_or_else_by_theirs() {
 
 #[test]
 fn others_are_suspects_or_nothing() {
-    use Layout::*;
-    for layout in [CuratorMutex, CuratorReadWrite, Kazoo] {
+    for layout in Layout::ALL {
         for (name, child) in [
             (format!("{CURATOR}-latch-0000000007"), Child::Suspect(ForeignClient::Curator)),
+            (format!("{CURATOR}-__WRIT__0000000007"), Child::Suspect(ForeignClient::CuratorReadWrite)),
+            (format!("{CURATOR}-__READ__0000000007"), Child::Suspect(ForeignClient::CuratorReadWrite)),
+            // Its `Lock` waits for no reader, so a queue of both has no order.
+            (format!("{HEX}__rlock__0000000007"), Child::Suspect(ForeignClient::Kazoo)),
             (format!("{CURATOR}-lease-0000000007"), Child::Suspect(ForeignClient::Curator)),
             (format!("{CURATOR}-lock-x-0000000007"), Child::Suspect(ForeignClient::Curator)),
             ("x-72057670035767296-0000000000".to_owned(), Child::Suspect(ForeignClient::WriteLock)),
@@ -100,22 +90,11 @@ fn a_queue_is_free_after_a_release_of_ours_alone() {
 }
 
 #[test]
-fn a_release_is_a_write_and_a_deletion_and_a_trace() {
-    use Entered::{Directory, Own};
-    use Operation::{Delete, Set};
-    let own = || vec![Set(Own(()), None), Delete(Own(()), None)];
-    let traced = vec![Set(Own(()), None), Delete(Own(()), None), Set(Directory(()), Some(3))];
-    assert_eq!(Layout::release(Kind::Exclusive, Some(3)), traced);
-    assert_eq!(Layout::release(Kind::Exclusive, None), own());
-    assert_eq!(Layout::release(Kind::Shared, Some(3)), own(), "other readers may hold the lock");
-}
-
-#[test]
 fn a_shared_queue_has_a_delay_of_its_own_kind() {
     assert_eq!(
         Layout::ALL.map(|layout| layout.takeover(true)),
-        [Takeover::Delayed, Takeover::Mixed, Takeover::Reentrant, Takeover::Mixed]
+        [Takeover::Delayed, Takeover::Mixed, Takeover::Mixed]
     );
     assert_eq!(Layout::Own.takeover(false), Takeover::AtOnce);
-    assert_eq!(Layout::CuratorReadWrite.takeover(false), Takeover::Reentrant);
+    assert_eq!(Layout::Kazoo.takeover(false), Takeover::Mixed);
 }

@@ -1,14 +1,14 @@
-//! A contender of zklock's: the shipped machine with its layout's [`Takeover`], and what performs its commands as zklock does.
+//! A contender of zklock's: the shipped machine with [`Takeover::Mixed`], and what performs its commands as zklock does.
 
 use std::hash::{Hash, Hasher};
 
 use zklock_recipe::acquisition::{Acquisition, Certainty, Command, Input, Joint, Single};
 use zklock_recipe::companion::removal;
-use zklock_recipe::nodes::Entered;
+use zklock_recipe::nodes::{Entered, release_shared};
 use zklock_recipe::transaction::{Operation, UNTOUCHED};
 use zklock_recipe::{
-    Arrival, Directory, End, Event, Input as Heard, Kind, Layout, Look, Own, Patience, Place, SessionEnd,
-    Sight, Takeover,
+    Arrival, Directory, End, Event, Input as Heard, Kind, Look, Own, Patience, Place, SessionEnd, Sight,
+    Takeover,
 };
 
 use super::contest::{MADE, TOUCHED};
@@ -22,7 +22,6 @@ use crate::world::tree::{Name, Named, Path, Transaction};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contender {
     acquisition: Acquisition,
-    pub(crate) kind: Kind,
     pub(crate) caller: Caller,
     pub(crate) pending: Pending,
     /// How its predecessor's node went, while it has not heard of that.
@@ -30,8 +29,6 @@ pub(crate) struct Contender {
     /// Whether it has a guard that is valid.
     pub(crate) is_valid: bool,
     connection: u64,
-    /// Whom its listings may show. Only a mutant notes it.
-    remembers: Option<Vec<Place>>,
 }
 
 /// A transaction on our own node and on the directory.
@@ -85,9 +82,8 @@ pub(crate) enum Trust {
 /// As for the world. The world adds what the first request has shown.
 impl Hash for Contender {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self { acquisition, kind, caller, pending, shown, is_valid, connection, remembers } = self;
-        (acquisition, kind, caller, shown, is_valid, remembers, acquisition.seen() == Some(*connection))
-            .hash(state);
+        let Self { acquisition, caller, pending, shown, is_valid, connection } = self;
+        (acquisition, caller, shown, is_valid, acquisition.seen() == Some(*connection)).hash(state);
         std::mem::discriminant(pending).hash(state);
         match pending {
             Pending::Behind(own, flag) | Pending::Release(own, flag) | Pending::Delete(own, flag) => {
@@ -103,21 +99,19 @@ impl Hash for Contender {
 }
 
 impl Contender {
-    pub(crate) fn new(setup: &Setup, kind: Kind, patience: Patience) -> Self {
+    pub(crate) fn new(setup: &Setup, patience: Patience) -> Self {
         let takeover = match setup.mutant {
             Some(Mutant::DelaysAsInItsOwnQueue) => Takeover::Delayed,
             Some(Mutant::TakesOverAtOnce) => Takeover::AtOnce,
-            _ => setup.layout.takeover(true),
+            _ => Takeover::Mixed,
         };
         Self {
             acquisition: Acquisition::new(patience, Arrival::New, [takeover]),
-            kind,
             caller: Caller::Idle,
             pending: Pending::Nothing,
             shown: None,
             is_valid: false,
             connection: 0,
-            remembers: None,
         }
     }
 
@@ -248,7 +242,7 @@ impl Run<'_> {
                 false => reply(Heard::All(Event::NoDirectory)),
             },
             Pending::Behind(own, was_free) => {
-                let listed = self.listed(party);
+                let listed = self.listed();
                 let is_free = was_free && listed.len() == 1;
                 reply(Heard::Entered(vec![(
                     own,
@@ -279,12 +273,12 @@ impl Run<'_> {
             Pending::List => one(self.list(party)),
             Pending::Watch(place, own) => one(self.watch(party, place, own)),
             Pending::Release(own, is_sure) => {
-                let release = self.releasing(own.place.kind);
+                let release = self.releasing();
                 reply(Heard::All(Event::Released(self.remove(party, own, is_sure, release))))
             }
             Pending::Delete(own, is_sure) => {
                 let removal = match self.is(Mutant::GivesUpByATracedRelease) {
-                    true => self.releasing(own.place.kind),
+                    true => self.releasing(),
                     false => {
                         removal(false, false).into_iter().map(|it| it.map(|_| Entered::Own(()))).collect()
                     }
@@ -302,7 +296,7 @@ impl Run<'_> {
 
     /// Creates its node. Returns whether there is a directory.
     fn create(&mut self, party: Party, before: Option<Directory>) -> bool {
-        let create = Named { name: Name::Next(QUEUE, self.contender(party).kind), data: () };
+        let create = Named { name: Name::Next(QUEUE, Kind::Exclusive), data: () };
         let Some(created) = self.world.commit(party, &[Operation::Create(create)]) else { return false };
         let own = created[0];
         let number = own.place.sequence;
@@ -322,13 +316,8 @@ impl Run<'_> {
     }
 
     /// The children's names, as they would be in a queue of zklock's own.
-    fn listed(&mut self, party: Party) -> Vec<String> {
-        let mut places = self.world.places();
-        if self.is(Mutant::RemembersWhoIsInFront) {
-            let known = self.contender(party).remembers.get_or_insert_with(|| places.clone());
-            places.retain(|place| known.contains(place));
-        }
-        places.into_iter().map(Place::name).collect()
+    fn listed(&self) -> Vec<String> {
+        self.world.places().into_iter().map(Place::name).collect()
     }
 
     /// Whether somebody has written to this node of ours.
@@ -348,7 +337,7 @@ impl Run<'_> {
         }
         let shows = directory.shows_release() || self.is(Mutant::TakesEachListingForOneAfterARelease);
         let listed = if shows { Event::ListedAfterRelease } else { Event::Listed };
-        listed(self.listed(party))
+        listed(self.listed())
     }
 
     /// Watches the predecessor's node for its end, and for how it ends.
@@ -356,11 +345,10 @@ impl Run<'_> {
         let path = Path::Child(QUEUE, place);
         let Some(node) = self.world.tree().get(path) else { return Event::PredecessorWatched(false) };
         let (czxid, owner) = (node.czxid, node.owner);
-        // Its directory was made again. If ours is there all the same, this is the second node of a writer that reads as well.
-        if czxid > own.czxid && !self.world.tree().has(QUEUE, own) {
+        // Its directory was made again, and ours went with the old one.
+        if czxid > own.czxid {
             return Event::OwnTouched;
         }
-        (self.witness)(if czxid > own.czxid { Witness::WaitedForTheSecondNode } else { Witness::Waited });
         self.world.server.watch(party, path, ensemble::Kind::Data);
         self.world.server.watch(party, path, ensemble::Kind::Children);
         self.contender(party).pending =
@@ -373,12 +361,11 @@ impl Run<'_> {
         Event::PredecessorWatched(true)
     }
 
-    /// The transaction that releases a node of this kind.
-    fn releasing(&self, kind: Kind) -> Removal {
-        let kind = if self.is(Mutant::TracesReaders) { Kind::Exclusive } else { kind };
+    /// The transaction that releases a node.
+    fn releasing(&self) -> Removal {
         // The directory has no data here, and each holder has seen it since the last one released.
         let directory = self.world.tree().get(Path::Directory(QUEUE)).filter(|_| self.setup.traced);
-        Layout::release(kind, directory.map(|directory| directory.version))
+        release_shared(directory.map(|directory| directory.version))
     }
 
     /// Removes our node by this transaction. Returns whether it was there.
@@ -402,14 +389,6 @@ impl Run<'_> {
     pub(crate) fn delayed(&mut self, party: Party) {
         (self.witness)(Witness::Delayed);
         self.feed(party, Input::Delayed(0));
-        if self.is(Mutant::SkipsTheReview) {
-            let own = self.contender(party).acquisition.own(0).map(|own| own.place.name());
-            let connection = self.contender(party).connection;
-            self.feed(
-                party,
-                Input::Reply(Heard::One(0, Event::Listed(own.into_iter().collect())), connection),
-            );
-        }
     }
 
     /// The connection breaks. The contender hears no answer, whether or not its request was carried out.

@@ -5,7 +5,7 @@ use zklock_recipe::Own;
 
 use super::contender::{Caller, Pending};
 use super::foreigner::Stage;
-use super::queue::{World, excludes};
+use super::queue::World;
 use super::setup::{Party, Setup};
 use crate::world::exploration::{self, Rule};
 
@@ -27,7 +27,7 @@ pub(crate) fn properties() -> Vec<Property<Contest>> {
             world.contenders.iter().any(|contender| contender.is_valid)
         }),
         Contest::sometimes("a contender of the other client holds the lock", |_, world| {
-            world.holders().any(|(is_ours, _)| !is_ours)
+            world.holders().1 > 0
         }),
     ]
 }
@@ -37,10 +37,10 @@ fn is_clean(world: &World) -> bool {
         let known = contender.own().filter(|_| !contender.is_ended());
         world.nodes(party).all(|own| known == Some(own))
     });
-    let is_over = |stage| matches!(stage, Stage::Idle | Stage::Believing(_) | Stage::Gone);
+    let is_over = |stage: &Stage| matches!(stage, Stage::Idle | Stage::Believing | Stage::Gone);
     let of_theirs =
-        world.foreigners.iter().enumerate().all(|(foreigner, it)| {
-            !is_over(it.stage) || world.nodes(world.session(foreigner)).next().is_none()
+        world.foreigners.iter().enumerate().all(|(foreigner, stage)| {
+            !is_over(stage) || world.nodes(world.session(foreigner)).next().is_none()
         });
     of_ours && of_theirs
 }
@@ -54,7 +54,7 @@ fn is_served(world: &World) -> bool {
     });
     let holds = |party: Party| match world.contenders.get(party) {
         Some(contender) => contender.caller == Caller::Holding,
-        None => world.foreigners[party - world.contenders.len()].stage == Stage::Holding,
+        None => world.foreigners[party - world.contenders.len()] == Stage::Holding,
     };
     let parties = 0..world.contenders.len() + world.foreigners.len();
     let waits = |own: Own| world.predecessor(own.place, |_| true).is_some();
@@ -63,12 +63,9 @@ fn is_served(world: &World) -> bool {
 
 /// Which of the first two rules is broken.
 pub(crate) fn breach(world: &World) -> Option<Rule> {
-    let holders = world.holders().collect::<Vec<_>>();
-    let mut broken = holders.iter().enumerate().flat_map(|(index, (is_ours, kind))| {
-        let others = holders[index + 1..]
-            .iter()
-            .filter(move |(other, it)| (*is_ours || *other) && excludes(*kind, *it));
-        others.map(move |(other, _)| if *is_ours && *other { OURS } else { THEIRS })
-    });
-    broken.next()
+    match world.holders() {
+        (2.., _) => Some(OURS),
+        (1, 1..) => Some(THEIRS),
+        _ => None,
+    }
 }

@@ -2,20 +2,15 @@
 //! Otherwise it watches its predecessor's node, and lists again at any event.
 
 use zklock_recipe::transaction::Operation;
-use zklock_recipe::{Kind, Place};
+use zklock_recipe::{Kind, Own};
 
 use super::queue::QUEUE;
 use super::run::Run;
-use super::setup::{Habit, Mutant, Witness};
+use super::setup::{Mutant, Witness};
 use crate::world::ensemble;
 use crate::world::tree::{Name, Named, Path, deletion};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Foreigner {
-    pub(crate) habit: Habit,
-    pub(crate) stage: Stage,
-}
-
+/// How far a contender of the other client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Stage {
     /// It has not come.
@@ -24,40 +19,28 @@ pub(crate) enum Stage {
     Looking,
     /// It watches its predecessor.
     Waiting,
-    /// It holds the lock, and its nodes are there.
+    /// It holds the lock, and its node is there.
     Holding,
-    /// Its nodes went with its session, and it goes on as if it held the lock in this place.
-    Believing(Place),
+    /// Its node went with its session, and it goes on as if it held the lock.
+    Believing,
     /// It is gone, and knows.
     Gone,
 }
 
-impl Foreigner {
-    pub(crate) fn new(habit: Habit) -> Self {
-        Self { habit, stage: Stage::Idle }
-    }
-
-    fn kind(self) -> Kind {
-        if self.habit == Habit::Shared { Kind::Shared } else { Kind::Exclusive }
-    }
-}
-
 impl Run<'_> {
     fn stage(&mut self, foreigner: usize, stage: Stage) {
-        self.world.foreigners[foreigner].stage = stage;
+        self.world.foreigners[foreigner] = stage;
     }
 
-    /// Its place in the queue: as a writer, as long as it has that node.
-    fn place(&self, foreigner: usize) -> Place {
-        let node = self.world.nodes(self.world.session(foreigner)).next();
-        node.expect("it is in the queue").place
+    fn node(&self, foreigner: usize) -> Own {
+        self.world.nodes(self.world.session(foreigner)).next().expect("it is in the queue")
     }
 
     /// It makes the directory if that is missing, and then its node.
     pub(crate) fn come(&mut self, foreigner: usize) {
-        let (session, kind) = (self.world.session(foreigner), self.world.foreigners[foreigner].kind());
+        let session = self.world.session(foreigner);
         self.make_directory(session);
-        let create = Named { name: Name::Next(QUEUE, kind), data: () };
+        let create = Named { name: Name::Next(QUEUE, Kind::Exclusive), data: () };
         self.world.commit(session, &[Operation::Create(create)]);
         self.stage(foreigner, Stage::Looking);
     }
@@ -65,7 +48,7 @@ impl Run<'_> {
     /// It lists, and watches its predecessor. If that goes between the two, it lists again. So it might as well do both at once.
     pub(crate) fn look(&mut self, foreigner: usize) {
         let passes = self.is(Mutant::PassesOursOver);
-        let (session, place) = (self.world.session(foreigner), self.place(foreigner));
+        let (session, place) = (self.world.session(foreigner), self.node(foreigner).place);
         let counts = |owner| !(passes && self.world.is_ours(owner));
         match self.world.predecessor(place, counts) {
             Some(predecessor) => {
@@ -81,44 +64,18 @@ impl Run<'_> {
         }
     }
 
-    /// A writer makes a reader's node with its own number.
-    pub(crate) fn share(&mut self, foreigner: usize) {
-        self.make_reader(foreigner, self.place(foreigner));
-    }
-
-    /// As that, in the next session, of one that has not noticed that its node is gone.
-    pub(crate) fn rejoin(&mut self, foreigner: usize) {
-        let Stage::Believing(place) = self.world.foreigners[foreigner].stage else { return };
-        self.make_directory(self.world.session(foreigner));
-        self.make_reader(foreigner, place);
-        self.stage(foreigner, Stage::Holding);
-    }
-
-    fn make_reader(&mut self, foreigner: usize, place: Place) {
-        let reader = Place { kind: Kind::Shared, ..place };
-        let name = Name::Ephemeral(Path::Child(QUEUE, reader));
-        self.world.commit(self.world.session(foreigner), &[Operation::Create(Named { name, data: () })]);
-    }
-
-    /// It deletes its node: the writer's first.
+    /// It deletes its node.
     pub(crate) fn leave(&mut self, foreigner: usize) {
-        let session = self.world.session(foreigner);
-        let place = self.place(foreigner);
-        self.world.commit(session, &deletion([Path::Child(QUEUE, place)]));
-        if self.world.nodes(session).next().is_none() {
-            self.stage(foreigner, Stage::Gone);
-        }
+        let path = Path::Child(QUEUE, self.node(foreigner).place);
+        self.world.commit(self.world.session(foreigner), &deletion([path]));
+        self.stage(foreigner, Stage::Gone);
     }
 
     /// Its session expires.
     pub(crate) fn vanish(&mut self, foreigner: usize) {
-        let session = self.world.session(foreigner);
-        let stage = match self.world.foreigners[foreigner].stage {
-            Stage::Holding => Stage::Believing(self.place(foreigner)),
-            _ => Stage::Gone,
-        };
-        self.stage(foreigner, stage);
-        self.world.expire(session);
+        let holds = self.world.foreigners[foreigner] == Stage::Holding;
+        self.stage(foreigner, if holds { Stage::Believing } else { Stage::Gone });
+        self.world.expire(self.world.session(foreigner));
     }
 
     pub(crate) fn learn(&mut self, foreigner: usize) {

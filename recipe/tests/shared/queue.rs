@@ -3,10 +3,10 @@
 use std::hash::{Hash, Hasher};
 
 use zklock_recipe::transaction::Operation;
-use zklock_recipe::{self as recipe, Kind, Own, Place};
+use zklock_recipe::{self as recipe, Own, Place};
 
 use super::contender::{Contender, Pending};
-use super::foreigner::{Foreigner, Stage};
+use super::foreigner::Stage;
 use super::setup::{Party, Setup};
 use crate::world::ensemble::{self, Server};
 use crate::world::tree::{Change, Committed, Named, Numbered, Path, Transaction, Tree, deletion};
@@ -19,7 +19,7 @@ pub(crate) struct World {
     pub(crate) server: Server<()>,
     pub(crate) stat: Stat,
     pub(crate) contenders: Vec<Contender>,
-    pub(crate) foreigners: Vec<Foreigner>,
+    pub(crate) foreigners: Vec<Stage>,
     /// Who was the last to hold the lock, if anybody did: one of ours, or not.
     pub(crate) last: Option<bool>,
 }
@@ -57,14 +57,12 @@ impl Hash for World {
 impl World {
     pub(crate) fn new(setup: &Setup) -> Self {
         let tree = Tree::new([Some(())], [Numbered::Children(QUEUE)]);
-        let contenders =
-            setup.contenders.iter().map(|(kind, patience)| Contender::new(setup, *kind, *patience));
-        let foreigners = setup.foreigners.iter().copied().map(Foreigner::new);
+        let contenders = setup.contenders.iter().map(|patience| Contender::new(setup, *patience));
         Self {
             server: Server::new(tree),
             stat: Stat::default(),
             contenders: contenders.collect(),
-            foreigners: foreigners.collect(),
+            foreigners: vec![Stage::Idle; setup.foreigners],
             last: None,
         }
     }
@@ -105,14 +103,12 @@ impl World {
     /// The nearest contender that keeps one in this place from the lock, by the number of each.
     pub(crate) fn predecessor(&self, place: Place, counts: impl Fn(Option<Party>) -> bool) -> Option<Place> {
         let children = self.tree().children(QUEUE).iter().filter(|(_, node)| counts(node.owner));
-        let lower = children.map(|(other, _)| *other).filter(|other| other.sequence < place.sequence);
-        lower.filter(|other| excludes(other.kind, place.kind)).max()
+        children.map(|(other, _)| *other).filter(|other| other.sequence < place.sequence).max()
     }
 
     /// Who of the other client's believes that it holds the lock though its node is gone.
     pub(crate) fn believers(&self) -> Vec<usize> {
-        let believes = |foreigner: &Foreigner| matches!(foreigner.stage, Stage::Believing(_));
-        let believers = self.foreigners.iter().enumerate().filter(|(_, foreigner)| believes(foreigner));
+        let believers = self.foreigners.iter().enumerate().filter(|(_, stage)| **stage == Stage::Believing);
         believers.map(|(foreigner, _)| foreigner).collect()
     }
 
@@ -134,9 +130,9 @@ impl World {
                 contender.see(fires(party, ensemble::Kind::Data, Change::Written));
             }
         }
-        for (foreigner, it) in self.foreigners.iter_mut().enumerate() {
+        for (foreigner, stage) in self.foreigners.iter_mut().enumerate() {
             if fired.iter().any(|(watch, _)| watch.session == self.contenders.len() + foreigner) {
-                it.stage = Stage::Looking;
+                *stage = Stage::Looking;
             }
         }
         Some(created)
@@ -155,19 +151,11 @@ impl World {
         self.server.watches.retain(|watch| watch.session != session);
     }
 
-    /// Each who holds the lock, or believes so: whether it is one of ours, and how it does.
-    pub(crate) fn holders(&self) -> impl Iterator<Item = (bool, Kind)> {
+    /// How many of ours hold the lock, and how many of theirs do or believe so.
+    pub(crate) fn holders(&self) -> (usize, usize) {
         let ours = self.contenders.iter().filter(|contender| contender.is_valid);
-        let ours = ours.map(|contender| (true, contender.kind));
-        let theirs = self.foreigners.iter().enumerate().filter_map(|(foreigner, it)| match it.stage {
-            Stage::Holding => {
-                let kinds = self.nodes(self.session(foreigner)).map(|own| own.place.kind);
-                Some((false, kinds.min()?))
-            }
-            Stage::Believing(place) => Some((false, place.kind)),
-            _ => None,
-        });
-        ours.chain(theirs)
+        let holds = |stage: &&Stage| matches!(stage, Stage::Holding | Stage::Believing);
+        (ours.count(), self.foreigners.iter().filter(holds).count())
     }
 }
 
@@ -186,9 +174,4 @@ impl Stat {
             }
         }
     }
-}
-
-/// Whether one of these kinds keeps one of the other from the lock.
-pub(crate) fn excludes(one: Kind, other: Kind) -> bool {
-    (one, other) != (Kind::Shared, Kind::Shared)
 }

@@ -1,14 +1,13 @@
 //! The steps: which are possible, and what each does.
 
 use stateright::Property;
-use zklock_recipe::Kind;
 use zklock_recipe::transaction::Operation;
 
 use super::contender::{Caller, Pending};
 use super::contest::{Contest, breach, properties};
 use super::foreigner::Stage;
 use super::queue::{QUEUE, World};
-use super::setup::{Fault, Habit, Mutant, Party, Setup, Witness};
+use super::setup::{Fault, Mutant, Party, Setup, Witness};
 use crate::world::exploration::{self, State, possible};
 use crate::world::tree::{Named, Path, deletion};
 
@@ -35,15 +34,11 @@ pub(crate) enum Step {
     Come(usize),
     /// It lists.
     Look(usize),
-    /// It makes its second node.
-    Share(usize),
     Leave(usize),
     /// Its session expires.
     Vanish(usize),
     /// It learns that its session has expired.
     Learn(usize),
-    /// It does not, and makes its second node in its next session.
-    Rejoin(usize),
 }
 
 /// One step under way.
@@ -80,20 +75,14 @@ impl exploration::Setup for Setup {
                 (caller != Caller::Idle && !contender.is_ended(), Step::Expire(party)),
             ]));
         }
-        for (foreigner, it) in world.foreigners.iter().enumerate() {
-            let mut nodes = world.nodes(world.session(foreigner)).map(|own| own.place.kind);
-            let (first, second) = (nodes.next(), nodes.next());
-            let is_alone = first == Some(Kind::Exclusive) && second.is_none();
-            let writes = matches!(it.stage, Stage::Believing(place) if place.kind == Kind::Exclusive);
-            let (holds, comes) = (it.stage == Stage::Holding, it.stage != Stage::Idle);
+        for (foreigner, stage) in world.foreigners.iter().enumerate() {
+            let is_queued = matches!(stage, Stage::Looking | Stage::Waiting | Stage::Holding);
             steps.extend(possible([
-                (!comes, Step::Come(foreigner)),
-                (it.stage == Stage::Looking, Step::Look(foreigner)),
-                (holds && is_alone && it.habit == Habit::Both, Step::Share(foreigner)),
-                (holds, Step::Leave(foreigner)),
-                (first.is_some(), Step::Vanish(foreigner)),
-                (matches!(it.stage, Stage::Believing(_)), Step::Learn(foreigner)),
-                (writes && it.habit == Habit::Both, Step::Rejoin(foreigner)),
+                (*stage == Stage::Idle, Step::Come(foreigner)),
+                (*stage == Stage::Looking, Step::Look(foreigner)),
+                (*stage == Stage::Holding, Step::Leave(foreigner)),
+                (is_queued, Step::Vanish(foreigner)),
+                (*stage == Stage::Believing, Step::Learn(foreigner)),
             ]));
         }
         // Only a container that has had a child is removed.
@@ -111,13 +100,12 @@ impl exploration::Setup for Setup {
             Step::Revoke(_) => Fault::Revocation,
             Step::Reap => Fault::Reap,
             Step::Vanish(_) => Fault::Vanishing,
-            Step::Rejoin(_) => Fault::Rejoining,
             _ => return None,
         })
     }
 
     fn is_voluntary(_: &State<Self>, step: Step) -> bool {
-        matches!(step, Step::Begin(_) | Step::Release(_) | Step::Come(_) | Step::Share(_) | Step::Leave(_))
+        matches!(step, Step::Begin(_) | Step::Release(_) | Step::Come(_) | Step::Leave(_))
     }
 
     fn take(run: &mut Run<'_>, step: Step) {
@@ -163,11 +151,9 @@ impl Run<'_> {
             }
             Step::Come(foreigner) => self.come(foreigner),
             Step::Look(foreigner) => self.look(foreigner),
-            Step::Share(foreigner) => self.share(foreigner),
             Step::Leave(foreigner) => self.leave(foreigner),
             Step::Vanish(foreigner) => self.vanish(foreigner),
             Step::Learn(foreigner) => self.learn(foreigner),
-            Step::Rejoin(foreigner) => self.rejoin(foreigner),
         }
     }
 
@@ -176,15 +162,12 @@ impl Run<'_> {
         for contender in contenders {
             if let Pending::Delay(awaited) = &mut contender.pending {
                 let before = awaited.len();
-                awaited.retain(|it| matches!(foreigners[*it].stage, Stage::Believing(_)));
+                awaited.retain(|it| foreigners[*it] == Stage::Believing);
                 if awaited.len() < before {
                     (self.witness)(Witness::DelayOutlasted);
                 }
             }
         }
-        let kinds = self.world.holders().collect::<Vec<_>>();
-        let together = kinds.contains(&(true, Kind::Shared)) && kinds.contains(&(false, Kind::Shared));
-        self.note(Witness::HeldTogether, together);
         breach(self.world).into_iter().for_each(|rule| self.breach(rule));
     }
 }

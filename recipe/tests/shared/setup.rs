@@ -1,6 +1,6 @@
 //! What a model consists of, what may go wrong, and what is broken on purpose.
 
-use zklock_recipe::{Kind, Layout, Patience};
+use zklock_recipe::Patience;
 
 /// A contender, by its index: zklock's first, then the other client's. Its session has the same one.
 pub(crate) type Party = usize;
@@ -9,26 +9,14 @@ pub(crate) type Party = usize;
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     /// zklock's contenders.
-    pub(crate) contenders: Vec<(Kind, Patience)>,
-    /// The other client's.
-    pub(crate) foreigners: Vec<Habit>,
-    pub(crate) layout: Layout,
+    pub(crate) contenders: Vec<Patience>,
+    /// How many the other client has.
+    pub(crate) foreigners: usize,
     /// Whether zklock may write to the directory, and so its releases leave a trace.
     pub(crate) traced: bool,
     /// What may go wrong, each as often as it is named.
     pub(crate) faults: Vec<Fault>,
     pub(crate) mutant: Option<Mutant>,
-}
-
-/// How a contender of the other client contends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Habit {
-    /// As a mutex of Curator's, kazoo's or go-zookeeper's, or as a writer.
-    Exclusive,
-    /// As a reader.
-    Shared,
-    /// As a writer of Curator's since 5.5: it may make a reader's node with its own number, and then delete the writer's one.
-    Both,
 }
 
 /// What may go wrong once.
@@ -44,8 +32,6 @@ pub(crate) enum Fault {
     Break,
     /// The empty directory, a container, is removed.
     Reap,
-    /// A writer whose session has expired, and which believes that it holds the lock, makes the reader's node in its next session.
-    Rejoining,
     /// An operator deletes the node of a zklock contender that waits.
     Eviction,
     /// A client writes to the node of a zklock contender that waits, and so asks it to leave.
@@ -71,20 +57,14 @@ pub(crate) enum Mutant {
     TakesForeignEndsForReleases,
     /// Takes each end of a node of ours for a release.
     TakesEachEndOfOursForARelease,
-    /// Listens to no listing about contenders that were not in its first one.
-    RemembersWhoIsInFront,
     /// Takes each deletion of the last child for a release that left a trace.
     TrustsWithoutATrace,
     /// Leaves a trace if it gives up as a waiter.
     GivesUpByATracedRelease,
-    /// Leaves a trace of a reader's release as well.
-    TracesReaders,
     /// Has a guard that is valid for longer than its session.
     OutlivesItsSession,
     /// Has a delay that ends before the other client's contenders know.
     DelaysTooShort,
-    /// Does not look again after its delay.
-    SkipsTheReview,
     /// Takes a release for its grant without asking for its own node.
     TrustsItsNode,
     /// Passes over what somebody has written to its node.
@@ -113,12 +93,6 @@ pub(crate) enum Witness {
     /// A delay outlasted a contender that believed that it held the lock.
     DelayOutlasted,
     Delayed,
-    /// Our reader and one of theirs hold the lock together.
-    HeldTogether,
-    /// For the node of one that came before.
-    Waited,
-    /// For the second node of a writer that reads as well, which came later.
-    WaitedForTheSecondNode,
     GaveUp,
     Expired,
     NodeFound,

@@ -32,7 +32,7 @@ pub(super) fn to(state: State) -> Next {
         Entering(look) => C::Together(T::Enter(*look)),
         CreatingDirectory(_) => C::Together(T::CreateDirectory),
         Recovering | RecoveringInVain => C::Alone(A::Find),
-        Looking(..) | Reviewing(_) => C::Alone(A::List),
+        Looking(..) => C::Alone(A::List),
         Watching(own, ahead, _) => C::Alone(A::WatchPredecessor(ahead.nearest, *own)),
         Delaying(_) => C::Alone(A::Delay),
         Confirming(_) => C::Together(T::Confirm),
