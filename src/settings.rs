@@ -54,7 +54,7 @@ impl Settings {
     /// The path by which everybody knows it: the one that an ask names.
     pub(crate) fn subject_path(&self) -> &LockPath {
         // The settings of a pool's permits name the pool, and those of an election's queue have it for a subject.
-        if self.kind == PathKind::Election { &self.subject } else { &self.name }
+        if self.is_led() { &self.subject } else { &self.name }
     }
 
     /// Whether the lock's holder leads an election.

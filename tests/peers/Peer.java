@@ -5,7 +5,6 @@ import java.util.List;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
-import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
@@ -17,12 +16,12 @@ import org.apache.curator.retry.RetryOneTime;
  * A Curator lock that is told what to do, a line at a time, and answers each line with one.
  *
  * Arguments: servers, path, and what it is: `mutex`, or `permits` (of a semaphore of eight, by `laps` only). Lines: `acquire`
- * (answers `waiting`, and `acquired` once it is), `try MILLISECONDS` (`acquired` or `busy`), `release` (`released`), `add TIMES NODE`
- * (as often: acquires, adds one to the number in the node, releases; `added`), `revoke NODE` (`revoked`), `revocable` (from now on it lets go when asked to; `revocable`, and `asked` once it is), `tell`
- * (`telling`, and from now on `told WORD` for each thing that the client is told of its connection), `laps CLIENTS CYCLES
- * MILLISECONDS` (so many clients, each with a session at the next one of the servers, acquire and release, each so often or until
- * that time is over; `laps`, and for each client a bar and its cycles, each as when it ended and how long it took, in microseconds:
- * `| ENDED/TOOK ENDED/TOOK`). The end of its input ends it. The environment's `PEER_TIMEOUT_MS` is the session timeout.
+ * (answers `waiting`, and `acquired` once it is), `release` (`released`), `add TIMES NODE` (as often: acquires, adds one to the number
+ * in the node, releases; `added`), `revoke NODE` (`revoked`), `tell` (`telling`, and from now on `told WORD` for each thing that the
+ * client is told of its connection), `laps CLIENTS CYCLES MILLISECONDS` (so many clients, each with a session at the next one of the
+ * servers, acquire and release, each so often or until that time is over; `laps`, and for each client a bar and its cycles, each as
+ * when it ended and how long it took, in microseconds: `| ENDED/TOOK ENDED/TOOK`). The end of its input ends it. The environment's
+ * `PEER_TIMEOUT_MS` is the session timeout.
  */
 public final class Peer {
     private static final int TIMEOUT = Integer.parseInt(System.getenv().getOrDefault("PEER_TIMEOUT_MS", "6000"));
@@ -69,10 +68,6 @@ public final class Peer {
                 lock.acquire();
                 say("acquired");
                 break;
-            case "try":
-                boolean acquired = lock.acquire(Long.parseLong(words[1]), TimeUnit.MILLISECONDS);
-                say(acquired ? "acquired" : "busy");
-                break;
             case "release":
                 lock.release();
                 say("released");
@@ -89,10 +84,6 @@ public final class Peer {
             case "revoke":
                 Revoker.attemptRevoke(client, words[1]);
                 say("revoked");
-                break;
-            case "revocable":
-                lock.makeRevocable(asked -> say("asked"));
-                say("revocable");
                 break;
             case "tell":
                 client.getConnectionStateListenable().addListener((same, state) -> say("told " + state));

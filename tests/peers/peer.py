@@ -1,7 +1,7 @@
 """A kazoo lock that is told what to do, a line at a time, and answers each line with one.
 
 Arguments: servers, path, what it is (`mutex`, `read`, `write`), and the patterns of other contenders that it honours. Lines: see
-Peer.java; `persist` acquires by a node that is not ephemeral.
+Peer.java; `try MILLISECONDS` answers `acquired` or `busy`; `persist` acquires by a node that is not ephemeral.
 """
 
 import os
