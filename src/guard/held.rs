@@ -331,8 +331,8 @@ impl Held {
         Some(driver)
     }
 
-    /// The loss of which the holder was told beforehand, if it is still near: the holder lets go because of it. That it may not
-    /// hold for longer is no loss.
+    /// The reason of a loss that the holder was told beforehand, if the loss is still near: the holder lets go because of it. The
+    /// end of `max_hold` is no loss.
     fn near_loss(&self) -> Option<LostReason> {
         let told = self.fate.borrow().loss;
         let is_near =

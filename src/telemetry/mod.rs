@@ -1,5 +1,5 @@
-//! What the library counts, the span of an acquisition, and the events of a hold. Without the feature `metrics`, counting is nothing, and the compiler
-//! removes it.
+//! What the library counts, the span of an acquisition, and the events of a hold. Without the feature `metrics`, counting is
+//! nothing, and the compiler removes it.
 
 #[cfg_attr(feature = "metrics", path = "recorded.rs")]
 #[cfg_attr(not(feature = "metrics"), path = "silent.rs")]
@@ -72,8 +72,8 @@ impl fmt::Display for Waits {
     }
 }
 
-/// Awaits one acquisition of what has this path, in its span, counts it, and tells of the hold that it gets. The fields of the span are public: the crate's
-/// documentation lists them. The acquisition is pinned: each future around it would have its size twice.
+/// Awaits one acquisition of what has this path, in its span, counts it, and tells of the hold that it gets. The fields of the
+/// span are public: the crate's documentation lists them. The acquisition is pinned: each future around it would have its size twice.
 pub(crate) async fn acquisition<T: Acquired, E>(
     member: Member,
     name: &Name,

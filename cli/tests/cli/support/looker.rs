@@ -60,8 +60,8 @@ pub(crate) async fn contend_as(client: &Client, path: &str, name: &str) -> Strin
     format!("{prefix}{sequence}")
 }
 
-/// The findings of `zklock doctor --json`, the worst first, but for forgetful servers: they depend on the version that the tests
-/// run on.
+/// The findings of `zklock doctor --json`, the worst first. It leaves out servers that forget writes: they depend on the version
+/// that the tests run on.
 pub(crate) fn codes(report: &Value) -> Vec<&str> {
     let findings = report["findings"].as_array().expect("findings");
     let codes = findings.iter().map(|finding| finding["code"].as_str().expect("a code"));
