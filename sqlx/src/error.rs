@@ -8,7 +8,8 @@ use zklock::fence::StaleToken;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FenceError {
-    /// A later holder has been here. Nothing was written. Drop the work: it belongs to a hold that has ended.
+    /// A holder with a higher token has been here. Nothing was written. Drop the work: if the fence belongs to one lock, the
+    /// work belongs to a hold that has ended.
     #[error("the fence {fence:?} refuses the holder: {stale}")]
     Stale {
         /// The name of the fence.

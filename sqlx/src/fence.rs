@@ -6,7 +6,7 @@ use sqlx::Pool;
 
 use crate::database::FenceDatabase;
 use crate::error::FenceError;
-use crate::holder::Holder;
+use crate::holder::{Holder, OneLock};
 use crate::marks::Marks;
 use crate::transaction::FencedTransaction;
 
@@ -15,15 +15,15 @@ const ROUNDS: u32 = 10;
 
 /// A fence in a database: it remembers the highest token that it has admitted, and refuses lower ones.
 ///
-/// A fence is a row of the table `zklock_fences` ([`migrate`](crate::migrate)), found by its name. All programs that write
-/// under one lock must use one name in one database. The lock's path is a good name, if all of them connect with the same
-/// chroot; otherwise write the name out. The first transaction makes the row.
+/// A fence is a row of the table `zklock_fences` ([`migrate`](crate::migrate)), found by its name. Each lock has a fence of
+/// its own, and all programs that write under the lock use that fence, in one database. [`Fence::of`] names it by the
+/// lock's path. The first transaction makes the row.
 ///
 /// ```no_run
 /// # async fn example(pool: sqlx::PgPool, guard: zklock::Guard) -> Result<(), zklock_sqlx::FenceError> {
 /// use zklock_sqlx::Fence;
 ///
-/// let fence = Fence::new("/lock/orders");
+/// let fence = Fence::of(&guard)?;
 /// let mut transaction = fence.begin(&pool, &guard).await?;
 /// sqlx::query("UPDATE orders SET state = 'paid' WHERE id = 7").execute(&mut *transaction).await?;
 /// transaction.commit().await?;
@@ -51,7 +51,18 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// The fence with this name.
+    /// The fence of the lock that this holder has. Its name is the lock's absolute path, with the connect string's chroot.
+    /// So all sessions agree on the name, and each of several [locks by key](zklock::Locks) has a fence of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`FenceError::Lost`] if the guard was released, or if its node is gone.
+    pub fn of(holder: &impl OneLock) -> Result<Self, FenceError> {
+        Ok(Self::new(holder.absolute_path()?))
+    }
+
+    /// The fence with this name. Two locks must not share a name: tokens of different locks say nothing about each other, so
+    /// the fence would refuse the holder of one lock because of the holder of the other.
     pub fn new(name: impl Into<String>) -> Self {
         Self { names: BTreeSet::from([name.into()]) }
     }
@@ -70,7 +81,7 @@ impl Fence {
     ///
     /// # Errors
     ///
-    /// * [`FenceError::Stale`] if a later holder has been here.
+    /// * [`FenceError::Stale`] if a holder with a higher token has been here.
     /// * [`FenceError::Lost`] if the guard is lost.
     /// * [`FenceError::Database`] else. Ask [`is_retryable`](FenceError::is_retryable). It is sqlx's `RowNotFound` if the row was
     ///   written and is not there: somebody deletes it again and again, or a policy hides it from the role.

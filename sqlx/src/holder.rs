@@ -64,6 +64,41 @@ impl Holder<'_> {
     }
 }
 
+/// A holder of one lock, whose path can name the lock's fence: `Guard`, `ReadGuard`, `Leadership` or `Sequencer`. Nothing else
+/// can implement it.
+pub trait OneLock: sealed::AbsolutePath {}
+
+pub(crate) mod sealed {
+    use zklock::Lost;
+
+    pub trait AbsolutePath {
+        /// The path of the lock with the chroot of the holder's session.
+        fn absolute_path(&self) -> Result<String, Lost>;
+    }
+}
+
+macro_rules! one_lock {
+    ($($holder:ty),*) => {$(
+        impl OneLock for $holder {}
+
+        impl sealed::AbsolutePath for $holder {
+            fn absolute_path(&self) -> Result<String, Lost> {
+                Ok(self.sequencer()?.path().to_owned())
+            }
+        }
+    )*};
+}
+
+one_lock!(Guard<Exclusive>, Guard<Shared>, Leadership);
+
+impl OneLock for Sequencer {}
+
+impl sealed::AbsolutePath for Sequencer {
+    fn absolute_path(&self) -> Result<String, Lost> {
+        Ok(self.path().to_owned())
+    }
+}
+
 /// A guard of any kind.
 trait Check {
     fn check(&self) -> Result<(), Lost>;

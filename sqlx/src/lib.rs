@@ -10,5 +10,5 @@ mod transaction;
 pub use database::{FenceDatabase, migrate};
 pub use error::FenceError;
 pub use fence::Fence;
-pub use holder::Holder;
+pub use holder::{Holder, OneLock};
 pub use transaction::FencedTransaction;

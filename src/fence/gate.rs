@@ -110,11 +110,13 @@ fn not_lower(token: FencingToken, mark: Option<FencingToken>) -> Result<(), Stal
     }
 }
 
-/// The gate refused a token, because the holder of the token no longer holds the lock.
+/// The gate refused a token, because it had accepted a higher one. If both tokens are of one lock, the holder of the lower
+/// token no longer holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the token {token} is stale, because the higher token {highest} was accepted before: another holder has had the \
-     lock since then; refuse this request; its sender must acquire the lock again"
+    "the token {token} is stale, because the higher token {highest} was accepted before; refuse this request: if both \
+     tokens are of one lock, another holder has had the lock since then, and the sender must acquire it again; if they \
+     are of two locks, give each lock a fence of its own"
 )]
 #[non_exhaustive]
 pub struct StaleToken {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::PgPool;
 use zklock::{Leadership, LostReason, ReadGuard, Session};
 use zklock_sqlx::{Fence, FenceError, FencedTransaction};
-use zklock_test_support::{enqueue, eventually, granted, linked_session, session, within};
+use zklock_test_support::{enqueue, eventually, granted, linked_session, session, sessions, within};
 
 use crate::place::{InPostgres, Place};
 
@@ -72,15 +72,39 @@ async fn a_holder_that_was_cut_off_past_its_sessions_end_is_refused() {
     others_begin(&next, &place.observer).await;
 }
 
+/// Two keys are two locks: what one holder's token is says nothing about the other's.
+#[tokio::test]
+async fn each_key_has_a_fence_of_its_own() {
+    let place = InPostgres::start("read\\ committed").await;
+    let (server, [session]) = sessions().await;
+    let pool = &place.observer;
+    let orders = session.locks("/orders").unwrap();
+    let (older, younger) = (orders.acquire("7").await.unwrap(), orders.acquire("8").await.unwrap());
+
+    for holder in [&younger, &older] {
+        let fence = Fence::of(holder).unwrap();
+        fence.begin(pool, holder).await.unwrap().commit().await.unwrap();
+        assert_eq!(fence, Fence::of(&holder.sequencer().unwrap()).unwrap());
+    }
+    assert_eq!(Fence::of(&older).unwrap(), Fence::new(server.full("/orders/7")));
+
+    let one = Fence::new("/orders");
+    one.begin(pool, &younger).await.unwrap().commit().await.unwrap();
+    let refused = one.begin(pool, &older).await.unwrap_err().to_string();
+    assert!(refused.contains("if they are of two locks, give each lock a fence of its own"), "{refused}");
+
+    older.release_all().await.unwrap();
+}
+
 /// Readers and leaders begin transactions, too.
 async fn others_begin(session: &Session, pool: &PgPool) {
     let prices = session.rw_lock("/lock/prices").unwrap();
     let readers: [ReadGuard; 2] = [prices.read().await.unwrap(), prices.read().await.unwrap()];
-    let fence = Fence::new("/lock/prices");
+    let fence = Fence::of(&readers[0]).unwrap();
     // The later one comes first.
     for reader in [&readers[1], &readers[0]] {
         fence.begin(pool, reader).await.unwrap().commit().await.unwrap();
     }
     let leader: Leadership = session.election("/leader").unwrap().campaign("here").await.unwrap();
-    Fence::new("/leader").begin(pool, &leader).await.unwrap().commit().await.unwrap();
+    Fence::of(&leader).unwrap().begin(pool, &leader).await.unwrap().commit().await.unwrap();
 }
