@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use zklock::{Layout, LockOptions};
 use zklock_test_support::{acquire, eventually, granted, make, operator, queue, server};
+use zookeeper_client::{Acls, CreateMode};
 
 use crate::support::looker::{KAZOO, codes, contend_as, contend_as_kazoo, has, rows, zklock as look};
 use crate::support::{at, output, run, with_session, zklock};
@@ -159,11 +160,22 @@ async fn a_stranger_in_a_shared_queue_is_a_danger() {
     has(&report["locks"], json!([{"layout": "kazoo", "contenders": 1, "theirs": 0}]));
     let listed = look(&servers, &["ls", "--json"]).await.json();
     has(&listed, json!([{"path": "/lock", "layout": "kazoo", "zklock": 1, "foreign": 1}]));
-    // A contender of zklock's with another layout refuses the queue, and harms nobody.
     operator.delete(&stranger, None).await.unwrap();
-    contend_as(&operator, "/lock", "_c_7a6b6c6f-636b-4000-8000-000000000000-lock-").await;
-    let report = look(&servers, &["doctor", "--json", "--layout", "kazoo", "/lock"]).await.report();
-    assert_eq!(finding(&report, "foreign-contender")["severity"], "warning");
+    // A contender of zklock's with another layout refuses the queue. A reader of kazoo's waits for zklock's nodes, unless its number
+    // is from before 3.9 and negative.
+    for (name, severity) in [
+        ("_c_7a6b6c6f-636b-4000-8000-000000000000-lock-0000000007", "warning"),
+        ("1ef3b5a40e4f4cd59a397a9d3a6b7f10__rlock__0000000008", "warning"),
+        ("1ef3b5a40e4f4cd59a397a9d3a6b7f10__rlock__-000000009", "danger"),
+    ] {
+        let node = format!("/lock/{name}");
+        operator.create(&node, b"", &CreateMode::Ephemeral.with_acls(Acls::anyone_all())).await.unwrap();
+        let report = look(&servers, &["doctor", "--json", "--layout", "kazoo", "/lock"]).await.report();
+        let told = finding(&report, "foreign-contender");
+        assert_eq!(told["severity"], severity, "{told}");
+        assert!(told["what"].as_str().unwrap().contains(&node), "{told}");
+        operator.delete(&node, None).await.unwrap();
+    }
 }
 
 #[tokio::test]

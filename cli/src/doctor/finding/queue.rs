@@ -145,9 +145,11 @@ fn shared(queue: &Queue, layout: Layout, found: &mut Findings) {
 
 fn foreign(queue: &Queue, found: &mut Findings) {
     // These clients wait for the nodes of zklock's own queue, too. Of Curator's recipes the locks do; a `LeaderLatch` does not.
-    // Contenders of zklock with another layout refuse each other.
+    // Contenders of zklock with another layout refuse each other. In kazoo's queue zklock's contenders have the names of its `Lock`,
+    // and a `ReadLock` waits for these.
     let waits = |one: &ForeignContender| match one.client {
         ForeignClient::Zklock => true,
+        ForeignClient::Kazoo => queue.layout == Some(Layout::Kazoo) && is_reader(one),
         ForeignClient::Go | ForeignClient::WriteLock => queue.layout.is_none(),
         ForeignClient::Curator => {
             queue.layout.is_none() && one.path.rsplit('/').next().is_some_and(|name| name.contains("-lock-"))
@@ -186,4 +188,10 @@ fn foreign(queue: &Queue, found: &mut Findings) {
         );
         found.danger("foreign-contender", what, advice);
     }
+}
+
+/// Whether this is a reader of kazoo's with a number as servers give it. A reader with a negative number, of a server from before
+/// 3.9, passes all others.
+fn is_reader(kazoo: &ForeignContender) -> bool {
+    kazoo.path.rsplit_once("__rlock__").is_some_and(|(_, number)| !number.starts_with('-'))
 }
