@@ -1,8 +1,7 @@
 //! Aligned columns.
 
 use anstyle::Style;
-use unicode_truncate::UnicodeTruncateStr;
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The widest cell. A wider one is cut; the JSON has all of it.
 const WIDEST: usize = 80;
@@ -59,7 +58,12 @@ fn cut(cell: &str, widest: usize) -> String {
     if cell.width() <= widest {
         return cell.to_owned();
     }
-    let (start, _) = cell.unicode_truncate(widest - 1);
+    let mut width = 0;
+    let fits = |character: &char| {
+        width += character.width().unwrap_or_default();
+        width < widest
+    };
+    let start = cell.chars().take_while(fits).collect::<String>();
     format!("{start}…")
 }
 
