@@ -18,7 +18,7 @@ use crate::election::Election;
 use crate::failure::{Failure, Outcome};
 use crate::layout::Layout;
 use crate::place::Place;
-use crate::pool::Stock;
+use crate::pool::{Shares, Stock};
 use crate::queue::Entry;
 use crate::table::{self, Column};
 use crate::{output, text};
@@ -98,14 +98,6 @@ struct Held {
     election: Option<Election>,
     /// What there is, and how much of it is held, if this is a semaphore, or if these are slots.
     pool: Option<Shares>,
-}
-
-/// What a semaphore or slots have. The fields of the JSON have the same names.
-#[derive(Serialize)]
-struct Shares {
-    #[serde(flatten)]
-    stock: Stock,
-    held: u64,
 }
 
 impl From<HeldLock> for Held {

@@ -103,6 +103,14 @@ impl From<&HeldPool> for Stock {
     }
 }
 
+/// How much there is, and how much of it is held. The fields of the JSON have the same names.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Shares {
+    #[serde(flatten)]
+    pub(crate) stock: Stock,
+    pub(crate) held: u64,
+}
+
 /// How much of it a holder has. The fields of the JSON have the same names.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -33,12 +33,12 @@ use crate::failure::{Failure, Outcome};
 use crate::layout::Layout;
 use crate::output;
 use crate::place::{self, Place};
-use crate::pool::{Amount, Pool};
+use crate::pool::{Amount, Pool, Shares};
 use crate::queue::{self, Entry, entries, holders};
 use crate::servers::{Contact, Questioner, contacts};
 use finding::Severity;
 use lease::Arithmetic;
-use seen::{Holder, Queue, Room, Seen, Server, Wishes};
+use seen::{Holder, Queue, Seen, Server, Wishes};
 
 /// The default session timeout of the library.
 const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -165,7 +165,7 @@ async fn readable(
     let waiting = waiting.len();
     let pool = pool.map(|pool| {
         foreign.extend(pool.foreign);
-        Room { stock: pool.stock, held: pool.held }
+        Shares { stock: pool.stock, held: pool.held }
     });
     let theirs = contenders.iter().filter(|contender| contender.client.is_some()).count();
     let contenders = contenders.len().saturating_sub(alike + theirs);

@@ -3,13 +3,12 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use serde::Serialize;
 use zklock::inspect::ForeignContender;
 
 use super::lease::Arithmetic;
 use crate::connection::Address;
 use crate::layout::Layout;
-use crate::pool::{Amount, Stock};
+use crate::pool::{Amount, Shares};
 use crate::servers::{Contact, Member, Mode, Settings, Words};
 
 /// All the facts.
@@ -47,17 +46,9 @@ pub(super) struct Queue {
     /// The first one in the turnstile of the pool.
     pub(super) first: Option<Holder>,
     /// The semaphore at the path, or the slots there.
-    pub(super) pool: Option<Room>,
+    pub(super) pool: Option<Shares>,
     /// The contenders of other clients in the queue, or in the turnstile.
     pub(super) foreign: Vec<ForeignContender>,
-}
-
-/// A semaphore, or slots. The fields of the JSON have the same names.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Room {
-    #[serde(flatten)]
-    pub(super) stock: Stock,
-    pub(super) held: u64,
 }
 
 /// One that holds something, or is the first to wait, as text.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{Severity, findings};
 use crate::connection::Address;
 use crate::doctor::lease::tests::arithmetic;
-use crate::doctor::seen::{Holder, Queue, Room, Seen, Server, Visit, Wishes};
-use crate::pool::{Amount, Stock};
+use crate::doctor::seen::{Holder, Queue, Seen, Server, Visit, Wishes};
+use crate::pool::{Amount, Shares, Stock};
 use crate::servers::{Contact, Member, Mode, Settings, Words};
 
 fn seconds(seconds: u64) -> Duration {
@@ -328,7 +328,7 @@ fn each_pool_has_a_verdict() {
             holders: holders.collect(),
             waiting,
             first: (waiting > 0).then(|| one(9, None, heard(first))),
-            pool: Some(Room { stock, held }),
+            pool: Some(Shares { stock, held }),
             ..Queue::default()
         }
     };
