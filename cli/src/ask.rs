@@ -13,7 +13,7 @@ use crate::connection::Connection;
 use crate::console::Console;
 use crate::exit::{self, Code};
 use crate::failure::{Failure, Outcome};
-use crate::queue::{Entry, timestamp};
+use crate::queue::{Entry, time_text};
 use crate::{duration, place, signals, text};
 
 /// Asks, says whom it asked, and waits for the answer or for a signal.
@@ -83,11 +83,6 @@ async fn asked(ask: &Ask, session: &Session, connection: &Connection, console: C
     }
 }
 
-/// Says by when an ask wants the holder to have let go, by the servers' clock.
-pub(crate) fn deadline(ask: &zklock::ask::Ask) -> String {
-    timestamp(ask.by()).map_or_else(|| "an unknown time".to_owned(), |by| format!("{by:.0}"))
-}
-
 fn failure(error: AskError, path: &str) -> Failure {
     match &error {
         AskError::Asked { ask, .. } => Failure::new(
@@ -95,7 +90,7 @@ fn failure(error: AskError, path: &str) -> Failure {
             format_args!(
                 "{} asks at {path} already, until {}: {}; try again after that",
                 text::harmless(&ask.who),
-                deadline(ask),
+                time_text(ask.by()),
                 text::harmless(&ask.why)
             ),
         ),

@@ -231,6 +231,11 @@ pub(crate) fn timestamp(time: SystemTime) -> Option<Timestamp> {
     Timestamp::try_from(time).ok()
 }
 
+/// The time, to the second.
+pub(crate) fn time_text(time: SystemTime) -> String {
+    timestamp(time).map_or_else(|| "an unknown time".to_owned(), |time| format!("{time:.0}"))
+}
+
 fn written_kind<S: Serializer>(kind: &Kind, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(access(*kind))
 }

@@ -17,12 +17,12 @@ use super::hearing::Hearing;
 use super::job::Job;
 use super::locks::Names;
 use crate::args::{OnAsk, OnLost, Run};
-use crate::ask;
 use crate::clock;
 use crate::console::Console;
 use crate::duration;
 use crate::exit::Code;
 use crate::failure::Failure;
+use crate::queue::time_text;
 use crate::signals::{self, Signals};
 use crate::systemd::{self, Systemd};
 use crate::text;
@@ -323,7 +323,7 @@ impl<'a> Shift<'a> {
             self.let_go_on(job);
         }
         let (who, path) = (text::harmless(&ask.who), text::harmless(&ask.path));
-        let (why, by) = (text::harmless(&ask.why), ask::deadline(ask));
+        let (why, by) = (text::harmless(&ask.why), time_text(ask.by()));
         let fate = if ends { "; zklock sends SIGTERM to CMD" } else { "" };
         self.hearing.tell(ends, format!("{who} asks for {path} by {by}: {why}{fate}"));
     }

@@ -1,7 +1,5 @@
 //! The thing that a command waits for: locks, a run that happens once, an election, or some of a semaphore or of slots.
 
-use std::time::SystemTime;
-
 use zklock::{
     AcquireError, Election, LockOptions, Once, Session,
     once::{Claim, OnceOptions, Record, RecordState},
@@ -13,7 +11,7 @@ use super::pool::Pool;
 use crate::args::{OnLost, Run};
 use crate::civil;
 use crate::failure::Failure;
-use crate::queue::timestamp;
+use crate::queue::time_text;
 use crate::text;
 
 /// The thing that a command waits for.
@@ -141,7 +139,7 @@ impl Target {
 /// Says why a run does not run.
 pub(super) fn already(record: &Record) -> String {
     let (name, owner) = (text::harmless(&record.name), text::harmless(&record.owner));
-    let (begun, ended) = (time(record.begun), time(record.ended.unwrap_or(record.begun)));
+    let (begun, ended) = (time_text(record.begun), time_text(record.ended.unwrap_or(record.begun)));
     match record.state {
         RecordState::Succeeded => {
             format!("run {name} has been done already: succeeded on {owner} at {ended}")
@@ -154,8 +152,4 @@ pub(super) fn already(record: &Record) -> String {
              it again"
         ),
     }
-}
-
-fn time(at: SystemTime) -> String {
-    timestamp(at).map_or_else(|| "an unknown time".to_owned(), |at| format!("{at:.0}"))
 }
