@@ -69,7 +69,6 @@ fn server(server: &Server) -> Value {
         "tick_ms": server.settings.map(|settings| millis(settings.tick)),
         "shortest_timeout_ms": server.settings.map(|settings| millis(settings.shortest_timeout)),
         "longest_timeout_ms": visit.map(|visit| millis(visit.longest_timeout)),
-        "write_ms": visit.map(|visit| millis(visit.write)),
         "identities": visit.map(|visit| &visit.identities),
     })
 }

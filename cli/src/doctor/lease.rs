@@ -38,11 +38,6 @@ impl Arithmetic {
         let report = if is_alone { Duration::ZERO } else { tick / 2 };
         self.timeout + tick + report
     }
-
-    /// The longest time an answer may take before a lease falls below the longest stop margin.
-    pub(super) fn longest_round_trip(&self) -> Duration {
-        self.heartbeat / 4
-    }
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub(super) fn problems(findings: &[Finding]) -> String {
 }
 
 fn servers(seen: &Seen) -> String {
-    let header = ["SERVER", "MODE", "VERSION", "WRITE", "TICK", "LONGEST SESSION"];
+    let header = ["SERVER", "MODE", "VERSION", "TICK", "LONGEST SESSION"];
     let mut text = table::aligned(header, seen.servers.iter().map(row));
     let mut identities = seen.visits().flat_map(|visit| &visit.identities).collect::<Vec<_>>();
     identities.sort();
@@ -55,7 +55,7 @@ fn servers(seen: &Seen) -> String {
     text
 }
 
-fn row(server: &Server) -> [String; 6] {
+fn row(server: &Server) -> [String; 5] {
     let unknown = || "-".to_owned();
     let words = server.words.as_ref().ok();
     let visit = server.visit.as_ref().ok();
@@ -64,7 +64,6 @@ fn row(server: &Server) -> [String; 6] {
         harmless(&server.address.to_string()),
         server.mode().map_or("unreachable".to_owned(), Mode::to_string),
         words.and_then(|words| words.version.clone()).unwrap_or_else(unknown),
-        visit.map_or_else(unknown, |visit| round_trip(visit.write)),
         tick.unwrap_or_else(unknown),
         visit.map_or_else(unknown, |visit| length(visit.longest_timeout)),
     ]
@@ -104,11 +103,4 @@ fn paragraph(finding: &Finding) -> String {
 /// Rounds down to 10 ms: users may give the result as a margin, which must not be longer than the true one.
 fn floor(duration: Duration) -> Duration {
     Duration::from_millis(duration.as_millis() as u64 / 10 * 10)
-}
-
-fn round_trip(duration: Duration) -> String {
-    match duration.as_millis() {
-        0..10 => format!("{:.1}ms", duration.as_secs_f64() * 1000.0),
-        _ => length(duration),
-    }
 }

@@ -97,8 +97,6 @@ pub(super) struct Server {
 pub(super) struct Visit {
     /// The longest session timeout that the server grants.
     pub(super) longest_timeout: Duration,
-    /// The median round trip of a request that a quorum has to agree to.
-    pub(super) write: Duration,
     /// The ensemble, as this server knows it. Empty for a standalone server, `None` if the server does not say.
     pub(super) members: Option<Vec<Member>>,
     /// The identities that the server knows this client by, as scheme:name. Empty if the server is too old to say.

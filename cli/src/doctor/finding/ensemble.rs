@@ -1,7 +1,6 @@
 //! Findings about the servers: whether they can be reached, are one ensemble, and have a quorum.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 use super::found::Findings;
 use crate::doctor::seen::{Seen, Server};
@@ -13,9 +12,6 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
         unreachable(server, found);
     }
     leadership(seen, found);
-    alone(seen, found);
-    observers(seen, found);
-    ambiguous(seen, found);
 }
 
 /// A leader and a standalone server are sovereign. An ensemble has one sovereign server.
@@ -119,30 +115,9 @@ fn leadership(seen: &Seen, found: &mut Findings) {
 
 /// The voters by the ensemble's own configuration, else the servers of the connect string that may vote.
 fn voters(seen: &Seen) -> usize {
-    match known_voters(seen) {
+    match seen.members().iter().filter(|member| member.votes).count() {
         0 => distinct(seen, |server| server.mode() != Some(&Mode::Observer)),
         voters => voters,
-    }
-}
-
-/// How many members vote by the ensemble's configuration; 0 if it is unknown.
-fn known_voters(seen: &Seen) -> usize {
-    seen.members().iter().filter(|member| member.votes).count()
-}
-
-fn alone(seen: &Seen, found: &mut Findings) {
-    if seen.is_alone() || known_voters(seen) == 1 {
-        // A server of this very machine is one to try things with.
-        let hosts = seen.servers.iter().flat_map(|server| &server.hosts).collect::<Vec<_>>();
-        let is_local = !hosts.is_empty() && hosts.iter().all(|host| IpAddr::is_loopback(host));
-        let tell = if is_local { Findings::note } else { Findings::warning };
-        tell(
-            found,
-            "single-server",
-            "the ensemble has only one server. While it is down, nobody acquires a lock. If its disk is lost, two \
-             clients may hold the same lock",
-            "run three servers, on three machines",
-        );
     }
 }
 
@@ -155,32 +130,6 @@ fn is_ambiguous(seen: &Seen) -> bool {
 fn hosts_of_a_kind(server: &Server) -> usize {
     let four = server.hosts.iter().filter(|host| host.is_ipv4()).count();
     four.max(server.hosts.len() - four)
-}
-
-fn observers(seen: &Seen, found: &mut Findings) {
-    let mut serving = seen.servers.iter().filter(|server| server.serves()).peekable();
-    if serving.peek().is_some() && serving.all(|server| server.mode() == Some(&Mode::Observer)) {
-        found.warning(
-            "only-observers",
-            "only observers can be used from here. If they connect through an observer master, leases are computed \
-             with too few reports, and may be too long",
-            "name voting servers, too",
-        );
-    }
-}
-
-fn ambiguous(seen: &Seen, found: &mut Findings) {
-    if let Some(server) = seen.servers.iter().find(|server| hosts_of_a_kind(server) > 1) {
-        found.note(
-            "several-hosts",
-            format!(
-                "the name {} has the addresses of {} hosts; doctor asked only one of them",
-                server.address,
-                hosts_of_a_kind(server)
-            ),
-            "give each server a name of its own, so that doctor can ask all of them",
-        );
-    }
 }
 
 /// The number of servers of which this holds. A server that is named twice counts once.

@@ -1,4 +1,4 @@
-//! Findings about the settings: the tick, the session timeout, round trips, secrets.
+//! Findings about the settings: the tick, the session timeout, the clock, secrets.
 
 use std::time::Duration;
 
@@ -15,7 +15,6 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
     if let Some(session) = &seen.session {
         tick(seen, session, found);
         timeout(seen, session, found);
-        speed(seen, session, found);
     }
     let rate = seen.clock_rate;
     if rate.unsigned_abs() > DISCIPLINE {
@@ -113,22 +112,6 @@ fn timeout(seen: &Seen, session: &Arithmetic, found: &mut Findings) {
         let granted = exact(granted);
         let advice = format!("give all clients --session-timeout {granted}; or change the servers' {limit}");
         found.warning("timeout-adapted", what, advice);
-    }
-}
-
-fn speed(seen: &Seen, session: &Arithmetic, found: &mut Findings) {
-    let (slowest, longest) = (seen.visits().map(|visit| visit.write).max(), session.longest_round_trip());
-    if let Some(slowest) = slowest.filter(|slowest| *slowest > longest) {
-        found.warning(
-            "slow-round-trip",
-            format!(
-                "a quorum takes {} to answer. This is more than a quarter of the heartbeat interval ({}), so a guard \
-                 may be lost although no server has failed",
-                text(slowest),
-                text(longest)
-            ),
-            "give a longer --session-timeout, or find out what makes the servers slow (disks, distance, load)",
-        );
     }
 }
 
