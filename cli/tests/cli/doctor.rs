@@ -251,14 +251,6 @@ async fn the_tick_is_told_by_a_server_or_learned_by_the_limits_or_given() {
 }
 
 #[tokio::test]
-async fn a_danger_is_told_with_its_remedy() {
-    let server = ZooKeeper::builder().tick_time(Duration::from_millis(2500)).start().await.unwrap();
-    let text = zklock(&server.connect_string(), &["doctor", "--tick", "2s"]).await.stdout;
-    assert!(text.contains("\nDANGER   a server's tick is 2500ms, but leases are computed with 2s"), "{text}");
-    assert!(text.contains("--tick 2500ms"), "{text}");
-}
-
-#[tokio::test]
 async fn a_lower_clock_drift_makes_leases_longer() {
     let (_server, servers) = at(server().await);
     let report = doctor(&servers, &["--clock-drift", "1000"]).await.report();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tokio::io::AsyncWriteExt;
-use zklock::{Sequencer, Session};
+use zklock::Sequencer;
 
 use crate::support;
 use crate::support::witness::Witness;
@@ -148,29 +148,6 @@ async fn what_is_left_behind_may_finish_its_last_line() {
         }
     }
     assert_eq!(last.map(|output| output.stdout).as_deref(), Some("last words\n"));
-}
-
-#[tokio::test]
-async fn zero_takes_a_free_lock_and_waits_for_nobody() {
-    let (_server, servers) = at(server().await);
-    let taken = output(run(&servers, &["--timeout", "0"], "/lock/try", "echo in")).await;
-    taken.is(0, "in\n", "");
-
-    let session = Session::connect(servers.clone()).await.unwrap();
-    let guard = session
-        .lock("/lock/try")
-        .unwrap()
-        .with_options(zklock::LockOptions::new().owner("e\u{1b}[31mvil"))
-        .unwrap();
-    let guard = guard.acquire().await.unwrap();
-    let began = Instant::now();
-    let refused = output(run(&servers, &["--timeout", "0"], "/lock/try", "echo in")).await;
-    assert!(began.elapsed() < SHORTLY, "it waited");
-    refused.is(75, "", "");
-    let text = &refused.stderr;
-    assert!(text.contains("/lock/try is not free, held by e\\u{1b}[31mvil"), "{text}");
-    until_queued(&session, "/lock/try", 1).await;
-    assert!(guard.is_held());
 }
 
 #[tokio::test]

@@ -91,7 +91,8 @@ fn a_tick_may_be_another_one_than_leases_are_reckoned_with() {
         ticks(seen, 2500);
         lose(seen, 0);
     };
-    assert_found(longer, &[(Danger, "tick-too-short"), (Warning, "unreachable")], &["--tick 2500ms"]);
+    let said = ["a server's tick is 2500ms, but leases are computed with 2s", "--tick 2500ms"];
+    assert_found(longer, &[(Danger, "tick-too-short"), (Warning, "unreachable")], &said);
     assert_found(|seen| ticks(seen, 1000), &[(Warning, "tick-too-long")], &["--tick 1s"]);
     // One longer tick is enough, whichever was learned.
     let differ = |seen: &mut Seen, learned: u64| {
