@@ -49,8 +49,7 @@ impl Run<'_> {
     }
 
     /// Its server answers its next request.
-    pub(crate) fn answer(&mut self) {
-        let session = self.onlooker().session;
+    pub(crate) fn answer(&mut self, session: Session) {
         let behind = self.world.ensemble.is_behind();
         if behind && matches!(self.link().up[0], Ask::Get(..)) {
             (self.witness)(Witness::ReadFromThePast);
@@ -133,14 +132,13 @@ impl Run<'_> {
     }
 
     /// Its connection or its session ends. Its requests and its watch go with it.
-    pub(crate) fn cut(&mut self) {
-        let session = self.onlooker().session;
+    pub(crate) fn cut(&mut self, session: Session) {
         self.world.ensemble.cut(session);
         self.observe(Observation::Disconnected);
     }
 
     /// It has a connection again. A quorum write opens each connection, so its server has caught up, unless it has not.
-    pub(crate) fn reconnect(&mut self, behind: bool) {
+    pub(crate) fn reconnect(&mut self, session: Session, behind: bool) {
         if behind {
             (self.witness)(Witness::ServerBehindWasAsked);
             self.world.ensemble.rewind();
@@ -149,7 +147,6 @@ impl Run<'_> {
                 self.world.ensemble.replicate();
             }
         }
-        let session = self.onlooker().session;
         self.world.ensemble.connect(session);
         self.observe(Observation::Connected);
     }

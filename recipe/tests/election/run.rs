@@ -9,58 +9,17 @@ use super::candidate::{Candidate, Keeper, Request, Stage};
 use super::contest::{Contest, OWN, SOUND, properties};
 use super::office::{ANNOUNCEMENT, Announcement, Data, Told, World};
 use super::setup::{Fault, Mutant, Party, Setup, Witness};
+use crate::world::act::{Act, act, possible};
 use crate::world::ensemble::{Answer, Ask, Ensemble, Word};
-use crate::world::exploration::{self, State, possible};
-use crate::world::tree::{Name, Named, Path};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Step {
-    Enqueue(Party),
-    Grant(Party),
-    Proclaim(Party),
-    /// Its keeper hears of that while it waits.
-    Heed(Party),
-    Leave(Party),
-    /// A candidate hears that its node is gone, or that somebody has written to it.
-    Told(Party),
-    Serve(Party),
-    /// As that, and the server refuses it.
-    Refuse(Party),
-    Hear(Party),
-    /// A leader has led for a while.
-    Settled(Party),
-    Paused(Party),
-    /// A candidate hears that its announcement has changed.
-    Changed(Party),
-    /// The server withholds that.
-    Withhold(Party),
-    /// Nothing was heard for long.
-    Doubt(Party),
-    Break(Party),
-    Reconnect(Party),
-    ApplyStray(Party),
-    Lapse(Party),
-    Expire(Party),
-    Replicate,
-    Answer,
-    Listen(usize),
-    CutOnlooker,
-    ReconnectOnlooker {
-        behind: bool,
-    },
-    Evict(Party),
-    Touch(Party),
-    DeleteAnnouncement,
-    WriteAnnouncement,
-    ForgeAnnouncement,
-}
+use crate::world::exploration::{self, State};
+use crate::world::tree::{Name, Named, Path, Session};
 
 /// One step under way.
 pub(crate) type Run<'a> = exploration::Run<'a, Setup>;
 
 impl exploration::Setup for Setup {
     type World = World;
-    type Step = Step;
+    type Step = Act<Self>;
     type Fault = Fault;
     type Mutant = Mutant;
     type Witness = Witness;
@@ -69,7 +28,7 @@ impl exploration::Setup for Setup {
         State::<Self>::new(World::new(self), &self.faults)
     }
 
-    fn steps(&self, world: &State<Self>, steps: &mut Vec<Step>) {
+    fn steps(&self, world: &State<Self>, steps: &mut Vec<Act<Self>>) {
         for (party, candidate) in world.candidates.iter().enumerate().filter(|(_, it)| !it.expired) {
             let link = &world.ensemble.links[party];
             let (exists, comes) = (world.node(party).is_some(), candidate.stage != Stage::Idle);
@@ -83,90 +42,71 @@ impl exploration::Setup for Setup {
                 Request::Look(_) => world.announcement().is_some(),
                 _ => false,
             };
-            steps.extend(match candidate.stage {
-                Stage::Idle => Some(Step::Enqueue(party)),
-                Stage::Queued | Stage::Holding | Stage::Lost => Some(Step::Leave(party)),
-                Stage::Gone => None,
-            });
             let first = world.is_first(party) && !candidate.lapsed && link.connected;
             let holds = candidate.stage == Stage::Holding;
-            steps.extend(possible([
-                (candidate.stage == Stage::Queued && first, Step::Grant(party)),
-                (candidate.leads(), Step::Proclaim(party)),
-                (holds && !world.is_held(party) && link.connected, Step::Told(party)),
-                (settles, Step::Settled(party)),
-                ((settles || waits) && unheeded, Step::Heed(party)),
-                (candidate.keeper == Keeper::Pausing, Step::Paused(party)),
-                (waits && candidate.dirty, Step::Changed(party)),
-                (waits && stale && !candidate.deaf, Step::Doubt(party)),
-                (candidate.dirty, Step::Withhold(party)),
-                (serves, Step::Serve(party)),
-                (serves && refusable(), Step::Refuse(party)),
-                (!link.down.is_empty(), Step::Hear(party)),
-                (link.connected && comes, Step::Break(party)),
-                (!link.connected, Step::Reconnect(party)),
-                (!link.strays.is_empty(), Step::ApplyStray(party)),
-                (!candidate.lapsed && comes, Step::Lapse(party)),
-                (candidate.lapsed, Step::Expire(party)),
-                (exists, Step::Evict(party)),
-                (exists && holds, Step::Touch(party)),
-            ]));
+            let queued = candidate.stage == Stage::Queued;
+            // A guard that is lost is dropped in the end.
+            let may_stay = candidate.leads() || queued;
+            let expiry = act!(expire).voluntary(link.connected);
+            let acts = [
+                (candidate.stage == Stage::Idle, act!(enqueue).voluntary(true)),
+                (comes && candidate.stage != Stage::Gone, act!(leave).voluntary(may_stay)),
+                (queued && first, act!(grant)),
+                (candidate.leads(), act!(proclaim).due_to(Fault::Proclamation)),
+                (holds && !world.is_held(party) && link.connected, act!(told)),
+                (settles, act!(settled)),
+                ((settles || waits) && unheeded, act!(heed)),
+                (candidate.keeper == Keeper::Pausing, act!(paused)),
+                (waits && candidate.dirty, act!(changed)),
+                (waits && stale && !candidate.deaf, act!(doubt)),
+                (candidate.dirty, act!(withhold).due_to(Fault::Silence)),
+                (serves, act!(serve)),
+                (serves && refusable(), act!(refuse).due_to(Fault::Refusal)),
+                (!link.down.is_empty(), act!(hear)),
+                (link.connected && comes, act!(break_connection).due_to(Fault::Break)),
+                (!link.connected, act!(connect)),
+                (!link.strays.is_empty(), act!(apply_stray).voluntary(true)),
+                (!candidate.lapsed && comes, act!(lapse).due_to(Fault::Lapse)),
+                (candidate.lapsed, expiry),
+                (exists, act!(evict).due_to(Fault::Eviction)),
+                (exists && holds, act!(touch).due_to(Fault::Touch)),
+            ];
+            steps.extend(possible(party, acts));
         }
         if let Some(onlooker) = &world.onlooker {
             let link = &world.ensemble.links[onlooker.session];
             let event = link.down.iter().position(|word| matches!(word, Word::Event(..)));
             let behind = world.ensemble.can_rewind();
-            steps.extend(possible([
-                (world.ensemble.is_behind(), Step::Replicate),
-                (world.ensemble.can_serve(onlooker.session), Step::Answer),
-                (!link.down.is_empty(), Step::Listen(0)),
-                (event.is_some_and(|place| place > 0), Step::Listen(event.unwrap_or(0))),
-                (link.connected, Step::CutOnlooker),
-                (!link.connected, Step::ReconnectOnlooker { behind: false }),
-                (!link.connected && behind, Step::ReconnectOnlooker { behind: true }),
-            ]));
+            let acts = [
+                (world.ensemble.is_behind(), act!(replicate)),
+                (world.ensemble.can_serve(onlooker.session), act!(answer)),
+                (link.connected, act!(cut).due_to(Fault::Outage)),
+                (!link.connected, act!(reconnect(false))),
+                (!link.connected && behind, act!(reconnect(true)).due_to(Fault::Rewind)),
+            ];
+            steps.extend(possible(onlooker.session, acts));
+            // The first message, or the first event if that is behind answers.
+            let places = (!link.down.is_empty()).then_some(0).into_iter().chain(event.filter(|it| *it > 0));
+            steps.extend(places.map(|place| act!(listen).of(place)));
         }
         let announced = world.announcement().is_some();
-        steps.extend(possible([
-            (announced, Step::DeleteAnnouncement),
-            (announced, Step::WriteAnnouncement),
-            (!announced, Step::ForgeAnnouncement),
-        ]));
+        let acts = [
+            (announced, act!(delete).due_to(Fault::Deletion)),
+            (announced, act!(write).due_to(Fault::Write)),
+            (!announced, act!(forge).due_to(Fault::Forgery)),
+        ];
+        steps.extend(possible(ANNOUNCEMENT, acts));
     }
 
-    fn fault(_: &State<Self>, step: Step) -> Option<Fault> {
-        Some(match step {
-            Step::Break(_) => Fault::Break,
-            Step::CutOnlooker => Fault::Outage,
-            Step::ReconnectOnlooker { behind: true } => Fault::Rewind,
-            Step::Lapse(_) => Fault::Lapse,
-            Step::Proclaim(_) => Fault::Proclamation,
-            Step::Evict(_) => Fault::Eviction,
-            Step::Touch(_) => Fault::Touch,
-            Step::DeleteAnnouncement => Fault::Deletion,
-            Step::WriteAnnouncement => Fault::Write,
-            Step::ForgeAnnouncement => Fault::Forgery,
-            Step::Refuse(_) => Fault::Refusal,
-            Step::Withhold(_) => Fault::Silence,
-            _ => return None,
-        })
-    }
-
-    fn is_voluntary(world: &State<Self>, step: Step) -> bool {
-        match step {
-            // A guard that is lost is dropped in the end.
-            Step::Leave(party) => {
-                world.candidates[party].leads() || world.candidates[party].stage == Stage::Queued
-            }
-            Step::Expire(party) => world.ensemble.links[party].connected,
-            Step::Enqueue(_) | Step::ApplyStray(_) => true,
-            _ => false,
+    /// What makes no difference goes.
+    fn settle(run: &mut Run<'_>) {
+        let World { candidates, ensemble, .. } = &mut *run.world;
+        for (party, candidate) in candidates.iter_mut().enumerate() {
+            let down = &mut ensemble.links[party].down;
+            // How often its watch has fired makes no difference.
+            candidate.dirty |= down.iter().any(|word| matches!(word, Word::Event(..)));
+            down.retain(|word| matches!(word, Word::Answer(_)));
         }
-    }
-
-    fn take(run: &mut Run<'_>, step: Step) {
-        run.take(step);
-        run.world.settle();
     }
 
     fn mutated(self, mutant: Mutant) -> Self {
@@ -178,18 +118,6 @@ impl exploration::Setup for Setup {
     }
 }
 
-impl World {
-    /// What makes no difference goes.
-    fn settle(&mut self) {
-        for (party, candidate) in self.candidates.iter_mut().enumerate() {
-            let down = &mut self.ensemble.links[party].down;
-            // How often its watch has fired makes no difference.
-            candidate.dirty |= down.iter().any(|word| matches!(word, Word::Event(..)));
-            down.retain(|word| matches!(word, Word::Answer(_)));
-        }
-    }
-}
-
 /// The number of requests whose answers are under way: the next request to be served has this index.
 fn answered(candidate: &Candidate, down: &[Word<Data>]) -> usize {
     let answers = down.iter().filter(|word| **word != Word::Answer(Answer::Watched)).count();
@@ -197,97 +125,107 @@ fn answered(candidate: &Candidate, down: &[Word<Data>]) -> usize {
 }
 
 impl Run<'_> {
-    fn take(&mut self, step: Step) {
-        match step {
-            Step::Enqueue(party) => self.enqueue(party),
-            Step::Grant(party) => self.grant(party),
-            Step::Proclaim(party) => self.proclaim(party),
-            Step::Heed(party) => self.heed(party),
-            Step::Leave(party) => self.leave(party),
-            Step::Told(party) => self.told(party),
-            Step::Serve(party) => {
-                self.serve_watch(party);
-                self.carry_out(party, |ensemble| ensemble.serve(party, false));
-                self.hear_at_once(party);
-            }
-            Step::Refuse(party) => {
-                self.serve_watch(party);
-                if matches!(self.world.ensemble.links[party].up[0], Ask::Commit(_)) {
-                    (self.witness)(Witness::Refused);
-                } else {
-                    (self.witness)(Witness::Hidden);
-                    // The watch is set, and reports nothing that the session may not read.
-                    self.world.candidates[party].withheld = true;
-                }
-                self.world.ensemble.refuse(party);
-                self.hear_at_once(party);
-            }
-            Step::Hear(party) => self.hear(party),
-            Step::Settled(party) => self.keep_up(party, Event::Settled),
-            Step::Paused(party) => self.keep_up(party, Event::Paused),
-            Step::Changed(party) => {
-                self.world.candidates[party].dirty = false;
-                self.keep_up(party, Event::Changed);
-            }
-            Step::Withhold(party) => {
-                (self.witness)(Witness::Withheld);
-                let candidate = &mut self.world.candidates[party];
-                (candidate.dirty, candidate.withheld) = (false, true);
-            }
-            // It takes the watch for one that stands.
-            Step::Doubt(party)
-                if self.is(Mutant::TrustsALongSilence) || self.is(Mutant::ForgetsThatItsOwnWatchIsLost) =>
-            {
-                self.world.candidates[party].deaf = true;
-            }
-            Step::Doubt(party) => self.keep_up(party, Event::Doubted),
-            Step::Break(party) => self.break_connection(party),
-            Step::Reconnect(party) => self.connect(party),
-            Step::ApplyStray(party) => {
-                (self.witness)(Witness::StrayApplied);
-                self.carry_out(party, |ensemble| {
-                    ensemble.apply_stray(party);
-                });
-            }
-            Step::Lapse(party) => {
-                self.world.candidates[party].lapsed = true;
-                self.lose(party);
-            }
-            Step::Expire(party) => {
-                (self.witness)(Witness::Expired);
-                self.world.ensemble.expire(party);
-                self.world.candidates[party] = Candidate::expired();
-            }
-            Step::Replicate => self.world.ensemble.replicate(),
-            Step::Answer => self.answer(),
-            Step::Listen(place) => self.listen(place),
-            Step::CutOnlooker => self.cut(),
-            Step::ReconnectOnlooker { behind } => self.reconnect(behind),
-            Step::Evict(party) => {
-                self.world.ensemble.delete(self.world.node(party));
-                if self.world.candidates[party].stage == Stage::Queued {
-                    self.displace(party);
-                }
-            }
-            Step::Touch(party) => {
-                (self.witness)(Witness::Touched);
-                if let Some(node) = self.world.node(party) {
-                    self.world.ensemble.write(node, Data::Nothing);
-                }
-            }
-            Step::DeleteAnnouncement => {
-                self.world.ensemble.delete([Path::Directory(ANNOUNCEMENT)]);
-            }
-            Step::WriteAnnouncement => {
-                let token = self.world.announcement().map_or(0, |found| found.told.0);
-                self.world.ensemble.write(Path::Directory(ANNOUNCEMENT), operators(token));
-            }
-            Step::ForgeAnnouncement => {
-                let name = Name::At(Path::Directory(ANNOUNCEMENT));
-                let create = Operation::Create(Named { name, data: operators(0) });
-                self.world.ensemble.commit(Party::MAX, &[create]);
-            }
+    fn serve(&mut self, party: Party) {
+        self.serve_watch(party);
+        self.carry_out(party, |ensemble| ensemble.serve(party, false));
+        self.hear_at_once(party);
+    }
+
+    /// A server refuses its next request.
+    fn refuse(&mut self, party: Party) {
+        self.serve_watch(party);
+        if matches!(self.world.ensemble.links[party].up[0], Ask::Commit(_)) {
+            (self.witness)(Witness::Refused);
+        } else {
+            (self.witness)(Witness::Hidden);
+            // The watch is set, and reports nothing that the session may not read.
+            self.world.candidates[party].withheld = true;
         }
+        self.world.ensemble.refuse(party);
+        self.hear_at_once(party);
+    }
+
+    /// A leader has led for a while.
+    fn settled(&mut self, party: Party) {
+        self.keep_up(party, Event::Settled);
+    }
+
+    fn paused(&mut self, party: Party) {
+        self.keep_up(party, Event::Paused);
+    }
+
+    /// A candidate hears that its announcement has changed.
+    fn changed(&mut self, party: Party) {
+        self.world.candidates[party].dirty = false;
+        self.keep_up(party, Event::Changed);
+    }
+
+    /// The server withholds that.
+    fn withhold(&mut self, party: Party) {
+        (self.witness)(Witness::Withheld);
+        let candidate = &mut self.world.candidates[party];
+        (candidate.dirty, candidate.withheld) = (false, true);
+    }
+
+    /// Nothing was heard for long.
+    fn doubt(&mut self, party: Party) {
+        if self.is(Mutant::TrustsALongSilence) || self.is(Mutant::ForgetsThatItsOwnWatchIsLost) {
+            // It takes the watch for one that stands.
+            self.world.candidates[party].deaf = true;
+            return;
+        }
+        self.keep_up(party, Event::Doubted);
+    }
+
+    fn apply_stray(&mut self, party: Party) {
+        (self.witness)(Witness::StrayApplied);
+        self.carry_out(party, |ensemble| {
+            ensemble.apply_stray(party);
+        });
+    }
+
+    fn lapse(&mut self, party: Party) {
+        self.world.candidates[party].lapsed = true;
+        self.lose(party);
+    }
+
+    fn expire(&mut self, party: Party) {
+        (self.witness)(Witness::Expired);
+        self.world.ensemble.expire(party);
+        self.world.candidates[party] = Candidate::expired();
+    }
+
+    fn replicate(&mut self, _: Session) {
+        self.world.ensemble.replicate();
+    }
+
+    fn evict(&mut self, party: Party) {
+        self.world.ensemble.delete(self.world.node(party));
+        if self.world.candidates[party].stage == Stage::Queued {
+            self.displace(party);
+        }
+    }
+
+    fn touch(&mut self, party: Party) {
+        (self.witness)(Witness::Touched);
+        if let Some(node) = self.world.node(party) {
+            self.world.ensemble.write(node, Data::Nothing);
+        }
+    }
+
+    fn delete(&mut self, announcement: usize) {
+        self.world.ensemble.delete([Path::Directory(announcement)]);
+    }
+
+    fn write(&mut self, announcement: usize) {
+        let token = self.world.announcement().map_or(0, |found| found.told.0);
+        self.world.ensemble.write(Path::Directory(announcement), operators(token));
+    }
+
+    fn forge(&mut self, announcement: usize) {
+        let name = Name::At(Path::Directory(announcement));
+        let create = Operation::Create(Named { name, data: operators(0) });
+        self.world.ensemble.commit(Party::MAX, &[create]);
     }
 
     /// A candidate looks right behind its watch: what comes between the two fires the watch, and comes as well behind both.
@@ -326,10 +264,8 @@ impl Run<'_> {
             _ => None,
         });
         if transaction.iter().any(|operation| matches!(operation, Operation::Create(_))) {
-            match after.filter(|_| before != after) {
-                Some(after) => self.see_announcement(party, before, after.told),
-                None if !self.world.is_held(party) => (self.witness)(Witness::AnnouncementRefusedByTheCheck),
-                None => {}
+            if let Some(after) = after.filter(|_| before != after) {
+                self.see_announcement(party, before, after.told);
             }
         } else if let Some(read) = read {
             let Some(taken) = taken else { return };

@@ -112,7 +112,6 @@ pub(crate) enum Witness {
     Retracted,
     /// A candidate took back what another one had announced by then, and that one announced itself again.
     RetractedAnothers,
-    AnnouncementRefusedByTheCheck,
     StrayApplied,
     Refused,
     Hidden,

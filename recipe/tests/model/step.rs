@@ -135,8 +135,22 @@ impl exploration::Setup for Setup {
         }
     }
 
-    fn fault(world: &State<Self>, step: Step) -> Option<Fault> {
-        let fault = match step {
+    fn tolerates(&self, rule: Rule) -> bool {
+        tolerates(self, rule)
+    }
+
+    fn mutated(self, mutant: Mutant) -> Self {
+        Self { mutant: Some(mutant), ..self }
+    }
+
+    fn properties(&self) -> Vec<Property<Contest>> {
+        properties(self)
+    }
+}
+
+impl exploration::Step<Setup> for Step {
+    fn fault(self, world: &State<Setup>) -> Option<Fault> {
+        let fault = match self {
             Step::Neglect(_) => Fault::Neglect,
             Step::Poll(_) => Fault::Return,
             Step::Doubt(_) => Fault::Doubt,
@@ -160,8 +174,8 @@ impl exploration::Setup for Setup {
     }
 
     /// Nobody need ever do this. All other steps happen sooner or later.
-    fn is_voluntary(world: &State<Self>, step: Step) -> bool {
-        match step {
+    fn is_voluntary(self, world: &State<Setup>) -> bool {
+        match self {
             Step::Begin(..)
             | Step::GiveUp(_)
             | Step::Settle(_)
@@ -174,20 +188,8 @@ impl exploration::Setup for Setup {
         }
     }
 
-    fn take(run: &mut Run<'_>, step: Step) {
-        run.take(step);
-    }
-
-    fn tolerates(&self, rule: Rule) -> bool {
-        tolerates(self, rule)
-    }
-
-    fn mutated(self, mutant: Mutant) -> Self {
-        Self { mutant: Some(mutant), ..self }
-    }
-
-    fn properties(&self) -> Vec<Property<Contest>> {
-        properties(self)
+    fn take(self, run: &mut Run<'_>) {
+        run.take(self);
     }
 }
 

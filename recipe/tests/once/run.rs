@@ -9,45 +9,16 @@ use super::claimer::{Caller, Claimer, Fate, Heard, Machine, Pending, Reply, Told
 use super::record::{Data, LOCK, World, record};
 use super::setup::{Fault, Mutant, Party, Setup, Witness};
 use super::{ALONE, CAUSED, Contest, HONEST, ONCE, RECORDED, TRUE, UNDENIED, properties};
+use crate::world::act::{Act, act, possible};
 use crate::world::ensemble::{Answer, Ensemble, Word};
-use crate::world::exploration::{self, State, possible};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Step {
-    Enqueue(Party),
-    /// It has the lock, and its machine begins.
-    Begin(Party),
-    /// A server serves its next request, and it hears what it has read.
-    Serve(Party),
-    /// It hears what became of its transaction.
-    Hear(Party),
-    Release(Party),
-    ApplyStray(Party),
-    /// The node of a guard that was lost goes, as its session ends or its holder forfeits it.
-    Vanish(Party),
-    /// The lock is released in the background, once the machine of a caller that has gone has ended.
-    Leave(Party),
-    /// The run ends like this.
-    End(Party, RunEnd),
-    /// The turn is dropped.
-    Drop(Party),
-    Break(Party),
-    /// The server has too much to do for a write.
-    Refuse(Party),
-    /// An operator writes to the record: the same again, or that the run has succeeded.
-    Meddle(Party, Option<RunEnd>),
-    Depart(Party),
-    Lose(Party),
-    Evict(Party),
-    Crash(Party),
-}
+use crate::world::exploration::{self, State};
 
 /// One step under way.
 pub(crate) type Run<'a> = exploration::Run<'a, Setup>;
 
 impl exploration::Setup for Setup {
     type World = World;
-    type Step = Step;
+    type Step = Act<Self>;
     type Fault = Fault;
     type Mutant = Mutant;
     type Witness = Witness;
@@ -56,29 +27,8 @@ impl exploration::Setup for Setup {
         State::<Self>::new(World::new(self), &self.faults)
     }
 
-    fn steps(&self, world: &State<Self>, steps: &mut Vec<Step>) {
+    fn steps(&self, world: &State<Self>, steps: &mut Vec<Act<Self>>) {
         (0..self.retries.len()).for_each(|party| world.steps_of(party, steps));
-    }
-
-    fn fault(_: &State<Self>, step: Step) -> Option<Fault> {
-        Some(match step {
-            Step::Break(_) => Fault::Break,
-            Step::Depart(_) => Fault::Departure,
-            Step::Lose(_) => Fault::Loss,
-            Step::Evict(_) => Fault::Eviction,
-            Step::Crash(_) => Fault::Crash,
-            Step::Refuse(_) => Fault::Refusal,
-            Step::Meddle(..) => Fault::Meddling,
-            _ => return None,
-        })
-    }
-
-    fn is_voluntary(_: &State<Self>, step: Step) -> bool {
-        matches!(step, Step::ApplyStray(_))
-    }
-
-    fn take(run: &mut Run<'_>, step: Step) {
-        run.take(step);
     }
 
     fn mutated(self, mutant: Mutant) -> Self {
@@ -91,7 +41,7 @@ impl exploration::Setup for Setup {
 }
 
 impl World {
-    fn steps_of(&self, party: Party, steps: &mut Vec<Step>) {
+    fn steps_of(&self, party: Party, steps: &mut Vec<Act<Setup>>) {
         let claimer = &self.claimers[party];
         let (in_queue, link) = (self.is_queued(party), &self.ensemble.links[party]);
         let (rests, holds) = (claimer.machine.is_none(), self.holds(party));
@@ -104,27 +54,30 @@ impl World {
         let waits = matches!(claimer.caller, Caller::Queued | Caller::Claiming);
         let has_guard = (!rests || runs) && !claimer.lost && holds;
         let idle = claimer.caller == Caller::Idle && rests;
-        steps.extend(possible([
-            (idle && claimer.claims > 0 && !in_queue, Step::Enqueue(party)),
-            (claimer.caller == Caller::Gone && rests, Step::Leave(party)),
-            (claimer.caller == Caller::Queued && holds, Step::Begin(party)),
-            (runs, Step::End(party, RunEnd::Succeeded)),
-            (runs, Step::End(party, RunEnd::Failed)),
-            (runs, Step::Drop(party)),
-            (self.ensemble.can_serve(party), Step::Serve(party)),
-            (!link.down.is_empty(), Step::Hear(party)),
-            (claimer.pending == Pending::Release, Step::Release(party)),
-            (asks, Step::Break(party)),
-            (writes, Step::Refuse(party)),
-            (meddles, Step::Meddle(party, None)),
-            (meddles, Step::Meddle(party, Some(RunEnd::Succeeded))),
-            (!link.strays.is_empty(), Step::ApplyStray(party)),
-            (left && in_queue, Step::Vanish(party)),
-            (waits, Step::Depart(party)),
-            (has_guard, Step::Lose(party)),
-            (has_guard, Step::Evict(party)),
-            (claimer.caller != Caller::Dead && in_queue, Step::Crash(party)),
-        ]));
+        let acts = [
+            (idle && claimer.claims > 0 && !in_queue, act!(enqueue)),
+            // In the background, once the machine of a caller that has gone has ended.
+            (claimer.caller == Caller::Gone && rests, act!(done)),
+            (claimer.caller == Caller::Queued && holds, act!(begin)),
+            (runs, act!(end_run(RunEnd::Succeeded))),
+            (runs, act!(end_run(RunEnd::Failed))),
+            // The turn is dropped.
+            (runs, act!(done)),
+            (self.ensemble.can_serve(party), act!(serve)),
+            (!link.down.is_empty(), act!(hear_reply)),
+            (claimer.pending == Pending::Release, act!(release)),
+            (asks, act!(break_connection).due_to(Fault::Break)),
+            (writes, act!(refuse).due_to(Fault::Refusal)),
+            (meddles, act!(meddle(None)).due_to(Fault::Meddling)),
+            (meddles, act!(meddle(Some(RunEnd::Succeeded))).due_to(Fault::Meddling)),
+            (!link.strays.is_empty(), act!(apply_stray).voluntary(true)),
+            (left && in_queue, act!(vanish)),
+            (waits, act!(depart).due_to(Fault::Departure)),
+            (has_guard, act!(lose).due_to(Fault::Loss)),
+            (has_guard, act!(evict).due_to(Fault::Eviction)),
+            (claimer.caller != Caller::Dead && in_queue, act!(crash).due_to(Fault::Crash)),
+        ];
+        steps.extend(possible(party, acts));
     }
 }
 
@@ -137,84 +90,89 @@ impl Run<'_> {
         &mut self.world.claimers[party]
     }
 
-    fn take(&mut self, step: Step) {
-        match step {
-            Step::Enqueue(party) => {
-                let own = self.world.ensemble.enqueue(party, LOCK);
-                let claimer = self.claimer(party);
-                (claimer.caller, claimer.own, claimer.lost) = (Caller::Queued, own, false);
-            }
-            Step::Begin(party) => self.begin(party),
-            // Nobody asks under a guard that is known to be lost.
-            Step::Serve(party)
-                if self.claimer(party).pending == Pending::Verify && self.claimer(party).lost =>
-            {
-                self.world.ensemble.links[party].up.clear();
-                self.feed(party, Heard::Lost);
-            }
-            Step::Serve(party) => {
-                self.carry_out(party, |ensemble| ensemble.serve(party, false));
-                self.listen(party);
-            }
-            Step::Hear(party) => {
-                let Some(Word::Answer(answer)) = self.world.ensemble.links[party].down.pop() else { return };
-                self.feed(party, Heard::Replied(reply(&answer)));
-            }
-            Step::Release(party) => {
-                self.world.leave(party);
-                self.feed(party, Heard::Released);
-            }
-            Step::ApplyStray(party) => {
-                let mut applied = false;
-                self.carry_out(party, |ensemble| {
-                    applied = matches!(ensemble.apply_stray(party), Answer::Committed(_));
-                });
-                (self.witness)(if applied { Witness::StrayApplied } else { Witness::StrayRefused });
-            }
-            Step::Vanish(party) => {
-                self.note(Witness::LeftByTheDead, self.world.claimers[party].caller == Caller::Dead);
-                self.world.leave(party);
-            }
-            Step::End(party, end) => {
-                let claimer = self.claimer(party);
-                let Caller::Running { version, .. } = claimer.caller else { return };
-                let ending = Ending::new(end, claimer.token(), version);
-                (claimer.caller, claimer.fate) = (Caller::Ending, Fate::Open);
-                claimer.machine = Some(Machine::Ending(ending));
-                self.feed(party, Heard::Begin);
-            }
-            Step::Refuse(party) => {
-                self.world.ensemble.refuse(party);
-            }
-            Step::Meddle(_, end) => {
-                self.world.meddle(end);
-            }
-            Step::Leave(party) | Step::Drop(party) => self.done(party),
-            Step::Break(party) => {
-                self.cut(party);
-                self.feed(party, Heard::Unanswered);
-            }
-            Step::Depart(party) => self.depart(party),
-            Step::Lose(party) => {
-                self.lose(party);
-            }
-            Step::Evict(party) => {
-                self.world.leave(party);
-                self.excuse(party);
-                if let Caller::Running { valid, .. } = &mut self.claimer(party).caller {
-                    // It is told within a round trip, and the next holder may be quicker.
-                    *valid = false;
-                }
-            }
-            Step::Crash(party) => {
-                self.cut(party);
-                self.excuse(party);
-                let claimer = self.claimer(party);
-                (claimer.caller, claimer.machine, claimer.pending) = (Caller::Dead, None, Pending::Nothing);
-            }
+    fn enqueue(&mut self, party: Party) {
+        let own = self.world.ensemble.enqueue(party, LOCK);
+        let claimer = self.claimer(party);
+        (claimer.caller, claimer.own, claimer.lost) = (Caller::Queued, own, false);
+    }
+
+    /// A server serves its next request, and it hears what it has read.
+    fn serve(&mut self, party: Party) {
+        // Nobody asks under a guard that is known to be lost.
+        if self.claimer(party).pending == Pending::Verify && self.claimer(party).lost {
+            self.world.ensemble.links[party].up.clear();
+            return self.feed(party, Heard::Lost);
+        }
+        self.carry_out(party, |ensemble| ensemble.serve(party, false));
+        self.listen(party);
+    }
+
+    /// It hears what became of its transaction.
+    fn hear_reply(&mut self, party: Party) {
+        let Some(Word::Answer(answer)) = self.world.ensemble.links[party].down.pop() else { return };
+        self.feed(party, Heard::Replied(reply(&answer)));
+    }
+
+    fn release(&mut self, party: Party) {
+        self.world.leave(party);
+        self.feed(party, Heard::Released);
+    }
+
+    fn apply_stray(&mut self, party: Party) {
+        let mut applied = false;
+        self.carry_out(party, |ensemble| {
+            applied = matches!(ensemble.apply_stray(party), Answer::Committed(_));
+        });
+        self.note(Witness::StrayApplied, applied);
+    }
+
+    /// The node of a guard that was lost goes, as its session ends or its holder forfeits it.
+    fn vanish(&mut self, party: Party) {
+        self.note(Witness::LeftByTheDead, self.world.claimers[party].caller == Caller::Dead);
+        self.world.leave(party);
+    }
+
+    fn end_run(&mut self, party: Party, end: RunEnd) {
+        let claimer = self.claimer(party);
+        let Caller::Running { version, .. } = claimer.caller else { return };
+        let ending = Ending::new(end, claimer.token(), version);
+        (claimer.caller, claimer.fate) = (Caller::Ending, Fate::Open);
+        claimer.machine = Some(Machine::Ending(ending));
+        self.feed(party, Heard::Begin);
+    }
+
+    /// The server has too much to do for a write.
+    fn refuse(&mut self, party: Party) {
+        self.world.ensemble.refuse(party);
+    }
+
+    /// An operator writes to the record: the same again, or that the run has succeeded.
+    fn meddle(&mut self, _: Party, end: Option<RunEnd>) {
+        self.world.meddle(end);
+    }
+
+    fn break_connection(&mut self, party: Party) {
+        self.cut(party);
+        self.feed(party, Heard::Unanswered);
+    }
+
+    fn evict(&mut self, party: Party) {
+        self.world.leave(party);
+        self.excuse(party);
+        if let Caller::Running { valid, .. } = &mut self.claimer(party).caller {
+            // It is told within a round trip, and the next holder may be quicker.
+            *valid = false;
         }
     }
 
+    fn crash(&mut self, party: Party) {
+        self.cut(party);
+        self.excuse(party);
+        let claimer = self.claimer(party);
+        (claimer.caller, claimer.machine, claimer.pending) = (Caller::Dead, None, Pending::Nothing);
+    }
+
+    /// It has the lock, and its machine begins.
     fn begin(&mut self, party: Party) {
         let retry = self.setup.retries[party] || self.is(Mutant::RetriesUnasked);
         let claimer = &mut self.world.claimers[party];

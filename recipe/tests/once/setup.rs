@@ -97,7 +97,6 @@ pub(crate) enum Witness {
     TakenBack,
     PutBack,
     StrayApplied,
-    StrayRefused,
     Displaced,
     LeftByTheDead,
     Unconfirmed,

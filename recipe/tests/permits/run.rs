@@ -8,41 +8,10 @@ use zklock_recipe::{Kind, Patience, SessionEnd, Stock, Wish};
 use super::contest::{Contest, DELAYED, KEPT, ONCE, ORDER, REAL, WITHIN, properties};
 use super::pool::{Caller, Contender, Data, POOL, Pending, Reasons, TURNSTILE, World};
 use super::setup::{Fault, Mutant, Party, Setup, Witness};
+use crate::world::act::{Act, act, possible};
 use crate::world::ensemble::{Ask, Ensemble, Word};
-use crate::world::exploration::{self, State, possible};
+use crate::world::exploration::{self, State};
 use crate::world::tree::Path;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Step {
-    Enqueue(Party),
-    /// It holds the turnstile, and its machine begins.
-    Begin(Party),
-    /// Its node in the turnstile is gone before it was the first.
-    Requeue(Party),
-    /// A server serves its next request.
-    Serve(Party, Lateness),
-    /// The follower hears what the leader sent next.
-    Replicate,
-    /// It hears what became of its transaction, or that a watch has fired.
-    Hear(Party),
-    Touched(Party),
-    /// The takeover delay has passed.
-    Delayed(Party),
-    ApplyStray(Party),
-    /// Its node in the turnstile is deleted, as it wants.
-    Leave(Party),
-    Release(Party),
-    Told(Party),
-    Break(Party),
-    Lapse(Party),
-    Expire(Party),
-    Depart(Party),
-    Evict(Party),
-    Displace(Party),
-    Touch(Party),
-    /// To one more, or one less.
-    Change(bool),
-}
 
 /// Whether requests of earlier connections are still carried out once a quorum has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,7 +25,7 @@ pub(crate) type Run<'a> = exploration::Run<'a, Setup>;
 
 impl exploration::Setup for Setup {
     type World = World;
-    type Step = Step;
+    type Step = Act<Self>;
     type Fault = Fault;
     type Mutant = Mutant;
     type Witness = Witness;
@@ -65,38 +34,30 @@ impl exploration::Setup for Setup {
         State::<Self>::new(World::new(self), &self.faults)
     }
 
-    fn steps(&self, world: &State<Self>, steps: &mut Vec<Step>) {
+    fn steps(&self, world: &State<Self>, steps: &mut Vec<Act<Self>>) {
         (0..self.wishes.len()).for_each(|party| world.steps_of(party, self, steps));
-        steps.extend(possible([
-            (world.ensemble.is_behind(), Step::Replicate),
-            (true, Step::Change(true)),
-            (number(world.stock()) > 1, Step::Change(false)),
-        ]));
+        let acts = [
+            (world.ensemble.is_behind(), act!(replicate)),
+            (true, act!(change(true)).due_to(Fault::Change)),
+            (number(world.stock()) > 1, act!(change(false)).due_to(Fault::Change)),
+        ];
+        steps.extend(possible(POOL, acts));
     }
 
-    fn fault(world: &State<Self>, step: Step) -> Option<Fault> {
-        Some(match step {
-            Step::Break(_) => Fault::Break,
-            Step::Serve(_, Lateness::Late) => Fault::Late,
-            Step::Lapse(_) => Fault::Expiry,
-            // A session lives for as long as it likes.
-            Step::Expire(party) if world.contenders[party].caller != Caller::Lapsed => Fault::Expiry,
-            Step::Depart(_) => Fault::Departure,
-            Step::Evict(_) => Fault::Eviction,
-            Step::Displace(_) => Fault::Displacement,
-            Step::Touch(_) => Fault::Touch,
-            Step::Change(_) => Fault::Change,
-            _ => return None,
-        })
-    }
-
-    fn is_voluntary(_: &State<Self>, step: Step) -> bool {
-        matches!(step, Step::Release(_) | Step::ApplyStray(_))
-    }
-
-    fn take(run: &mut Run<'_>, step: Step) {
-        run.take(step);
-        run.settle();
+    /// Each valid guard has its permit, unless an operator has deleted it.
+    fn settle(run: &mut Run<'_>) {
+        for contender in &mut run.world.contenders {
+            // What is over makes no difference any more.
+            if contender.machine.is_none() && matches!(contender.caller, Caller::Done | Caller::Idle) {
+                (contender.own, contender.connection) = (None, 0);
+            }
+        }
+        let world = &run.world;
+        let hollow = |(party, contender): (Party, &Contender)| {
+            contender.caller == Caller::Held && !contender.evicted && world.permit(party).is_none()
+        };
+        let is_hollow = world.contenders.iter().enumerate().any(hollow);
+        run.forbid(REAL, is_hollow);
     }
 
     fn mutated(self, mutant: Mutant) -> Self {
@@ -109,7 +70,7 @@ impl exploration::Setup for Setup {
 }
 
 impl World {
-    fn steps_of(&self, party: Party, setup: &Setup, steps: &mut Vec<Step>) {
+    fn steps_of(&self, party: Party, setup: &Setup, steps: &mut Vec<Act<Setup>>) {
         let contender = &self.contenders[party];
         let link = &self.ensemble.links[party];
         let (standing, rests) = (self.standing(party), contender.machine.is_none());
@@ -134,28 +95,33 @@ impl World {
             Caller::Waiting | Caller::Lapsed => true,
         };
         let has_permit = || self.permits().any(|(_, owner, _)| owner == party);
-        steps.extend(possible([
+        let lapsed = contender.caller == Caller::Lapsed;
+        // A session lives for as long as it likes.
+        let expire = if lapsed { act!(expire) } else { act!(expire).due_to(Fault::Expiry) };
+        let acts = [
             // It first settles what its last acquisition has left.
-            (contender.caller == Caller::Idle && rests && !contender.departs, Step::Enqueue(party)),
-            (waits && rests && standing == Standing::Gone, Step::Requeue(party)),
-            (waits && rests && begins && entered, Step::Begin(party)),
-            (holds || contender.caller == Caller::Lapsed, Step::Release(party)),
-            (holds && self.permit(party).is_none(), Step::Told(party)),
-            (holds, Step::Lapse(party)),
-            (serves, Step::Serve(party, Lateness::Settled)),
-            (serves && is_late, Step::Serve(party, Lateness::Late)),
-            (hears, Step::Hear(party)),
-            (contender.pending == Pending::Wait && standing != Standing::Held, Step::Touched(party)),
-            (contender.pending == Pending::Delay, Step::Delayed(party)),
-            (contender.pending == Pending::Leave || contender.departs, Step::Leave(party)),
-            (!link.strays.is_empty(), Step::ApplyStray(party)),
-            (asks, Step::Break(party)),
-            (expires, Step::Expire(party)),
-            (waits, Step::Depart(party)),
-            (has_permit(), Step::Evict(party)),
-            (standing != Standing::Gone, Step::Displace(party)),
-            (!rests && standing == Standing::Held, Step::Touch(party)),
-        ]));
+            (contender.caller == Caller::Idle && rests && !contender.departs, act!(enqueue)),
+            // Its node in the turnstile is gone before it was the first.
+            (waits && rests && standing == Standing::Gone, act!(requeue)),
+            (waits && rests && begins && entered, act!(begin)),
+            (holds || lapsed, act!(release).voluntary(true)),
+            (holds && self.permit(party).is_none(), act!(hear_of_its_permit)),
+            (holds, act!(lapse).due_to(Fault::Expiry)),
+            (serves, act!(serve(Lateness::Settled))),
+            (serves && is_late, act!(serve(Lateness::Late)).due_to(Fault::Late)),
+            (hears, act!(hear)),
+            (contender.pending == Pending::Wait && standing != Standing::Held, act!(touched)),
+            (contender.pending == Pending::Delay, act!(delayed)),
+            (contender.pending == Pending::Leave || contender.departs, act!(leave)),
+            (!link.strays.is_empty(), act!(apply_stray).voluntary(true)),
+            (asks, act!(break_connection).due_to(Fault::Break)),
+            (expires, expire),
+            (waits, act!(depart).due_to(Fault::Departure)),
+            (has_permit(), act!(evict).due_to(Fault::Eviction)),
+            (standing != Standing::Gone, act!(displace).due_to(Fault::Displacement)),
+            (!rests && standing == Standing::Held, act!(touch).due_to(Fault::Touch)),
+        ];
+        steps.extend(possible(party, acts));
     }
 }
 
@@ -165,98 +131,88 @@ fn number(stock: Stock) -> u32 {
 }
 
 impl Run<'_> {
-    /// Each valid guard has its permit, unless an operator has deleted it.
-    fn settle(&mut self) {
-        for contender in &mut self.world.contenders {
-            // What is over makes no difference any more.
-            if contender.machine.is_none() && matches!(contender.caller, Caller::Done | Caller::Idle) {
-                (contender.own, contender.connection) = (None, 0);
-            }
-        }
-        let world = &self.world;
-        let hollow = |(party, contender): (Party, &Contender)| {
-            contender.caller == Caller::Held && !contender.evicted && world.permit(party).is_none()
-        };
-        let is_hollow = world.contenders.iter().enumerate().any(hollow);
-        self.forbid(REAL, is_hollow);
+    /// A server serves its next request.
+    fn serve(&mut self, party: Party, lateness: Lateness) {
+        let late = lateness == Lateness::Late;
+        let behind = self.world.ensemble.links[party].follows && self.world.ensemble.is_behind();
+        self.note(
+            Witness::AnsweredFromThePast,
+            behind && matches!(self.world.ensemble.links[party].up[0], Ask::Get(..) | Ask::List(..)),
+        );
+        self.carry_out(party, |ensemble| ensemble.serve(party, late));
+        self.listen(party);
     }
 
-    fn take(&mut self, step: Step) {
-        match step {
-            Step::Enqueue(party) => self.enqueue(party),
-            Step::Begin(party) => self.begin(party),
-            Step::Requeue(party) => self.requeue(party),
-            Step::Serve(party, lateness) => {
-                let late = lateness == Lateness::Late;
-                let behind = self.world.ensemble.links[party].follows && self.world.ensemble.is_behind();
-                self.note(
-                    Witness::AnsweredFromThePast,
-                    behind && matches!(self.world.ensemble.links[party].up[0], Ask::Get(..) | Ask::List(..)),
-                );
-                self.carry_out(party, |ensemble| ensemble.serve(party, late));
-                self.listen(party);
-            }
-            Step::Replicate => {
-                self.world.ensemble.replicate();
-                self.setup.following.iter().for_each(|party| self.listen(*party));
-            }
-            Step::Hear(party) => self.hear(party),
-            Step::Touched(party) => self.feed(party, Event::Touched),
-            Step::Delayed(party) => self.delayed(party),
-            Step::ApplyStray(party) => {
-                let late = self.world.contenders[party].pending != Pending::Settle;
-                let applied = self.carry_out(party, |ensemble| {
-                    ensemble.apply_stray(party);
-                });
-                (self.witness)(if applied { Witness::StrayApplied } else { Witness::StrayRefused });
-                self.note(Witness::LateApplied, applied && late);
-            }
-            Step::Leave(party) => {
-                self.world.leave_turnstile(party);
-                let contender = &mut self.world.contenders[party];
-                contender.departs = false;
-                if contender.pending == Pending::Leave {
-                    self.feed(party, Event::Left);
-                }
-            }
-            Step::Release(party) => {
-                self.world.ensemble.delete(self.world.permit(party));
-                self.world.contenders[party].caller = Caller::Done;
-            }
-            Step::Told(party) => {
-                (self.witness)(Witness::Told);
-                self.world.contenders[party].caller = Caller::Done;
-            }
-            Step::Break(party) => self.break_connection(party),
-            Step::Lapse(party) => {
-                self.world.contenders[party].caller = Caller::Lapsed;
-            }
-            Step::Expire(party) => self.expire(party),
-            Step::Depart(party) => self.depart(party),
-            Step::Evict(party) => {
-                self.world.contenders[party].evicted = true;
-                let permits = self.world.permits().filter(|(_, owner, _)| *owner == party);
-                let permits = permits.map(|(path, ..)| path).collect::<Vec<_>>();
-                self.world.ensemble.delete(permits);
-                self.world.vanish(self.setup);
-            }
-            Step::Displace(party) => {
-                self.world.leave_turnstile(party);
-            }
-            Step::Touch(party) => {
-                if let Some((path, _)) = self.world.turnstile(party) {
-                    self.world.ensemble.write(path, Data::Nothing);
-                }
-            }
-            Step::Change(more) => {
-                let changed = |number: u32| if more { number + 1 } else { number - 1 };
-                let stock = match self.world.stock() {
-                    Stock::Permits(capacity) => Stock::Permits(changed(capacity)),
-                    Stock::Slots(count) => Stock::Slots(changed(count)),
-                };
-                self.world.ensemble.write(Path::Directory(POOL), Data::Stock(stock));
-            }
+    /// The follower hears what the leader sent next.
+    fn replicate(&mut self, _: usize) {
+        self.world.ensemble.replicate();
+        self.setup.following.iter().for_each(|party| self.listen(*party));
+    }
+
+    fn touched(&mut self, party: Party) {
+        self.feed(party, Event::Touched);
+    }
+
+    fn apply_stray(&mut self, party: Party) {
+        let late = self.world.contenders[party].pending != Pending::Settle;
+        let applied = self.carry_out(party, |ensemble| {
+            ensemble.apply_stray(party);
+        });
+        (self.witness)(if applied { Witness::StrayApplied } else { Witness::StrayRefused });
+        self.note(Witness::LateApplied, applied && late);
+    }
+
+    /// Its node in the turnstile is deleted, as it wants.
+    fn leave(&mut self, party: Party) {
+        self.world.leave_turnstile(party);
+        let contender = &mut self.world.contenders[party];
+        contender.departs = false;
+        if contender.pending == Pending::Leave {
+            self.feed(party, Event::Left);
         }
+    }
+
+    fn release(&mut self, party: Party) {
+        self.world.ensemble.delete(self.world.permit(party));
+        self.world.contenders[party].caller = Caller::Done;
+    }
+
+    /// Somebody has deleted its permit.
+    fn hear_of_its_permit(&mut self, party: Party) {
+        (self.witness)(Witness::Told);
+        self.world.contenders[party].caller = Caller::Done;
+    }
+
+    fn lapse(&mut self, party: Party) {
+        self.world.contenders[party].caller = Caller::Lapsed;
+    }
+
+    fn evict(&mut self, party: Party) {
+        self.world.contenders[party].evicted = true;
+        let permits = self.world.permits().filter(|(_, owner, _)| *owner == party);
+        let permits = permits.map(|(path, ..)| path).collect::<Vec<_>>();
+        self.world.ensemble.delete(permits);
+        self.world.vanish(self.setup);
+    }
+
+    fn displace(&mut self, party: Party) {
+        self.world.leave_turnstile(party);
+    }
+
+    fn touch(&mut self, party: Party) {
+        if let Some((path, _)) = self.world.turnstile(party) {
+            self.world.ensemble.write(path, Data::Nothing);
+        }
+    }
+
+    /// To one more, or one less.
+    fn change(&mut self, pool: usize, more: bool) {
+        let changed = |number: u32| if more { number + 1 } else { number - 1 };
+        let stock = match self.world.stock() {
+            Stock::Permits(capacity) => Stock::Permits(changed(capacity)),
+            Stock::Slots(count) => Stock::Slots(changed(count)),
+        };
+        self.world.ensemble.write(Path::Directory(pool), Data::Stock(stock));
     }
 
     fn enqueue(&mut self, party: Party) {

@@ -17,7 +17,6 @@ mod setup;
 
 use crate::world::exploration::{Setup as _, State, explored, next, refute_each, take};
 use contest::{CLEAN, OURS, SERVED, THEIRS, TOUCHED, breach};
-use run::Step;
 use setup::{Fault, Fault::*, Mutant, Setup, Witness::*};
 use zklock_recipe::Patience;
 
@@ -100,12 +99,14 @@ fn each_mutant_is_caught() {
     ]);
 }
 
-/// Takes these steps, each of which is possible.
-fn replay(setup: &Setup, steps: &[Step]) -> State<Setup> {
+/// Takes these steps, each of which is possible: of this name, by this contender.
+fn replay(setup: &Setup, steps: &[(&str, usize)]) -> State<Setup> {
     let mut state = setup.first();
     for step in steps {
-        assert!(next(setup, &state).contains(step), "{step:?} is not possible in {state:#?}");
-        take(setup, &mut state, *step, &|_| {});
+        let possible = next(setup, &state);
+        let act = possible.iter().find(|act| (act.label.name, act.label.subject) == *step);
+        let act = *act.unwrap_or_else(|| panic!("{step:?} is not among {possible:?}"));
+        take(setup, &mut state, act, &|_| {});
     }
     state
 }
@@ -114,17 +115,11 @@ fn replay(setup: &Setup, steps: &[Step]) -> State<Setup> {
 /// look announced is given in the new one as well, behind a contender of the other client's that has vanished.
 #[test]
 fn frozen_the_number_of_another_directory() {
-    let steps = [Step::Begin(0)].into_iter().chain([Step::Serve(0); 3]);
-    let steps = steps.chain([Step::Delayed(0), Step::Serve(0), Step::Release(0), Step::Serve(0)]);
-    let steps = steps.chain([
-        Step::Begin(1),
-        Step::Serve(1),
-        Step::Reap,
-        Step::Come(0),
-        Step::Look(0),
-        Step::Vanish(0),
-    ]);
-    let steps = steps.chain([Step::Serve(1); 2]).collect::<Vec<_>>();
+    let steps = [("begin", 0)].into_iter().chain([("answer", 0); 3]);
+    let steps = steps.chain([("delayed", 0), ("answer", 0), ("release", 0), ("answer", 0)]);
+    let steps =
+        steps.chain([("begin", 1), ("answer", 1), ("reap", 0), ("come", 0), ("look", 0), ("vanish", 0)]);
+    let steps = steps.chain([("answer", 1); 2]).collect::<Vec<_>>();
     let setup = setup(2, 1, &[Vanishing, Reap]);
     assert_eq!(breach(&replay(&setup, &steps)), None);
     assert_eq!(breach(&replay(&setup.mutated(Mutant::TrustsAnotherDirectory), &steps)), Some(THEIRS));
@@ -134,11 +129,11 @@ fn frozen_the_number_of_another_directory() {
 /// So the waiter asks a quorum for its node first.
 #[test]
 fn frozen_a_waiter_whose_node_was_deleted_hears_of_a_release() {
-    let steps = [Step::Begin(0)].into_iter().chain([Step::Serve(0); 3]);
-    let steps = steps.chain([Step::Delayed(0), Step::Serve(0)]);
-    let steps = steps.chain([Step::Begin(1)]).chain([Step::Serve(1); 4]);
-    let steps = steps.chain([Step::Evict(1), Step::Come(0), Step::Release(0), Step::Serve(0), Step::Look(0)]);
-    let steps = steps.chain([Step::Notice(1), Step::Serve(1)]).collect::<Vec<_>>();
+    let steps = [("begin", 0)].into_iter().chain([("answer", 0); 3]);
+    let steps = steps.chain([("delayed", 0), ("answer", 0)]);
+    let steps = steps.chain([("begin", 1)]).chain([("answer", 1); 4]);
+    let steps = steps.chain([("evict", 1), ("come", 0), ("release", 0), ("answer", 0), ("look", 0)]);
+    let steps = steps.chain([("notice", 1), ("answer", 1)]).collect::<Vec<_>>();
     let setup = setup(2, 1, &[Eviction]);
     assert_eq!(breach(&replay(&setup, &steps)), None);
     assert_eq!(breach(&replay(&setup.mutated(Mutant::TrustsItsNode), &steps)), Some(THEIRS));
@@ -148,11 +143,11 @@ fn frozen_a_waiter_whose_node_was_deleted_hears_of_a_release() {
 /// shows that name first, after the release of another contender of ours. So the waiter asks a quorum for its node first.
 #[test]
 fn frozen_a_listing_shows_another_node_by_the_name_of_a_waiters() {
-    let steps = [Step::Come(0), Step::Look(0), Step::Begin(1)].into_iter().chain([Step::Serve(1); 4]);
-    let steps = steps.chain([Step::Evict(1), Step::Leave(0), Step::Reap, Step::Begin(0)]);
-    let steps = steps.chain([Step::Serve(0); 6]).chain([Step::Delayed(0), Step::Serve(0)]);
-    let steps = steps.chain([Step::Come(1), Step::Release(0), Step::Serve(0)]);
-    let steps = steps.chain([Step::Notice(1), Step::Serve(1), Step::Serve(1), Step::Look(1)]);
+    let steps = [("come", 0), ("look", 0), ("begin", 1)].into_iter().chain([("answer", 1); 4]);
+    let steps = steps.chain([("evict", 1), ("leave", 0), ("reap", 0), ("begin", 0)]);
+    let steps = steps.chain([("answer", 0); 6]).chain([("delayed", 0), ("answer", 0)]);
+    let steps = steps.chain([("come", 1), ("release", 0), ("answer", 0)]);
+    let steps = steps.chain([("notice", 1), ("answer", 1), ("answer", 1), ("look", 1)]);
     let steps = steps.collect::<Vec<_>>();
     let setup = setup(2, 2, &[Eviction, Reap]);
     assert_eq!(breach(&replay(&setup, &steps)), None);

@@ -16,7 +16,7 @@ pub(crate) type Rule = &'static str;
 /// Who takes part in a model, and what may go wrong. All the rest follows from it.
 pub(crate) trait Setup: Send + Sync + Sized + 'static {
     type World: Clone + Debug + Hash + PartialEq + Send + Sync + 'static;
-    type Step: Copy + Debug + PartialEq;
+    type Step: Step<Self>;
     /// What may go wrong once.
     type Fault: Copy + Debug + Hash + PartialEq + Send + Sync + 'static;
     /// A rule that is broken on purpose.
@@ -29,13 +29,8 @@ pub(crate) trait Setup: Send + Sync + Sized + 'static {
     /// Everything that can happen next, if whatever goes wrong in it may.
     fn steps(&self, world: &State<Self>, steps: &mut Vec<Self::Step>);
 
-    /// What goes wrong in this step.
-    fn fault(world: &State<Self>, step: Self::Step) -> Option<Self::Fault>;
-
-    /// Whether the world goes on by itself without this step, in which nothing goes wrong.
-    fn is_voluntary(world: &State<Self>, step: Self::Step) -> bool;
-
-    fn take(run: &mut Run<'_, Self>, step: Self::Step);
+    /// What follows from each step at once.
+    fn settle(_: &mut Run<'_, Self>) {}
 
     /// Whether a step may break this rule here.
     fn tolerates(&self, _: Rule) -> bool {
@@ -47,6 +42,17 @@ pub(crate) trait Setup: Send + Sync + Sized + 'static {
 
     /// What must hold in every state, beside what steps break, and what must be so in some.
     fn properties(&self) -> Vec<Property<Contest<Self>>>;
+}
+
+/// One step of the model that this setup is of.
+pub(crate) trait Step<S: Setup>: Copy + Debug + PartialEq {
+    /// What goes wrong in it.
+    fn fault(self, at: &State<S>) -> Option<S::Fault>;
+
+    /// Whether the world goes on by itself without it, though nothing goes wrong in it.
+    fn is_voluntary(self, at: &State<S>) -> bool;
+
+    fn take(self, run: &mut Run<'_, S>);
 }
 
 /// A state of the model that this setup is of.
@@ -120,17 +126,18 @@ impl<S: Setup> Run<'_, S> {
 pub(crate) fn next<S: Setup>(setup: &S, at: &State<S>) -> Vec<S::Step> {
     let mut steps = Vec::new();
     setup.steps(at, &mut steps);
-    steps.retain(|step| S::fault(at, *step).is_none_or(|fault| at.may(fault)));
+    steps.retain(|step| step.fault(at).is_none_or(|fault| at.may(fault)));
     steps
 }
 
 /// Takes one step.
 pub(crate) fn take<S: Setup>(setup: &S, at: &mut State<S>, step: S::Step, witness: &dyn Fn(S::Witness)) {
-    let fault = S::fault(at, step);
+    let fault = step.fault(at);
     let At { world, faults, broken } = at;
     let mut run = Run { world, faults, broken, setup, witness };
     fault.into_iter().for_each(|fault| run.spend(fault));
-    S::take(&mut run, step);
+    step.take(&mut run);
+    S::settle(&mut run);
 }
 
 /// A setup that is being explored.
@@ -204,14 +211,9 @@ impl<S: Setup> Contest<S> {
 
     /// As that, apart from these steps.
     pub(crate) fn goes_on_without(&self, at: &State<S>, apart: fn(S::Step) -> bool) -> bool {
-        let waits = |step| S::fault(at, step).is_some() || S::is_voluntary(at, step) || apart(step);
+        let waits = |step: S::Step| step.fault(at).is_some() || step.is_voluntary(at) || apart(step);
         self.breach(at).is_some() || !next(&self.setup, at).into_iter().all(waits)
     }
-}
-
-/// Those of these steps that can be taken.
-pub(crate) fn possible<S, const N: usize>(steps: [(bool, S); N]) -> impl Iterator<Item = S> {
-    steps.into_iter().filter(|(is_possible, _)| *is_possible).map(|(_, step)| step)
 }
 
 /// Explores all of it: the rules hold, everything listed has happened, and there are this many states.
