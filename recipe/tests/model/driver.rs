@@ -38,7 +38,6 @@ impl Run<'_> {
             Command::One(seat, single, _) => self.send_for(Address { party, seat: Some(seat) }, seat, single),
             Command::ExpectLate(seat) => self.expect_late(party, seat),
             Command::EndSession(..) => {
-                (self.witness)(Witness::SessionGivenUp);
                 let session = self.world.contenders[party].session;
                 self.disconnect(session);
                 self.over(session, SessionEnd::Closed);

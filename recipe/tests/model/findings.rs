@@ -13,8 +13,6 @@ pub(crate) enum Witness {
     RecoveryFindsNode,
     RecoveryFindsNone,
     RemovalFoundDone,
-    /// A contender gave its session up, because nobody knew whose a node was.
-    SessionGivenUp,
     RemovalFoundUndone,
     GiveUpWhileEntering,
     GiveUpWhileWaiting,
