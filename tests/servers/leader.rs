@@ -13,18 +13,18 @@ use zklock::{Election, election::Leader, inspect::Observer};
 /// The session timeout that the example has by default: so long would a crashed leader be waited for.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(crate) const PATH: &str = "/service";
+const PATH: &str = "/service";
 
-/// A process of an example, and what it says.
-pub(crate) struct Service {
-    pub(crate) process: Child,
+/// A process of the example, and what it says.
+struct Service {
+    process: Child,
     said: Lines<BufReader<ChildStdout>>,
-    pub(crate) address: String,
+    address: String,
 }
 
 impl Service {
-    pub(crate) async fn start(server: &Server, name: &str) -> Self {
-        let mut process = Command::new(example(name))
+    async fn start(server: &Server) -> Self {
+        let mut process = Command::new(example("leader"))
             .args([&server.connect_string(), PATH])
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -37,7 +37,7 @@ impl Service {
     }
 
     /// Reads until a line begins like this. Returns the rest of that line.
-    pub(crate) async fn says(&mut self, beginning: &str) -> String {
+    async fn says(&mut self, beginning: &str) -> String {
         loop {
             let line = within(beginning, self.said.next_line()).await.unwrap().expect("a line");
             if let Some(rest) = line.strip_prefix(beginning) {
@@ -54,7 +54,7 @@ impl Service {
         answer.trim_end().to_owned()
     }
 
-    pub(crate) fn signal(&self, signal: Signal) {
+    fn signal(&self, signal: Signal) {
         let id = self.process.id().expect("it runs");
         let id = Pid::from_raw(id.try_into().unwrap()).unwrap();
         kill_process(id, signal).unwrap();
@@ -66,13 +66,13 @@ impl Service {
     }
 }
 
-pub(crate) async fn until_candidates(election: &Election, number: usize) {
+async fn until_candidates(election: &Election, number: usize) {
     support::eventually("the candidates", async || election.candidates().await.unwrap().len() == number)
         .await;
 }
 
 /// Waits until the instance at this address leads.
-pub(crate) async fn until_led_by(leaders: &mut Observer<Leader>, address: &str) -> Leader {
+async fn until_led_by(leaders: &mut Observer<Leader>, address: &str) -> Leader {
     loop {
         let leader = within("the leader", leaders.next()).await.unwrap();
         if let Some(leader) = leader.filter(|leader| leader.value == address) {
@@ -86,11 +86,11 @@ async fn followers_forward_to_the_leader_and_take_over_from_it() {
     let server = server().await;
     let election = session(&server).await.election(PATH).unwrap();
     let mut leaders = election.observe();
-    let mut first = Service::start(&server, "leader").await;
+    let mut first = Service::start(&server).await;
     first.says("leading with token ").await;
-    let second = Service::start(&server, "leader").await;
+    let second = Service::start(&server).await;
     until_candidates(&election, 2).await;
-    let mut third = Service::start(&server, "leader").await;
+    let mut third = Service::start(&server).await;
     until_candidates(&election, 3).await;
 
     let leader = until_led_by(&mut leaders, &first.address).await;

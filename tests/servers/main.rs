@@ -23,7 +23,6 @@ mod interop;
 mod kinds;
 mod lazy;
 mod leader;
-mod leader_http;
 mod limits;
 mod locks;
 mod locks_faults;
