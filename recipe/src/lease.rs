@@ -357,11 +357,6 @@ impl Lease {
         self.end
     }
 
-    /// Returns when the latest touch was sent of which the leader certainly has heard. The lease counts from it.
-    pub fn known(&self) -> Moment {
-        self.known
-    }
-
     /// Returns when the present term ends if nothing more is confirmed.
     pub fn deadline(&self) -> Moment {
         self.deadline

@@ -1,7 +1,6 @@
 //! The [`Guard`] of what is held.
 
 pub(crate) mod asks;
-mod explain;
 mod fenced;
 mod held;
 pub(crate) mod lost;
@@ -22,7 +21,6 @@ use futures::future::{Either, select};
 use zklock_recipe::acquisition::Input;
 use zklock_recipe::{End, Kind, Own, Term};
 
-pub use explain::{Explanation, GuardEnd};
 use held::{Held, lost_reason};
 pub use lost::{Lost, LostReason, ReleaseError};
 use mode::sealed::OneNode;
@@ -232,18 +230,6 @@ impl<K> Guard<K> {
         self.turn.remaining()
     }
 
-    /// Returns what the guard rests on at this instant, or what ended it: for logs, and for a page that operators read. Its
-    /// `Display` has three lines. It sends nothing. For a decision, ask [`check`](Self::check).
-    ///
-    /// ```no_run
-    /// # fn example(guard: &zklock::Guard) {
-    /// println!("{}", guard.explain());
-    /// # }
-    /// ```
-    pub fn explain(&self) -> Explanation {
-        self.turn.explain()
-    }
-
     /// Resolves with the reason once the guard is lost. With a [`stop_margin`](crate::LockOptions::stop_margin), it
     /// resolves that much before the lease or the [`max_hold`](crate::LockOptions::max_hold) ends. The future does not borrow the guard, so another task can await it. It
     /// also resolves when the guard is released or dropped.
@@ -277,7 +263,7 @@ impl<K> Guard<K> {
     /// # async fn example(guard: zklock::Guard) -> Result<(), zklock::Lost> {
     /// loop {
     ///     let left = guard.at_risk().await;
-    ///     eprintln!("at risk for {left:?} at most\n{}", guard.explain());
+    ///     eprintln!("at risk, and held for {left:?}");
     ///     guard.safe().await?; // ends the loop once the guard is lost
     /// }
     /// # }

@@ -131,7 +131,7 @@ impl SharedLease {
     }
 
     /// The latest heartbeat that was answered in full.
-    pub(crate) fn beaten(&self) -> Sent {
+    fn beaten(&self) -> Sent {
         *self.beaten.borrow()
     }
 
@@ -251,11 +251,6 @@ impl SharedLease {
     pub(crate) fn lapsed(&self) -> Moment {
         let (deadline, now) = (self.lease.borrow().deadline(), clock::now());
         if now.until(deadline).is_zero() { deadline } else { now }
-    }
-
-    /// When the request was sent from which the lease counts.
-    pub(crate) fn known(&self) -> Moment {
-        self.lease.borrow().known()
     }
 
     /// The number of the present connection, if the session has one.

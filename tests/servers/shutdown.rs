@@ -179,7 +179,6 @@ async fn calls(server: &Server, root: &str) -> Vec<Call> {
     call!(calls, "SessionClosed", => gives_up.into_guard().check());
 
     call!(calls, "SessionClosed", guard => (guard.check(), guard.is_held(), guard.remaining() > Duration::ZERO));
-    call!(calls, "SessionClosed", guard => guard.explain().end);
     call!(calls, "SessionClosed", guard => guard.safe().await);
     call!(calls, "SessionClosed", guard => guard.verify().await);
     call!(calls, "SessionClosed", guard => guard.run(async {}).await);
