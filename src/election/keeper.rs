@@ -250,7 +250,7 @@ impl Keeper {
                 Answer::Lost => return Event::Unanswered.into(),
                 Answer::Over(_) => return Event::Over.into(),
             };
-            let seen = |Announced { data, session, .. }| Seen { session, value: data };
+            let seen = |Announced { data, session }| Seen { session, value: data };
             let event = match found {
                 Ok(found) => Event::Looked(found.map(|(_, found)| seen(found))),
                 Err(zklock_recipe::Event::Refused(_)) => Event::Hidden,

@@ -23,7 +23,7 @@ pub struct Leader {
 
 impl Leader {
     pub(super) fn new(announced: Announced) -> Self {
-        let Announced { data, session, zxid: _ } = announced;
+        let Announced { data, session } = announced;
         Self {
             since: data.since(),
             token: FencingToken::new(data.token),

@@ -31,8 +31,8 @@ use crate::zk::{Bystander, SessionEvent, SessionState, Succession};
 ///   the changes sees only the latest state.
 /// * Tokens never go back: after a holder with a token, the observer never reports a holder with a lower token.
 /// * After a crash, an observer of an election reports "nobody" once the leader's session has ended, and then the next
-///   leader. An observer of a lock, or of an election in a [`Layout`](crate::Layout), reports the next contender at once if one
-///   waits, also while that one waits for its takeover delay.
+///   leader. An observer of a lock reports the next contender at once if one waits, also while that one waits for its takeover
+///   delay.
 /// * It survives the loss of its connection and the end of its ZooKeeper session. In between it reports nothing, and
 ///   `latest` says how old the last answer is.
 ///

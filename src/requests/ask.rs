@@ -11,12 +11,12 @@ use uuid::Uuid;
 use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Footing, Kind, Layout, PathKind, Place, Refusal, Stamp};
 use zookeeper_client as zk;
-use zookeeper_client::{AddWatchMode, Client, CreateMode, Error, MultiReadResult};
+use zookeeper_client::{Client, CreateMode, Error, MultiReadResult};
 
 use super::foreign::live_suspect;
 use super::read::{Node, Seen, directory, existing, is_hidden, permits, read_paths};
 use super::reply::failure;
-use super::sighting::{Sighting, persistent};
+use super::sighting::{Sighting, watching};
 use super::watch::change;
 use crate::acl::Acl;
 use crate::node::{AskData, PoolData, decode};
@@ -260,13 +260,7 @@ pub(crate) async fn watch_ask(
     footing: Footing,
 ) -> Result<Sighting<(AskData, i64)>, Event> {
     let look = async { client.check_stat(&path).await };
-    let (changes, stat) = match footing {
-        Footing::Watched => (None, look.await),
-        Footing::Unwatched => {
-            let (watcher, stat) = join(client.watch(&path, AddWatchMode::Persistent), look).await;
-            (Some(persistent(watcher.map_err(failure)?)), stat)
-        }
-    };
+    let (changes, stat) = watching(&client, &path, footing, look).await?;
     let found = match stat.map_err(failure) {
         Ok(Some(stat)) if may_be_ask(&stat) => existing(client.get_data(&path).await),
         other => other.map(|_| None),

@@ -2,11 +2,13 @@
 
 use std::panic::AssertUnwindSafe;
 
-use futures::future::pending;
+use futures::future::{join, pending};
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
-use zklock_recipe::{Event, Stamp};
-use zookeeper_client::{EventType, OneshotWatcher, PersistentWatcher, WatchedEvent};
+use zklock_recipe::{Event, Footing, Stamp};
+use zookeeper_client::{AddWatchMode, Client, EventType, OneshotWatcher, PersistentWatcher, WatchedEvent};
+
+use super::reply::failure;
 
 /// Who leads, if anybody does, and the stamp, unless this session may not read it.
 pub(crate) type Found<T> = Option<(Option<Stamp>, T)>;
@@ -30,8 +32,25 @@ impl<T> Sighting<T> {
 /// ever after the last one.
 pub(crate) type Changes = BoxStream<'static, Option<i64>>;
 
+/// Sends a request about a node. Without a watch of this connection, it sets one before that. Both requests are sent in one poll, and
+/// a server serves a session's requests in their order.
+pub(super) async fn watching<T>(
+    client: &Client,
+    path: &str,
+    footing: Footing,
+    look: impl Future<Output = T>,
+) -> Result<(Option<Changes>, T), Event> {
+    match footing {
+        Footing::Watched => Ok((None, look.await)),
+        Footing::Unwatched => {
+            let (watcher, seen) = join(client.watch(path, AddWatchMode::Persistent), look).await;
+            Ok((Some(persistent(watcher.map_err(failure)?)), seen))
+        }
+    }
+}
+
 /// The changes that a persistent watch reports, until its connection is lost.
-pub(super) fn persistent(watcher: PersistentWatcher) -> Changes {
+fn persistent(watcher: PersistentWatcher) -> Changes {
     let events =
         stream::unfold(watcher, |mut watcher| async { Some((zxid(watcher.changed()).await, watcher)) });
     events.boxed()
