@@ -80,7 +80,7 @@ nextest:
 compare: ## Measure zklock beside Curator, kazoo, go-zookeeper, zookeeper-client, etcd, Redis and PostgreSQL (docs/PERFORMANCE.md)
 	scripts/have-peers.sh all
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
-		cargo run --release -p zklock-bench -- compare --picture docs/compare.svg
+		cargo run --release -p zklock-bench -- compare
 
 bench: servers ## Measure each scenario of zklock in detail, mostly against zookeeper-client (docs/PERFORMANCE.md)
 	scripts/bench.sh

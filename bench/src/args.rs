@@ -1,6 +1,5 @@
 //! The command line.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -45,9 +44,6 @@ pub(crate) struct Compare {
     /// How often holders crash, and a server is cut off. 0 leaves that out.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) repetitions: u32,
-    /// Draw the handovers of eight contenders into this file, as SVG.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) picture: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

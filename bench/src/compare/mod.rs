@@ -5,7 +5,6 @@
 
 mod etcd;
 mod faults;
-mod picture;
 mod reach;
 mod report;
 mod service;
@@ -74,8 +73,5 @@ pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
         }
     }
     report::print(&rows, &compare.clients);
-    if let Some(path) = &compare.picture {
-        picture::draw(path, &rows)?;
-    }
     Ok(())
 }
