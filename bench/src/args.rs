@@ -22,7 +22,7 @@ pub(crate) enum Command {
     Compare(Compare),
     /// One scenario in detail: time, requests and bytes of an acquisition, mostly beside zookeeper-client's.
     Scenario(Detail),
-    /// What idle sessions cost the servers, beside Curator's.
+    /// What idle sessions cost the servers, beside Curator's. It needs `make peers`.
     Scale(Scale),
     /// A peer that obeys lines, as `compare` starts it.
     #[command(hide = true)]
@@ -83,30 +83,12 @@ pub(crate) struct Detail {
 
 #[derive(Debug, Args)]
 pub(crate) struct Scale {
-    /// Whose sessions are idle, one after the other on the same servers: names with commas between them. The first load warms the
-    /// servers up.
-    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',', default_values_t = [What::Idle, What::Curator, What::Pinging, What::Idle])]
-    pub(crate) what: Vec<What>,
     /// How many sessions there are.
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub(crate) sessions: usize,
     /// The session timeout, in seconds.
     #[arg(long, value_name = "T", default_value_t = 10)]
     pub(crate) timeout: u64,
-    /// For how long it is measured, in seconds.
-    #[arg(long, value_name = "W", default_value_t = 20)]
-    pub(crate) window: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum What {
-    /// Sessions of zklock.
-    Idle,
-    /// Sessions of Curator, in one Java machine. It needs `make peers`.
-    Curator,
-    /// Bare sessions that ping at the times at which Curator's do. They cost little themselves, so that ten thousand fit beside
-    /// their servers on a small machine.
-    Pinging,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -56,11 +56,6 @@ impl Servers {
         self.ensemble.connect_string()
     }
 
-    /// The address of one of the servers, of each in turn.
-    pub(super) fn address(&self, number: usize) -> String {
-        self.ensemble.address(number % SERVERS)
-    }
-
     /// Returns once there are so many sessions.
     pub(super) async fn wait_for_sessions(&self, count: usize) -> anyhow::Result<()> {
         let deadline = Instant::now() + PATIENCE;
