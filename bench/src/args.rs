@@ -75,10 +75,6 @@ pub(crate) struct Detail {
     /// How long each client holds the lock in `contended`, in milliseconds. That time is not measured.
     #[arg(long, value_name = "H", default_value_t = 0.0, value_parser = |text: &str| number(text, 10_000.0))]
     pub(crate) hold_ms: f64,
-    /// Have zookeeper-client release in the background, by dropping, rather than await the same request. Not in `free`,
-    /// where a cycle ends when the lock is free.
-    #[arg(long)]
-    pub(crate) drops: bool,
 }
 
 #[derive(Debug, Args)]
@@ -126,11 +122,6 @@ impl Compare {
 }
 
 impl Detail {
-    /// Whether zookeeper-client releases by dropping.
-    pub(crate) fn drops(&self) -> bool {
-        self.drops && self.scenario != Scenario::Free
-    }
-
     pub(crate) fn hold(&self) -> Duration {
         Duration::from_secs_f64(self.hold_ms / 1000.0)
     }

@@ -93,7 +93,7 @@ impl Contestant {
     pub(crate) fn peer(self) -> Option<Peer> {
         match self {
             Self::Zklock => Some(Peer::Zklock),
-            Self::ZookeeperClient => Some(Peer::ZookeeperClient { drops: false }),
+            Self::ZookeeperClient => Some(Peer::ZookeeperClient),
             Self::Redis => Some(Peer::Redisson),
             Self::RedisPolling => Some(Peer::RedisPolling),
             Self::Postgres => Some(Peer::Postgres),

@@ -18,8 +18,8 @@ pub(crate) use peer::Peer;
 /// Opens a session at `address` for the lock at `directory`.
 pub(crate) async fn connect(peer: Peer, address: &str, directory: &str) -> anyhow::Result<Arc<dyn Client>> {
     Ok(match peer {
-        Peer::ZookeeperClient { drops } => {
-            Arc::new(zookeeper_client::ZookeeperClient::connect(address, directory, drops).await?)
+        Peer::ZookeeperClient => {
+            Arc::new(zookeeper_client::ZookeeperClient::connect(address, directory).await?)
         }
         Peer::Raw => Arc::new(plain::Plain::connect(address, directory, false).await?),
         Peer::Watchers => Arc::new(plain::Plain::connect(address, directory, true).await?),

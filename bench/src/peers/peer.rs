@@ -21,12 +21,7 @@ pub(crate) enum Peer {
     /// Permits of Curator's `InterProcessSemaphoreV2`, in a program of its own.
     CuratorPermits,
     /// zookeeper-client's own recipe, `Client::lock`.
-    ZookeeperClient {
-        /// It releases by dropping, all it offers for that: a task in the background then deletes the node. Otherwise that request
-        /// is awaited, which is faster where the same session goes on to acquire: of two small requests in a row, Nagle's algorithm
-        /// holds the second.
-        drops: bool,
-    },
+    ZookeeperClient,
     /// A bare create and a bare delete: no lock, but what one cannot be faster than.
     Raw,
     /// Bare watches of the first node: no lock, but what readers cannot be faster than.
@@ -48,7 +43,7 @@ impl Peer {
             Self::ZklockKeys => "zklock-keys",
             Self::ZklockPermits => "zklock-permits",
             Self::CuratorPermits => "curator-permits",
-            Self::ZookeeperClient { .. } => "zookeeper-client",
+            Self::ZookeeperClient => "zookeeper-client",
             Self::Raw => "raw",
             Self::Watchers => "raw/watchers",
             Self::RedisPolling => "redis-polling",

@@ -19,16 +19,14 @@ pub(crate) use turns::run;
 
 impl Scenario {
     /// Who takes part.
-    pub(crate) fn peers(self, drops: bool) -> Vec<Peer> {
-        let client = Peer::ZookeeperClient { drops };
-        let locks = [Peer::Zklock, client];
+    pub(crate) fn peers(self) -> &'static [Peer] {
         match self {
-            Self::Free => locks.into_iter().chain([Peer::Raw]).collect(),
-            Self::Contended | Self::Queue => locks.into(),
-            Self::Keys => vec![Peer::ZklockKeys, Peer::Zklock, client],
-            Self::Permits => vec![Peer::ZklockPermits, Peer::CuratorPermits, Peer::Zklock],
-            Self::Multi => vec![Peer::ZklockSeveral, Peer::Zklock],
-            Self::Readers => vec![Peer::ZklockReaders, Peer::Zklock, Peer::Watchers],
+            Self::Free => &[Peer::Zklock, Peer::ZookeeperClient, Peer::Raw],
+            Self::Contended | Self::Queue => &[Peer::Zklock, Peer::ZookeeperClient],
+            Self::Keys => &[Peer::ZklockKeys, Peer::Zklock, Peer::ZookeeperClient],
+            Self::Permits => &[Peer::ZklockPermits, Peer::CuratorPermits, Peer::Zklock],
+            Self::Multi => &[Peer::ZklockSeveral, Peer::Zklock],
+            Self::Readers => &[Peer::ZklockReaders, Peer::Zklock, Peer::Watchers],
         }
     }
 }

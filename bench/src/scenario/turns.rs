@@ -21,7 +21,7 @@ const WARM_UP: u32 = 4;
 pub(crate) async fn run(detail: &Detail) -> anyhow::Result<()> {
     let stage = Stage::open().await?;
     let mut entries = Vec::new();
-    for peer in detail.scenario.peers(detail.drops()) {
+    for peer in detail.scenario.peers().iter().copied() {
         let cast = Cast::new(peer, detail, &stage).await?;
         entries.push(Entry { peer, cast, tally: Tally::default() });
     }
