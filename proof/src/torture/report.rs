@@ -1,6 +1,6 @@
 //! The figures: a text, or one JSON object.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::args::{Mode, Recipe, Torture};
 use super::checker::Verdict;
-use super::history::{End, Fault, History, Hold, Outcome};
+use super::history::{End, History, Hold, Outcome};
 use super::record::Who;
 use super::schedule::Kind;
 use super::slew;
@@ -17,9 +17,6 @@ use super::wish::Claim;
 use crate::harness::register::Ledger;
 use crate::harness::table::title;
 use crate::harness::{Instant, overlaps};
-
-/// A fault that is over for longer than that has cost nobody the lock.
-const AFTERMATH: Duration = Duration::from_secs(3);
 
 /// When what began.
 #[derive(Clone, Copy, Debug)]
@@ -66,16 +63,8 @@ pub(crate) struct Report {
     /// The [`FIGURES`].
     #[serde(flatten)]
     pub(crate) figures: BTreeMap<&'static str, u64>,
-    /// From a release to the grant of the next task of the same process, by the same node.
-    pub(crate) pass_ms: Option<Percentiles>,
-    /// From the last release that it waited for to a grant, where no other grant came in between.
-    pub(crate) handoff_ms: Option<Percentiles>,
-    /// From the fault that cost the holder to the next grant.
-    pub(crate) recovery_ms: Option<Percentiles>,
     /// The least time from the end of a guard to the next grant, by how it ended.
     pub(crate) margins: BTreeMap<&'static str, Margin>,
-    /// The least one behind each kind of fault, where the guard was lost or its holder killed.
-    pub(crate) margins_by_fault: BTreeMap<Kind, Margin>,
 }
 
 /// A name, and how a history says what it stands for.
@@ -99,14 +88,16 @@ const FIGURES: [Figure; 26] = [
     ("refused_reads", |it| registers(it, |ledger| ledger.refused_reads)),
     ("refused_writes", |it| registers(it, |ledger| ledger.refused_writes)),
     // Guards that their processes passed on.
-    ("passed_on", |it| holds(it, is_passed_on)),
+    ("passed_on", |it| holds(it, |hold| hold.token.is_some_and(|token| token.turn() > 0))),
     // Guards that were shared, those of them that were lost, and guards that made a claim.
     ("shared", |it| holds(it, |hold| hold.shares > 0)),
     ("shared_lost", |it| holds(it, |hold| hold.shares > 0 && matches!(hold.end, End::Lost(_)))),
     ("claimed", |it| holds(it, |hold| hold.has_claimed)),
     // Transactions that were committed under a lock, and guards that were released with one under way.
     ("entries", |it| it.logs.iter().map(|log| log.len() as u64).sum()),
-    ("left_open", |it| holds(it, |hold| hold.entries.open > 0 && is_given_back(hold))),
+    ("left_open", |it| {
+        holds(it, |hold| hold.entries.open > 0 && matches!(hold.end, End::Released | End::Dropped))
+    }),
     // Guards with a limit, those that it ended, and those that their holders kept while somebody else was granted the lock.
     ("limited", |it| holds(it, |hold| hold.limit.is_some())),
     ("limit_reached", |it| holds(it, Hold::has_reached_its_limit)),
@@ -145,25 +136,10 @@ fn told(history: &History, leads: bool) -> u64 {
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Percentiles {
-    pub(crate) count: usize,
-    #[serde(serialize_with = "short")]
-    pub(crate) p50: f64,
-    #[serde(serialize_with = "short")]
-    pub(crate) p90: f64,
-    #[serde(serialize_with = "short")]
-    pub(crate) p99: f64,
-    #[serde(serialize_with = "short")]
-    pub(crate) max: f64,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Margin {
     pub(crate) count: u64,
     #[serde(serialize_with = "short")]
     pub(crate) least_ms: f64,
-    /// The kind of fault in the least case.
-    pub(crate) fault: Option<Kind>,
 }
 
 impl Report {
@@ -180,7 +156,7 @@ impl Report {
             End::Lost(reason) => Some(reason.to_string()),
             _ => None,
         });
-        let mut report = Self {
+        Self {
             lock: torture.lock,
             mode: torture.mode,
             seed,
@@ -200,73 +176,8 @@ impl Report {
             faults: count(history.faults.iter().map(|fault| fault.kind)),
             omitted: count(omitted.iter().copied()),
             figures: FIGURES.map(|(name, figure)| (name, figure(history))).into(),
-            pass_ms: None,
-            handoff_ms: None,
-            recovery_ms: None,
-            margins: BTreeMap::new(),
-            margins_by_fault: BTreeMap::new(),
-        };
-        report.follow(history);
-        report
-    }
-
-    /// Follows each lock from holder to holder.
-    fn follow(&mut self, history: &History) {
-        let [mut passes, mut handoffs, mut recoveries] = [const { Vec::new() }; 3];
-        let taken = Taken::of(&history.faults);
-        // The last guard to end of each lock, readers apart from the others.
-        let mut last = BTreeMap::<Claim, (Instant, &Hold)>::new();
-        // Those after which somebody was granted: of several readers behind a writer, the first one counts as its successor.
-        let mut followed = BTreeSet::<(Who, Instant)>::new();
-        for next in &history.holds {
-            let against = |claim: &Claim| {
-                let readers = (!claim.shared).then_some(Claim::shared(claim.lock));
-                readers.into_iter().chain([Claim::exclusive(claim.lock)])
-            };
-            let before = next.claims.iter().flat_map(against).filter_map(|claim| last.get(&claim).copied());
-            let before = before.max_by_key(|(ended, _)| *ended);
-            let ended = match next.end {
-                End::Released | End::Dropped => next.over,
-                End::Lost(_) | End::Killed => next.valid_until(taken.has(next)),
-            };
-            for claim in &next.claims {
-                let latest = last.entry(*claim).or_insert((ended, next));
-                if latest.0 < ended {
-                    *latest = (ended, next);
-                }
-            }
-            let Some((ended, hold)) = before else { continue };
-            let is_first = followed.insert((hold.who, hold.granted));
-            let fault = cause(hold, &history.faults);
-            let kind = fault.map(|fault| fault.kind);
-            let margin = next.granted.seconds_after(ended) * 1e3;
-            note(self.margins.entry(end(&hold.end)), margin, kind);
-            if hold.token.is_none() && next.token.is_some() {
-                note(self.margins.entry("of the other client"), margin, kind);
-            }
-            if hold.has_reached_its_limit() {
-                note(self.margins.entry("lost by its limit"), margin, kind);
-            }
-            if slew::is_slewed(hold.who.client) && matches!(hold.end, End::Lost(_)) {
-                note(self.margins.entry("lost by a slewed clock"), margin, kind);
-            }
-            match (&hold.end, fault) {
-                (End::Released, _) if is_passed_on(next) => {
-                    passes.push(next.granted.since(hold.over));
-                }
-                (End::Released, _) if next.asked < hold.over && is_first => {
-                    handoffs.push(next.granted.since(hold.over));
-                }
-                (End::Lost(_) | End::Killed, Some(fault)) => {
-                    note(self.margins_by_fault.entry(fault.kind), margin, kind);
-                    recoveries.push(next.granted.since(fault.at));
-                }
-                _ => {}
-            }
+            margins: margins(history),
         }
-        self.pass_ms = percentiles(passes);
-        self.handoff_ms = percentiles(handoffs);
-        self.recovery_ms = percentiles(recoveries);
     }
 
     pub(crate) fn print(&self, json: bool) -> anyhow::Result<()> {
@@ -279,33 +190,47 @@ impl Report {
     }
 }
 
-/// The fault that ended this guard, as far as can be told: the first that met its holder and had not long been over, else the
-/// latest that met its client, or any servers.
-pub(crate) fn cause<'a>(hold: &Hold, faults: &'a [Fault]) -> Option<&'a Fault> {
-    if is_given_back(hold) {
-        return None;
-    }
-    let last = faults.partition_point(|fault| fault.at <= hold.over);
-    let before = faults.get(..last).unwrap_or_default();
-    let recent = || before.iter().filter(|fault| fault.until + AFTERMATH >= hold.over);
-    let met = |fault: &&Fault| {
-        let its = fault.client == Some(hold.who.client) || fault.session == Some(hold.session);
-        its && !fault.kind.is_harmless()
-    };
-    let met_holder = |fault: &&Fault| {
-        let its_server = fault.kind.is_of_servers() && fault.holder == Some(hold.who);
-        fault.at >= hold.granted && (met(fault) || its_server)
-    };
-    match hold.end {
-        // Unless its lease was over by then, for another reason.
-        End::Killed if hold.valid_until(false) == hold.over => {
-            before.iter().rfind(|fault| fault.kind.is_kill() && met(fault))
+/// Follows each lock from holder to holder.
+fn margins(history: &History) -> BTreeMap<&'static str, Margin> {
+    let mut margins = BTreeMap::new();
+    let taken = Taken::of(&history.faults);
+    // The last guard to end of each lock, readers apart from the others.
+    let mut last = BTreeMap::<Claim, (Instant, &Hold)>::new();
+    for next in &history.holds {
+        let against = |claim: &Claim| {
+            let readers = (!claim.shared).then_some(Claim::shared(claim.lock));
+            readers.into_iter().chain([Claim::exclusive(claim.lock)])
+        };
+        let before = next.claims.iter().flat_map(against).filter_map(|claim| last.get(&claim).copied());
+        let before = before.max_by_key(|(ended, _)| *ended);
+        let ended = match next.end {
+            End::Released | End::Dropped => next.over,
+            End::Lost(_) | End::Killed => next.valid_until(taken.has(next)),
+        };
+        for claim in &next.claims {
+            let latest = last.entry(*claim).or_insert((ended, next));
+            if latest.0 < ended {
+                *latest = (ended, next);
+            }
         }
-        _ => recent()
-            .find(met_holder)
-            .or_else(|| recent().rfind(met))
-            .or_else(|| recent().rfind(|fault| fault.kind.is_of_servers())),
+        let Some((ended, hold)) = before else { continue };
+        let mut note = |name| {
+            let margin = margins.entry(name).or_insert(Margin { count: 0, least_ms: f64::INFINITY });
+            margin.count += 1;
+            margin.least_ms = margin.least_ms.min(next.granted.seconds_after(ended) * 1e3);
+        };
+        note(end(&hold.end));
+        if hold.token.is_none() && next.token.is_some() {
+            note("of the other client");
+        }
+        if hold.has_reached_its_limit() {
+            note("lost by its limit");
+        }
+        if slew::is_slewed(hold.who.client) && matches!(hold.end, End::Lost(_)) {
+            note("lost by a slewed clock");
+        }
     }
+    margins
 }
 
 /// What a guard holds, as a word.
@@ -319,15 +244,6 @@ fn kind(mode: Mode, hold: &Hold) -> String {
         [_] => "one lock".to_owned(),
         several => format!("{} locks", several.len()),
     }
-}
-
-/// Whether another task of the process had the lock before, by the same node.
-fn is_passed_on(hold: &Hold) -> bool {
-    hold.token.is_some_and(|token| token.turn() > 0)
-}
-
-fn is_given_back(hold: &Hold) -> bool {
-    matches!(hold.end, End::Released | End::Dropped)
 }
 
 fn end(end: &End) -> &'static str {
@@ -345,22 +261,6 @@ fn count<T: Ord>(things: impl Iterator<Item = T>) -> BTreeMap<T, u64> {
         *counts.entry(thing).or_default() += 1;
     }
     counts
-}
-
-fn note<K: Ord>(entry: std::collections::btree_map::Entry<'_, K, Margin>, ms: f64, fault: Option<Kind>) {
-    let margin = entry.or_insert(Margin { count: 0, least_ms: f64::INFINITY, fault: None });
-    margin.count += 1;
-    if ms < margin.least_ms {
-        (margin.least_ms, margin.fault) = (ms, fault);
-    }
-}
-
-fn percentiles(mut times: Vec<Duration>) -> Option<Percentiles> {
-    times.sort_unstable();
-    let ms = |time: &Duration| time.as_secs_f64() * 1e3;
-    let at = |part: f64| times.get((times.len() as f64 * part) as usize).map(ms);
-    let max = times.last().map(ms)?;
-    Some(Percentiles { count: times.len(), p50: at(0.5)?, p90: at(0.9)?, p99: at(0.99)?, max })
 }
 
 impl fmt::Display for Report {
@@ -389,17 +289,11 @@ impl fmt::Display for Report {
             ("faults", plain(&self.faults)),
             ("no occasion", plain(&self.omitted)),
             ("figures", plain(&self.figures)),
-            ("pass, ms", plain(&self.pass_ms)),
-            ("handoff, ms", plain(&self.handoff_ms)),
-            ("recovery, ms", plain(&self.recovery_ms)),
         ] {
             writeln!(f, "{name:<14}{counts}")?;
         }
         for (end, margin) in &self.margins {
             writeln!(f, "margin, {end:<24} {}", plain(margin))?;
-        }
-        for (kind, margin) in &self.margins_by_fault {
-            writeln!(f, "  behind {:<23} {}", plain(kind), plain(margin))?;
         }
         writeln!(f, "the machine stalled for {:.2} s at the longest", self.longest_stall_s)?;
         write!(f, "{}", if self.passed { "PASS" } else { "FAIL" })
@@ -416,29 +310,4 @@ fn plain(value: &impl Serialize) -> String {
 /// Three decimals: more would claim a precision that nobody has.
 fn short<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64((value * 1000.0).round() / 1000.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::record::Seen;
-    use super::*;
-
-    #[test]
-    fn what_kept_a_holder_from_its_lease_ended_the_guard_and_not_the_kill_that_came_later() {
-        let who = Who { client: 1, task: 1 };
-        let fault = |kind, at, until| {
-            let (client, holder) = (Some(1), Some(who));
-            Fault { until: Instant(until), client, holder, ..Fault::begins(kind, Instant(at)) }
-        };
-        let faults = [fault(Kind::StopLong, 20, 90), fault(Kind::KillClient, 80, 85)];
-        let killed = |promised| Hold {
-            seen: Seen { valid: Instant(19), promised: Some(Instant(promised)) },
-            over: Instant(80),
-            end: End::Killed,
-            ..Hold::sample(who, 1, 10, 19, &[Claim::exclusive(0)])
-        };
-        let cause_of = |promised| cause(&killed(promised), &faults).map(|fault| fault.kind);
-        assert_eq!(cause_of(50), Some(Kind::StopLong));
-        assert_eq!(cause_of(100), Some(Kind::KillClient));
-    }
 }

@@ -160,11 +160,6 @@ impl Kind {
         self.is_act() || self == Self::WriteWaiter
     }
 
-    /// Whether it is to cost nobody anything that is held.
-    pub(crate) fn is_harmless(self) -> bool {
-        matches!(self, Self::Neglect | Self::WriteWaiter)
-    }
-
     /// From how many milliseconds to how many it lasts.
     fn range(self) -> std::ops::Range<u64> {
         use Kind::*;
