@@ -78,8 +78,4 @@ pub(crate) struct Torture {
     /// Draw the history into this file, as SVG.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Keep everything that the contenders said, and the faults, in this file. Without it, the file is a temporary one, and
-    /// is kept if something was wrong.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) journal: Option<PathBuf>,
 }

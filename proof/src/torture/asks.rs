@@ -52,7 +52,7 @@ mod tests {
     fn found(spoil: impl FnOnce(&mut History)) -> usize {
         let holds = vec![Hold::sample(ONE, 5, 10, 20, &[Claim::exclusive(0)])];
         let made = MadeAsk { of: vec![5], let_go: Some(Instant(25)) };
-        let heard = HeardAsk { who: ONE, token: holds[0].token, ask: "a".to_owned(), heeds: true };
+        let heard = HeardAsk { who: ONE, token: holds[0].token, ask: "a".to_owned() };
         let asks = Asks { made: [("a".to_owned(), made)].into(), heard: vec![heard], ..Asks::default() };
         let mut history = History { holds, asks, ..History::default() };
         spoil(&mut history);

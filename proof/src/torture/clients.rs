@@ -5,17 +5,34 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use serde::Serialize;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
 use zklock_testcontainers::{Ensemble, Link};
 
 use super::client::Order;
-use super::heard::{Heard, Killed};
+use super::record::{Record, Who};
 use super::mode::rules;
 use super::part::{Part, Setup};
-use super::record::Who;
 use super::slew::{self, Brake};
 use crate::harness::{Instant, Process, Voice};
+
+/// What is heard from a client process.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Heard {
+    Said(Record),
+    /// It was killed just after this instant, and said nothing more.
+    Killed {
+        client: u16,
+        at: Instant,
+    },
+    /// It ended though nobody told it to.
+    Crashed {
+        client: u16,
+        at: Instant,
+    },
+}
 
 /// One client: its links, and its process while it has one.
 pub(crate) struct Client {
@@ -96,17 +113,16 @@ impl Client {
         self.order(Order::Delay(self.delay())).await
     }
 
-    /// Ends the process with SIGKILL, if there is one.
-    pub(crate) async fn kill(&self) -> anyhow::Result<Option<Killed>> {
+    /// Ends the process with SIGKILL, if there is one. Returns the instant before the signal.
+    pub(crate) async fn kill(&self) -> anyhow::Result<Option<Instant>> {
         let Some(mut life) = self.life.lock().await.take() else { return Ok(None) };
         life.ending.store(true, Ordering::SeqCst);
         let at = Instant::now();
         life.process.kill().await?;
-        let killed = Killed { at, dead: Instant::now() };
         life.listener.await.context("a listener failed")?;
         // Behind everything that it said, and before anything that its successor does.
-        let _ = self.heard.send(Heard::Killed { client: self.number, killed });
-        Ok(Some(killed))
+        let _ = self.heard.send(Heard::Killed { client: self.number, at });
+        Ok(Some(at))
     }
 
     /// Stops the process, if it has not been killed meanwhile.

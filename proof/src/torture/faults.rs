@@ -321,7 +321,7 @@ impl Injector {
             }
             _ => {
                 let Some(killed) = client.kill().await? else { return Ok(None) };
-                fault.at = killed.at;
+                fault.at = killed;
                 if planned.kind == Kind::SlewClock {
                     client.slew.store(slew::rate(planned.pick), Ordering::SeqCst);
                 }

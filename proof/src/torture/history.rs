@@ -119,8 +119,6 @@ pub(crate) struct HeardAsk {
     pub(crate) who: Who,
     pub(crate) token: Option<FencingToken>,
     pub(crate) ask: String,
-    /// Whether it then let go.
-    pub(crate) heeds: bool,
 }
 
 /// One guard.

@@ -7,25 +7,18 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::Serialize;
 
-/// A journal. If nobody has asked for it, it is kept only if something was wrong: other runs with the same seed may not show
-/// that again.
+/// A journal. It is kept only if something was wrong: other runs with the same seed may not show that again.
 pub(crate) struct Journal {
     file: File,
     path: PathBuf,
-    is_asked_for: bool,
 }
 
 impl Journal {
-    pub(crate) fn open(asked_for: Option<&Path>) -> anyhow::Result<Self> {
-        let opened = match asked_for {
-            Some(path) => File::create(path).map(|file| (file, path.to_owned())),
-            None => {
-                let file = tempfile::Builder::new().prefix("torture-").suffix(".jsonl").tempfile();
-                file.and_then(|file| Ok(file.keep()?))
-            }
-        };
+    pub(crate) fn open() -> anyhow::Result<Self> {
+        let file = tempfile::Builder::new().prefix("torture-").suffix(".jsonl").tempfile();
+        let opened = file.and_then(|file| Ok(file.keep()?));
         let (file, path) = opened.context("cannot create the journal")?;
-        Ok(Self { file, path, is_asked_for: asked_for.is_some() })
+        Ok(Self { file, path })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -41,8 +34,6 @@ impl Journal {
 
     /// Ends a journal of a run in which nothing was wrong.
     pub(crate) fn discard(self) {
-        if !self.is_asked_for {
-            let _ = std::fs::remove_file(self.path);
-        }
+        let _ = std::fs::remove_file(self.path);
     }
 }

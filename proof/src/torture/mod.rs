@@ -43,7 +43,6 @@ mod client;
 mod clients;
 mod faults;
 mod finale;
-mod heard;
 mod history;
 mod journal;
 mod mode;
@@ -78,9 +77,8 @@ use args::{Mode, Recipe};
 use checker::Verdict;
 use client::Order;
 pub(crate) use client::run as run_client;
-use clients::Client;
+use clients::{Client, Heard};
 use faults::Injector;
-use heard::Heard;
 use history::{Fault, History, Remains};
 use journal::Journal;
 use mode::rules;
@@ -112,7 +110,7 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     let rules = rules(torture.mode);
     let locks = rules.locks;
     let seed = torture.seed.unwrap_or_else(|| fastrand::u64(..1_000_000_000));
-    let journal = Journal::open(torture.journal.as_deref())?;
+    let journal = Journal::open()?;
     eprintln!(
         "torture: mode {:?}, seed {seed}, {} clients, {} s of faults, journal {}",
         torture.mode,
@@ -127,7 +125,6 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
         Some(kind) => schedule::only(kind, seed, length),
         None => schedule::plan(seed, length, has_operators),
     };
-    let started = Instant::now();
 
     let shim = slew::Shim::build().await?;
     let servers = Servers::start(rules.sync_limit).await?;
@@ -185,8 +182,8 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     history.announcements.values.extend(announcements.values);
     history.announcements.uninformed = announcements.uninformed;
     let verdict = Verdict::of(torture.mode, &history);
-    let times = report::Times { started, begun, healed, ended: Instant::now() };
-    let report = Report::of(torture, seed, &history, &omitted, verdict, times, stalls.longest());
+    let times = picture::Times { begun, healed, ended: Instant::now() };
+    let report = Report::of(torture, seed, &history, &omitted, verdict, stalls.longest());
     report.print(torture.json)?;
     if let Some(path) = &torture.report {
         picture::draw(path, &history, &report, times)?;

@@ -10,7 +10,7 @@ use super::args::Mode;
 use super::checker::Wrong;
 use super::history::{End, Fault, History, Hold, Outcome};
 use super::record::Who;
-use super::report::{Report, Times};
+use super::report::Report;
 use super::schedule::Kind;
 use super::servers::SERVERS;
 use super::taken::Taken;
@@ -42,6 +42,16 @@ const NO_QUORUM: &str = "#ffe8e6";
 const INK: &str = "#212529";
 const FAINT: &str = "#787e84";
 const STRIPE: &str = "#f6f7f8";
+
+/// When what began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// The first clients were there.
+    pub(crate) begun: Instant,
+    /// No fault is injected any more.
+    pub(crate) healed: Instant,
+    pub(crate) ended: Instant,
+}
 
 /// Draws the history, or the most eventful part of a long one, into this file.
 pub(super) fn draw(path: &Path, history: &History, report: &Report, times: Times) -> anyhow::Result<()> {

@@ -18,17 +18,6 @@ use crate::harness::register::Ledger;
 use crate::harness::table::title;
 use crate::harness::{Instant, overlaps};
 
-/// When what began.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
-    pub(crate) started: Instant,
-    /// The first clients were there.
-    pub(crate) begun: Instant,
-    /// No fault is injected any more.
-    pub(crate) healed: Instant,
-    pub(crate) ended: Instant,
-}
-
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) lock: Recipe,
@@ -36,9 +25,6 @@ pub(crate) struct Report {
     pub(crate) seed: u64,
     pub(crate) seconds: u64,
     pub(crate) clients: u16,
-    /// From the start of the servers to the end.
-    #[serde(serialize_with = "short")]
-    pub(crate) wall_s: f64,
     /// The longest time in which the machine let the coordinator do nothing.
     #[serde(serialize_with = "short")]
     pub(crate) longest_stall_s: f64,
@@ -71,7 +57,7 @@ pub(crate) struct Report {
 type Figure = (&'static str, fn(&History) -> u64);
 
 /// What is counted.
-const FIGURES: [Figure; 26] = [
+const FIGURES: [Figure; 19] = [
     ("holds", |it| holds(it, |_| true)),
     // Those of a client without tokens, and the pairs of them that were held at the same time.
     ("without_token", |it| holds(it, |hold| hold.token.is_none())),
@@ -98,17 +84,10 @@ const FIGURES: [Figure; 26] = [
     ("left_open", |it| {
         holds(it, |hold| hold.entries.open > 0 && matches!(hold.end, End::Released | End::Dropped))
     }),
-    // Guards with a limit, those that it ended, and those that their holders kept while somebody else was granted the lock.
-    ("limited", |it| holds(it, |hold| hold.limit.is_some())),
-    ("limit_reached", |it| holds(it, Hold::has_reached_its_limit)),
-    ("given_up", |it| it.given_up() as u64),
-    // Asks that stood, how often holders heard of one, and how often they let go.
-    ("asks", |it| it.asks.made.len() as u64),
-    ("asks_heard", |it| it.asks.heard.len() as u64),
-    ("asks_heeded", |it| it.asks.heard.iter().filter(|heard| heard.heeds).count() as u64),
-    // Values that candidates campaigned with, and those that leaders proclaimed.
-    ("campaigns", |it| announced(it, true)),
-    ("proclamations", |it| announced(it, false)),
+    // Values that leaders proclaimed.
+    ("proclamations", |it| {
+        it.announcements.values.values().filter(|value| !value.is_campaign).count() as u64
+    }),
     // How often observers were told of a leader, and that nobody leads.
     ("told_leaders", |it| told(it, true)),
     ("told_nobody", |it| told(it, false)),
@@ -125,10 +104,6 @@ fn together_without_token(history: &History) -> u64 {
 
 fn registers(history: &History, figure: impl Fn(&Ledger<Who>) -> u64) -> u64 {
     history.ledgers.iter().map(figure).sum()
-}
-
-fn announced(history: &History, is_campaign: bool) -> u64 {
-    history.announcements.values.values().filter(|it| it.is_campaign == is_campaign).count() as u64
 }
 
 fn told(history: &History, leads: bool) -> u64 {
@@ -149,7 +124,6 @@ impl Report {
         history: &History,
         omitted: &[Kind],
         verdict: Verdict,
-        times: Times,
         longest_stall: Duration,
     ) -> Self {
         let lost = history.holds.iter().filter_map(|hold| match &hold.end {
@@ -163,7 +137,6 @@ impl Report {
             seconds: torture.seconds,
             clients: torture.clients,
             longest_stall_s: longest_stall.as_secs_f64(),
-            wall_s: times.ended.since(times.started).as_secs_f64(),
             passed: verdict.passed(),
             verdict,
             kinds: count(history.holds.iter().map(|hold| kind(torture.mode, hold))),
@@ -265,10 +238,10 @@ fn count<T: Ord>(things: impl Iterator<Item = T>) -> BTreeMap<T, u64> {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { lock, mode, seed, seconds, clients, wall_s, .. } = self;
+        let Self { lock, mode, seed, seconds, clients, .. } = self;
         writeln!(
             f,
-            "{lock:?}, mode {mode:?}, seed {seed}, {clients} clients, {seconds} s of faults, {wall_s:.0} s in all\n"
+            "{lock:?}, mode {mode:?}, seed {seed}, {clients} clients, {seconds} s of faults\n"
         )?;
         for (wrong, number) in &self.verdict.wrong {
             let word = if *number == 0 { "ok" } else { "WRONG" };

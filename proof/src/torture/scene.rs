@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use zklock::FencingToken;
 
 use super::announcements::{Announcement, Tale};
-use super::heard::{Heard, Killed};
+use super::clients::Heard;
 use super::history::{Attempt, End, Entries, Fault, HeardAsk, History, Hold, MadeAsk, Outcome, Reason};
 use super::record::{Event, How, Leaving, Record, Reply, Seen, Who};
 use super::runs;
@@ -155,10 +155,10 @@ impl Present {
     fn hear(&mut self, heard: &Heard) {
         match heard {
             Heard::Said(record) => self.said(record),
-            Heard::Killed { client, killed } => self.gone(*client, *killed),
+            Heard::Killed { client, at } => self.gone(*client, *at),
             Heard::Crashed { client, at } => {
                 self.history.crashes.push(*client);
-                self.gone(*client, Killed { at: *at, dead: *at });
+                self.gone(*client, *at);
             }
         }
     }
@@ -242,9 +242,9 @@ impl Present {
                 }
                 *self.history.asks.replies.entry(reply.clone()).or_default() += 1;
             }
-            Event::Hears { ask, heeds } => {
+            Event::Hears { ask, .. } => {
                 let token = self.holding.get(&who).and_then(|hold| hold.token);
-                self.history.asks.heard.push(HeardAsk { who, token, ask: ask.clone(), heeds: *heeds });
+                self.history.asks.heard.push(HeardAsk { who, token, ask: ask.clone() });
             }
             Event::LetsGo => {
                 let last = self.history.holds.iter_mut().rfind(|hold| hold.who == who);
@@ -305,9 +305,9 @@ impl Present {
     }
 
     /// A process is no more.
-    fn gone(&mut self, client: u16, killed: Killed) {
+    fn gone(&mut self, client: u16, at: Instant) {
         self.told.retain(|who, _| who.client != client);
-        self.end(|who| who.client == client, killed.at, Outcome::Killed);
+        self.end(|who| who.client == client, at, Outcome::Killed);
     }
 
     /// Ends what is under way of these.
