@@ -162,7 +162,7 @@ impl Verdict {
                 let what = format!("{}, valid until {valid:?}, limit {:?}", granted(hold), hold.limit);
                 self.find(Wrong::Overstayed, what);
             }
-            if matches!(&hold.end, End::Lost(reason) if **reason == *touched) && !taken.has(hold) {
+            if matches!(&hold.end, End::Lost(reason) if *reason == touched) && !taken.has(hold) {
                 self.find(Wrong::Uncaused, granted(hold));
             }
         }
@@ -242,7 +242,7 @@ impl Verdict {
         let Remains { nodes, watches, ephemerals } = &history.remains;
         for left in nodes {
             let wrong = if left.servers.len() == SERVERS { Wrong::Orphans } else { Wrong::Divided };
-            self.find(wrong, format!("{} on the servers {:?}", owned(left, history), left.servers));
+            self.find(wrong, format!("{} on the servers {:?}", owned(left), left.servers));
         }
         if watches + ephemerals > 0 {
             let what = format!("{watches} watches, {ephemerals} nodes without a client");
@@ -263,18 +263,10 @@ impl Verdict {
     }
 }
 
-/// A node, and whether its client knows of the session that it belongs to. In the end, every contender has held in the
-/// session that its client believes in.
-fn owned(left: &Left, history: &History) -> String {
-    let Left { path, session, who, .. } = left;
-    let Some(who) = who else { return format!("{path}, session {session:#x}") };
-    let held = || history.holds.iter().rev().filter(|hold| hold.who.client == who.client);
-    let known = match (held().next(), held().any(|hold| hold.session == *session)) {
-        (Some(last), _) if last.session == *session => "in which its client has held last",
-        (_, true) => "which its client has left",
-        (_, false) => "in which its client has never held",
-    };
-    format!("{path} of {who}, session {session:#x}, {known},")
+/// A node, and whose it is.
+fn owned(Left { path, session, who, .. }: &Left) -> String {
+    let owner = who.map_or_else(String::new, |who| format!(" of {who}"));
+    format!("{path}{owner}, session {session:#x},")
 }
 
 /// Who was granted what, and when.
@@ -469,16 +461,6 @@ mod tests {
         };
         assert_eq!(left(&[0, 1, 2], 2), [(Orphans, 3)]);
         assert_eq!(left(&[1], 0), [(Divided, 1)]);
-    }
-
-    #[test]
-    fn what_is_left_names_its_session_by_what_its_client_knows_of_it() {
-        let mut history = history();
-        history.holds[2].session = 7;
-        let of = |session| owned(&Left { session, ..Left::sample(&[0]) }, &history);
-        assert_eq!(of(7), "lock-0000000007 of c1.1, session 0x7, in which its client has held last,");
-        assert_eq!(of(1), "lock-0000000007 of c1.1, session 0x1, which its client has left,");
-        assert_eq!(of(9), "lock-0000000007 of c1.1, session 0x9, in which its client has never held,");
     }
 
     #[test]

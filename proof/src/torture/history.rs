@@ -49,8 +49,6 @@ pub(crate) struct Attempt {
     pub(crate) how: How,
     /// The lock for which it stood in line in its process.
     pub(crate) key: Option<usize>,
-    /// The weight of the permit that it asked for.
-    pub(crate) weight: Option<u32>,
     pub(crate) asked: Instant,
     pub(crate) ended: Instant,
     pub(crate) outcome: Outcome,
@@ -72,9 +70,9 @@ impl Attempt {
     /// The one that led to this guard, for tests.
     #[cfg(test)]
     pub(crate) fn of(hold: &Hold) -> Self {
-        let Hold { who, weight, asked, granted: ended, .. } = *hold;
+        let Hold { who, asked, granted: ended, .. } = *hold;
         let key = hold.is_keyed.then_some(0);
-        Self { who, how: How::Wait, key, weight, asked, ended, outcome: Outcome::Granted }
+        Self { who, how: How::Wait, key, asked, ended, outcome: Outcome::Granted }
     }
 }
 
@@ -168,7 +166,8 @@ pub(crate) struct Entries {
 pub(crate) enum End {
     Released,
     Dropped,
-    Lost(Reason),
+    /// Why, in the guard's own words.
+    Lost(String),
     Killed,
 }
 
@@ -177,9 +176,6 @@ const UNCONFIRMED: &str = "ZooKeeper did not confirm the session in time";
 
 /// How it says that its limit is over (`LostReason::MaxHold`).
 pub(crate) const MAX_HOLD: &str = "it was held for as long as it may be";
-
-/// Why a guard was lost, in its own words.
-pub(crate) type Reason = std::sync::Arc<str>;
 
 /// Something that was done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -253,7 +249,7 @@ impl Hold {
             // A guard may be lost before the promised end: the lease of a session that moves to a server with a lower limit
             // is cut. If the servers say that the session has expired, the promise stands, because they would say so for a
             // lease that is too long as well.
-            End::Lost(reason) if reason.as_ref() == UNCONFIRMED => {
+            End::Lost(reason) if reason == UNCONFIRMED => {
                 promised.min(self.over).max(self.seen.valid)
             }
             End::Lost(_) => promised.max(self.seen.valid),
@@ -261,6 +257,11 @@ impl Hold {
             End::Killed if self.seen.promised.is_some() => promised.min(self.over).max(self.seen.valid),
             End::Killed => self.over,
         }
+    }
+
+    /// Whether it was lost, with its process or without. If not, its holder gave it back.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self.end, End::Lost(_) | End::Killed)
     }
 
     /// Whether nobody else may hold any of it.
@@ -276,7 +277,7 @@ impl Hold {
 
     /// Whether its limit ended it.
     pub(crate) fn has_reached_its_limit(&self) -> bool {
-        matches!(&self.end, End::Lost(reason) if reason.as_ref() == MAX_HOLD)
+        matches!(&self.end, End::Lost(reason) if reason == MAX_HOLD)
     }
 
     /// One that was released, for tests.

@@ -293,7 +293,7 @@ impl<'a> Picture<'a> {
             self.bar(self.held(hold), self.row_of(hold.who), (0.22, 0.78), &fill(HELD, 1.0));
         }
         history.faults.iter().for_each(|fault| self.moment(fault));
-        for hold in history.holds.iter().filter(|hold| matches!(hold.end, End::Lost(_) | End::Killed)) {
+        for hold in history.holds.iter().filter(|hold| hold.is_lost()) {
             let at = self.seconds(hold.over);
             if (self.from..self.to).contains(&at) {
                 self.cross(self.x(at), Self::y(self.row_of(hold.who) as f64 + 0.5));
@@ -309,11 +309,9 @@ impl<'a> Picture<'a> {
 
     /// A guard in a process that was stopped counts until its lease was over, though nobody could ask it.
     fn held(&self, hold: &Hold) -> (f64, f64) {
-        let until = match hold.end {
-            End::Lost(_) | End::Killed => {
-                hold.seen.promised.unwrap_or(hold.over).min(hold.over).max(hold.seen.valid)
-            }
-            _ => hold.over,
+        let until = match hold.is_lost() {
+            true => hold.seen.promised.unwrap_or(hold.over).min(hold.over).max(hold.seen.valid),
+            false => hold.over,
         };
         (self.seconds(hold.granted), self.seconds(until))
     }

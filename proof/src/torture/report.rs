@@ -81,9 +81,7 @@ const FIGURES: [Figure; 19] = [
     ("claimed", |it| holds(it, |hold| hold.has_claimed)),
     // Transactions that were committed under a lock, and guards that were released with one under way.
     ("entries", |it| it.logs.iter().map(|log| log.len() as u64).sum()),
-    ("left_open", |it| {
-        holds(it, |hold| hold.entries.open > 0 && matches!(hold.end, End::Released | End::Dropped))
-    }),
+    ("left_open", |it| holds(it, |hold| hold.entries.open > 0 && !hold.is_lost())),
     // Values that leaders proclaimed.
     ("proclamations", |it| {
         it.announcements.values.values().filter(|value| !value.is_campaign).count() as u64
@@ -176,10 +174,7 @@ fn margins(history: &History) -> BTreeMap<&'static str, Margin> {
         };
         let before = next.claims.iter().flat_map(against).filter_map(|claim| last.get(&claim).copied());
         let before = before.max_by_key(|(ended, _)| *ended);
-        let ended = match next.end {
-            End::Released | End::Dropped => next.over,
-            End::Lost(_) | End::Killed => next.valid_until(taken.has(next)),
-        };
+        let ended = if next.is_lost() { next.valid_until(taken.has(next)) } else { next.over };
         for claim in &next.claims {
             let latest = last.entry(*claim).or_insert((ended, next));
             if latest.0 < ended {

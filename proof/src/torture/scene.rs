@@ -10,7 +10,7 @@ use zklock::FencingToken;
 
 use super::announcements::{Announcement, Tale};
 use super::clients::Heard;
-use super::history::{Attempt, End, Entries, Fault, HeardAsk, History, Hold, MadeAsk, Outcome, Reason};
+use super::history::{Attempt, End, Entries, Fault, HeardAsk, History, Hold, MadeAsk, Outcome};
 use super::record::{Event, How, Leaving, Record, Reply, Seen, Who};
 use super::runs;
 use super::servers::Node;
@@ -31,7 +31,6 @@ struct Present {
     told: BTreeMap<Who, Option<FencingToken>>,
     /// How many observers each process has opened.
     observers: BTreeMap<Who, u32>,
-    reasons: BTreeMap<String, Reason>,
     runs: runs::Collector,
 }
 
@@ -252,9 +251,7 @@ impl Present {
             }
             Event::Outlived => self.history.outlived.push(who),
             Event::Lost { seen, reason } => {
-                let reason = self.reasons.entry(reason.clone()).or_insert_with(|| reason.as_str().into());
-                let end = End::Lost(reason.clone());
-                self.held(who, at, Some(*seen), end);
+                self.held(who, at, Some(*seen), End::Lost(reason.clone()));
             }
             Event::Releases { seen } => self.held(who, at, Some(*seen), End::Released),
             Event::Drops { seen } => self.held(who, at, Some(*seen), End::Dropped),
@@ -288,8 +285,8 @@ impl Present {
     fn attempted(&mut self, who: Who, ended: Instant, outcome: Outcome) -> Option<Asking> {
         let asking = self.asking.remove(&who)?;
         let Asking { at: asked, how, wish, .. } = &asking;
-        let (asked, how, key, weight) = (*asked, *how, wish.key(), wish.weight());
-        self.history.attempts.push(Attempt { who, how, key, weight, asked, ended, outcome });
+        let (asked, how, key) = (*asked, *how, wish.key());
+        self.history.attempts.push(Attempt { who, how, key, asked, ended, outcome });
         Some(asking)
     }
 

@@ -83,7 +83,6 @@ mod tests {
     use crate::torture::args::Mode;
     use crate::torture::checker::Verdict;
     use crate::torture::checker::Wrong::{self, *};
-    use crate::torture::history::{Left, Remains};
     use crate::torture::record::Who;
 
     const ONE: Who = Who { client: 1, task: 1 };
@@ -133,15 +132,6 @@ mod tests {
         assert_eq!(found, [(OutOfOrder, 3)]);
         let found = verdict(|it| it.holds[3].token = Some(FencingToken::new(1)));
         assert_eq!(found, [], "nobody else held that lock");
-    }
-
-    #[test]
-    fn contenders_that_wait_for_each_other_and_nodes_left_in_any_queue_are_found() {
-        assert_eq!(verdict(|it| it.starved.extend([ONE, TWO])), [(Unfinished, 2)]);
-        let path = "/lock/torture/queue-4/lock-0000000003".to_owned();
-        let nodes = vec![Left { path, ..Left::sample(&[0, 1, 2]) }];
-        let found = verdict(|it| it.remains = Remains { nodes, ..Remains::default() });
-        assert_eq!(found, [(Orphans, 1)]);
     }
 
     #[test]

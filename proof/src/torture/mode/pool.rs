@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::rules::{ONE_LOCK, Rules};
 use crate::harness::Instant;
-use crate::torture::history::{End, History, Hold};
+use crate::torture::history::{History, Hold};
 use crate::torture::taken::Taken;
 
 pub(super) const POOL: Rules = Rules {
@@ -40,9 +40,4 @@ pub(super) fn untold(history: &History) -> Vec<String> {
 /// Whether this guard was waited for while another one was held.
 pub(super) fn has_waited(hold: &Hold, history: &History) -> bool {
     history.holds.iter().any(|before| (before.granted..before.over).contains(&hold.asked))
-}
-
-/// Whether this guard was lost, with its process or without.
-pub(super) fn is_lost(hold: &Hold) -> bool {
-    matches!(hold.end, End::Lost(_) | End::Killed)
 }

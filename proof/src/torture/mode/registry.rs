@@ -47,7 +47,7 @@ fn broken(history: &History) -> Vec<String> {
     let mut broken = Vec::new();
     turns(history, &mut broken);
     for hold in &history.holds {
-        if matches!(&hold.end, End::Lost(reason) if **reason == *LostReason::Released.to_string()) {
+        if matches!(&hold.end, End::Lost(reason) if *reason == LostReason::Released.to_string()) {
             let (text, over) = (text(hold), hold.over.0);
             broken.push(format!("{text} was told that it released what it shares, at {over}"));
         }
@@ -118,8 +118,7 @@ fn has_spent_a_budget(holds: &[&Hold], history: &History) -> bool {
     holds.iter().zip(holds.iter().skip(1)).any(|(last, next)| {
         let budget = budget(last.who.client);
         let is_spent = budget > 0 && last.is_keyed && turn(last) == budget;
-        let gave_back = matches!(last.end, End::Released | End::Dropped);
-        is_spent && gave_back && zxid(last) != zxid(next) && stands_in_line(last, history)
+        is_spent && !last.is_lost() && zxid(last) != zxid(next) && stands_in_line(last, history)
     })
 }
 
@@ -336,7 +335,7 @@ mod tests {
     #[test]
     fn a_claim_that_outlives_its_guard_and_a_shared_guard_that_is_released_are_broken() {
         found(Broken, |it| it.outlived.push(OTHER));
-        found(Broken, |it| it.holds[0].end = End::Lost(LostReason::Released.to_string().into()));
+        found(Broken, |it| it.holds[0].end = End::Lost(LostReason::Released.to_string()));
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::pool::{POOL, has_waited, is_lost, spans, untold};
+use super::pool::{POOL, has_waited, spans, untold};
 use super::rules::Rules;
 use crate::harness::Instant;
-use crate::torture::history::{Attempt, History, Hold, Outcome};
+use crate::torture::history::{History, Hold, Outcome};
 use crate::torture::record::How;
 use crate::torture::wish::{CAPACITY, Wish};
 
@@ -39,7 +39,7 @@ fn proofs(history: &History) -> Vec<(bool, &'static str)> {
     let grants = grants(history);
     let is_whole = |hold: &Hold| weight(hold) == CAPACITY;
     let came_back = |(lost, until): &(&Hold, Instant)| {
-        is_lost(lost)
+        lost.is_lost()
             && grants.iter().any(|(hold, sum)| hold.granted > *until && *sum > CAPACITY - weight(lost))
     };
     vec![
@@ -73,8 +73,8 @@ fn grants(history: &History) -> Vec<(&Hold, u32)> {
 
 /// Acquisitions that were granted before others that came long before them, though nothing failed.
 fn overtaken(history: &History) -> Vec<String> {
-    let granted = |attempt: &&Attempt| attempt.weight.is_some() && attempt.outcome == Outcome::Granted;
-    let granted: Vec<_> = history.attempts.iter().filter(granted).collect();
+    let granted = history.attempts.iter().filter(|attempt| attempt.outcome == Outcome::Granted);
+    let granted: Vec<_> = granted.collect();
     let mut overtaken = Vec::new();
     for before in granted.iter().filter(|attempt| attempt.how == How::Wait) {
         let from = granted.partition_point(|attempt| attempt.asked < before.asked + LATER);
@@ -100,7 +100,7 @@ mod tests {
     use crate::torture::args::Mode;
     use crate::torture::checker::Verdict;
     use crate::torture::checker::Wrong::{self, *};
-    use crate::torture::history::{End, Fault};
+    use crate::torture::history::{Attempt, End, Fault};
     use crate::torture::record::Who;
     use crate::torture::schedule::Kind;
     use crate::torture::wish::Claim;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::rules::{ONE_LOCK, Rules};
 use crate::harness::Instant;
-use crate::torture::history::{End, Fault, Hold};
+use crate::torture::history::{Fault, Hold};
 use crate::torture::part::TICK;
 use crate::torture::schedule::Kind;
 use crate::torture::wish::Wish;
@@ -45,7 +45,7 @@ pub(super) const RULES: Rules = Rules {
             (followed(is_zklocks, is_foreign), "no contender of the other client waited for zklock"),
             (followed(is_foreign, is_zklocks), "no zklock contender waited for the other client"),
             (
-                followed(|hold| is_foreign(hold) && is_lost(hold), is_zklocks),
+                followed(|hold| is_foreign(hold) && hold.is_lost(), is_zklocks),
                 "no zklock contender waited for a holder of the other client that was cut off or killed",
             ),
         ]
@@ -59,10 +59,6 @@ fn is_foreign(hold: &Hold) -> bool {
 
 fn is_zklocks(hold: &Hold) -> bool {
     !is_foreign(hold)
-}
-
-fn is_lost(hold: &Hold) -> bool {
-    matches!(hold.end, End::Lost(_) | End::Killed)
 }
 
 /// The last instant at which a holder of the other client believed that it held the lock; or the one at which its process was stopped:
@@ -82,7 +78,7 @@ mod tests {
     use crate::torture::args::Mode;
     use crate::torture::checker::Verdict;
     use crate::torture::checker::Wrong::{self, *};
-    use crate::torture::history::History;
+    use crate::torture::history::{End, History};
     use crate::torture::record::{Seen, Who};
     use crate::torture::wish::Claim;
 

@@ -1,6 +1,6 @@
 //! Slots, each of which one guard holds: every index is a lock of its own.
 
-use super::pool::{POOL, has_waited, is_lost, spans, untold};
+use super::pool::{POOL, has_waited, spans, untold};
 use super::rules::Rules;
 use crate::harness::Instant;
 use crate::torture::history::Hold;
@@ -19,7 +19,7 @@ pub(super) const RULES: Rules = Rules {
     proofs: |history| {
         let spans = spans(history);
         let came_back = |(lost, until): &(&Hold, Instant)| {
-            is_lost(lost)
+            lost.is_lost()
                 && history.holds.iter().any(|hold| hold.granted > *until && index(hold) == index(lost))
         };
         vec![
