@@ -1,7 +1,7 @@
 //! The leader is killed in the middle of a request: the request was sent, and its sender cannot know what came of it.
 
 use zklock::{Lock, Session};
-use zklock_test_support::{acquire, enqueue_behind, eventually, granted, queue, within};
+use zklock_test_support::{acquire, enqueue_behind, eventually, granted, number, queue, within};
 use zklock_testcontainers::{Ensemble, Held, Link, RequestKind};
 
 use super::contest::{LONG_TIMEOUT, behind, links, path, recover, repeated, servers, session};
@@ -155,8 +155,7 @@ async fn until_nothing_is_left(ensemble: &Ensemble, lock: &Lock) {
     assert!(queue(lock).await.is_empty(), "an orphan");
     for server in 0..ensemble.len() {
         eventually("no ephemeral node", async || {
-            let answer = ensemble.admin(server, "mntr").await.expect("mntr");
-            answer.lines().any(|line| line == "zk_ephemerals_count\t0")
+            number(&ensemble.admin(server, "mntr").await.expect("mntr"), "zk_ephemerals_count") == 0
         })
         .await;
     }

@@ -4,7 +4,6 @@
 //! guards are ever valid at once. It measures the margin: from the end of the guard to the next grant. The table is
 //! that of `docs/STRICTNESS.md`.
 
-mod args;
 mod contest;
 mod cut_off;
 mod differing_servers;
@@ -23,14 +22,26 @@ mod stopped_process;
 use std::thread;
 
 use anyhow::Context;
+use clap::Args;
+use clap::builder::PossibleValuesParser;
 use tokio::runtime;
 use tokio::sync::oneshot;
 
-pub(crate) use args::Margins;
 pub(crate) use holder::{Part, hold};
 use scenario::{SCENARIOS, Scenario};
 
 use crate::harness::{Row, table};
+
+/// What is to be measured.
+#[derive(Debug, Args)]
+pub(crate) struct Margins {
+    /// How often each scenario is repeated.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub(crate) repetitions: u16,
+    /// Only these scenarios.
+    #[arg(value_name = "SCENARIO", value_parser = PossibleValuesParser::new(SCENARIOS.iter().map(|one| one.name)))]
+    pub(crate) only: Vec<String>,
+}
 
 /// True if no scenario failed.
 pub(crate) async fn run(margins: &Margins) -> anyhow::Result<bool> {

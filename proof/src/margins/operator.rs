@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zklock::{Guard, LockOptions, LostReason, Session};
-use zklock_test_support::{eventually, granted, within};
+use zklock_test_support::{eventually, granted, number, within};
 use zklock_testcontainers::Ensemble;
 
 use super::contest::{Contest, LONG_TIMEOUT, path, plain, repeated, servers, without};
@@ -75,12 +75,10 @@ pub(super) async fn takes_the_lock(
 }
 
 /// How many watches the servers have in all.
-async fn watches(ensemble: &Ensemble) -> u32 {
+async fn watches(ensemble: &Ensemble) -> u64 {
     let mut watches = 0;
     for server in 0..ensemble.len() {
-        let answer = ensemble.admin(server, "wchs").await.expect("wchs");
-        let total = answer.lines().find_map(|line| line.strip_prefix("Total watches:"));
-        watches += total.and_then(|total| total.parse::<u32>().ok()).expect("a number of watches");
+        watches += number(&ensemble.admin(server, "wchs").await.expect("wchs"), "Total watches:");
     }
     watches
 }

@@ -11,9 +11,9 @@ use tokio::task::JoinHandle;
 use zklock_testcontainers::{Ensemble, Link};
 
 use super::client::Order;
-use super::record::{Record, Who};
 use super::mode::rules;
 use super::part::{Part, Setup};
+use super::record::{Record, Who};
 use super::slew::{self, Brake};
 use crate::harness::{Instant, Process, Voice};
 

@@ -20,6 +20,7 @@ use zookeeper_client::{Client as Operator, Error};
 use super::client::Order;
 use super::clients::Client;
 use super::history::{Fault, Hold};
+use super::mode::Rules;
 use super::occasion::{pool_victim, victim};
 use super::scene::Scene;
 use super::schedule::{Aim, Kind, Planned};
@@ -53,12 +54,7 @@ pub(crate) struct Injector {
     pub(crate) servers: Arc<Servers>,
     pub(crate) clients: Vec<Arc<Client>>,
     pub(crate) scene: Arc<Scene>,
-    /// How many locks there are.
-    pub(crate) locks: usize,
-    /// Whether a client is another one, in whose queue zklock contends.
-    pub(crate) is_foreign: fn(u16) -> bool,
-    /// Whether the first lock is the turnstile of a pool.
-    pub(crate) is_pool: bool,
+    pub(crate) rules: &'static Rules,
     /// Whether the nodes of a holder are deleted that is stopped shortly. The checker does not hear of that.
     pub(crate) breaks_nodes: bool,
     pub(crate) done: UnboundedSender<Fault>,
@@ -348,7 +344,7 @@ impl Injector {
     /// The node of one that waits, as soon as one does; rather of one that will give up, and delete it.
     async fn waiter(&self, planned: Planned, operator: &Operator) -> Result<Node, Error> {
         loop {
-            let queues = queues(operator, self.locks).await?;
+            let queues = queues(operator, self.rules.locks).await?;
             let holders = self.scene.holders();
             let behind = queues.iter().flat_map(|queue| queue.get(1..).unwrap_or_default());
             let waiting: Vec<_> =
@@ -394,7 +390,7 @@ impl Injector {
         sleep(SETTLED.saturating_sub(Instant::now().since(first.granted))).await;
         let now = Instant::now();
         holders.retain(|holder| now.since(holder.granted) >= SETTLED);
-        let queues = queues(operator, self.locks).await.ok()?;
+        let queues = queues(operator, self.rules.locks).await.ok()?;
         if !self.scene.is_delayed() {
             return None;
         }
@@ -402,7 +398,7 @@ impl Injector {
         let same = |one: &Hold, other: &Hold| (one.who, one.granted) == (other.who, other.granted);
         holders.retain(|holder| present.iter().any(|other| same(holder, other)));
         let stays = |node: &Node| self.scene.stays(node, SETTLED);
-        if !self.is_pool {
+        if !self.rules.is_pool {
             return victim(planned, &holders, &queues, stays);
         }
         // One that has just become the first in the turnstile may find room at once, and then it observes no delay.
@@ -442,7 +438,7 @@ impl Injector {
     /// holds again.
     async fn meet(&self, planned: Planned, will_do: impl Fn(&Hold) -> bool) -> Option<Hold> {
         // Where another client contends, it is mostly met: it has no lease.
-        let is_foreign = |client: u16| (self.is_foreign)(client);
+        let is_foreign = |client: u16| (self.rules.is_foreign)(client);
         let anyone =
             planned.pick.is_multiple_of(4) || !self.clients.iter().any(|client| is_foreign(client.number));
         let will_do = |holder: &Hold| (anyone || is_foreign(holder.who.client)) && will_do(holder);

@@ -249,9 +249,7 @@ impl Hold {
             // A guard may be lost before the promised end: the lease of a session that moves to a server with a lower limit
             // is cut. If the servers say that the session has expired, the promise stands, because they would say so for a
             // lease that is too long as well.
-            End::Lost(reason) if reason == UNCONFIRMED => {
-                promised.min(self.over).max(self.seen.valid)
-            }
+            End::Lost(reason) if reason == UNCONFIRMED => promised.min(self.over).max(self.seen.valid),
             End::Lost(_) => promised.max(self.seen.valid),
             // The dead ask nobody.
             End::Killed if self.seen.promised.is_some() => promised.min(self.over).max(self.seen.valid),

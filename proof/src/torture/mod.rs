@@ -81,7 +81,7 @@ use clients::{Client, Heard};
 use faults::Injector;
 use history::{Fault, History, Remains};
 use journal::Journal;
-use mode::rules;
+use mode::{Rules, rules};
 pub(crate) use part::Part;
 use part::Setup;
 use record::Who;
@@ -158,9 +158,7 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
         servers: servers.clone(),
         clients: clients.clone(),
         scene: scene.clone(),
-        locks,
-        is_foreign: rules.is_foreign,
-        is_pool: rules.is_pool,
+        rules,
         breaks_nodes: torture.break_nodes,
         done,
         lives: AtomicU64::new(1),
@@ -171,7 +169,7 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     tokio::time::sleep_until(start + length).await;
     drop(injector);
     let healed = Instant::now();
-    let end = aftermath(&servers, &clients, &scene, torture.mode).await?;
+    let end = aftermath(&servers, &clients, &scene, rules).await?;
 
     drop(clients);
     let mut journal = timeout(END_BOUND, listener).await.context("somebody still speaks")??;
@@ -223,19 +221,18 @@ async fn aftermath(
     servers: &Servers,
     clients: &[Arc<Client>],
     scene: &Scene,
-    mode: Mode,
+    rules: &Rules,
 ) -> anyhow::Result<History> {
-    let locks = rules(mode).locks;
     servers.recover().await?;
     for client in clients {
         client.order(Order::Finish).await?;
     }
     let all: Vec<_> = clients.iter().flat_map(|client| client.contenders()).collect();
-    let turns = TURN_BOUND * (rules(mode).last_turns - 1);
+    let turns = TURN_BOUND * (rules.last_turns - 1);
     // Each of another client may cost a delay, and slewed clocks make it twice as long.
-    let foreign = clients.iter().filter(|client| (rules(mode).is_foreign)(client.number)).count() as u32;
+    let foreign = clients.iter().filter(|client| (rules.is_foreign)(client.number)).count() as u32;
     let starved = scene.unfinished_within(FINISH_BOUND + turns + mode::DELAY * 2 * foreign, &all).await;
-    let observing = clients.iter().filter(|client| (rules(mode).observes)(client.number));
+    let observing = clients.iter().filter(|client| (rules.observes)(client.number));
     let observers: Vec<_> = observing.map(|client| Who::process(client.number)).collect();
     // A contender that is still in the queue would keep the last leader out.
     let announcements = match observers.is_empty() || !starved.is_empty() {
@@ -250,7 +247,7 @@ async fn aftermath(
     let operators = servers.operators().await?;
     let deadline = Timer::now() + CLEAN_BOUND;
     let mut remains = loop {
-        let nodes = left(&operators, locks).await?;
+        let nodes = left(&operators, rules.locks).await?;
         let remains = Remains { nodes, watches: servers.watches().await?, ephemerals: 0 };
         // If a contender is still in the queue, a node may be its own. That the contender starves is reported anyway.
         if remains == Remains::default() || !starved.is_empty() || Timer::now() >= deadline {
@@ -270,8 +267,8 @@ async fn aftermath(
         if remains.ephemerals == 0 || Timer::now() >= deadline {
             // The clients are gone, so nothing is added any more.
             let operator = servers.operator().await?;
-            let logs = match rules(mode).keeps_logs {
-                true => logs(&operator, locks).await?,
+            let logs = match rules.keeps_logs {
+                true => logs(&operator, rules.locks).await?,
                 false => Vec::new(),
             };
             let (records, ranges) = records(&operator).await?;

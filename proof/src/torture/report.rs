@@ -234,10 +234,7 @@ fn count<T: Ord>(things: impl Iterator<Item = T>) -> BTreeMap<T, u64> {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { lock, mode, seed, seconds, clients, .. } = self;
-        writeln!(
-            f,
-            "{lock:?}, mode {mode:?}, seed {seed}, {clients} clients, {seconds} s of faults\n"
-        )?;
+        writeln!(f, "{lock:?}, mode {mode:?}, seed {seed}, {clients} clients, {seconds} s of faults\n")?;
         for (wrong, number) in &self.verdict.wrong {
             let word = if *number == 0 { "ok" } else { "WRONG" };
             writeln!(f, "{word:<5} {number:>6} {wrong:?}: {}", title(wrong))?;

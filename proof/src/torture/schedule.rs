@@ -65,8 +65,7 @@ pub(crate) enum Kind {
 }
 
 /// Whom a fault is to meet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aim {
     /// The holder, or its server.
     Holder,
@@ -75,7 +74,7 @@ pub(crate) enum Aim {
 }
 
 /// One fault that is to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Planned {
     /// Since the beginning.
     pub(crate) at: Duration,
