@@ -142,9 +142,9 @@ impl Directory {
     /// Whether the queue was free, and the last holder was a contender of ours that released the lock: by a look before our
     /// create, which got this number, and a look behind it.
     pub fn was_free(self, own: Sequence, after: Self) -> bool {
-        // Each child was created and deleted, and the server gives each create the next number. In the next directory of that
-        // name the numbers begin again.
-        let is_next = self.czxid == after.czxid && self.cversion.checked_div(2) == Some(own.0);
+        // Each child was created and deleted, and the server gives each create the next number. The server's count is negative
+        // from 2^30 creates on. In the next directory of that name the numbers begin again.
+        let is_next = self.czxid == after.czxid && self.cversion == own.0.wrapping_mul(2);
         self.children == 0 && self.shows_release() && is_next
     }
 }

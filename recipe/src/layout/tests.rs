@@ -89,6 +89,24 @@ fn a_queue_is_free_after_a_release_of_ours_alone() {
     assert!(!released.was_free(Sequence(7), another), "the directory was made again");
 }
 
+/// The server counts creates and deletions by an `i32`, without regard to an overflow.
+#[test]
+fn a_queue_is_free_after_any_number_of_creates() {
+    let released = |cversion| Directory { czxid: 10, mzxid: 40, pzxid: 40, cversion, children: 0 };
+    for (cversion, own) in [
+        (2, 1),
+        (i32::MAX - 1, (1 << 30) - 1),
+        (i32::MIN, 1 << 30),
+        (i32::MIN + 2, (1 << 30) + 1),
+        (-2, i32::MAX),
+    ] {
+        assert!(released(cversion).was_free(Sequence(own), released(cversion)), "{own}");
+        for other in [own - 1, own ^ (1 << 30)] {
+            assert!(!released(cversion).was_free(Sequence(other), released(cversion)), "{other} for {own}");
+        }
+    }
+}
+
 #[test]
 fn a_shared_queue_has_a_delay_of_its_own_kind() {
     assert_eq!(
