@@ -144,9 +144,9 @@ impl SessionBuilder {
 
     /// The least session timeout that any server may grant this session. When a session moves to a server, the server
     /// clips the session timeout by its own limits, and the leader then expires the session by the clipped timeout.
-    /// zklock computes leases with the least timeout that zklock has seen any server grant. zklock asks each server at
-    /// the start, and learns it again from each connection. Set this option if servers may later grant less than they
-    /// do now, for example during a rolling change of their limits.
+    /// zklock computes leases with the least timeout that zklock has seen any server grant. zklock asks each server
+    /// before the session first goes there, and learns it again from each connection. Set this option if servers may
+    /// later grant less than they do now, for example during a rolling change of their limits.
     pub fn least_session_timeout(mut self, timeout: Duration) -> Self {
         self.least_grant = Some(timeout);
         self
@@ -248,7 +248,6 @@ impl SessionBuilder {
             drift_ppm: self.drift,
             least: self.least_grant,
             connector: self.connector,
-            seen: Mutex::default(),
         };
         Ok((dialer, runtime))
     }

@@ -205,8 +205,10 @@ impl Connections {
         let mut round = 0;
         loop {
             for server in self.dialer.servers.shuffled() {
-                // From here on the request may reach the server, and that server may grant less than the one before.
-                self.lease.attempting(self.dialer.least_grant());
+                // Once the request reaches the server, the leader goes by the timeout that this server grants, even if
+                // the answer is lost. So the session goes to no server before that timeout is known.
+                let Some(least) = self.dialer.least_grant(server, round).await else { continue };
+                self.lease.attempting(least);
                 match self.dialer.resume(server, &self.session, round).await {
                     Ok(opened) => return Ok(opened),
                     Err(Error::SessionExpired) => return Err(SessionEnd::Expired),

@@ -1,4 +1,4 @@
-//! Makes connections to the servers, and remembers which session timeouts the servers grant.
+//! Makes connections to the servers, and learns which session timeouts the servers grant.
 
 use std::time::Duration;
 
@@ -35,8 +35,6 @@ pub(crate) struct Dialer {
     /// The least session timeout that any server grants, if the user has set it.
     pub(crate) least: Option<Duration>,
     pub(crate) connector: Connector,
-    /// The least session timeout that zklock has seen a server grant.
-    pub(crate) seen: Mutex<Option<Duration>>,
 }
 
 /// A connection that was just made, and the session timeout that its server granted.
@@ -99,7 +97,7 @@ impl Dialer {
     async fn establish(&self, server: &Server) -> Result<Established, ConnectError> {
         let opened = self.open(server, self.timeout, None, self.silence()).await;
         let opened = opened.map_err(|error| self.failure(error))?;
-        self.learn(opened.granted);
+        server.learn(opened.granted);
         let granted = opened.granted;
         let lease = match Lease::established(self.reckoning(), granted, opened.asked) {
             _ if self.exact && granted != self.timeout => {
@@ -116,20 +114,34 @@ impl Dialer {
         }
     }
 
-    /// Asks one server to resume a session, in this round of [`ROUNDS`].
+    /// How long a server that is asked to resume a session may be silent, in this round of [`ROUNDS`].
     ///
     /// The session does not live for long, so zklock soon leaves a silent server for the next one: if a packet was
     /// lost, TCP may repeat it late. But a server may be far away, so in later rounds each server gets more time.
+    fn patience(&self, round: u32) -> Duration {
+        let share = self.timeout / 2_u32.pow(ROUNDS - round);
+        share.max(SHORTEST_PATIENCE).min(self.silence())
+    }
+
+    /// The least session timeout that this server or another one may grant. zklock asks a server that has not said what it
+    /// grants; `None` if that server does not answer.
+    pub(crate) async fn least_grant(&self, server: &Server, round: u32) -> Option<Duration> {
+        if server.granted().is_none() {
+            let asked = timeout(self.patience(round), self.probe(server, self.timeout));
+            server.learn(asked.await.ok()?.ok()?);
+        }
+        self.servers.iter().filter_map(Server::granted).chain(self.least).min()
+    }
+
+    /// Asks one server to resume a session, in this round of [`ROUNDS`].
     pub(crate) async fn resume(
         &self,
         server: &Server,
         session: &SessionInfo,
         round: u32,
     ) -> Result<Opened, Error> {
-        let share = self.timeout / 2_u32.pow(ROUNDS - round);
-        let patience = share.max(SHORTEST_PATIENCE).min(self.silence());
-        let opened = self.open(server, self.timeout, Some(session), patience).await?;
-        self.learn(opened.granted);
+        let opened = self.open(server, self.timeout, Some(session), self.patience(round)).await?;
+        server.learn(opened.granted);
         Ok(opened)
     }
 
@@ -156,18 +168,6 @@ impl Dialer {
         let connecting = open(server.connect(connector, &self.servers.chroot));
         let (client, serving) = timeout(patience, connecting).await.map_err(|_| Error::Timeout)??;
         Ok(Opened { granted: client.session_timeout(), client, serving, asked })
-    }
-
-    /// Remembers the session timeout that a server granted.
-    pub(crate) fn learn(&self, granted: Duration) {
-        let mut seen = self.seen.lock();
-        *seen = Some(seen.map_or(granted, |least| least.min(granted)));
-    }
-
-    /// The least session timeout that a server may grant, as far as zklock knows.
-    pub(crate) fn least_grant(&self) -> Duration {
-        let seen = *self.seen.lock();
-        self.least.into_iter().chain(seen).min().unwrap_or(self.timeout)
     }
 
     pub(crate) fn unreachable(&self) -> ConnectError {

@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use zookeeper_client::{Client, Connector, Error};
 
 use super::error::{ConnectError, ServerFailure, ServerProblem};
+use crate::mutex::Mutex;
 use crate::path::check_node;
 
 /// The scheme of an address without TLS.
@@ -34,6 +35,8 @@ pub(crate) struct Server {
     /// `host:port`, in the user's spelling.
     address: String,
     tls: bool,
+    /// The least session timeout that zklock has seen this server grant.
+    granted: Mutex<Option<Duration>>,
 }
 
 /// Why no server gave a session.
@@ -84,7 +87,11 @@ impl Servers {
                     .map_err(|problem| malformed(&format!("the chroot is no path: {problem}")))?;
             }
             chroot = below.trim_end_matches('/').to_owned();
-            servers.push(Server { address: address.to_owned(), tls: scheme == TLS });
+            servers.push(Server {
+                address: address.to_owned(),
+                tls: scheme == TLS,
+                granted: Mutex::default(),
+            });
         }
         Ok(Self { text, servers, chroot })
     }
@@ -137,6 +144,17 @@ impl Server {
     pub(crate) async fn connect(&self, connector: Connector, chroot: &str) -> Result<Client, Error> {
         let scheme = if self.tls { TLS } else { PLAIN };
         connector.connect(&format!("{scheme}{}{chroot}", self.address)).await
+    }
+
+    /// Remembers the session timeout that this server granted.
+    pub(crate) fn learn(&self, granted: Duration) {
+        let mut least = self.granted.lock();
+        *least = Some(least.map_or(granted, |least| least.min(granted)));
+    }
+
+    /// The least session timeout that zklock has seen this server grant.
+    pub(crate) fn granted(&self) -> Option<Duration> {
+        *self.granted.lock()
     }
 
     /// Finds out why this server gave no session; `None` if it is read-only. A server that can become read-only answers `isro` without being

@@ -127,10 +127,10 @@ fn infer(short: Duration, long: Duration) -> Tick {
     Tick::Between { shorter: by_short.min(by_long), longer: by_short.max(by_long) }
 }
 
-/// Learns which session timeout each server grants, so that zklock knows it before the session moves there. If a server
-/// cannot be asked now, zklock learns it when the session gets there.
+/// Learns which session timeout each server grants, so that the session can go there at once. zklock asks a server that
+/// does not answer now before the session goes there ([`Dialer::least_grant`]).
 pub(crate) async fn grants(dialer: &Dialer) {
-    let ask = async |server| {
+    let ask = async |server: &Server| {
         let granted = match settings(dialer, server).await {
             Some(settings) => {
                 let reckoned = dialer.reckoning().tick;
@@ -142,7 +142,7 @@ pub(crate) async fn grants(dialer: &Dialer) {
             None => dialer.probe(server, dialer.timeout).await,
         };
         match granted {
-            Ok(granted) => dialer.learn(granted),
+            Ok(granted) => server.learn(granted),
             Err(error) => debug!(%error, "a server does not say which session timeout it grants"),
         }
     };

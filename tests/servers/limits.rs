@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use support::{enqueue, own_server, refused, server};
-use zklock::{AcquireError, ConnectError, QueryError, Session, SessionState};
-use zklock_testcontainers::{Ensemble, ZooKeeper, ZooKeeperBuilder};
+use support::{
+    TICK, enqueue, enqueue_behind, eventually, granted, own_server, patient, refused, server, within,
+};
+use zklock::{AcquireError, ConnectError, LostReason, QueryError, Session, SessionState};
+use zklock_testcontainers::{Ensemble, Link, ZooKeeper, ZooKeeperBuilder};
 
 /// A server that does not tell its configuration, as none does by default.
 fn reticent(tick: Duration) -> ZooKeeperBuilder {
@@ -55,6 +57,47 @@ async fn a_tick_that_limits_do_not_tell_has_to_be_given() {
     session.lock("/lock/orders").unwrap().acquire().await.unwrap().release().await.unwrap();
 }
 
+/// The leader would expire the session by that server's timeout, even if the server's answer is lost.
+#[tokio::test]
+async fn a_session_goes_to_no_server_that_has_not_said_which_timeout_it_grants() {
+    const MEAGRE: usize = 0;
+    let (asked, grants) = (Duration::from_secs(20), Duration::from_secs(2));
+    let ensemble = Ensemble::builder(3)
+        .tick_time(TICK)
+        .max_session_timeout(asked)
+        .property_of(MEAGRE, "maxSessionTimeout", grants.as_millis().to_string())
+        .property("4lw.commands.whitelist", "srvr")
+        .start()
+        .await
+        .unwrap();
+    let ample = Link::start(ensemble.address(1)).await.unwrap();
+    let meagre = Link::start(ensemble.address(MEAGRE)).await.unwrap();
+    // The other servers are asked for their timeouts while the session is there already.
+    meagre.black_hole();
+    let servers = format!("{},{}", ample.address(), meagre.address());
+    let session = patient(servers, asked).tick(TICK).connect().await.unwrap();
+    let other = patient(ensemble.address(2), asked).connect().await.unwrap();
+    let (id, guard) = (session.id(), session.lock("/lock/orders").unwrap().acquire().await.unwrap());
+    let waiter = enqueue_behind(&guard, &other.lock("/lock/orders").unwrap()).await;
+
+    meagre.lose_handshakes();
+    ample.refuse();
+    ample.cut();
+    meagre.restore();
+    // Requests to resume would arrive now, and expire the session later.
+    tokio::time::sleep(grants / 4).await;
+    meagre.refuse();
+    tokio::time::sleep(grants * 2).await;
+    assert_eq!((guard.is_held(), waiter.is_finished()), (true, false), "expired by a timeout nobody knew of");
+    meagre.accept();
+    // Its last confirmation is longer ago than the shorter timeout.
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::Unconfirmed);
+    eventually("the shorter timeout", async || session.timeout() == grants).await;
+    assert_eq!(session.id(), id);
+    drop(guard);
+    granted(waiter).await.release().await.unwrap();
+}
+
 /// ZooKeeper ends a session by one transaction with the paths of its nodes, and no server reads one of more than 2 MiB.
 #[tokio::test]
 async fn a_session_has_no_more_nodes_than_servers_can_end_at_once() {
@@ -93,7 +136,7 @@ async fn one_session_after_the_other_is_opened_with_a_pause() {
     let session = support::session(&server).await;
     let id = session.id();
     server.own().close_session(id).await.unwrap();
-    support::eventually("the next session", async || session.id() != id && session.id() != 0).await;
+    eventually("the next session", async || session.id() != id && session.id() != 0).await;
     assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
     session.lock("/lock/orders").unwrap().acquire().await.unwrap().release().await.unwrap();
 }
@@ -110,7 +153,7 @@ async fn a_session_that_no_server_grants_any_more_has_failed() {
     server.own().reconfigure("maxSessionTimeout", granted.as_millis().to_string()).await.unwrap();
     server.own().restart().await.unwrap();
     // The server has clipped the session, and an operator ends it.
-    support::eventually("the shorter timeout", async || session.timeout() == granted).await;
+    eventually("the shorter timeout", async || session.timeout() == granted).await;
     assert_eq!(session.failure(), None);
     server.own().close_session(session.id()).await.unwrap();
 

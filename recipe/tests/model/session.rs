@@ -262,7 +262,8 @@ impl Run<'_> {
     }
 
     fn attempt(&mut self, index: usize, leads: bool) {
-        let (now, floor) = (at(self.world.now), self.granted(leads));
+        let is_known = self.setup.flaw != Some(Flaw::LimitsAreLearnedLate);
+        let (now, floor) = (at(self.world.now), self.granted(leads && is_known));
         self.world.sessions[index].assurance.hears(|lease| lease.attempting(now, floor));
         self.end_terms();
     }

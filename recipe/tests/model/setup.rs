@@ -127,6 +127,8 @@ pub(crate) enum Flaw {
     DriftIsIgnored,
     /// A session's first timeout is taken for that of every connection.
     LimitsAreIgnored,
+    /// A request to resume a session goes to a server that has not said which timeout it grants.
+    LimitsAreLearnedLate,
     /// Requests to resume a session of which nothing was heard are forgotten.
     HalvesAreForgotten,
     /// A touch counts, however late the leader has heard of it.

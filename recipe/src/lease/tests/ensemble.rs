@@ -489,6 +489,8 @@ fn counterexamples() -> Vec<(Without, Vec<Step>)> {
         (Without::LaggingPings, slewed(0, 1_380)),
         (Without::SmallestTimeout, smaller),
         (Without::Floor, vec![Lose, Attempt(1), Up(1, 1)]),
+        // Nobody ever hears what that server grants.
+        (Without::Floor, vec![Lose, Attempt(1), Fail, Up(1, 1)]),
         (Without::FailedRequests, vec![Lose, Attempt(1), Fail, Up(1, 1)]),
         (Without::Doubt, late_request),
         (Without::Doubt, late_report),
