@@ -41,8 +41,9 @@ pub(crate) struct Connection {
     #[arg(default_value = "localhost:2181")]
     pub(crate) servers: String,
 
-    /// How long ZooKeeper keeps a session's locks after it last heard from the session [default: 10s, or what the
-    /// servers' limits allow]
+    /// How long ZooKeeper keeps a session's locks after it last heard from the session. A holder may lose its lock if a
+    /// server stands still for longer than a fifth of this time, less --kill-after [default: 10s, or what the servers'
+    /// limits allow]
     #[arg(long, global = true, env = "ZKLOCK_SESSION_TIMEOUT", value_name = "DURATION")]
     #[arg(value_parser = duration::parse)]
     pub(crate) session_timeout: Option<Duration>,

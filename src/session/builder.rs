@@ -100,6 +100,9 @@ impl SessionBuilder {
     /// keeps the lock from others for this time, and for one and a half of the servers' ticks more at most. The timeout
     /// must be between 100 ms and `i32::MAX` ms. The default is 10 seconds.
     ///
+    /// A server that stands still, for instance by a slow disk, may cost guards. The longest stall that you expect, plus
+    /// the stop margin, must be below a fifth of the timeout, and the timeout must be four ticks or more.
+    ///
     /// The servers limit session timeouts to between 2 and 20 ticks by default (4 s to 40 s). If you set no timeout,
     /// zklock accepts the one that the servers grant instead of the default; [`Session::timeout`] returns it. If you
     /// set a timeout, the servers must grant exactly that one, or `connect` fails.

@@ -50,6 +50,18 @@ fn the_lengths_are_as_argued() {
     );
 }
 
+/// docs/GUIDE.md says so.
+#[test]
+fn a_stall_of_a_fifth_of_the_timeout_ends_no_lease_from_four_ticks_on() {
+    let reckoning = Reckoning { tick: Duration::from_secs(1), drift_ppm: DEFAULT_DRIFT_PPM };
+    for ticks in 4..=20 {
+        let timeout = Duration::from_secs(ticks);
+        let least = Lengths::new(timeout, &reckoning).unwrap().longest_stop_margin();
+        let told = timeout.mul_f64(0.285) - milliseconds(300);
+        assert!(least > timeout / 5 && least.abs_diff(told) < milliseconds(1), "{least:?}, {told:?}");
+    }
+}
+
 /// As chrony slews by default: 1/12.
 #[test]
 fn the_default_drift_covers_a_leader_that_is_slewed_and_both_oscillators() {
