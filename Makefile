@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool jq peers manifests nextest units container bench compare scale model margins redis torture
+.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool jq peers manifests nextest units container bench compare scale memcheck model margins redis torture
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -89,6 +89,11 @@ scale: peers ## Measure what idle sessions cost the servers, beside Curator's: t
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
 		_JAVA_OPTIONS="-Xmx1g -XX:TieredStopAtLevel=4" `# tests' servers are small, and compile little` \
 		cargo run --release -p zklock-bench -- scale
+
+memcheck: servers ## Run the tests of watches under valgrind
+	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
+		cargo run --quiet -p zklock-test-support -- cargo --config "target.'cfg(all())'.runner='valgrind -q --error-exitcode=9'" \
+		test -p zklock --test servers --features rustix/use-libc `# valgrind has no vDSO` -- watches::
 
 model: nextest ## Explore the protocol's largest models, of millions of states
 	cargo nextest run --release -p zklock-recipe --profile model

@@ -396,7 +396,7 @@ impl Asking {
             };
             let node = path.clone();
             let request = session.requester.request(move |wire| async move {
-                let watch = requests::watch_end(wire.client.clone(), path, czxid).await?;
+                let watch = requests::watch_end(wire.watching(), path, czxid).await?;
                 Ok(watch.map(|watch| wire.keep(watch)))
             });
             match request.await {

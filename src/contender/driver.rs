@@ -14,7 +14,6 @@ use tracing::{debug, warn};
 use uuid::Uuid;
 use zklock_recipe::acquisition::{Acquisition, Certainty, Command, Input, Joint, Single};
 use zklock_recipe::{Arrival, End, Own, Patience, Term, Tries};
-use zookeeper_client::Client;
 
 use super::attended::Work;
 use super::companion::take_back;
@@ -331,21 +330,20 @@ impl Driver {
         match single {
             Single::Find(search) => {
                 let (id, searches) = (self.id, self.session.searches.clone());
-                self.ask_for(index, tries, None, move |client| {
-                    requests::find(client, lock, id, searches, search)
+                self.ask_for(index, tries, None, move |wire| {
+                    requests::find(wire.client.clone(), lock, id, searches, search)
                 })
             }
-            Single::Recover(own) => {
-                self.ask_for(index, tries, None, move |client| requests::recover(client, lock, own))
-            }
+            Single::Recover(own) => self
+                .ask_for(index, tries, None, move |wire| requests::recover(wire.client.clone(), lock, own)),
             Single::List => {
                 let own = self.machine.own(index);
-                self.ask_for(index, tries, None, move |client| requests::list(client, lock, own))
+                self.ask_for(index, tries, None, move |wire| requests::list(wire.client.clone(), lock, own))
             }
             Single::WatchPredecessor(predecessor, own) => {
                 self.teller.iter_mut().for_each(|teller| teller.waits(index, &lock, predecessor, own));
-                self.ask_for(index, tries, None, move |client| {
-                    requests::watch_predecessor(client, lock, predecessor, own)
+                self.ask_for(index, tries, None, move |wire| {
+                    requests::watch_predecessor(wire.watching(), lock, predecessor, own)
                 })
             }
             Single::Delay => {
@@ -353,17 +351,17 @@ impl Driver {
                 delay.map(move |over| over.map_or(Input::Delayed(index), Input::SessionOver).into()).boxed()
             }
             Single::WatchOwn(own) => {
-                self.ask_for(index, tries, None, move |client| requests::watch_own(client, lock, own))
+                self.ask_for(index, tries, None, move |wire| requests::watch_own(wire.watching(), lock, own))
             }
             Single::Release(own, certainty) => {
-                self.ask_for(index, tries, certainty.connection(), move |client| {
-                    requests::release_one(client, (lock, own), certainty)
+                self.ask_for(index, tries, certainty.connection(), move |wire| {
+                    requests::release_one(wire.client.clone(), (lock, own), certainty)
                 })
             }
             Single::Delete(own, certainty) => {
                 self.members[index].watch = None;
-                self.ask_for(index, tries, certainty.connection(), move |client| {
-                    requests::delete(client, lock, own, companion, certainty)
+                self.ask_for(index, tries, certainty.connection(), move |wire| {
+                    requests::delete(wire.client.clone(), lock, own, companion, certainty)
                 })
             }
         }
@@ -375,10 +373,10 @@ impl Driver {
         index: usize,
         tries: Tries,
         connection: Option<u64>,
-        request: impl FnOnce(Arc<Client>) -> F + Send + 'static,
+        request: impl FnOnce(&Wire) -> F + Send + 'static,
     ) -> Pending {
         let answer = self.session.ask(tries, connection, |wire: Wire| {
-            let reply = request(wire.client.clone());
+            let reply = request(&wire);
             reply.map(move |Reply { event, watch }| (event, watch.map(|watch| wire.keep(watch))))
         });
         answer.map(move |answer| News::of_member(index, answer)).boxed()

@@ -241,7 +241,7 @@ impl Keeper {
 
     fn look(&mut self, footing: Footing) -> impl Future<Output = Heard> + Send + use<> {
         let (path, line, before) = (self.path.clone(), self.hold.session().line(), self.watch.take());
-        let looked = sight(&line, move |client| requests::watch_announcement(client, path, footing));
+        let looked = sight(&line, move |watching| requests::watch_announcement(watching, path, footing));
         let pause = self.hold.session().pause_after(self.tries);
         async move {
             pause.await;

@@ -10,10 +10,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
 use zklock_recipe::{Event, Footing, Instruction, Moment, Observation, Refusal, Tries};
-use zookeeper_client::Client;
 
 use super::sight::{self, Sight, Standing, sight};
-use crate::requests::Sighting;
+use crate::requests::{Sighting, Watching};
 use crate::zk::{Answer, Bystander, Line, Sent};
 
 /// What the observer's task knows.
@@ -28,7 +27,7 @@ pub(super) struct View<T> {
 }
 
 /// Looks at what is observed, and watches it.
-type Look<T> = dyn Fn(Arc<Client>, Footing) -> BoxFuture<'static, Result<Sighting<T>, Event>> + Send + Sync;
+type Look<T> = dyn Fn(Watching, Footing) -> BoxFuture<'static, Result<Sighting<T>, Event>> + Send + Sync;
 
 /// What is observed.
 pub(super) struct Subject<T> {
@@ -162,7 +161,7 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
     /// Sends a look, on the present connection or the next one.
     fn look(&self, footing: Footing) -> BoxFuture<'static, Answer<Sight<T>>> {
         let subject = self.subject.clone();
-        let asked = sight(&self.line, move |client| (subject.look)(client, footing));
+        let asked = sight(&self.line, move |watching| (subject.look)(watching, footing));
         let pause = self.tries.pause();
         async move {
             if let Some(pause) = pause {

@@ -13,12 +13,11 @@ use std::time::Duration;
 use futures::{FutureExt, Stream, StreamExt, stream};
 use tokio::sync::watch;
 use zklock_recipe::{Event, Footing};
-use zookeeper_client::Client;
 
 use follow::{Subject, View};
 
 use crate::clock;
-use crate::requests::Sighting;
+use crate::requests::{Sighting, Watching};
 use crate::zk::{Bystander, SessionEvent, SessionState, Succession};
 
 /// Observes who leads, from [`Election::observe`](crate::Election::observe), or who holds a lock, from
@@ -85,12 +84,12 @@ impl<T> Observer<T> {
     pub(crate) fn start<L, F>(succession: &Arc<Succession>, path: String, look: L) -> Self
     where
         T: Clone + PartialEq + Send + Sync + 'static,
-        L: Fn(Arc<Client>, Footing) -> F + Send + Sync + 'static,
+        L: Fn(Watching, Footing) -> F + Send + Sync + 'static,
         F: Future<Output = Result<Sighting<T>, Event>> + Send + 'static,
     {
         // It has not looked yet.
         let (sender, view) = watch::channel(View { who: None, told: 0, as_of: None, refusal: None });
-        let look = Box::new(move |client, footing| look(client, footing).boxed());
+        let look = Box::new(move |watching, footing| look(watching, footing).boxed());
         let subject = Subject { path, look, is_dated: true };
         succession.spawn(follow::follow(subject, Bystander::new(succession), sender));
         let told = stream::unfold((view.clone(), 0), |(mut view, last)| async move {

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use futures::FutureExt;
 use tokio::sync::watch;
 use zklock_recipe::{Event, Footing};
-use zookeeper_client::Client;
 
 use super::follow::{Subject, View, follow_in};
-use crate::requests::Sighting;
+use crate::requests::{Sighting, Watching};
 use crate::zk::ZkSession;
 
 /// Each change of what is at a path, as one ZooKeeper session sees it. All who follow a path in one session share one watch and its
@@ -25,14 +24,14 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> News<T> {
     pub(crate) fn start<F>(
         session: &ZkSession,
         path: String,
-        look: impl Fn(Arc<Client>, Footing) -> F + Send + Sync + 'static,
+        look: impl Fn(Watching, Footing) -> F + Send + Sync + 'static,
     ) -> Self
     where
         F: Future<Output = Result<Sighting<T>, Event>> + Send + 'static,
     {
         let feed = session.feeds.join(&path.clone(), || {
             let (sender, view) = watch::channel(View { who: None, told: 0, as_of: None, refusal: None });
-            let look = Box::new(move |client, footing| look(client, footing).boxed());
+            let look = Box::new(move |watching, footing| look(watching, footing).boxed());
             let subject = Subject { path, look, is_dated: false };
             session.finish(follow_in(session.line(), subject, sender).boxed());
             view

@@ -1,7 +1,6 @@
 //! One look, and the watch that it leaves.
 
 use std::future::{poll_fn, ready};
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -9,9 +8,8 @@ use futures::channel::mpsc;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use zklock_recipe::Event;
-use zookeeper_client::Client;
 
-use crate::requests::{Found, Sighting};
+use crate::requests::{Found, Sighting, Watching};
 use crate::zk::{Answer, Line, Revocable, Sent};
 
 /// What a look shows.
@@ -65,7 +63,7 @@ pub(crate) fn stale(session_timeout: Duration) -> Duration {
 /// Sends a look, on the present connection or the next one. It is sent at its first poll.
 pub(crate) fn sight<T, F>(
     line: &Line,
-    look: impl FnOnce(Arc<Client>) -> F + Send + 'static,
+    look: impl FnOnce(Watching) -> F + Send + 'static,
 ) -> BoxFuture<'static, Answer<Sight<T>>>
 where
     T: Send + 'static,
@@ -74,7 +72,7 @@ where
     let heard = line.lease.heard();
     line.requester.request(move |wire| {
         let before = *heard.borrow();
-        let look = look(wire.client.clone());
+        let look = look(wire.watching());
         async move {
             let (found, changes) = match look.await {
                 Ok(Sighting { found, changes }) => (found, changes),

@@ -7,7 +7,8 @@ use zookeeper_client as zk;
 use zookeeper_client::Client;
 
 use super::read::existing;
-use super::sighting::{Sighting, watching};
+use super::sighting::{Sighting, watched};
+use super::watchers::Watching;
 use crate::node::{LeaderData, decode};
 
 /// The version of an announcement. A leader only creates announcements, and writes to none. So a node with another
@@ -43,12 +44,12 @@ pub(crate) async fn announcement(client: Arc<Client>, path: String) -> Result<Op
 
 /// Reads the announcement at `path`. Without a watch of this connection, it sets one before that.
 pub(crate) async fn watch_announcement(
-    client: Arc<Client>,
+    watching: Watching,
     path: String,
     footing: Footing,
 ) -> Result<Sighting<Announced>, Event> {
-    let read = async { client.get_data(&path).await };
-    let (changes, read) = watching(&client, &path, footing, read).await?;
+    let read = async { watching.client.get_data(&path).await };
+    let (changes, read) = watched(&watching, &path, footing, read).await?;
     let announced = |(data, stat): (Vec<u8>, zk::Stat)| {
         let announced = Announced::new(&data, &stat)?;
         Some((Some(Stamp { token: announced.data.token, zxid: stat.czxid }), announced))

@@ -16,8 +16,9 @@ use zookeeper_client::{Client, CreateMode, Error, MultiReadResult};
 use super::foreign::live_suspect;
 use super::read::{Node, Seen, directory, existing, is_hidden, permits, read_paths};
 use super::reply::failure;
-use super::sighting::{Sighting, watching};
+use super::sighting::{Sighting, watched};
 use super::watch::change;
+use super::watchers::Watching;
 use crate::acl::Acl;
 use crate::node::{AskData, PoolData, decode};
 
@@ -255,14 +256,14 @@ pub(crate) async fn withdraw(client: Arc<Client>, node: String, own: OwnAsk) -> 
 ///
 /// It looks at the node before it reads it: anybody may make one of 1 MiB there, and heartbeats wait behind the answer.
 pub(crate) async fn watch_ask(
-    client: Arc<Client>,
+    watching: Watching,
     path: String,
     footing: Footing,
 ) -> Result<Sighting<(AskData, i64)>, Event> {
-    let look = async { client.check_stat(&path).await };
-    let (changes, stat) = watching(&client, &path, footing, look).await?;
+    let look = async { watching.client.check_stat(&path).await };
+    let (changes, stat) = watched(&watching, &path, footing, look).await?;
     let found = match stat.map_err(failure) {
-        Ok(Some(stat)) if may_be_ask(&stat) => existing(client.get_data(&path).await),
+        Ok(Some(stat)) if may_be_ask(&stat) => existing(watching.client.get_data(&path).await),
         other => other.map(|_| None),
     };
     let ask = |(data, stat): (Vec<u8>, zk::Stat)| {
@@ -289,11 +290,11 @@ fn may_be_ask(stat: &zk::Stat) -> bool {
 /// It reads the node, though `exists` would do: a server accepts that one from a session that may not read the node, and then never
 /// fires the watch (ZOOKEEPER-4799).
 pub(crate) async fn watch_end(
-    client: Arc<Client>,
+    watching: Watching,
     path: String,
     czxid: i64,
 ) -> Result<Option<BoxFuture<'static, ()>>, Event> {
-    match client.get_and_watch_data(&path).await {
+    match watching.send(|server| server.data(&path)).await.await {
         Ok((_, stat, watcher)) if stat.czxid == czxid => Ok(Some(change(watcher).map(|_| ()).boxed())),
         Ok(_) | Err(Error::NoNode) => Ok(None),
         Err(Error::NoAuth) => Err(Event::Refused(Refusal::NotAuthorized)),

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use zklock_recipe::{Event, Layout, Place, Stamp};
-use zookeeper_client::{Client, Error, OneshotWatcher};
+use zookeeper_client::{Client, Error};
 
 use super::foreign::judge;
 use super::read::{Node, Seen, existing, is_ours};
 use super::reply::failure;
 use super::sighting::{Found, Sighting, single};
+use super::watchers::{Watcher, Watching};
 use crate::settings::Settings;
 
 /// Returns the first contender in the queue: one listing and one read. It reads further nodes only if those before them
@@ -57,25 +58,28 @@ pub(super) async fn first(
 ///
 /// The watches are set by reads, which a server refuses to a session that may not read. Only a directory that does not
 /// exist is watched by `exists`, and no ACL can hide that.
-pub(crate) async fn watch_holder(client: Arc<Client>, lock: Arc<Settings>) -> Result<Sighting<Node>, Event> {
+pub(crate) async fn watch_holder(watching: Watching, lock: Arc<Settings>) -> Result<Sighting<Node>, Event> {
     let directory = lock.path.as_str();
     // What a round found, if that calls for a watch on the directory: nobody, or somebody who is hidden.
     let mut unread = None;
     // Each round answers a change that came between two requests.
     loop {
         let listed = match unread {
-            None => client.list_children(directory).await.map(|children| (children, None)),
+            None => watching.client.list_children(directory).await.map(|children| (children, None)),
             Some(_) => {
-                let listed = client.list_and_watch_children(directory).await;
-                listed.map(|(children, watcher)| (children, Some(watcher)))
+                let listed = watching.send(|server| server.children(directory)).await.await;
+                listed.map(|(children, _, watcher)| (children, Some(watcher)))
             }
         };
         let (children, watcher) = match listed {
             Ok(listed) => listed,
-            Err(Error::NoNode) => match client.check_and_watch_stat(directory).await.map_err(failure)? {
-                (None, watcher) => return Ok(sighting(None, watcher)),
-                (Some(_), _) => continue,
-            },
+            Err(Error::NoNode) => {
+                let looked = watching.send(|server| server.stat(directory)).await.await;
+                match looked.map_err(failure)? {
+                    (None, watcher) => return Ok(sighting(None, watcher)),
+                    (Some(_), _) => continue,
+                }
+            }
             Err(error) => return Err(failure(error)),
         };
         let queue = lock.queue(&children).into_iter().map(|(place, name)| (place, lock.path.of_child(name)));
@@ -90,7 +94,7 @@ pub(crate) async fn watch_holder(client: Arc<Client>, lock: Arc<Settings>) -> Re
         };
         unread = Some(None);
         for (place, path) in queue {
-            let (data, stat, watcher) = match client.get_and_watch_data(&path).await {
+            let (data, stat, watcher) = match watching.send(|server| server.data(&path)).await.await {
                 Ok(read) => read,
                 Err(Error::NoNode) => continue,
                 Err(Error::NoAuth) => {
@@ -111,6 +115,6 @@ pub(crate) async fn watch_holder(client: Arc<Client>, lock: Arc<Settings>) -> Re
     }
 }
 
-fn sighting(found: Found<Node>, watcher: OneshotWatcher) -> Sighting<Node> {
+fn sighting(found: Found<Node>, watcher: Watcher) -> Sighting<Node> {
     Sighting { found: Ok(found), changes: Some(single(watcher)) }
 }

@@ -23,6 +23,7 @@ mod sighting;
 mod transaction;
 mod tree;
 mod watch;
+mod watchers;
 
 pub(crate) use announcement::{Announced, announcement, watch_announcement};
 pub(crate) use ask::{ASK, Holders, OwnAsk, Placed, holders, place, watch_ask, watch_end, withdraw};
@@ -47,3 +48,4 @@ pub(crate) use sighting::{Found, Sighting};
 pub(crate) use transaction::{Operand, commit};
 pub(crate) use tree::{Branch, Holding, Pooled, branch, is_suspect};
 pub(crate) use watch::{watch_own, watch_predecessor};
+pub(crate) use watchers::{Watchers, Watching, remove_left};

@@ -23,6 +23,7 @@ use super::read::{self, Node, existing, is, is_hidden, read};
 use super::reply::failure;
 use super::transaction::{Operand, commit, problem};
 use super::watch::change;
+use super::watchers::Watching;
 use crate::node::PoolData;
 use crate::settings::Settings;
 
@@ -88,7 +89,7 @@ pub(crate) struct PoolWatched {
 /// poll, the one for the data first. If the data `is_watched` since before it was seen, that watch need not be set again. `None`
 /// if the pool does not exist, or has changed in between.
 pub(crate) async fn watch_pool(
-    client: Arc<Client>,
+    watching: Watching,
     pool: Arc<Settings>,
     before: Seen,
     is_watched: bool,
@@ -97,11 +98,11 @@ pub(crate) async fn watch_pool(
     let (data, children) = match is_watched {
         true => {
             let known = Ok((before.data, before.version, before.czxid, None));
-            (known, client.get_and_watch_children(directory).await)
+            (known, watching.send(|server| server.children(directory)).await.await)
         }
         false => {
-            let reads = join(client.get_and_watch_data(directory), client.get_and_watch_children(directory));
-            let (data, children) = reads.await;
+            let reads = watching.send(|server| join(server.data(directory), server.children(directory)));
+            let (data, children) = reads.await.await;
             (data.map(|(data, stat, watcher)| (data, stat.version, stat.czxid, Some(watcher))), children)
         }
     };

@@ -6,9 +6,10 @@ use futures::future::{join, pending};
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
 use zklock_recipe::{Event, Footing, Stamp};
-use zookeeper_client::{AddWatchMode, Client, EventType, OneshotWatcher, PersistentWatcher, WatchedEvent};
+use zookeeper_client::{EventType, PersistentWatcher, WatchedEvent};
 
 use super::reply::failure;
+use super::watchers::{Lingering, Watcher, Watching};
 
 /// Who leads, if anybody does, and the stamp, unless this session may not read it.
 pub(crate) type Found<T> = Option<(Option<Stamp>, T)>;
@@ -34,8 +35,8 @@ pub(crate) type Changes = BoxStream<'static, Option<i64>>;
 
 /// Sends a request about a node. Without a watch of this connection, it sets one before that. Both requests are sent in one poll, and
 /// a server serves a session's requests in their order.
-pub(super) async fn watching<T>(
-    client: &Client,
+pub(super) async fn watched<T>(
+    watching: &Watching,
     path: &str,
     footing: Footing,
     look: impl Future<Output = T>,
@@ -43,22 +44,23 @@ pub(super) async fn watching<T>(
     match footing {
         Footing::Watched => Ok((None, look.await)),
         Footing::Unwatched => {
-            let (watcher, seen) = join(client.watch(path, AddWatchMode::Persistent), look).await;
+            let watch = watching.send(|server| server.changes(path)).await;
+            let (watcher, seen) = join(watch, look).await;
             Ok((Some(persistent(watcher.map_err(failure)?)), seen))
         }
     }
 }
 
 /// The changes that a persistent watch reports, until its connection is lost.
-fn persistent(watcher: PersistentWatcher) -> Changes {
+fn persistent(watcher: Lingering<PersistentWatcher>) -> Changes {
     let events =
         stream::unfold(watcher, |mut watcher| async { Some((zxid(watcher.changed()).await, watcher)) });
     events.boxed()
 }
 
 /// The one change that a watch reports.
-pub(super) fn single(watcher: OneshotWatcher) -> Changes {
-    stream::once(zxid(watcher.changed())).chain(stream::pending()).boxed()
+pub(super) fn single(watcher: Watcher) -> Changes {
+    stream::once(zxid(watcher)).chain(stream::pending()).boxed()
 }
 
 /// Resolves with the next event. A watcher panics if the client's task has died. The stream is then revoked with its connection.

@@ -8,11 +8,12 @@ use futures::future::{pending, ready};
 use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, OtherKind, Own, PathKind, Place, SessionEnd, Stranger};
 use zookeeper_client as zk;
-use zookeeper_client::{Client, Error, EventType, OneshotWatcher, WatchedEvent};
+use zookeeper_client::{Error, EventType, WatchedEvent};
 
 use super::foreign::{judge, lookalike};
 use super::read::{is, is_hidden, is_there};
 use super::reply::{Reply, end, failure};
+use super::watchers::{Watcher, Watching};
 use crate::node::{NodeData, decode};
 use crate::settings::Settings;
 
@@ -22,7 +23,7 @@ use crate::settings::Settings;
 /// watch from a session that may not read the node, and never fires it. A waiter would then wait for ever. The server
 /// refuses a read at once. A read also leaves no watch on a node that is gone.
 pub(crate) async fn watch_predecessor(
-    client: Arc<Client>,
+    watching: Watching,
     lock: Arc<Settings>,
     predecessor: Place,
     own: Own,
@@ -30,7 +31,7 @@ pub(crate) async fn watch_predecessor(
     let Some(path) = lock.contender(predecessor) else { return Event::PredecessorWatched(false).into() };
     let (name, is_ours) =
         (lock.path.child(&path).unwrap_or_default(), path == lock.path.contender(predecessor));
-    let (data, children) = (client.get_and_watch_data(&path), client.get_and_watch_children(&path));
+    let (data, children) = watching.send(|server| (server.data(&path), server.children(&path))).await;
     let (bytes, stat, data) = match data.await {
         Ok(read) => read,
         // The other answer would say the same, so nothing waits for it.
@@ -40,7 +41,7 @@ pub(crate) async fn watch_predecessor(
     if stat.czxid > own.czxid {
         // The node has a lower number than ours but was created later. So the directory was made again since, and our
         // node was deleted with the old one.
-        match is_there(&client, &lock.path.contender(own.place), own).await {
+        match is_there(&watching.client, &lock.path.contender(own.place), own).await {
             Ok(false) => return Event::OwnTouched.into(),
             // Our node still exists, so somebody created the other node by hand with that number.
             Ok(true) => {
@@ -75,7 +76,7 @@ fn other_kind(lock: &Settings, data: &[u8]) -> Option<OtherKind> {
 /// the watch of its children, of which it has none. Only a release does both in one transaction. A client that may
 /// write to the directory can write to a waiter's node, and that waiter may give up later. That grants nobody. Nor does
 /// another client's contender, whatever it does.
-async fn end_of(data: OneshotWatcher, children: OneshotWatcher, is_ours: bool) -> Event {
+async fn end_of(data: Watcher, children: Watcher, is_ours: bool) -> Event {
     let gone = match change(children).await {
         Ok(gone) => gone,
         Err(end) => return Event::SessionOver(end),
@@ -96,9 +97,9 @@ fn is_release(written: &WatchedEvent, gone: &WatchedEvent) -> bool {
 }
 
 /// Watches our own node.
-pub(crate) async fn watch_own(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
+pub(crate) async fn watch_own(watching: Watching, lock: Arc<Settings>, own: Own) -> Reply {
     let path = lock.path.contender(own.place);
-    match client.get_and_watch_data(&path).await {
+    match watching.send(|server| server.data(&path)).await.await {
         Ok((_, stat, watcher)) => Reply {
             watch: Some(
                 change(watcher)
@@ -109,7 +110,7 @@ pub(crate) async fn watch_own(client: Arc<Client>, lock: Arc<Settings>, own: Own
         },
         Err(Error::NoNode) => Event::OwnWatched(false).into(),
         // The holder watches a hidden node again on the next connection.
-        Err(Error::NoAuth) => match is_hidden(&client, &path).await {
+        Err(Error::NoAuth) => match is_hidden(&watching.client, &path).await {
             Ok(true) => Reply { watch: Some(pending().boxed()), ..Event::OwnWatched(true).into() },
             Ok(false) => Event::OwnWatched(false).into(),
             Err(failure) => failure.into(),
@@ -124,9 +125,9 @@ fn is_displaced(lock: &Settings, own: &zk::Stat) -> bool {
 }
 
 /// Resolves when the watch fires, or when the session ends.
-pub(super) async fn change(watcher: OneshotWatcher) -> Result<WatchedEvent, SessionEnd> {
+pub(super) async fn change(watcher: Watcher) -> Result<WatchedEvent, SessionEnd> {
     // The watcher panics if the client's task has died of a panic. This future is then revoked with its connection.
-    match AssertUnwindSafe(watcher.changed()).catch_unwind().await {
+    match AssertUnwindSafe(watcher).catch_unwind().await {
         Ok(event) if event.event_type == EventType::Session => {
             Err(end(event.session_state).unwrap_or(SessionEnd::Closed))
         }

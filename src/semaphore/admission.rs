@@ -258,7 +258,7 @@ impl Admitting {
         self.request(Some(seen.connection), move |wire| async move {
             let permits = statement.permits.clone();
             let is_watched = watches.data.is_some() && watches.connection == wire.number;
-            let event = match requests::watch_pool(wire.client.clone(), permits, seen, is_watched).await {
+            let event = match requests::watch_pool(wire.watching(), permits, seen, is_watched).await {
                 Ok(Some(PoolWatched { seen, data, children })) => {
                     (watches.connection, watches.children) = (wire.number, Some(wire.keep(children)));
                     if let Some(data) = data {

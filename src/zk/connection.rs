@@ -10,16 +10,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, pending};
 use spawns_core::{Spawn, Task};
 use tracing::warn;
 use zookeeper_client::{Client, Error, SessionState, StateWatcher};
 
-use super::revocable::{Past, Registry, Revocable};
+use super::revocable::{Registry, Revocable};
 use crate::mutex::Mutex;
-use crate::requests;
+use crate::requests::{self, Watchers, Watching};
+
+/// How long a watch that nobody needs any more stays. Most of these fire before.
+const LINGERING: Duration = Duration::from_secs(1);
 
 /// A connection on which a session was established or resumed.
 pub(crate) struct Connection {
@@ -28,6 +32,7 @@ pub(crate) struct Connection {
     /// The client of the connection; `None` once the connection is gone.
     client: Mutex<Option<Arc<Client>>>,
     slots: Arc<Registry>,
+    watchers: Arc<Watchers>,
 }
 
 /// A connection, for one request.
@@ -36,6 +41,7 @@ pub(crate) struct Wire {
     /// The connection's number.
     pub(crate) number: u64,
     slots: Arc<Registry>,
+    watchers: Arc<Watchers>,
 }
 
 impl Wire {
@@ -45,38 +51,64 @@ impl Wire {
         request: impl FnOnce(Self) -> F,
     ) -> Revocable<F::Output> {
         let slots = self.slots.clone();
-        slots.register(request(self).boxed(), Past::Dropped)
+        slots.register(request(self).boxed())
     }
 
     /// Keeps a watch for as long as the connection lasts. After that it resolves to `None`.
     pub(crate) fn keep<T: Send + 'static>(&self, watch: BoxFuture<'static, T>) -> Revocable<T> {
-        self.slots.register(watch, Past::Kept)
+        self.slots.register(watch)
+    }
+
+    /// The client, for requests that set watches.
+    pub(crate) fn watching(&self) -> Watching {
+        Watching::new(self.client.clone(), self.watchers.clone())
     }
 }
 
 impl Connection {
     /// Makes the session's connection with this number.
     pub(crate) fn new(number: u64, client: Arc<Client>) -> Arc<Self> {
-        Arc::new(Self { number, client: Mutex::new(Some(client)), slots: Arc::default() })
+        Arc::new(Self {
+            number,
+            client: Mutex::new(Some(client)),
+            slots: Arc::default(),
+            watchers: Arc::default(),
+        })
     }
 
     /// The connection for one request; `None` once the connection is gone.
     pub(crate) fn wire(&self) -> Option<Wire> {
         let client = self.client.lock().clone()?;
-        Some(Wire { client, number: self.number, slots: self.slots.clone() })
+        Some(Wire { client, number: self.number, slots: self.slots.clone(), watchers: self.watchers.clone() })
+    }
+
+    /// Removes the watches that nobody needs any more, for as long as the connection lasts. It never resolves.
+    pub(crate) async fn remove_watches<T>(self: Arc<Self>) -> T {
+        loop {
+            self.watchers.left.notified().await;
+            tokio::time::sleep(LINGERING).await;
+            if !self.watchers.forget_fired() {
+                continue;
+            }
+            let Some(wire) = self.wire() else { return pending().await };
+            wire.request(|wire| requests::remove_left(wire.client, wire.watchers)).await;
+        }
     }
 
     /// Revokes every request and every watch, and waits until the server has answered what watches have left behind. No
-    /// event can come then that the client would answer.
+    /// event can come then that the client would answer. The watches stay: the client sends a removal for an event whose
+    /// watch was dropped. Behind the request to close the session the removal gets no reply, and the client takes the end of
+    /// the connection for a loss.
     pub(crate) async fn settle(&self) {
         self.slots.revoke();
         let client = self.client.lock().clone();
         let Some(client) = client else { return };
-        // The server answers in order. With the first reply, every watch that was being set has come, and its removal
-        // is queued. With the second, it is removed, and each event before that has come.
-        for _ in 0..2 {
-            requests::answered(&client).await;
-        }
+        // The server answers in order. With the first reply, every watch that was being set has come. Its request holds a
+        // clone of the client, so it is dropped. With the second reply, the watch is removed, and each event before that has
+        // come.
+        requests::answered(&client).await;
+        self.watchers.drop_requests();
+        requests::answered(&client).await;
     }
 
     /// Revokes every request and every watch, and drops the client. If the connection still stands, the client then
@@ -162,7 +194,7 @@ impl Drop for Serving {
     fn drop(&mut self) {
         if let Some(connection) = &self.connection {
             connection.give_up();
-            connection.slots.clear();
+            connection.watchers.drop_left();
         }
     }
 }

@@ -61,6 +61,7 @@ impl Served {
         let connection = Connection::new(number, Arc::new(opened.client));
         let mut task = JoinSet::new();
         task.spawn(opened.serving.with(connection.clone()));
+        task.spawn(connection.clone().remove_watches());
         Self { connection, task }
     }
 

@@ -15,13 +15,7 @@ use crate::mutex::Mutex;
 
 /// The slots of the requests on one connection.
 #[derive(Default)]
-pub(crate) struct Registry {
-    slots: Mutex<Slots>,
-    /// Revoked watches, until the connection is gone. For an event whose watch was dropped the client sends a removal.
-    /// Behind the request to close the session it gets no reply, and the client takes the end of the connection for a
-    /// loss.
-    lingering: Mutex<Vec<Box<dyn Send>>>,
-}
+pub(crate) struct Registry(Mutex<Slots>);
 
 #[derive(Default)]
 struct Slots {
@@ -37,16 +31,6 @@ pub(crate) struct Revocable<T> {
 
 struct Slot<T> {
     state: Mutex<State<T>>,
-    past: Past,
-}
-
-/// What becomes of a request that is revoked.
-#[derive(Clone, Copy)]
-pub(crate) enum Past {
-    /// It is dropped at once: it holds a clone of the client.
-    Dropped,
-    /// It is dropped once the connection is gone: it is a watch, which holds no clone of the client.
-    Kept,
 }
 
 enum State<T> {
@@ -55,8 +39,7 @@ enum State<T> {
 }
 
 trait Revoke: Send + Sync {
-    /// Returns what is to be dropped once the connection is gone.
-    fn revoke(&self) -> Option<Box<dyn Send>>;
+    fn revoke(&self);
 }
 
 impl Registry {
@@ -64,13 +47,12 @@ impl Registry {
     pub(crate) fn register<T: Send + 'static>(
         self: &Arc<Self>,
         request: BoxFuture<'static, T>,
-        past: Past,
     ) -> Revocable<T> {
-        let slot = Arc::new(Slot { state: Mutex::new(State::Running(request, None)), past });
-        let mut slots = self.slots.lock();
+        let slot = Arc::new(Slot { state: Mutex::new(State::Running(request, None)) });
+        let mut slots = self.0.lock();
         if slots.revoked {
             drop(slots);
-            drop(slot.revoke());
+            slot.revoke();
             return Revocable { slot, registration: None };
         }
         let weak: Weak<Slot<T>> = Arc::downgrade(&slot);
@@ -81,37 +63,23 @@ impl Registry {
     /// Empties every slot. Later requests are revoked at once.
     pub(crate) fn revoke(&self) {
         let running = {
-            let mut slots = self.slots.lock();
+            let mut slots = self.0.lock();
             slots.revoked = true;
             slots.running.iter().filter_map(|(_, slot)| slot.upgrade()).collect::<Vec<_>>()
         };
-        let lingering = running.iter().filter_map(|slot| slot.revoke()).collect::<Vec<_>>();
-        self.lingering.lock().extend(lingering);
-    }
-
-    /// Drops the revoked watches: the connection is gone.
-    pub(crate) fn clear(&self) {
-        let lingering = std::mem::take(&mut *self.lingering.lock());
-        drop(lingering);
+        running.iter().for_each(|slot| slot.revoke());
     }
 }
 
 impl<T: Send + 'static> Revoke for Slot<T> {
-    fn revoke(&self) -> Option<Box<dyn Send>> {
+    fn revoke(&self) {
         // The old state is dropped and its waker woken outside the mutex: both may run foreign code.
         let old = std::mem::replace(&mut *self.state.lock(), State::Revoked);
-        let State::Running(request, waker) = old else { return None };
-        let lingering: Option<Box<dyn Send>> = match self.past {
-            Past::Kept => Some(Box::new(request)),
-            Past::Dropped => {
-                drop(request);
-                None
-            }
-        };
+        let State::Running(request, waker) = old else { return };
+        drop(request);
         if let Some(waker) = waker {
             waker.wake();
         }
-        lingering
     }
 }
 
@@ -138,7 +106,7 @@ impl<T> Future for Revocable<T> {
 impl<T> Drop for Revocable<T> {
     fn drop(&mut self) {
         if let Some((registry, key)) = self.registration.take() {
-            registry.slots.lock().running.try_remove(key);
+            registry.0.lock().running.try_remove(key);
         }
     }
 }
@@ -164,8 +132,8 @@ mod tests {
     #[test]
     fn a_request_resolves_to_its_value() {
         let registry = Arc::new(Registry::default());
-        assert_eq!(registry.register(async { 7 }.boxed(), Past::Dropped).now_or_never(), Some(Some(7)));
-        assert!(registry.slots.lock().running.is_empty());
+        assert_eq!(registry.register(async { 7 }.boxed()).now_or_never(), Some(Some(7)));
+        assert!(registry.0.lock().running.is_empty());
     }
 
     #[test]
@@ -179,7 +147,6 @@ mod tests {
                 std::future::pending::<()>().await
             }
             .boxed(),
-            Past::Dropped,
         );
         let wakes = Arc::new(Wakes::default());
         let waker = wakes.clone().into();
@@ -194,6 +161,6 @@ mod tests {
     fn nothing_is_registered_after_a_revocation() {
         let registry = Arc::new(Registry::default());
         registry.revoke();
-        assert_eq!(registry.register(async { 7 }.boxed(), Past::Dropped).now_or_never(), Some(None));
+        assert_eq!(registry.register(async { 7 }.boxed()).now_or_never(), Some(None));
     }
 }

@@ -54,3 +54,4 @@ mod stop_margin;
 mod takeover;
 mod tls;
 mod unpolled;
+mod watches;

@@ -1,0 +1,312 @@
+//! The watchers of one connection, and the requests that set them.
+//!
+//! zookeeper-client sends a removal for a watcher that is dropped, and for an event of a path that has no watcher. It defers
+//! a removal while a request that sets a watch on its path is unanswered. If it defers two removals for all watches of one
+//! path, it frees the key of the first one and reads it later (0.11.2; `contrib/zookeeper-client-removals/`).
+//!
+//! So zklock lets it defer none. A watcher that nobody needs any more is left here, and so is a request that nobody awaits
+//! any more, because its reply brings a watcher. Once something was left, the connection calls [`remove_left`] a second
+//! later. So what is left here is bounded, also at a node that lives for ever:
+//!
+//! 1. From here on, requests that set watches wait.
+//! 2. The server answers a request. It answers in order, so no request that sets a watch is unanswered.
+//! 3. What was left is dropped. The client sends its removals, for these watchers and for events of their paths, at once.
+//! 4. The server answers another request. So these watches are gone, and each of their events has come.
+
+use std::future::{poll_fn, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, pending};
+use tokio::sync::Notify;
+use zookeeper_client::{AddWatchMode, Client, Error, OneshotWatcher, PersistentWatcher, Stat, WatchedEvent};
+
+use super::own::answered;
+use crate::mutex::Mutex;
+
+/// The watchers of one connection.
+#[derive(Default)]
+pub(crate) struct Watchers {
+    state: Mutex<State>,
+    /// Says that something was left.
+    pub(crate) left: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// Who waits to set a watch, while watches are removed.
+    waiting: Option<Vec<Waker>>,
+    /// Requests that nobody awaits any more. Each holds a clone of the client.
+    requests: Vec<Box<dyn Send>>,
+    /// Watchers that nobody needs any more.
+    watchers: Vec<BoxFuture<'static, ()>>,
+}
+
+impl State {
+    /// Keeps a watcher that does not say whether it has fired.
+    fn keep(&mut self, watcher: impl Send + 'static) {
+        let kept = async move {
+            let _kept = watcher;
+            pending().await
+        };
+        self.watchers.push(kept.boxed());
+    }
+}
+
+impl Watchers {
+    /// Forgets the watches that have fired. Returns whether any is left to be removed.
+    pub(crate) fn forget_fired(&self) -> bool {
+        let mut state = self.state.lock();
+        state.watchers.retain_mut(|watcher| watcher.now_or_never().is_none());
+        !(state.requests.is_empty() && state.watchers.is_empty())
+    }
+
+    /// Drops the requests that were left: the server has answered them.
+    pub(crate) fn drop_requests(&self) {
+        let requests = std::mem::take(&mut self.state.lock().requests);
+        drop(requests);
+    }
+
+    /// Drops all that was left.
+    pub(crate) fn drop_left(&self) {
+        self.drop_requests();
+        let watchers = std::mem::take(&mut self.state.lock().watchers);
+        drop(watchers);
+    }
+
+    /// Removes what was left. `answered` sends a request, and resolves once the server has answered it.
+    async fn remove<F: Future>(&self, answered: impl Fn() -> F) {
+        self.state.lock().waiting = Some(Vec::new());
+        answered().await;
+        self.drop_left();
+        answered().await;
+        let waiting = self.state.lock().waiting.take();
+        waiting.into_iter().flatten().for_each(Waker::wake);
+    }
+
+    /// Keeps a watcher.
+    fn oneshot(self: Arc<Self>, watcher: OneshotWatcher) -> Watcher {
+        Lingering::new(watcher.changed().boxed(), self, |it, left| left.watchers.push(it.map(drop).boxed()))
+    }
+
+    /// Resolves to what `send` returns, which sends requests that set watches.
+    async fn send<R>(&self, mut send: impl FnMut() -> R) -> R {
+        poll_fn(|cx| {
+            // The mutex stays locked while they are sent: a removal begins before it or behind it.
+            let mut state = self.state.lock();
+            match &mut state.waiting {
+                Some(waiting) => {
+                    waiting.push(cx.waker().clone());
+                    Poll::Pending
+                }
+                None => Poll::Ready(send()),
+            }
+        })
+        .await
+    }
+}
+
+/// Removes the watches that nobody needs any more.
+pub(crate) async fn remove_left(client: Arc<Client>, watchers: Arc<Watchers>) {
+    let answered = || {
+        let client = client.clone();
+        async move { answered(&client).await }
+    };
+    watchers.remove(answered).await;
+}
+
+/// The client of a connection, for requests that set watches.
+#[derive(Clone)]
+pub(crate) struct Watching {
+    pub(crate) client: Arc<Client>,
+    watchers: Arc<Watchers>,
+}
+
+impl Watching {
+    pub(crate) fn new(client: Arc<Client>, watchers: Arc<Watchers>) -> Self {
+        Self { client, watchers }
+    }
+
+    /// Sends requests that set watches, in one poll and in their order, once no watch is being removed. Resolves to the futures of
+    /// the replies.
+    pub(super) async fn send<R>(&self, send: impl Fn(&Sender) -> R) -> R {
+        self.watchers.send(|| send(&Sender(self))).await
+    }
+}
+
+/// Sends requests that set watches. Each is sent by the call.
+pub(super) struct Sender<'a>(&'a Watching);
+
+impl Sender<'_> {
+    /// Reads a node, and watches its data.
+    pub(super) fn data(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<(Vec<u8>, Stat, Watcher), Error>> + Send + use<> {
+        let (client, path) = (self.0.client.clone(), path.to_owned());
+        let read = async move { client.get_and_watch_data(&path).await };
+        self.sent(read, |(data, stat, watcher), watchers| (data, stat, watchers.oneshot(watcher)))
+    }
+
+    /// Lists a node's children, and watches them.
+    pub(super) fn children(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<(Vec<String>, Stat, Watcher), Error>> + Send + use<> {
+        let (client, path) = (self.0.client.clone(), path.to_owned());
+        let list = async move { client.get_and_watch_children(&path).await };
+        self.sent(list, |(children, stat, watcher), watchers| (children, stat, watchers.oneshot(watcher)))
+    }
+
+    /// Looks whether a node exists, and watches for its creation or its change.
+    pub(super) fn stat(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<(Option<Stat>, Watcher), Error>> + Send + use<> {
+        let (client, path) = (self.0.client.clone(), path.to_owned());
+        let look = async move { client.check_and_watch_stat(&path).await };
+        self.sent(look, |(stat, watcher), watchers| (stat, watchers.oneshot(watcher)))
+    }
+
+    /// Watches all changes of a node.
+    pub(super) fn changes(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<Lingering<PersistentWatcher>, Error>> + Send + use<> {
+        let (client, path) = (self.0.client.clone(), path.to_owned());
+        let watch = async move { client.watch(&path, AddWatchMode::Persistent).await };
+        self.sent(watch, |watcher, watchers| Lingering::new(watcher, watchers, |it, left| left.keep(it)))
+    }
+
+    /// Sends a request. `keep` keeps the watcher of its reply.
+    fn sent<T: Send + 'static, U, R, K>(
+        &self,
+        request: R,
+        keep: K,
+    ) -> impl Future<Output = Result<U, Error>> + Send + use<T, U, R, K>
+    where
+        R: Future<Output = Result<T, Error>> + Send + 'static,
+        K: FnOnce(T, Arc<Watchers>) -> U + Send + 'static,
+    {
+        let mut request = request.boxed();
+        // The first poll sends it.
+        let reply = match (&mut request).now_or_never() {
+            Some(reply) => ready(reply).boxed(),
+            None => request,
+        };
+        let watchers = self.0.watchers.clone();
+        let reply = Lingering::new(reply, watchers.clone(), |it, left| left.requests.push(Box::new(it)));
+        reply.map(|reply| reply.map(|reply| keep(reply, watchers)))
+    }
+}
+
+/// What is left to the watchers of its connection if it is dropped before it has resolved.
+pub(super) struct Lingering<W: Send + 'static> {
+    it: Option<W>,
+    watchers: Arc<Watchers>,
+    leave: fn(W, &mut State),
+}
+
+/// Resolves when the watch fires, or when the session ends.
+pub(super) type Watcher = Lingering<BoxFuture<'static, WatchedEvent>>;
+
+impl<W: Send> Lingering<W> {
+    fn new(it: W, watchers: Arc<Watchers>, leave: fn(W, &mut State)) -> Self {
+        Self { it: Some(it), watchers, leave }
+    }
+}
+
+impl<T: 'static> Future for Lingering<BoxFuture<'static, T>> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let Some(it) = &mut self.it else { return Poll::Pending };
+        let output = std::task::ready!(it.poll_unpin(cx));
+        self.it = None;
+        Poll::Ready(output)
+    }
+}
+
+impl Lingering<PersistentWatcher> {
+    /// Resolves with the next event.
+    pub(super) async fn changed(&mut self) -> WatchedEvent {
+        match &mut self.it {
+            Some(watcher) => watcher.changed().await,
+            None => pending().await,
+        }
+    }
+}
+
+impl<W: Send> Drop for Lingering<W> {
+    fn drop(&mut self) {
+        if let Some(it) = self.it.take() {
+            (self.leave)(it, &mut self.watchers.state.lock());
+            self.watchers.left.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use futures::channel::oneshot;
+
+    use super::*;
+
+    fn left(watchers: &Arc<Watchers>) -> Arc<()> {
+        let watcher = Arc::new(());
+        drop(Lingering::new(watcher.clone(), watchers.clone(), |it, left| left.keep(it)));
+        watcher
+    }
+
+    /// So the client never defers a removal.
+    #[test]
+    fn watches_are_removed_and_set_by_turns() {
+        let watchers = Arc::<Watchers>::default();
+        let watcher = left(&watchers);
+        assert!(watchers.left.notified().now_or_never().is_some());
+        let (answers, replies): (Vec<_>, Vec<_>) = (0..2).map(|_| oneshot::channel::<()>()).unzip();
+        let (mut answers, replies) = (answers.into_iter(), Cell::new(replies.into_iter()));
+        let mut removal = Box::pin(watchers.remove(|| {
+            let mut unanswered = replies.take();
+            let reply = unanswered.next();
+            replies.set(unanswered);
+            async move { reply.unwrap().await.unwrap() }
+        }));
+        let mut answer = || answers.next().unwrap().send(()).unwrap();
+        let sent = Cell::new(0);
+        let mut setting = Box::pin(watchers.send(|| sent.set(sent.get() + 1)));
+        assert!((&mut removal).now_or_never().is_none());
+        assert!((&mut setting).now_or_never().is_none());
+        assert_eq!(Arc::strong_count(&watcher), 2, "a request may be unanswered");
+        answer();
+        assert!((&mut removal).now_or_never().is_none());
+        assert_eq!(Arc::strong_count(&watcher), 1);
+        assert!((&mut setting).now_or_never().is_none(), "the watch may stand");
+        let late = left(&watchers);
+        answer();
+        assert!((&mut removal).now_or_never().is_some());
+        assert!((&mut setting).now_or_never().is_some());
+        assert_eq!((sent.get(), Arc::strong_count(&late)), (1, 2), "that waits for another turn");
+    }
+
+    #[test]
+    fn a_watch_that_has_fired_is_not_removed() {
+        let watchers = Arc::<Watchers>::default();
+        let watcher = |fires: oneshot::Receiver<()>| {
+            let fires = fires.map(|_| ()).boxed();
+            Lingering::new(fires, watchers.clone(), |it, left| left.watchers.push(it))
+        };
+        let [(fire, fires), (fire_late, fires_late)] = [oneshot::channel(), oneshot::channel()];
+        fire.send(()).unwrap();
+        assert_eq!(watcher(fires).now_or_never(), Some(()));
+        assert!(!watchers.forget_fired());
+        drop(watcher(fires_late));
+        assert!(watchers.forget_fired());
+        fire_late.send(()).unwrap();
+        assert!(!watchers.forget_fired());
+    }
+}

@@ -1,0 +1,56 @@
+//! Watches that nobody needs any more.
+
+use std::time::Duration;
+
+use support::{eventually, granted, linked_session, session, within};
+use zklock_testcontainers::RequestKind;
+
+/// The next reader sets its watches on the holder's node while the first reader leaves. Then the release fires two events.
+#[tokio::test]
+async fn none_is_removed_while_another_one_is_being_set() {
+    let (server, link, readers) = linked_session(Duration::from_secs(20)).await;
+    let writer = session(&server).await;
+    let lock = readers.rw_lock("/lock/orders").unwrap();
+    let guard = writer.rw_lock("/lock/orders").unwrap().write().await.unwrap();
+    let read = |lock: &zklock::RwLock| {
+        let lock = lock.clone();
+        tokio::spawn(async move { lock.read().await })
+    };
+    let first = read(&lock);
+    // It lists the queue, and sets its watches by a read and a listing.
+    eventually("the first reader's watches", async || {
+        let asked = [RequestKind::GetData, RequestKind::GetChildren].map(|kind| link.requests_of(kind));
+        asked == [1, 2] && link.counts().requests == link.counts().replies
+    })
+    .await;
+    let held = link.hold_request(RequestKind::GetData);
+    let second = read(&lock);
+    within("the second reader's watches", held.reached()).await;
+    let events = link.counts().events;
+    first.abort();
+    guard.release().await.unwrap();
+    eventually("the events of the release", async || link.counts().events == events + 2).await;
+    held.release();
+    granted(second).await.release().await.unwrap();
+    assert_eq!(link.requests_of(RequestKind::RemoveWatches), 0);
+}
+
+/// `make memcheck` shows what a removal would do here.
+#[tokio::test]
+async fn an_observer_goes_while_another_one_begins() {
+    let (server, link, looking) = linked_session(Duration::from_secs(20)).await;
+    let leading = session(&server).await;
+    let election = looking.election("/service").unwrap();
+    let mut one = election.observe();
+    assert!(within("the first answer", one.next()).await.unwrap().is_none());
+    let held = link.hold_request(RequestKind::AddWatch);
+    let mut two = election.observe();
+    within("the second observer's watch", held.reached()).await;
+    let events = link.counts().events;
+    drop(one);
+    let leadership = leading.election("/service").unwrap().campaign("one").await.unwrap();
+    leadership.resign().await.unwrap();
+    eventually("the events", async || link.counts().events == events + 2).await;
+    held.release();
+    assert!(within("the second answer", two.next()).await.unwrap().is_none());
+}
