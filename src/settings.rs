@@ -28,6 +28,8 @@ pub(crate) struct Settings {
     pub(crate) longest_node: usize,
     pub(crate) acl: Acl,
     pub(crate) ancestors_acl: Acl,
+    /// Whether the chroot is created with the directory.
+    pub(crate) creates_chroot: bool,
     pub(crate) stop_margin: Duration,
     pub(crate) takeover_delay: Duration,
     /// For how long a guard is valid at most.

@@ -42,6 +42,8 @@ pub enum Refusal {
     ReadOnly,
     /// The server does not accept the ACL in the request.
     InvalidAcl,
+    /// The connect string's chroot is gone.
+    NoChroot,
     /// The session has as many nodes as servers can surely end at once. The request was not sent.
     SessionFull,
     /// Another refusal, in the server's words.
@@ -55,6 +57,7 @@ impl fmt::Display for Refusal {
             Self::EphemeralParent => "ephemeral nodes can have no children",
             Self::ReadOnly => "the server is read-only",
             Self::InvalidAcl => "invalid ACL",
+            Self::NoChroot => "the chroot does not exist",
             Self::SessionFull => "the session has too many nodes",
             Self::Other(cause) => cause,
         })

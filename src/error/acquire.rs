@@ -92,6 +92,16 @@ pub enum AcquireError {
         /// What that path is used for.
         found: PathKind,
     },
+    /// The connect string's chroot was there when the session was opened, and is gone. Somebody deleted it, or the ensemble
+    /// has other data.
+    #[error(
+        "the chroot of this session does not exist any more, so nothing can be acquired at {path}; create the chroot again, \
+         or build the session with `create_chroot`"
+    )]
+    NoChroot {
+        /// The lock's path.
+        path: String,
+    },
     /// Somebody else deleted this contender's node, or the whole directory.
     #[error(
         "somebody deleted this contender's node at {path}, so the contender has lost its place in the queue; try again"
@@ -336,6 +346,7 @@ impl AcquireError {
             Refusal::EphemeralParent => Self::EphemeralParent { path },
             Refusal::ReadOnly => Self::ReadOnly { path },
             Refusal::InvalidAcl => Self::InvalidAcl { path },
+            Refusal::NoChroot => Self::NoChroot { path },
             Refusal::SessionFull => Self::SessionFull { path },
             Refusal::Other(cause) => Self::Refused { path, cause },
         }

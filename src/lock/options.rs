@@ -208,6 +208,7 @@ impl LockOptions {
             data: self.data,
             acl: self.acl,
             ancestors_acl: self.ancestors_acl,
+            creates_chroot: session.creates_chroot,
             stop_margin: self.stop_margin,
             takeover_delay: self.takeover_delay.unwrap_or_default(),
             max_hold: self.max_hold,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use zklock_recipe::{Event, Input};
-use zookeeper_client::{Client, CreateMode, Error};
+use zklock_recipe::{Event, Input, Refusal};
+use zookeeper_client::{Client, CreateMode, CreateOptions, Error};
 
 use super::reply::failure;
 use crate::settings::{Entry, Settings};
@@ -41,9 +41,9 @@ pub(super) async fn create_lasting(
     }
 }
 
-/// Creates the lock's directory and its ancestors, those in the chroot included, as container nodes. ZooKeeper removes
-/// container nodes once they are empty. A directory that another client shares lasts: kazoo's `Lock` makes its own once, and fails
-/// when that is gone.
+/// Creates the lock's directory and its ancestors as container nodes. ZooKeeper removes container nodes once they are empty.
+/// A directory that another client shares lasts: kazoo's `Lock` makes its own once, and fails when that is gone. The chroot is
+/// created only if the session was asked to.
 pub(crate) async fn create_directory(client: &Client, lock: &Settings) -> Event {
     // Before the directory was there, nobody of our kind kept others from the path above.
     lock.hints.saw_fit(false);
@@ -52,26 +52,8 @@ pub(crate) async fn create_directory(client: &Client, lock: &Settings) -> Event 
     // The directory comes first: creating an ancestor that exists takes permission to create it.
     let mut created = client.create(lock.path.as_str(), &[], &directory).await;
     if created == Err(Error::NoNode) {
-        // This never fails: "/" is a valid path.
-        let root = Client::clone(client).chroot("/").unwrap_or_else(|unchanged| unchanged);
-        let chroot = client.path().trim_end_matches('/');
-        let parent = format!("{chroot}{}", lock.path.parent().unwrap_or_default());
-        let above = match parent.rsplit_once('/') {
-            // The parent of an inner directory belongs to the same kind, and has other children of it. So it has the lock's
-            // own ACL.
-            Some((above, _)) if lock.subject != lock.path => above,
-            _ => parent.as_str(),
-        };
-        if !above.is_empty()
-            && let Err(error) = root.mkdir(above, &lock.ancestors_acl.on(CreateMode::Container)).await
-        {
-            return failure(error);
-        }
-        if above != parent
-            && let Err(error) = root.create(&parent, &[], &directory).await
-            && error != Error::NodeExists
-        {
-            return failure(error);
+        if let Err(refused) = create_ancestors(client, lock, &directory).await {
+            return refused;
         }
         created = client.create(lock.path.as_str(), &[], &directory).await;
     }
@@ -83,5 +65,41 @@ pub(crate) async fn create_directory(client: &Client, lock: &Settings) -> Event 
         // If ZooKeeper removed an ancestor in between, the contender's create shows it.
         Err(Error::NodeExists | Error::NoNode) => Event::DirectoryReady,
         Err(error) => failure(error),
+    }
+}
+
+async fn create_ancestors(
+    client: &Client,
+    lock: &Settings,
+    directory: &CreateOptions<'_>,
+) -> Result<(), Event> {
+    let chroot = client.path().trim_end_matches('/');
+    if !chroot.is_empty() {
+        // This never fails: "/" is a valid path.
+        let root = Client::clone(client).chroot("/").unwrap_or_else(|unchanged| unchanged);
+        if lock.creates_chroot {
+            // Sessions that do not create it need it as well, so it is no container.
+            let lasting = lock.ancestors_acl.on(CreateMode::Persistent);
+            root.mkdir(chroot, &lasting).await.map_err(failure)?;
+        } else if root.check_stat(chroot).await.map_err(failure)?.is_none() {
+            return Err(Event::Refused(Refusal::NoChroot));
+        }
+    }
+    let parent = lock.path.parent().unwrap_or_default();
+    let above = match parent.rsplit_once('/') {
+        // The parent of an inner directory belongs to the same kind, and has other children of it. So it has the lock's
+        // own ACL.
+        Some((above, _)) if lock.subject != lock.path => above,
+        _ => parent,
+    };
+    if !above.is_empty() {
+        client.mkdir(above, &lock.ancestors_acl.on(CreateMode::Container)).await.map_err(failure)?;
+    }
+    if above == parent {
+        return Ok(());
+    }
+    match client.create(parent, &[], directory).await {
+        Ok(_) | Err(Error::NodeExists) => Ok(()),
+        Err(error) => Err(failure(error)),
     }
 }

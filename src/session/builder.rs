@@ -56,6 +56,7 @@ pub struct SessionBuilder {
     tick: Option<Duration>,
     drift: u32,
     least_grant: Option<Duration>,
+    creates_chroot: bool,
     tls: bool,
     connector: Connector,
 }
@@ -65,8 +66,8 @@ impl Session {
     /// Connects with the default options: a session timeout of 10 seconds and no authentication.
     ///
     /// `servers` is ZooKeeper's connect string: `host:port` pairs separated by commas, where a missing port means 2181.
-    /// A chroot may follow the last pair: `zk1:2181,zk2:2181/app`. If the chroot does not exist, the first lock creates
-    /// it.
+    /// A chroot may follow the last pair: `zk1:2181,zk2:2181/app`. The chroot must exist
+    /// ([`create_chroot`](SessionBuilder::create_chroot)).
     ///
     /// Errors and cancel safety: as [`SessionBuilder::connect`].
     pub async fn connect(servers: impl Into<String>) -> Result<Self, ConnectError> {
@@ -91,6 +92,7 @@ impl SessionBuilder {
             tick: None,
             drift: DEFAULT_DRIFT_PPM,
             least_grant: None,
+            creates_chroot: false,
             tls: false,
             connector: Client::connector(),
         }
@@ -152,6 +154,17 @@ impl SessionBuilder {
     /// later grant less than they do now, for example during a rolling change of their limits.
     pub fn least_session_timeout(mut self, timeout: Duration) -> Self {
         self.least_grant = Some(timeout);
+        self
+    }
+
+    /// Has the first lock create the connect string's chroot, if the chroot does not exist. The nodes get the ACL of the
+    /// lock's [ancestors](crate::LockOptions::ancestors_acl), and they stay.
+    ///
+    /// Without this option, `connect` refuses a chroot that does not exist, with [`ConnectError::NoChroot`]: a chroot with a
+    /// typing error would give each service a lock of its own. ZooKeeper removes a chroot that somebody else created as a
+    /// container node, as Curator's namespaces are, once it has been empty for a minute. Set the option for such a chroot.
+    pub fn create_chroot(mut self) -> Self {
+        self.creates_chroot = true;
         self
     }
 
@@ -250,6 +263,7 @@ impl SessionBuilder {
             tick: Mutex::new(self.tick),
             drift_ppm: self.drift,
             least: self.least_grant,
+            creates_chroot: self.creates_chroot,
             connector: self.connector,
         };
         Ok((dialer, runtime))

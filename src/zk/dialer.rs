@@ -24,6 +24,8 @@ pub(crate) const ROUNDS: u32 = 3;
 /// The servers that are asked for a session, and the session that they are asked for.
 pub(crate) struct Dialer {
     pub(crate) servers: Servers,
+    /// Whether the first lock creates the chroot, if the chroot does not exist.
+    pub(crate) creates_chroot: bool,
     /// The session timeout that the servers are asked for.
     pub(crate) timeout: Duration,
     /// Whether the servers must grant exactly this session timeout.
@@ -105,12 +107,37 @@ impl Dialer {
             }
             lease => lease.map_err(too_short),
         };
+        let lease = match lease {
+            Ok(lease) => self.find_chroot(&opened.client).await.map(|()| lease),
+            Err(error) => Err(error),
+        };
         match lease {
             Ok(lease) => Ok(Established { opened, lease }),
             Err(error) => {
                 opened.close(self.silence()).await;
                 Err(error)
             }
+        }
+    }
+
+    /// Refuses a chroot that does not exist, unless the first lock creates it. A server that does not know the chroot
+    /// may be behind the leader, so it catches up before its answer counts.
+    async fn find_chroot(&self, client: &Client) -> Result<(), ConnectError> {
+        let chroot = &self.servers.chroot;
+        if chroot.is_empty() || self.creates_chroot {
+            return Ok(());
+        }
+        let found = timeout(self.silence(), async {
+            if client.check_stat("/").await?.is_some() {
+                return Ok(true);
+            }
+            client.sync("/").await?;
+            Ok(client.check_stat("/").await?.is_some())
+        });
+        match found.await.unwrap_or(Err(Error::Timeout)) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(ConnectError::NoChroot { chroot: chroot.clone() }),
+            Err(error) => Err(self.failure(error)),
         }
     }
 

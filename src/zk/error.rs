@@ -15,6 +15,16 @@ pub enum ConnectError {
         /// What is wrong with the connect string.
         cause: String,
     },
+    /// The connect string's chroot does not exist. Locks below a chroot with a typing error would keep nobody out who
+    /// connects with the right one.
+    #[error(
+        "the chroot {chroot} does not exist; check the connect string, or create the chroot (with `create_chroot` the first \
+         lock creates it)"
+    )]
+    NoChroot {
+        /// The chroot.
+        chroot: String,
+    },
     /// The session timeout that the caller set is out of range.
     #[error("a session timeout of {timeout:?} is out of range; set one from {shortest:?} to {longest:?}")]
     SessionTimeout {

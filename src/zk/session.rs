@@ -35,6 +35,8 @@ pub(crate) struct ZkSession {
     pub(crate) id: i64,
     /// The connect string's chroot; empty if it has none.
     pub(crate) chroot: String,
+    /// Whether the first lock creates the chroot.
+    pub(crate) creates_chroot: bool,
     runtime: Handle,
     /// Sends requests to the servers.
     pub(crate) requester: Requester,
@@ -61,18 +63,23 @@ impl ZkSession {
     pub(crate) fn start(established: Established, dialer: Arc<Dialer>, runtime: Handle) -> Arc<Self> {
         let Established { opened, lease } = established;
         let client = &opened.client;
-        let (id, chroot) = (client.session_id().0, client.path().trim_end_matches('/').to_owned());
+        let id = client.session_id().0;
         let info = client.session().clone();
         telemetry::describe();
         let lease = Arc::new(SharedLease::new(lease, opened.asked));
         let (link_sender, link) = watch::channel(Link::Down);
         let (ended, over) = watch::channel(None);
         let (background, queue) = Background::new();
-        let connections =
-            Connections { session: info, dialer, lease: lease.clone(), link: link_sender, over: ended };
+        let connections = Connections {
+            session: info,
+            dialer: dialer.clone(),
+            lease: lease.clone(),
+            link: link_sender,
+            over: ended,
+        };
         runtime.spawn(connections.run(opened));
         runtime.spawn(background::run(queue, lease.clone()));
-        let session = Self::new(id, chroot, runtime, link, lease, over, background);
+        let session = Self::new(id, &dialer, runtime, link, lease, over, background);
         let (guards, polled) = (Arc::downgrade(&session.guards), Arc::downgrade(&session.polled));
         session.finish(guards::beat(guards, session.lease.clone(), session.requester.clone()).boxed());
         session.finish(polled::patrol(polled, session.lease.clone()).boxed());
@@ -88,14 +95,13 @@ impl ZkSession {
         let (_, link) = watch::channel(Link::Over(SessionEnd::Expired));
         let (_, over) = watch::channel(Some(Closing::Confirmed));
         let (background, _) = Background::new();
-        let chroot = dialer.servers.chroot.clone();
         let lease = Arc::new(SharedLease::new(lease, now));
-        Arc::new(Self::new(0, chroot, runtime, link, lease, over, background))
+        Arc::new(Self::new(0, dialer, runtime, link, lease, over, background))
     }
 
     fn new(
         id: i64,
-        chroot: String,
+        dialer: &Dialer,
         runtime: Handle,
         link: watch::Receiver<Link>,
         lease: Arc<SharedLease>,
@@ -103,6 +109,7 @@ impl ZkSession {
         background: Background,
     ) -> Self {
         let requester = Requester(link);
+        let chroot = dialer.servers.chroot.clone();
         Self {
             id,
             runtime,
@@ -117,6 +124,7 @@ impl ZkSession {
             late: Arc::default(),
             searches: Searches::new(&chroot),
             chroot,
+            creates_chroot: dialer.creates_chroot,
             confirmation: Confirmation::default(),
             feeds: Feeds::default(),
         }

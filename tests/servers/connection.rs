@@ -4,8 +4,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use support::{Server, Steps, linked, server, session, sessions, until_queued, within};
-use zklock::SessionState;
+use support::{Server, Steps, linked, operator, patient, server, session, sessions, until_queued, within};
+use zklock::{AcquireError, ConnectError, Session, SessionState};
 use zklock_testcontainers::RequestKind;
 
 #[tokio::test]
@@ -110,4 +110,50 @@ async fn outages(server: &Server, timeout: Duration) -> Vec<(SessionState, bool)
         (session.state(), session.id() == id)
     }))
     .await
+}
+
+/// A chroot with a typing error must not be a lock of its own.
+#[tokio::test]
+async fn a_chroot_that_does_not_exist_is_refused_unless_it_is_to_be_created() {
+    let server = server().await;
+    let operator = operator(&server).await;
+    let there = server.connect_string();
+    let asked =
+        async |chroot: &str| Session::connect(format!("{there}{chroot}")).await.map(drop).unwrap_err();
+    for chroot in ["/ap", "/ap/p"] {
+        let expected = ConnectError::NoChroot { chroot: server.full(chroot) };
+        assert_eq!(asked(chroot).await, expected);
+        assert!(!expected.is_retryable());
+    }
+    assert_eq!(operator.list_children("/").await.unwrap(), [""; 0]);
+
+    let creating = Session::builder(format!("{there}/ap/p")).create_chroot().connect().await.unwrap();
+    creating.lock("/lock/orders").unwrap().acquire().await.unwrap().release().await.unwrap();
+    // It stays when the locks below it have gone.
+    assert_eq!(operator.check_stat("/ap/p").await.unwrap().unwrap().ephemeral_owner, 0);
+    let other = Session::connect(format!("{there}/ap/p")).await.unwrap();
+    let lock = other.lock("/lock/orders").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+
+    // An operator deletes it under a session.
+    for node in ["/ap/p/lock/orders", "/ap/p/lock", "/ap/p"] {
+        operator.delete(node, None).await.unwrap();
+    }
+    let refused = lock.acquire().await.unwrap_err();
+    assert_eq!(refused, AcquireError::NoChroot { path: "/lock/orders".into() });
+    assert_eq!(operator.list_children("/ap").await.unwrap(), [""; 0]);
+    for lock in [creating.lock("/lock/orders").unwrap(), lock] {
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+}
+
+/// A session that is opened in the background waits for a session timeout for its chroot.
+#[tokio::test]
+async fn a_lazy_session_fails_below_a_chroot_that_does_not_exist() {
+    let server = server().await;
+    let session = patient(format!("{}/ap", server.connect_string()), Duration::from_secs(2));
+    let session = session.connect_lazy().unwrap();
+    let refused = within("the failure", session.lock("/lock").unwrap().acquire()).await.unwrap_err();
+    let cause = ConnectError::NoChroot { chroot: server.full("/ap") };
+    assert_eq!(refused, AcquireError::SessionFailed { path: "/lock".into(), cause: Box::new(cause) });
 }

@@ -445,7 +445,8 @@ async fn a_sequencer_that_was_tampered_with() {
 async fn a_sequencer_from_another_chroot() {
     let server = own_server().await;
     let chrooted = async |chroot: &str| {
-        Session::connect(format!("{}{chroot}", server.connect_string())).await.expect("a session")
+        let session = Session::builder(format!("{}{chroot}", server.connect_string()));
+        session.create_chroot().connect().await.expect("a session")
     };
     let guard = guard(&chrooted("/app/one").await).await;
     let claim = guard.sequencer().unwrap();
