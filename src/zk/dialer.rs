@@ -1,10 +1,12 @@
 //! Makes connections to the servers, and learns which session timeouts the servers grant.
 
+use std::pin::pin;
 use std::time::Duration;
 
+use futures::future::{Either, select};
 use tokio::time::timeout;
 use zklock_recipe::{Lease, Lengths, Moment, Reckoning};
-use zookeeper_client::{Client, Connector, Error, SessionInfo};
+use zookeeper_client::{Client, Connector, Error, SessionInfo, SessionState};
 
 use super::connection::{Serving, open};
 use super::error::ConnectError;
@@ -98,7 +100,7 @@ impl Dialer {
 
     async fn establish(&self, server: &Server) -> Result<Established, ConnectError> {
         let opened = self.open(server, self.timeout, None, self.silence()).await;
-        let opened = opened.map_err(|error| self.failure(error))?;
+        let mut opened = opened.map_err(|error| self.failure(error))?;
         server.learn(opened.granted);
         let granted = opened.granted;
         let lease = match Lease::established(self.reckoning(), granted, opened.asked) {
@@ -108,7 +110,7 @@ impl Dialer {
             lease => lease.map_err(too_short),
         };
         let lease = match lease {
-            Ok(lease) => self.find_chroot(&opened.client).await.map(|()| lease),
+            Ok(lease) => self.find_chroot(&mut opened).await.map(|()| lease),
             Err(error) => Err(error),
         };
         match lease {
@@ -122,22 +124,27 @@ impl Dialer {
 
     /// Refuses a chroot that does not exist, unless the first lock creates it. A server that does not know the chroot
     /// may be behind the leader, so it catches up before its answer counts.
-    async fn find_chroot(&self, client: &Client) -> Result<(), ConnectError> {
+    async fn find_chroot(&self, opened: &mut Opened) -> Result<(), ConnectError> {
         let chroot = &self.servers.chroot;
         if chroot.is_empty() || self.creates_chroot {
             return Ok(());
         }
-        let found = timeout(self.silence(), async {
+        let client = &opened.client;
+        let look = pin!(async {
             if client.check_stat("/").await?.is_some() {
                 return Ok(true);
             }
             client.sync("/").await?;
             Ok(client.check_stat("/").await?.is_some())
         });
-        match found.await.unwrap_or(Err(Error::Timeout)) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(ConnectError::NoChroot { chroot: chroot.clone() }),
-            Err(error) => Err(self.failure(error)),
+        // Nobody else polls the client's task yet.
+        let found = select(look, &mut opened.serving);
+        match timeout(self.silence(), found).await {
+            Ok(Either::Left((Ok(true), _))) => Ok(()),
+            Ok(Either::Left((Ok(false), _))) => Err(ConnectError::NoChroot { chroot: chroot.clone() }),
+            Ok(Either::Left((Err(error), _))) => Err(self.failure(error)),
+            Ok(Either::Right((SessionState::AuthFailed, _))) => Err(ConnectError::AuthFailed),
+            Ok(Either::Right(_)) | Err(_) => Err(self.unreachable()),
         }
     }
 
