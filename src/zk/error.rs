@@ -98,8 +98,11 @@ pub enum ConnectError {
         /// The connect string.
         servers: String,
     },
-    /// A server rejected the credentials.
-    #[error("the server rejected the credentials; check the scheme and the credentials given to `auth`")]
+    /// A server rejected the credentials, or demands others.
+    #[error(
+        "the server rejected the credentials, or demands others; check what was given to `auth`, and whether the server \
+         demands SASL"
+    )]
     AuthFailed,
     /// The caller is not in a tokio runtime, or the runtime is shutting down, so nothing can run the session's tasks.
     #[error("the caller is not in a tokio runtime; connect from inside one")]
@@ -129,7 +132,7 @@ impl ConnectError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerFailure {
-    /// The server's address, as it is in the connect string.
+    /// The server's address, with its port.
     pub server: String,
     /// The cause, as far as zklock knows it.
     pub cause: ServerProblem,
@@ -142,6 +145,10 @@ pub enum ServerProblem {
     /// The server's name cannot be resolved, or no TCP connection to it can be made. The text is the operating
     /// system's.
     NoConnection(String),
+    /// The server accepts TCP connections, and closes them before zklock has sent anything. A ZooKeeper server does so if its
+    /// limit of connections is reached: `maxClientCnxns` from this address, or `maxCnxns` from all. A proxy does so if it
+    /// cannot reach the server behind it.
+    Closes,
     /// The server accepts TCP connections, but established no session: it has no quorum, or is not a ZooKeeper server,
     /// or only one of client and server uses TLS.
     NoSession,
@@ -160,9 +167,13 @@ impl fmt::Display for ServerProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoConnection(cause) => f.write_str(cause),
+            Self::Closes => f.write_str(
+                "it closes connections at once; perhaps its limit maxClientCnxns is reached for this machine, or it is a \
+                 proxy that cannot reach the server behind it",
+            ),
             Self::NoSession => f.write_str(
-                "it accepts connections but establishes no session; check that it has a quorum, and whether it expects \
-                 TLS",
+                "it accepts connections but establishes no session; check that it is a ZooKeeper server and has a quorum, \
+                 and whether it expects TLS",
             ),
             Self::NoTlsSession => f.write_str(
                 "it accepts connections but establishes no session over TLS; check the certificates, and that it has a \

@@ -19,6 +19,9 @@ const PLAIN: &str = "tcp://";
 /// The scheme of an address with TLS.
 const TLS: &str = "tcp+tls://";
 
+/// The port of an address without one.
+const DEFAULT_PORT: u16 = 2181;
+
 /// The longest answer to a four-letter word that zklock reads, in bytes.
 const LONGEST_ANSWER: u64 = 16 * 1024;
 
@@ -32,8 +35,8 @@ pub(crate) struct Servers {
 
 /// One server of a connect string.
 pub(crate) struct Server {
-    /// `host:port`, in the user's spelling.
-    address: String,
+    host: String,
+    port: u16,
     tls: bool,
     /// The least session timeout that zklock has seen this server grant.
     granted: Mutex<Option<Duration>>,
@@ -49,51 +52,10 @@ impl Servers {
     /// Reads a connect string. With TLS options every server is reached over TLS. An address with another scheme is an
     /// error, so that zklock never sends anything in clear text by mistake.
     pub(crate) fn parse(text: String, tls: bool) -> Result<Self, ConnectError> {
-        let malformed =
-            |cause: &str| ConnectError::Servers { servers: text.clone(), cause: cause.to_owned() };
-        let (mut servers, mut chroot) = (Vec::new(), String::new());
-        let count = text.split(',').count();
-        for (index, server) in text.split(',').enumerate() {
-            let (scheme, rest) = match (server.strip_prefix(PLAIN), server.strip_prefix(TLS)) {
-                (Some(rest), _) => (PLAIN, rest),
-                (None, Some(rest)) => (TLS, rest),
-                (None, None) => (if tls { TLS } else { PLAIN }, server),
-            };
-            if tls && scheme == PLAIN {
-                return Err(malformed(
-                    "tcp:// asks for clear text, but TLS options are set; write tcp+tls:// or no scheme",
-                ));
-            }
-            if !tls && scheme == TLS {
-                return Err(malformed(
-                    "tcp+tls:// needs TLS options; set them, or write tcp:// or no scheme",
-                ));
-            }
-            let (address, below) = match rest.find('/') {
-                Some(slash) => rest.split_at(slash),
-                None => (rest, ""),
-            };
-            if address.is_empty() {
-                return Err(malformed("a server has no address"));
-            }
-            if port(address).is_some_and(|port| !matches!(port.parse::<u16>(), Ok(1..))) {
-                return Err(malformed("a port is no number from 1 to 65535"));
-            }
-            if !below.is_empty() && index + 1 < count {
-                return Err(malformed("a chroot stands behind the last server only"));
-            }
-            if !below.is_empty() {
-                check_node(below)
-                    .map_err(|problem| malformed(&format!("the chroot is no path: {problem}")))?;
-            }
-            chroot = below.trim_end_matches('/').to_owned();
-            servers.push(Server {
-                address: address.to_owned(),
-                tls: scheme == TLS,
-                granted: Mutex::default(),
-            });
+        match read(&text, tls) {
+            Ok((servers, chroot)) => Ok(Self { servers, chroot, text }),
+            Err(cause) => Err(ConnectError::Servers { servers: text, cause }),
         }
-        Ok(Self { text, servers, chroot })
     }
 
     /// Returns every server, in the order of the connect string.
@@ -113,7 +75,7 @@ impl Servers {
         let problems = join_all(self.iter().map(|server| server.diagnose(deadline))).await;
         let any_is_read_only = problems.contains(&None);
         let causes = self.iter().zip(problems).filter_map(|(server, problem)| {
-            problem.map(|cause| ServerFailure { server: server.address.clone(), cause })
+            problem.map(|cause| ServerFailure { server: server.to_string(), cause })
         });
         Diagnosis { causes: causes.collect(), any_is_read_only }
     }
@@ -125,10 +87,28 @@ impl fmt::Display for Servers {
     }
 }
 
-/// What stands behind the colon of an address. An IPv6 address without brackets has no port.
-fn port(address: &str) -> Option<&str> {
-    let (host, port) = address.rsplit_once(':')?;
-    (!host.contains(':') || host.ends_with(']')).then_some(port)
+/// Reads the servers and the chroot of a connect string. The program `zklock` reads them by the same rules, in
+/// `cli/src/connection/address.rs`.
+fn read(text: &str, tls: bool) -> Result<(Vec<Server>, String), String> {
+    let (mut servers, mut chroot) = (Vec::new(), "");
+    for server in text.split(',').map(str::trim) {
+        if !chroot.is_empty() {
+            return Err("the chroot stands once, after the last server".to_owned());
+        }
+        let (address, below) = split(server);
+        servers.push(Server::parse(address, tls)?);
+        chroot = below;
+    }
+    if !chroot.is_empty() {
+        check_node(chroot).map_err(|problem| format!("the chroot is no path: {problem}"))?;
+    }
+    Ok((servers, chroot.trim_end_matches('/').to_owned()))
+}
+
+/// Splits a server from the chroot behind it. The slashes of a scheme begin no chroot.
+fn split(server: &str) -> (&str, &str) {
+    let scheme = server.find("://").map_or(0, |at| at + "://".len());
+    server.split_at(server[scheme..].find('/').map_or(server.len(), |slash| scheme + slash))
 }
 
 /// Asks a four-letter word on a new connection.
@@ -139,11 +119,59 @@ async fn ask(mut connection: TcpStream, word: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
 impl Server {
+    fn parse(text: &str, tls: bool) -> Result<Self, &'static str> {
+        let (is_tls, rest) = match (text.strip_prefix(TLS), text.strip_prefix(PLAIN)) {
+            (Some(rest), _) => (true, rest),
+            (None, Some(rest)) => (false, rest),
+            (None, None) => (tls, text),
+        };
+        if tls && !is_tls {
+            return Err("tcp:// asks for clear text, but TLS options are set; write tcp+tls:// or no scheme");
+        }
+        if !tls && is_tls {
+            return Err("tcp+tls:// needs TLS options; set them, or write tcp:// or no scheme");
+        }
+        if rest.contains("://") {
+            return Err("a scheme is neither tcp:// nor tcp+tls://");
+        }
+        let (host, port) = match rest.strip_prefix('[') {
+            Some(rest) => rest.split_once(']').ok_or("a bracket is not closed")?,
+            None => rest.find(':').map_or((rest, ""), |colon| rest.split_at(colon)),
+        };
+        if port.get(1..).is_some_and(|port| port.contains(':')) {
+            return Err("an IPv6 address needs brackets: [::1]:2181");
+        }
+        let port = match port.strip_prefix(':') {
+            None if port.is_empty() => DEFAULT_PORT,
+            Some("") => DEFAULT_PORT,
+            Some(port) => {
+                port.parse().ok().filter(|port| *port > 0).ok_or("a port is not a number from 1 to 65535")?
+            }
+            None => return Err("something other than a port follows a bracket"),
+        };
+        if host.is_empty() {
+            return Err("a host is missing");
+        }
+        if host.contains(|character: char| character.is_whitespace() || character.is_control()) {
+            return Err("a host contains a blank");
+        }
+        Ok(Self { host: host.to_owned(), port, tls: is_tls, granted: Mutex::default() })
+    }
+
     /// Makes zookeeper-client connect to this server only, below this chroot.
     pub(crate) async fn connect(&self, connector: Connector, chroot: &str) -> Result<Client, Error> {
         let scheme = if self.tls { TLS } else { PLAIN };
-        connector.connect(&format!("{scheme}{}{chroot}", self.address)).await
+        connector.connect(&format!("{scheme}{self}{chroot}")).await
     }
 
     /// Remembers the session timeout that this server granted.
@@ -161,11 +189,16 @@ impl Server {
     /// configured to: `FourLetterCommands` then whitelists that word.
     async fn diagnose(&self, deadline: Instant) -> Option<ServerProblem> {
         let unconnected = |cause| Some(ServerProblem::NoConnection(cause));
-        let connection = match timeout_at(deadline, TcpStream::connect(self.socket_address())).await {
+        let connection = match timeout_at(deadline, self.reach()).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return unconnected(error.to_string()),
             Err(_) => return unconnected("no TCP connection in time".to_owned()),
         };
+        // A server waits for the first bytes of a client that it takes.
+        let half = deadline - (deadline - Instant::now()) / 2;
+        if timeout_at(half, connection.peek(&mut [0])).await.is_ok_and(|read| !matches!(read, Ok(1..))) {
+            return Some(ServerProblem::Closes);
+        }
         // A word would go out in clear text.
         if self.tls {
             return Some(ServerProblem::NoTlsSession);
@@ -176,12 +209,8 @@ impl Server {
         }
     }
 
-    /// Returns the address with a port, which is 2181 if the address has none.
-    fn socket_address(&self) -> String {
-        match port(&self.address) {
-            Some(_) => self.address.clone(),
-            None => format!("{}:2181", self.address),
-        }
+    async fn reach(&self) -> std::io::Result<TcpStream> {
+        TcpStream::connect((self.host.as_str(), self.port)).await
     }
 
     /// Returns the server's configuration, if the server is configured to answer `conf`. zklock does not ask a server with TLS,
@@ -190,7 +219,7 @@ impl Server {
         if self.tls {
             return None;
         }
-        let answer = ask(TcpStream::connect(self.socket_address()).await.ok()?, "conf").await.ok()?;
+        let answer = ask(self.reach().await.ok()?, "conf").await.ok()?;
         let number = |key: &str| {
             let value = answer.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
             value.trim().parse().ok().map(Duration::from_millis)
@@ -211,4 +240,24 @@ pub(crate) struct Settings {
     pub(crate) shortest: Duration,
     /// The longest session timeout that the server grants.
     pub(crate) longest: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is malformed is a test of the program's.
+    #[test]
+    fn a_port_and_a_chroot_may_be_left_out() {
+        let read = |text: &str, tls| {
+            let servers = Servers::parse(text.to_owned(), tls).unwrap();
+            let all = servers.iter().map(|server| (server.to_string(), server.tls)).collect::<Vec<_>>();
+            (all, servers.chroot)
+        };
+        let plain = |address: &str| (address.to_owned(), false);
+        let (servers, chroot) = read("zk1, tcp://zk2: ,[::1]:1/app/locks", false);
+        assert_eq!(servers, [plain("zk1:2181"), plain("zk2:2181"), plain("[::1]:1")]);
+        assert_eq!(chroot, "/app/locks");
+        assert_eq!(read("tcp+tls://zk1/", true), (vec![("zk1:2181".to_owned(), true)], String::new()));
+    }
 }

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use support::{own_server, server, sessions, within};
+use support::{Server, operator, own_server, server, sessions, within};
+use zklock::session::ServerProblem;
 use zklock::{ConnectError, InvalidLock, LockOptions, Session};
-use zklock_testcontainers::{Ensemble, Link};
+use zklock_testcontainers::{Ensemble, Link, ZooKeeper};
 
 #[tokio::test]
 async fn options_that_are_too_long() {
@@ -44,6 +45,7 @@ async fn bad_connect_strings() {
         "localhost:0",
         ":2181",
         "localhost:2181/app/",
+        "localhost:2181/app,localhost:2182/app",
     ] {
         let error = within("the error", Session::connect(servers)).await.unwrap_err();
         assert!(
@@ -125,6 +127,17 @@ async fn bad_credentials() {
     .await
     .unwrap_err();
     assert_eq!(error, ConnectError::AuthFailed);
+}
+
+#[tokio::test]
+async fn a_server_with_as_many_connections_as_it_may_have() {
+    let server = Server::from(ZooKeeper::builder().property("maxClientCnxns", "1").start().await.unwrap());
+    let _only = operator(&server).await;
+    let timeout = Duration::from_secs(2);
+    let error =
+        Session::builder(server.connect_string()).connect_timeout(timeout).connect().await.unwrap_err();
+    let ConnectError::Unreachable { causes, .. } = error else { panic!("{error}") };
+    assert_eq!(causes.into_iter().map(|failure| failure.cause).collect::<Vec<_>>(), [ServerProblem::Closes]);
 }
 
 #[test]

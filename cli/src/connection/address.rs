@@ -33,10 +33,16 @@ impl Address {
             (None, Some(rest)) => (false, rest),
             (None, None) => (false, text),
         };
+        if text.contains("://") {
+            return Err("a scheme is neither tcp:// nor tcp+tls://");
+        }
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => rest.split_once(']').ok_or("a bracket is not closed")?,
-            None => text.rfind(':').map_or((text, ""), |colon| text.split_at(colon)),
+            None => text.find(':').map_or((text, ""), |colon| text.split_at(colon)),
         };
+        if port.get(1..).is_some_and(|port| port.contains(':')) {
+            return Err("an IPv6 address needs brackets: [::1]:2181");
+        }
         let port = match port.strip_prefix(':') {
             None if port.is_empty() => DEFAULT_PORT,
             Some("") => DEFAULT_PORT,
@@ -48,10 +54,8 @@ impl Address {
         if host.is_empty() {
             return Err("a host is missing");
         }
-        if host.contains(|character: char| {
-            character.is_whitespace() || character.is_control() || character == '/'
-        }) {
-            return Err("a host contains a blank or a slash");
+        if host.contains(|character: char| character.is_whitespace() || character.is_control()) {
+            return Err("a host contains a blank");
         }
         // The client does not check that a certificate can have such a name.
         if tls && ServerName::try_from(host).is_err() {
@@ -76,23 +80,32 @@ pub(super) fn chroot(connect_string: &str) -> String {
     if chroot.is_empty() { "/".to_owned() } else { chroot.to_owned() }
 }
 
-/// Splits the last server of a connect string from the chroot. The slashes of a scheme are none.
-fn split(last: &str) -> (&str, &str) {
-    let scheme = last.find("://").map_or(0, |at| at + "://".len());
-    last.split_at(last[scheme..].find('/').map_or(last.len(), |slash| scheme + slash))
+/// Splits a server from the chroot behind it. The slashes of a scheme begin no chroot.
+fn split(server: &str) -> (&str, &str) {
+    let scheme = server.find("://").map_or(0, |at| at + "://".len());
+    server.split_at(server[scheme..].find('/').map_or(server.len(), |slash| scheme + slash))
 }
 
-/// The servers that a connect string names.
+/// The servers that a connect string names. The library reads connect strings by the same rules.
 pub(super) fn parse(connect_string: &str) -> Result<Vec<Address>, Failure> {
-    let mut servers = connect_string.split(',').collect::<Vec<_>>();
-    if let Some(last) = servers.last_mut() {
-        *last = split(last).0;
-    }
-    servers.into_iter().map(Address::parse).collect::<Result<_, _>>().map_err(|problem| {
+    addresses(connect_string).map_err(|problem| {
         Failure::usage(format_args!(
             "the connect string {connect_string:?} is malformed ({problem}); write host:port,host:port/chroot"
         ))
     })
+}
+
+fn addresses(connect_string: &str) -> Result<Vec<Address>, &'static str> {
+    let (mut servers, mut chroot) = (Vec::new(), "");
+    for server in connect_string.split(',').map(str::trim) {
+        if !chroot.is_empty() {
+            return Err("the chroot stands once, after the last server");
+        }
+        let (address, below) = split(server);
+        servers.push(Address::parse(address)?);
+        chroot = below;
+    }
+    Ok(servers)
 }
 
 #[cfg(test)]
@@ -127,27 +140,41 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_is_malformed_is_refused() {
-        for text in [
-            "",
-            ",",
-            "zk1,,zk2",
-            "zk1,",
-            ":2181",
-            "zk1:0",
-            "zk1:65536",
-            "zk1:port",
-            "[::1",
-            "[::1]2181",
-            "[]:1",
-            "/app",
-            "zk 1",
-            "zk1/app,zk2",
-            "tcp+tls://zk..example",
-            "tcp+tls://127.1",
-            "tcp+tls://fe80::1%eth0",
-        ] {
+    #[tokio::test]
+    async fn what_is_malformed_is_refused_by_program_and_library_alike() {
+        let well = ["zk1", " zk1 , zk2:2182 ", "tcp://zk1:,[::1]:2281", "[::1]/app/locks"];
+        let malformed = [
+            ("", "a host is missing"),
+            (",", "a host is missing"),
+            ("zk1,,zk2", "a host is missing"),
+            ("zk1,", "a host is missing"),
+            (":2181", "a host is missing"),
+            ("[]:1", "a host is missing"),
+            ("/app", "a host is missing"),
+            ("zk1:0", "a port is not a number from 1 to 65535"),
+            ("zk1:65536", "a port is not a number from 1 to 65535"),
+            ("zk1:port/app", "a port is not a number from 1 to 65535"),
+            ("[::1", "a bracket is not closed"),
+            ("[::1]2181", "something other than a port follows a bracket"),
+            ("::1", "an IPv6 address needs brackets: [::1]:2181"),
+            ("zk1,fe80::1:2181", "an IPv6 address needs brackets: [::1]:2181"),
+            ("zk 1", "a host contains a blank"),
+            ("zk1 zk2:2181", "a host contains a blank"),
+            ("http://zk1:2181", "a scheme is neither tcp:// nor tcp+tls://"),
+            ("zk1/app,zk2", "the chroot stands once, after the last server"),
+            ("zk1:2181/app,zk2:2181/app", "the chroot stands once, after the last server"),
+        ];
+        let cases = well.into_iter().map(|text| (text, None));
+        for (text, expected) in cases.chain(malformed.map(|(text, cause)| (text, Some(cause)))) {
+            assert_eq!(addresses(text).err(), expected, "{text:?}");
+            let library = match zklock::Session::builder(text).connect_lazy() {
+                Ok(_) => None,
+                Err(zklock::ConnectError::Servers { cause, .. }) => Some(cause),
+                Err(error) => panic!("{text:?}: {error}"),
+            };
+            assert_eq!(library.as_deref(), expected, "{text:?}");
+        }
+        for text in ["tcp+tls://zk..example", "tcp+tls://127.1", "tcp+tls://[fe80::1%eth0]"] {
             assert!(parse(text).is_err(), "{text:?}");
         }
     }

@@ -17,7 +17,7 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("run -E 256 /lock -- true", "--conflict-exit-code"),
     ("run --servers , /lock -- true", "malformed"),
     ("run --session-timeout 1ms /lock -- true", "session timeout"),
-    ("run --session-timeout 3d /lock -- true", "--session-timeout"),
+    ("run --session-timeout 30d /lock -- true", "out of range"),
     // Locks.
     ("run -- true", "required"),
     ("run --shared -- true", "required"),
@@ -72,6 +72,9 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("doctor --servers localhost:0", "malformed"),
     ("doctor --servers localhost:2181,", "malformed"),
     ("show --servers localhost:2181/app/ /lock", "localhost:2181/app/"),
+    ("doctor --servers localhost:2181/app/", "localhost:2181/app/"),
+    ("show --servers zk1:2181/app,zk2:2181/app /lock", "the chroot stands once, after the last server"),
+    ("doctor --sasl digest-md5", "--digest-file"),
     ("doctor --session-timeout soon", "--session-timeout"),
     ("show --session-timeout 1ms /lock", "session timeout"),
     ("doctor --tick -1s", "unexpected argument"),
