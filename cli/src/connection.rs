@@ -93,10 +93,19 @@ impl Connection {
         self.session_within(Duration::MAX).await
     }
 
-    /// The same. `timeout` bounds the attempt if it is shorter than the connect timeout.
-    pub(crate) async fn session_within(&self, timeout: Duration) -> Result<Session, Failure> {
+    /// The same. `timeout` bounds the attempt if it is shorter than the connect timeout. If the chroot does not exist,
+    /// `creates_chroot` has the first lock create it.
+    pub(crate) async fn session_within(
+        &self,
+        timeout: Duration,
+        creates_chroot: bool,
+    ) -> Result<Session, Failure> {
         let attempt = self.attempt(timeout);
-        let connected = self.builder()?.connect_timeout(attempt.bound).connect().await;
+        let mut builder = self.builder()?.connect_timeout(attempt.bound);
+        if creates_chroot {
+            builder = builder.create_chroot();
+        }
+        let connected = builder.connect().await;
         connected.map_err(|error| self.failure(error, &attempt))
     }
 

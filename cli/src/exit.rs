@@ -82,7 +82,11 @@ const TABLE: [Row; 14] = [
             "run --once, --every: the run may have been done already: its record may have been dropped",
         ],
     ),
-    ("66", "nothing", &["show, ls, ask, release, resize: the path or the chroot of --servers is missing"]),
+    (
+        "66",
+        "nothing",
+        &["the chroot of --servers does not exist", "show, ls, ask, release, resize: the path is missing"],
+    ),
     ("69", "unreachable", &["ZooKeeper cannot be reached, does not answer in time, or has no quorum"]),
     ("70", "internal", &["an internal error, or an error that has no other code here"]),
     (

@@ -133,10 +133,13 @@ impl Cause for ConnectError {
     fn failure(&self) -> Failure {
         match self {
             Self::Unreachable { .. } | Self::ReadOnly { .. } => Failure::new(Code::Unreachable, self),
-            Self::AuthFailed => Failure::new(
-                Code::NotAuthorized,
-                "the servers reject the credentials; check --digest-file or ZKLOCK_DIGEST; also check that digest \
-                 authentication is enabled on the servers",
+            Self::AuthFailed => Failure::new(Code::NotAuthorized, REJECTED),
+            Self::NoChroot { chroot } => Failure::new(
+                Code::Nothing,
+                format_args!(
+                    "the chroot {chroot} does not exist; check --servers, or create the chroot: `zklock run` and `zklock lead` \
+                     do so with --create-chroot"
+                ),
             ),
             Self::Servers { .. } | Self::SessionTimeout { .. } | Self::TimeoutNotGranted { .. } => {
                 Failure::usage(self)
@@ -193,6 +196,13 @@ impl Cause for AcquireError {
                 let cause = cause.failure();
                 let message = format!(
                     "the servers refuse to open another session, so zklock cannot queue at {path}: {cause}"
+            Self::NoChroot { path } => Failure::new(
+                Code::Nothing,
+                format_args!(
+                    "somebody has deleted the chroot of --servers, so nothing can be acquired at {path}; create the chroot \
+                     again, or give --create-chroot"
+                ),
+            ),
                 );
                 Failure::new(cause.code, message)
             }

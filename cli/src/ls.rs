@@ -57,7 +57,7 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
         output::print(&table)?;
     }
     if !exists {
-        Place::of(connection, &list.root).await?.missing(connection, &list.root)?;
+        Place::of(connection, &list.root).await?.missing(&list.root)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,5 @@
 //! What a path is to the servers, beyond locks: whether it is there, and whom its ACL admits.
 
-use futures::future::try_join;
 use zklock::Session;
 use zookeeper_client::{Acl, AuthUser, Client, Error, Permission};
 
@@ -17,40 +16,31 @@ pub(crate) enum Place {
     There { children: i32 },
     /// It is not there.
     Nothing,
-    /// Not even the chroot is there.
-    NoChroot,
 }
 
 impl Place {
     /// Looks whether a path is there. No ACL hides that.
     pub(crate) async fn of(connection: &Connection, path: &str) -> Result<Self, Failure> {
         let client = connection.client().await?;
-        let seen = try_join(client.check_stat(path), client.check_stat("/")).await;
+        let seen = client.check_stat(path).await;
         closing::client(client).await;
-        Ok(match seen? {
-            (Some(stat), _) => Self::There { children: stat.num_children },
-            (None, Some(_)) => Self::Nothing,
-            (None, None) => Self::NoChroot,
-        })
+        Ok(seen?.map_or(Self::Nothing, |stat| Self::There { children: stat.num_children }))
     }
 
     /// The failure of a question about a path that is not there.
-    pub(crate) fn missing(self, connection: &Connection, path: &str) -> Result<(), Failure> {
-        let path = harmless(path);
-        let message = match self {
-            Self::There { .. } => return Ok(()),
-            Self::Nothing => format!(
-                "{path} does not exist. If nobody has used this lock for a minute or more, ZooKeeper has removed it, \
-                 and the lock is free. Otherwise check the spelling"
-            ),
-            Self::NoChroot => {
-                let chroot = harmless(&connection.chroot());
-                format!(
-                    "the chroot {chroot} does not exist, so {path} does not exist either; check --servers"
-                )
-            }
-        };
-        Err(Failure::new(Code::Nothing, message).expected())
+    pub(crate) fn missing(self, path: &str) -> Result<(), Failure> {
+        match self {
+            Self::There { .. } => Ok(()),
+            Self::Nothing => Err(Failure::new(
+                Code::Nothing,
+                format_args!(
+                    "{} does not exist. If nobody has used this lock for a minute or more, ZooKeeper has removed it, and the \
+                     lock is free. Otherwise check the spelling",
+                    harmless(path)
+                ),
+            )
+            .expected()),
+        }
     }
 }
 
@@ -61,7 +51,7 @@ pub(crate) async fn unheld(
     path: &str,
 ) -> Result<String, Failure> {
     let place = Place::of(connection, path).await?;
-    place.missing(connection, path)?;
+    place.missing(path)?;
     let below = match place {
         // What may not be listed is not counted.
         Place::There { children: 1.. } => session.locks_below(path).await.ok(),

@@ -31,7 +31,7 @@ async fn resize_in(
 ) -> Result<String, Failure> {
     let (path, number) = (path.as_str(), *number);
     let Some(pool) = Pool::at(session, path).await? else {
-        Place::of(connection, path).await?.missing(connection, path)?;
+        Place::of(connection, path).await?.missing(path)?;
         return Err(Failure::usage(format_args!(
             "{path} is neither a semaphore nor slots, or these credentials may not read it"
         )));

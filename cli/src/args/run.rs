@@ -151,6 +151,11 @@ pub(crate) struct Run {
     #[arg(long, value_name = "WHO", default_value = "anyone")]
     pub(crate) acl: Access,
 
+    /// If the chroot of --servers does not exist, create it. Without this option, zklock refuses such a chroot: a chroot with
+    /// a typing error would give each host a lock of its own
+    #[arg(long)]
+    pub(crate) create_chroot: bool,
+
     /// Who tells systemd, by $NOTIFY_SOCKET, that the service is ready
     #[arg(long, value_name = "WHO", default_value = "zklock")]
     pub(crate) notify: Notify,

@@ -78,7 +78,9 @@ async fn seen(doctor: &Doctor, connection: &Connection) -> Result<(Seen, Option<
         Ok((session, locks)) => (Some(session), locks, None),
         Err(failure) => (None, Vec::new(), Some(failure)),
     };
-    Ok((Seen { servers, wishes, session, locks, clock_rate }, failure))
+    let is_chroot_missing = failure.as_ref().is_some_and(|failure| failure.code == Code::Nothing);
+    let missing_chroot = is_chroot_missing.then(|| connection.chroot());
+    Ok((Seen { servers, wishes, session, missing_chroot, locks, clock_rate }, failure))
 }
 
 /// Asks every server, and for a session, at the same time. If no server can be reached, it does not wait for a session.
@@ -169,8 +171,7 @@ async fn readable(
     });
     let theirs = contenders.iter().filter(|contender| contender.client.is_some()).count();
     let contenders = contenders.len().saturating_sub(alike + theirs);
-    let missing =
-        place.and_then(|place| place.missing(connection, path).err()).map(|missing| missing.to_string());
+    let missing = place.and_then(|place| place.missing(path).err()).map(|missing| missing.to_string());
     let path = path.to_owned();
     let refused = None;
     Ok(Queue { path, missing, refused, layout, contenders, theirs, holders, waiting, first, pool, foreign })

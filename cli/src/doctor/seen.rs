@@ -19,6 +19,8 @@ pub(super) struct Seen {
     pub(super) wishes: Wishes,
     /// The session that locks would have here, if the servers give one.
     pub(super) session: Option<Arithmetic>,
+    /// The chroot of the connect string, if it does not exist.
+    pub(super) missing_chroot: Option<String>,
     /// The queues of the locks to look at.
     pub(super) locks: Vec<Queue>,
     /// How much too fast this machine's clock runs, in parts per million.

@@ -52,7 +52,7 @@ pub(crate) async fn run(
     let started = Instant::now();
     let patience = run.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or(Duration::MAX);
     let session = tokio::select! {
-        session = connection.session_within(patience) => session?,
+        session = connection.session_within(patience, run.create_chroot) => session?,
         signal = signals.next_fatal() => return Ok(exit::after_signal(signal)),
         never = systemd.keep_pinging() => match never {},
     };

@@ -115,7 +115,7 @@ async fn a_tree_that_is_wider_than_what_is_asked_at_once() {
 async fn a_chroot_is_the_root() {
     let server = own_server().await;
     let inside = format!("{}/app", server.connect_string());
-    let session = Session::connect(&inside).await.unwrap();
+    let session = Session::builder(&inside).create_chroot().connect().await.unwrap();
     let _guard = session.lock("/lock").unwrap().acquire().await.unwrap();
     // The servers' own nodes are not below this chroot.
     let _other = session.lock("/zookeeper/lock").unwrap().acquire().await.unwrap();

@@ -3,23 +3,46 @@
 use serde_json::Value;
 use zookeeper_client::{Acl, Acls, AuthId, Permission};
 
-use crate::support::looker::{DIGEST, answers, authorized, set_acl, zklock, zklock_as};
+use crate::support::looker::{DIGEST, answers, authorized, codes, set_acl, zklock, zklock_as};
 use crate::support::{at, with_session};
 use zklock_test_support::{make, own_server, server};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_path_that_does_not_exist_is_not_free() {
     let (_server, servers) = at(own_server().await);
-    for place in ["", "/prod"] {
-        let said = if place.is_empty() { "/nope does not exist" } else { "the chroot /prod does not exist" };
-        let missing =
-            ["show /nope", "ls /nope", "release --force --yes /nope"].map(|line| (line, 66, "", said));
-        answers(&format!("{servers}{place}"), &missing).await;
-    }
+    let missing = ["show /nope", "ls /nope", "release --force --yes /nope"]
+        .map(|line| (line, 66, "", "/nope does not exist"));
+    answers(&servers, &missing).await;
     let json = zklock(&servers, &["show", "--json", "/nope"]).await;
     assert_eq!((json.code, &json.report()["contenders"]), (66, &Value::Array(Vec::new())));
     let quiet = zklock(&servers, &["show", "--exit-code", "-q", "/nope"]).await;
     quiet.is_silent(66, "");
+}
+
+/// A typing error in it must not be a place of its own, where everybody else is absent.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chroot_that_does_not_exist_is_refused_by_every_command() {
+    let (_server, servers) = at(own_server().await);
+    let wrong = format!("{servers}/prod");
+    let refused = [
+        "run /lock -- true",
+        "lead --value x /feed -- true",
+        "leader /feed",
+        "leader --watch /feed",
+        "show /lock",
+        "show --watch /lock",
+        "ls",
+        "verify 7:a:1:/lock/orders",
+        "ask -r deploy -w 1s /lock",
+        "resize /workers 3",
+        "release --force --yes /lock",
+    ]
+    .map(|line| (line, 66, "", "the chroot /prod does not exist; check --servers"));
+    answers(&wrong, &refused).await;
+    let doctor = zklock(&wrong, &["doctor", "--json", "/lock"]).await;
+    assert_eq!((doctor.code, codes(&doctor.report())), (66, vec!["chroot-missing"]), "{doctor:?}");
+    answers(&wrong, &[("run --create-chroot /lock -- true", 0, "", ""), ("run /lock -- true", 0, "", "")])
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -130,7 +130,7 @@ async fn a_chroot_is_where_the_lock_is() {
     let server = server().await;
     let inside = format!("{}/app", server.connect_string());
     let outside = session(&server).await.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    let session = Session::connect(&inside).await.unwrap();
+    let session = Session::builder(&inside).create_chroot().connect().await.unwrap();
     let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     assert_eq!(zklock(&inside, &RELEASE_UNASKED).await.code, 0);
     assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);

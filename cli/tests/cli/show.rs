@@ -158,7 +158,7 @@ async fn contenders_of_other_clients() {
 async fn a_chroot_is_looked_at_from_inside() {
     let server = own_server().await;
     let inside = format!("{}/app", server.connect_string());
-    let session = Session::connect(&inside).await.unwrap();
+    let session = Session::builder(&inside).create_chroot().connect().await.unwrap();
     let guard = lock_of(&session, "/orders", "alpha").acquire().await.unwrap();
     let inside = zklock(&inside, &["show", "--json", "/orders"]).await.json();
     assert_eq!(inside["contenders"][0]["node"], "/orders/lock-0000000000");

@@ -4,7 +4,7 @@ use zklock::{Acl, LockOptions, Session};
 
 use crate::support::looker::{DIGEST, zklock, zklock_as};
 use crate::support::with_session;
-use zklock_test_support::{operator, server};
+use zklock_test_support::{make, operator, server};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_stands_until_its_holder_is_gone() {
@@ -34,8 +34,9 @@ async fn a_claim_stands_until_its_holder_is_gone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_chroot_does_not_matter() {
     let server = server().await;
-    let inside = Session::connect(format!("{}/app", server.connect_string())).await.unwrap();
-    let guard = inside.lock("/lock").unwrap().acquire().await.unwrap();
+    make(&operator(&server).await, "/elsewhere").await;
+    let inside = Session::builder(format!("{}/app", server.connect_string())).create_chroot();
+    let guard = inside.connect().await.unwrap().lock("/lock").unwrap().acquire().await.unwrap();
     let claim = guard.sequencer().unwrap().to_string();
     for chroot in ["", "/app", "/elsewhere"] {
         let servers = format!("{}{chroot}", server.connect_string());

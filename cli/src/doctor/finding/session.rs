@@ -16,6 +16,14 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
         tick(seen, session, found);
         timeout(seen, session, found);
     }
+    if let Some(chroot) = &seen.missing_chroot {
+        found.warning(
+            "chroot-missing",
+            format!("the chroot {chroot} of --servers does not exist, so nobody can acquire a lock below it"),
+            "compare it with the chroot of the programs that use the locks; `zklock run --create-chroot` and \
+             `SessionBuilder::create_chroot` create it",
+        );
+    }
     let rate = seen.clock_rate;
     if rate.unsigned_abs() > DISCIPLINE {
         let percent = rate as f64 / 10_000.0;

@@ -38,6 +38,7 @@ fn healthy() -> Seen {
         servers: vec![server(1, Mode::Follower), server(2, Mode::Leader), server(3, Mode::Follower)],
         wishes: Wishes { session_timeout: seconds(10), exact: false, tick: None, digest: false },
         session: Some(arithmetic(10, 2)),
+        missing_chroot: None,
         locks: vec![],
         clock_rate: -40,
     }
@@ -128,7 +129,12 @@ fn the_settings_may_cost_locks() {
         seen.wishes.exact = true;
     };
     assert_found(exact, &adapted, &["minSessionTimeout"]);
-    assert_found(|seen| seen.wishes.digest = true, &[(Warning, "digest-in-plain")], &[]);
+    assert_found(|seen| seen.wishes.sends_password = true, &[(Warning, "digest-in-plain")], &[]);
+    let chroot = |seen: &mut Seen| {
+        seen.session = None;
+        seen.missing_chroot = Some("/app".into());
+    };
+    assert_found(chroot, &[(Warning, "chroot-missing")], &["/app"]);
     let secure = |seen: &mut Seen| {
         seen.wishes.digest = true;
         seen.servers.iter_mut().for_each(|server| server.address.tls = true);
