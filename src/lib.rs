@@ -22,10 +22,10 @@
 //! * To acquire a free lock takes one round trip. The first acquisition through a [`Lock`] may take two. If the
 //!   directory is missing, it takes three. Each missing ancestor adds two. The release itself grants the next waiter,
 //!   which does not read the queue again.
-//! * After the holder crashes, others wait for at most the session timeout plus 1.5 ticks of the servers: 10 s + 3 s by
-//!   default. (The servers report live sessions to the leader every half tick, and the leader expires sessions once a
-//!   tick.) If the servers elect a new leader meanwhile, others wait longer, because the new leader restarts the
-//!   timeout of every session.
+//! * After the holder crashes, others wait for at most the session timeout and 1.5 ticks of the servers, by default 13 s.
+//!   (The servers report live sessions to the leader every half tick, and the leader expires sessions once a tick. A
+//!   single server reports to nobody, so there it is 1 tick, and 12 s.) If the servers elect a new leader meanwhile,
+//!   others wait longer, because the new leader restarts the timeout of every session.
 //! * If ZooKeeper expires the session, zklock opens another one. Acquisitions that were waiting join the queue again,
 //!   at the end. Guards of the old session are lost for good.
 //! * Every future may be dropped at any point. A dropped acquisition deletes its node and does not block the queue, if

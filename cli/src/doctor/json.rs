@@ -63,7 +63,7 @@ fn server(server: &Server) -> Value {
         "tls": server.address.tls,
         "hosts": server.hosts,
         "reachable": words.is_some(),
-        "problem": server.words.as_ref().err().or(silence).or(server.visit.as_ref().err()),
+        "problem": server.words.as_ref().err().map(String::as_str).or(silence).or(server.visit.as_ref().err().map(String::as_str)),
         "mode": words.map(|words| words.mode.to_string().replace(' ', "-")),
         "version": words.and_then(|words| words.version.as_ref()),
         "tick_ms": server.settings.map(|settings| millis(settings.tick)),

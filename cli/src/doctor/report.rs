@@ -73,10 +73,9 @@ fn lengths(seen: &Seen, session: &Arithmetic) -> String {
     let is_alone = seen.is_alone();
     let takeover = length(session.takeover(seen.tick(), is_alone));
     // A new leader gives every session its whole timeout again. So does a standalone server that is back.
-    let again = if is_alone {
-        "the server fails, too, add the time until it is back"
-    } else {
-        "the leader fails, too, add the time of an election"
+    let (ticks, again) = match is_alone {
+        true => ("1 tick", "the server fails, too, add the time until it is back"),
+        false => ("1.5 ticks", "the leader fails, too, add the time of an election"),
     };
     let (shortest, longest) = (length(floor(session.longest_stop_margin)), length(session.longest_validity));
     let lines = [
@@ -84,7 +83,10 @@ fn lengths(seen: &Seen, session: &Arithmetic) -> String {
         ("Tick used for leases", length(session.tick)),
         ("Heartbeat", length(session.heartbeat)),
         ("A guard stays valid for", format!("{shortest} to {longest} after ZooKeeper stops answering")),
-        ("A crash blocks others for", format!("{takeover} at most; if {again} and {takeover}")),
+        (
+            "A crash blocks others for",
+            format!("{takeover} at most: the session timeout and {ticks}; if {again} and {takeover}"),
+        ),
         ("Longest stop margin", shortest.clone()),
     ];
     lines.iter().map(|(name, value)| format!("{name:<27}{value}\n")).collect()

@@ -27,6 +27,8 @@ pub(crate) enum Mode {
     NotServing,
     /// The server was reached, but does not answer.
     Silent(String),
+    /// The server closes each connection before it has been sent anything.
+    Closes,
     /// The server was reached, but TLS failed: it speaks none, its certificate is not trusted, or it does not trust the
     /// client's.
     TlsFailed(String),
@@ -42,14 +44,15 @@ impl Mode {
             Self::Leader | Self::Follower | Self::Observer | Self::Standalone => true,
             // A server whose whitelist lacks the word has answered all the same.
             Self::Unknown => true,
-            Self::ReadOnly | Self::NotServing | Self::Silent(_) | Self::TlsFailed(_) => false,
+            Self::ReadOnly | Self::NotServing | Self::Silent(_) | Self::Closes | Self::TlsFailed(_) => false,
         }
     }
 
     /// Why a server that was reached does not answer.
-    pub(crate) fn problem(&self) -> Option<&String> {
+    pub(crate) fn problem(&self) -> Option<&str> {
         match self {
             Self::Silent(why) | Self::TlsFailed(why) => Some(why),
+            Self::Closes => Some("it closes connections at once"),
             _ => None,
         }
     }
@@ -65,6 +68,7 @@ impl fmt::Display for Mode {
             Self::ReadOnly => "read-only",
             Self::NotServing => "not serving",
             Self::Silent(_) => "silent",
+            Self::Closes => "closes",
             Self::TlsFailed(_) => "tls failed",
             Self::Unknown => "unknown",
         })

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use super::answers::Mode;
@@ -15,6 +16,9 @@ use crate::connection::Address;
 
 /// The longest answer of a ZooKeeper server: `cons` has 200 bytes for each connection. The rest of a longer one is not read.
 pub(super) const LONGEST: u64 = 4 * 1024 * 1024;
+
+/// How long to wait whether a server closes a connection before it has been sent anything.
+const CLOSING: Duration = Duration::from_millis(300);
 
 /// Sends a word to a server, and returns the answer, or the mode of a server that was reached and gives none. The error says
 /// why the server was not reached.
@@ -24,10 +28,33 @@ pub(super) async fn ask(
     word: &str,
     deadline: Instant,
 ) -> Result<Result<String, Mode>, String> {
-    let plain = by(deadline, TcpStream::connect((address.host.as_str(), address.port))).await;
-    let plain = plain.map_err(|error| reason(&error))?;
+    let plain = connect(address, deadline).await?;
+    match converse_on(plain, address, tls, word, deadline).await {
+        Err(Mode::Silent(_) | Mode::TlsFailed(_)) if closes(address, deadline).await => Ok(Err(Mode::Closes)),
+        answer => Ok(answer),
+    }
+}
+
+async fn connect(address: &Address, deadline: Instant) -> Result<TcpStream, String> {
+    let connected = by(deadline, TcpStream::connect((address.host.as_str(), address.port))).await;
+    connected.map_err(|error| reason(&error))
+}
+
+/// Whether a server closes connections by itself. One that serves waits for the client's first bytes.
+async fn closes(address: &Address, deadline: Instant) -> bool {
+    let Ok(connection) = connect(address, deadline).await else { return false };
+    timeout(CLOSING, connection.peek(&mut [0])).await.is_ok_and(|read| !matches!(read, Ok(1..)))
+}
+
+async fn converse_on(
+    plain: TcpStream,
+    address: &Address,
+    tls: Option<&Arc<ClientConfig>>,
+    word: &str,
+    deadline: Instant,
+) -> Result<String, Mode> {
     let Some(config) = tls.filter(|_| address.tls) else {
-        return Ok(by(deadline, converse(plain, word)).await.map_err(|error| Mode::Silent(reason(&error))));
+        return by(deadline, converse(plain, word)).await.map_err(|error| Mode::Silent(reason(&error)));
     };
     let secure = async {
         let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
@@ -40,10 +67,10 @@ pub(super) async fn ask(
             .map_err(|error| (error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()), error)),
         Err(error) => Err((error.kind() != io::ErrorKind::TimedOut, error)),
     };
-    Ok(answer.map_err(|(is_of_tls, error)| match is_of_tls {
+    answer.map_err(|(is_of_tls, error)| match is_of_tls {
         true => Mode::TlsFailed(reason(&error)),
         false => Mode::Silent(reason(&error)),
-    }))
+    })
 }
 
 async fn by<T>(deadline: Instant, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {

@@ -44,7 +44,7 @@ async fn one_server_of_this_machine_is_reported() {
         "Session timeout            10s",
         "Tick used for leases       2s",
         "A guard stays valid for    2.25s to 9.1s after ZooKeeper stops answering",
-        "A crash blocks others for  12s at most; if the server fails, too, add the time until it is back and 12s",
+        "A crash blocks others for  12s at most: the session timeout and 1 tick; if the server fails, too, add the time until it is back and 12s",
         "doctor found no problem.",
     ] {
         assert!(run.stdout.contains(&format!("\n{line}")), "{line}: {run:?}");
@@ -295,6 +295,15 @@ async fn two_servers_that_do_not_know_each_other_are_dangerous() {
     assert_eq!(run.code, 1, "{run:?}");
     assert!(run.stdout.contains("\nDANGER   "), "{run:?}");
     assert!(run.stdout.contains("they are not one ensemble"), "{run:?}");
+}
+
+#[tokio::test]
+async fn a_server_has_as_many_connections_of_this_machine_as_it_may_have() {
+    let server = Server::from(ZooKeeper::builder().property("maxClientCnxns", "1").start().await.unwrap());
+    let _only = operator(&server).await;
+    let run = doctor(&server.connect_string(), &["--connect-timeout", "2s"]).await;
+    assert_eq!((run.code, codes(&run.report())), (69, vec!["closes-connections"]), "{run:?}");
+    assert!(run.stderr.contains("perhaps its limit maxClientCnxns is reached for this machine"), "{run:?}");
 }
 
 #[tokio::test]

@@ -55,6 +55,12 @@ fn unreachable(server: &Server, found: &mut Findings) {
                 format!("{address} accepts connections, but does not answer: {why}"),
                 "look at its log; it may hang, or demand TLS or a certificate, or it is not a ZooKeeper server",
             ),
+            (Mode::Closes, _) => (
+                "closes-connections",
+                format!("{address} closes connections at once"),
+                "perhaps its limit maxClientCnxns is reached for this machine: count its connections from here \
+                 (`ss -t`), or raise the limit; a proxy closes them if it cannot reach the server behind it",
+            ),
             (Mode::TlsFailed(why), _) => (
                 "tls-failed",
                 format!("{address} accepts connections, but TLS fails: {why}"),

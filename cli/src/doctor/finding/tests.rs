@@ -147,6 +147,7 @@ fn a_server_may_be_of_no_use() {
     assert_found(|seen| lose(seen, 0), &[(Warning, "unreachable")], &[]);
     for (mode, code) in [
         (Mode::Silent("it closes the connection".into()), "silent"),
+        (Mode::Closes, "closes-connections"),
         (Mode::TlsFailed("received fatal alert".into()), "tls-failed"),
         (Mode::NotServing, "not-serving"),
         (Mode::ReadOnly, "read-only"),
