@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use zklock::{ConnectError, Session, SessionBuilder, session::ServerFailure};
-use zookeeper_client::{Client, Connector, Error};
+use zookeeper_client::{Client, Connector, Error, SaslOptions};
 
 pub(crate) use address::Address;
 pub(crate) use tls::Tls;
 
 use crate::duration;
 use crate::exit::Code;
-use crate::failure::Failure;
+use crate::failure::{Failure, REJECTED};
 use crate::text;
 
 /// The environment variable with the digest credentials. Everybody on the machine can read arguments, so a secret is none.
@@ -67,6 +67,10 @@ pub(crate) struct Connection {
     #[arg(long, global = true, env = "ZKLOCK_DIGEST_FILE", value_name = "FILE")]
     digest_file: Option<PathBuf>,
 
+    /// Authenticate with SASL, by this mechanism and with the digest credentials, in place of the scheme digest
+    #[arg(long, global = true, env = "ZKLOCK_SASL", value_name = "MECHANISM")]
+    sasl: Option<Mechanism>,
+
     /// Connect over TLS, and trust the authorities whose certificates are in this PEM file
     #[arg(long, global = true, env = "ZKLOCK_TLS_CA", value_name = "FILE")]
     tls_ca: Option<PathBuf>,
@@ -78,6 +82,20 @@ pub(crate) struct Connection {
     /// A PEM file with the key of the client's certificate
     #[arg(long, global = true, env = "ZKLOCK_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+}
+
+/// A mechanism of SASL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Mechanism {
+    DigestMd5,
+}
+
+/// Credentials, and how they are shown to the servers.
+enum Credentials {
+    /// By the scheme digest: user:password.
+    Digest(String),
+    /// By SASL.
+    Sasl(SaslOptions),
 }
 
 /// An attempt to establish a session, and the option that bounds it.
@@ -146,9 +164,11 @@ impl Connection {
         if let Some(tick) = self.tick {
             builder = builder.tick(tick);
         }
-        if let Some(digest) = self.digest()? {
-            builder = builder.auth("digest", digest);
-        }
+        builder = match self.credentials()? {
+            Some(Credentials::Digest(digest)) => builder.auth("digest", digest),
+            Some(Credentials::Sasl(options)) => builder.sasl(options),
+            None => builder,
+        };
         if let Some(tls) = self.tls()? {
             builder = builder.tls(tls.options);
         }
@@ -205,9 +225,11 @@ impl Connection {
     /// The options of [`client`](Self::client).
     pub(crate) fn connector(&self) -> Result<Connector, Failure> {
         let mut connector = Client::connector().with_session_timeout(CLIENT_TIMEOUT);
-        if let Some(digest) = self.digest()? {
-            connector = connector.with_auth("digest", digest.as_bytes());
-        }
+        connector = match self.credentials()? {
+            Some(Credentials::Digest(digest)) => connector.with_auth("digest", digest.as_bytes()),
+            Some(Credentials::Sasl(options)) => connector.with_sasl(options),
+            None => connector,
+        };
         if let Some(tls) = self.tls()? {
             connector = connector.with_tls(tls.options);
         }
@@ -221,6 +243,15 @@ impl Connection {
             false => format!("{}{server}", address::TLS),
         };
         self.servers.split(',').map(str::trim).map(secured).collect::<Vec<_>>().join(",")
+    /// The command that examines the same servers in the same way.
+    pub(crate) fn doctor(&self) -> String {
+        let options = match self.tls_ca.is_some() || self.digest_file.is_some() {
+            true => ", with the same options for TLS and credentials",
+            false => "",
+        };
+        format!("`zklock doctor -s {}`{options}", text::harmless(&self.servers))
+    }
+
     }
 
     /// The chroot; `/` if the connect string has none.
@@ -240,8 +271,27 @@ impl Connection {
         }
     }
 
-    /// The credentials, if there are any.
-    pub(crate) fn digest(&self) -> Result<Option<String>, Failure> {
+    /// Whether a password is sent to the servers as it is. By SASL's DIGEST-MD5 it is not.
+    pub(crate) fn sends_password(&self) -> Result<bool, Failure> {
+        Ok(matches!(self.credentials()?, Some(Credentials::Digest(_))))
+    }
+
+    fn credentials(&self) -> Result<Option<Credentials>, Failure> {
+        match (self.digest()?, self.sasl) {
+            (None, Some(Mechanism::DigestMd5)) => Err(Failure::usage(
+                "--sasl digest-md5 needs credentials; give --digest-file, or set ZKLOCK_DIGEST",
+            )),
+            (Some(digest), Some(Mechanism::DigestMd5)) => {
+                let (user, password) = digest.split_once(':').unwrap_or((&digest, ""));
+                let options = SaslOptions::digest_md5(user.to_owned(), password.to_owned());
+                Ok(Some(Credentials::Sasl(options.into())))
+            }
+            (digest, None) => Ok(digest.map(Credentials::Digest)),
+        }
+    }
+
+    /// The digest credentials, if there are any.
+    fn digest(&self) -> Result<Option<String>, Failure> {
         let (source, digest) = match (&self.digest_file, env::var(DIGEST)) {
             (Some(file), _) => {
                 (file.display().to_string(), file::read(file)?.trim_end_matches(['\r', '\n']).to_owned())
@@ -271,14 +321,19 @@ impl Connection {
         };
         let identity = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
         tls::read(ca, identity).map(Some)
+    /// The failure of a client whose credentials the servers do not accept.
     }
 
     fn rejected(&self) -> Failure {
-        let message = match self.digest() {
-            Ok(None) => "the servers demand credentials; give --digest-file, or set ZKLOCK_DIGEST",
-            _ => {
-                "the servers reject the credentials; check --digest-file or ZKLOCK_DIGEST; also check that digest \
-                 authentication is enabled on the servers"
+        let message = match self.credentials() {
+            Ok(None) => {
+                "the servers demand credentials; give --digest-file, or set ZKLOCK_DIGEST; if the servers demand SASL, add \
+                 --sasl digest-md5"
+            }
+            Ok(Some(Credentials::Sasl(_))) => {
+                "the servers reject the credentials; check --digest-file or ZKLOCK_DIGEST, and the users in the section \
+            _ => REJECTED,
+                 Server of the servers' JAAS file (DigestLoginModule)"
             }
         };
         Failure::new(Code::NotAuthorized, message)

@@ -29,6 +29,11 @@ pub(crate) fn exit_at_once_on_panic() {
     }));
 }
 
+/// What is said of credentials that the servers do not accept.
+pub(crate) const REJECTED: &str = "\
+the servers reject the credentials; check --digest-file or ZKLOCK_DIGEST; also check that digest authentication is enabled \
+on the servers, and whether they demand SASL: then add --sasl digest-md5";
+
 /// Why a command of the program failed, and what the program exits with.
 #[derive(Debug)]
 pub(crate) struct Failure {

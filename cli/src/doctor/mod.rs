@@ -19,6 +19,7 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::{Either, join, join_all, select, try_join, try_join_all};
 use jiff::Timestamp;
 use zklock::{Session, inspect::ForeignClient};
@@ -70,7 +71,7 @@ async fn seen(doctor: &Doctor, connection: &Connection) -> Result<(Seen, Option<
         session_timeout: connection.session_timeout.unwrap_or(DEFAULT_SESSION_TIMEOUT),
         exact: connection.session_timeout.is_some(),
         tick: connection.tick,
-        digest: connection.digest()?.is_some(),
+        sends_password: connection.sends_password()?,
     };
     let (looked, clock_rate) = join(look(connection, doctor), slew::rate()).await;
     let (servers, session) = looked?;
@@ -91,7 +92,11 @@ async fn look(
     let questioner = Questioner::new(connection)?;
     let servers =
         join_all(connection.servers()?.into_iter().map(|address| server::ask(&questioner, address)));
-    let session = pin!(session(connection, doctor));
+    let mut session = pin!(session(connection, doctor));
+    // Options that no server could accept are refused before any server is asked.
+    if let Some(Err(failure)) = session.as_mut().now_or_never() {
+        return Err(failure);
+    }
     Ok(match select(session, servers).await {
         Either::Left((session, servers)) => (servers.await, session),
         Either::Right((servers, session)) => match servers.iter().any(|server| server.words.is_ok()) {

@@ -76,8 +76,8 @@ pub(super) struct Wishes {
     pub(super) exact: bool,
     /// The tick, if an option gives it.
     pub(super) tick: Option<Duration>,
-    /// Whether digest credentials are given.
-    pub(super) digest: bool,
+    /// Whether the digest credentials are sent as they are.
+    pub(super) sends_password: bool,
 }
 
 /// The facts about one server of the connect string.

@@ -75,11 +75,14 @@ pub(crate) async fn conf(
     answers::conf(&answer.ok()?.ok()?)
 }
 
+/// The reason of a server that does not accept the credentials, or demands some.
+pub(crate) const REJECTED: &str = "it rejects the credentials";
+
 /// Why a server refused a session or a request.
 pub(crate) fn refusal(error: &Error) -> String {
     match error {
         Error::NoHosts | Error::ConnectionLoss | Error::Timeout => "it closed the connection".to_owned(),
-        Error::AuthFailed => "it rejects the credentials".to_owned(),
+        Error::AuthFailed => REJECTED.to_owned(),
         error => error.to_string(),
     }
 }

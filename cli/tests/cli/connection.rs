@@ -67,6 +67,7 @@ async fn an_empty_variable_is_none() {
         "ZKLOCK_TICK",
         "ZKLOCK_DIGEST",
         "ZKLOCK_DIGEST_FILE",
+        "ZKLOCK_SASL",
         "ZKLOCK_TLS_CA",
         "ZKLOCK_TLS_CERT",
         "ZKLOCK_TLS_KEY",
@@ -216,4 +217,37 @@ async fn a_server_may_demand_credentials() {
     assert!(run.stderr.contains("demand credentials"), "{run:?}");
     let run = doctor(&[("ZKLOCK_DIGEST", SECRET)], &["-s", &servers]).await;
     assert_eq!((run.code, identities(&run.report())), (1, vec!["digest:alice"]), "{run:?}");
+}
+
+#[tokio::test]
+async fn a_server_may_demand_sasl() {
+    let files = Files::new();
+    let users =
+        "Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_alice=\"wonder:land\"; };";
+    let server = ZooKeeper::builder()
+        .property("authProvider.1", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider")
+        .java_property("zookeeper.sessionRequireClientSASLAuth", "true")
+        .java_property("java.security.auth.login.config", files.write("jaas.conf", users))
+        .start()
+        .await
+        .unwrap();
+    let servers = server.connect_string();
+    let alice = ("ZKLOCK_DIGEST", SECRET);
+    let sasl = ("ZKLOCK_SASL", "digest-md5");
+    for (variables, said) in [
+        (&[][..], "if the servers demand SASL, add --sasl digest-md5"),
+        (&[alice], "whether they demand SASL: then add --sasl digest-md5"),
+        (&[("ZKLOCK_DIGEST", "alice:wonder"), sasl], "the servers' JAAS file"),
+    ] {
+        let refused = ran(variables, &["show", "/lock"], &["-s", &servers]).await;
+        refused.is(77, "", said);
+    }
+    let report = report(&[alice], &["-s", &servers]).await;
+    assert_eq!(codes(&report), ["digest-in-plain", "credentials-rejected"]);
+    // The password is not sent.
+    let run = doctor(&[alice, sasl], &["-s", &servers]).await;
+    assert_eq!((run.code, identities(&run.report())), (0, vec!["sasl:alice"]), "{run:?}");
+    let run =
+        ran(&[alice, sasl], &["run", "--acl", "creator", "/lock"], &["-s", &servers, "--", "true"]).await;
+    assert_eq!(run.code, 0, "{run:?}");
 }

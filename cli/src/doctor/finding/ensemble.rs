@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::found::Findings;
 use crate::doctor::seen::{Seen, Server};
-use crate::servers::Mode;
+use crate::servers::{Mode, REJECTED};
 
 pub(super) fn look(seen: &Seen, found: &mut Findings) {
     several_ensembles(seen, found);
@@ -78,6 +78,13 @@ fn unreachable(server: &Server, found: &mut Findings) {
                     "{address} is read-only: it cannot reach a quorum, so nobody can acquire a lock there"
                 ),
                 "check that it reaches the other servers, and that they run",
+            ),
+            (_, Err(why)) if why == REJECTED => (
+                "credentials-rejected",
+                format!("{address} rejects the credentials, or demands others"),
+                "give the credentials that it demands, with --digest-file or ZKLOCK_DIGEST. If it demands SASL \
+                 (sessionRequireClientSASLAuth, or enforce.auth.schemes with sasl), add --sasl digest-md5. Otherwise \
+                 check that its authentication by digest is enabled",
             ),
             (_, Err(why)) => (
                 "no-session",

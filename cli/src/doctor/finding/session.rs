@@ -47,7 +47,7 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
             "give them the same tickTime, minSessionTimeout and maxSessionTimeout",
         );
     }
-    if seen.wishes.digest && seen.servers.iter().any(|server| !server.address.tls) {
+    if seen.wishes.sends_password && seen.servers.iter().any(|server| !server.address.tls) {
         found.warning(
             "digest-in-plain",
             "the digest credentials are sent over plain TCP, so everybody who can read the network traffic can read \

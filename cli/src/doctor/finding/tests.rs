@@ -7,7 +7,7 @@ use crate::connection::Address;
 use crate::doctor::lease::tests::arithmetic;
 use crate::doctor::seen::{Holder, Queue, Seen, Server, Visit, Wishes};
 use crate::pool::{Amount, Shares, Stock};
-use crate::servers::{Contact, Member, Mode, Settings, Words};
+use crate::servers::{Contact, Member, Mode, REJECTED, Settings, Words};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -36,7 +36,7 @@ fn members(count: u8) -> Vec<Member> {
 fn healthy() -> Seen {
     Seen {
         servers: vec![server(1, Mode::Follower), server(2, Mode::Leader), server(3, Mode::Follower)],
-        wishes: Wishes { session_timeout: seconds(10), exact: false, tick: None, digest: false },
+        wishes: Wishes { session_timeout: seconds(10), exact: false, tick: None, sends_password: false },
         session: Some(arithmetic(10, 2)),
         missing_chroot: None,
         locks: vec![],
@@ -136,7 +136,7 @@ fn the_settings_may_cost_locks() {
     };
     assert_found(chroot, &[(Warning, "chroot-missing")], &["/app"]);
     let secure = |seen: &mut Seen| {
-        seen.wishes.digest = true;
+        seen.wishes.sends_password = true;
         seen.servers.iter_mut().for_each(|server| server.address.tls = true);
     };
     assert_found(secure, &[], &[]);
@@ -159,6 +159,8 @@ fn a_server_may_be_of_no_use() {
         };
         assert_found(change, &[(Warning, code)], &[]);
     }
+    let rejects = |seen: &mut Seen| seen.servers[0].visit = Err(REJECTED.into());
+    assert_found(rejects, &[(Warning, "credentials-rejected")], &["--digest-file", "--sasl digest-md5"]);
     // A server that says nothing of itself may be fine.
     assert_found(|seen| words(seen, 0).mode = Mode::Unknown, &[], &[]);
 }
