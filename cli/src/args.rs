@@ -55,6 +55,13 @@ impl Arguments {
     /// Reads the command line and the environment.
     pub(crate) fn read() -> Result<Self, clap::Error> {
         let mut command = Self::command().mut_args(without_empty_variable);
+        // In an error, clap would show each option with a value in the usage, those of the environment included, as if it were
+        // required.
+        command.build();
+        let mut command = command.mut_subcommands(|mut subcommand| {
+            let usage = subcommand.render_usage().to_string();
+            subcommand.override_usage(usage.trim_start_matches("Usage: ").to_owned())
+        });
         let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
         Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }

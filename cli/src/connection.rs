@@ -8,9 +8,9 @@ mod tls;
 
 use std::env;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use zklock::{ConnectError, Session, SessionBuilder, session::ServerFailure};
 use zookeeper_client::{Client, Connector, Error, SaslOptions};
 
@@ -100,7 +100,6 @@ enum Credentials {
 
 /// An attempt to establish a session, and the option that bounds it.
 struct Attempt {
-    started: Instant,
     option: &'static str,
     bound: Duration,
 }
@@ -108,7 +107,7 @@ struct Attempt {
 impl Connection {
     /// A session for locks.
     pub(crate) async fn session(&self) -> Result<Session, Failure> {
-        self.session_within(Duration::MAX).await
+        self.session_within(Duration::MAX, false).await
     }
 
     /// The same. `timeout` bounds the attempt if it is shorter than the connect timeout. If the chroot does not exist,
@@ -140,10 +139,10 @@ impl Connection {
     }
 
     fn attempt(&self, timeout: Duration) -> Attempt {
-        let (started, patience) = (Instant::now(), self.patience());
+        let patience = self.patience();
         match timeout < patience {
-            true => Attempt { started, option: "--timeout", bound: timeout },
-            false => Attempt { started, option: "--connect-timeout", bound: patience },
+            true => Attempt { option: "--timeout", bound: timeout },
+            false => Attempt { option: "--connect-timeout", bound: patience },
         }
     }
 
@@ -182,9 +181,8 @@ impl Connection {
             ConnectError::Unreachable { servers, causes, .. } => Failure::new(
                 Code::Unreachable,
                 format_args!(
-                    "no server of {servers:?} established a session within {} ({} is {}){}; check that the servers \
-                     run, have a quorum, and can be reached from here",
-                    duration::text(attempt.started.elapsed().min(attempt.bound)),
+                    "no server of {servers:?} established a session ({} is {}){}; check that the servers run, have a \
+                     quorum, and can be reached from here",
                     attempt.option,
                     duration::text(attempt.bound),
                     each(&causes)
@@ -243,6 +241,8 @@ impl Connection {
             false => format!("{}{server}", address::TLS),
         };
         self.servers.split(',').map(str::trim).map(secured).collect::<Vec<_>>().join(",")
+    }
+
     /// The command that examines the same servers in the same way.
     pub(crate) fn doctor(&self) -> String {
         let options = match self.tls_ca.is_some() || self.digest_file.is_some() {
@@ -250,8 +250,6 @@ impl Connection {
             false => "",
         };
         format!("`zklock doctor -s {}`{options}", text::harmless(&self.servers))
-    }
-
     }
 
     /// The chroot; `/` if the connect string has none.
@@ -321,9 +319,9 @@ impl Connection {
         };
         let identity = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
         tls::read(ca, identity).map(Some)
-    /// The failure of a client whose credentials the servers do not accept.
     }
 
+    /// The failure of a client whose credentials the servers do not accept.
     fn rejected(&self) -> Failure {
         let message = match self.credentials() {
             Ok(None) => {
@@ -332,16 +330,16 @@ impl Connection {
             }
             Ok(Some(Credentials::Sasl(_))) => {
                 "the servers reject the credentials; check --digest-file or ZKLOCK_DIGEST, and the users in the section \
-            _ => REJECTED,
                  Server of the servers' JAAS file (DigestLoginModule)"
             }
+            _ => REJECTED,
         };
         Failure::new(Code::NotAuthorized, message)
     }
 }
 
-/// The causes, in brackets.
+/// The causes, behind a colon.
 fn each(causes: &[ServerFailure]) -> String {
     let causes = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    if causes.is_empty() { causes } else { format!(" ({})", text::harmless(&causes)) }
+    if causes.is_empty() { causes } else { format!(": {}", text::harmless(&causes)) }
 }

@@ -196,11 +196,6 @@ impl Cause for AcquireError {
             Self::ReadOnly { .. } | Self::Unanswered { .. } | Self::Unconfirmed { .. } => {
                 Failure::new(Code::Unreachable, self)
             }
-            Self::ForeignContender { .. } => Failure::new(Code::NotAcquired, self),
-            Self::SessionFailed { path, cause } => {
-                let cause = cause.failure();
-                let message = format!(
-                    "the servers refuse to open another session, so zklock cannot queue at {path}: {cause}"
             Self::NoChroot { path } => Failure::new(
                 Code::Nothing,
                 format_args!(
@@ -208,6 +203,11 @@ impl Cause for AcquireError {
                      again, or give --create-chroot"
                 ),
             ),
+            Self::ForeignContender { .. } => Failure::new(Code::NotAcquired, self),
+            Self::SessionFailed { path, cause } => {
+                let cause = cause.failure();
+                let message = format!(
+                    "the servers refuse to open another session, so zklock cannot queue at {path}: {cause}"
                 );
                 Failure::new(cause.code, message)
             }

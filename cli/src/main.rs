@@ -71,10 +71,11 @@ fn main() -> ExitCode {
     };
     let console = arguments.console();
     let is_doctor = matches!(arguments.command, Command::Doctor(_));
+    let doctor = arguments.connection.doctor();
     perform(arguments, console).unwrap_or_else(|failure| {
         failure.tell(console);
         if failure.code == Code::Unreachable && !is_doctor {
-            console.note("to find out what is wrong, run `zklock doctor`");
+            console.note(format_args!("to find out what is wrong, run {doctor}"));
         }
         failure.exit()
     })

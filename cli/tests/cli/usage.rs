@@ -122,6 +122,9 @@ async fn are_refused(servers: &str, refused: &[(&str, &str)]) {
 #[tokio::test]
 async fn what_cannot_be_meant_is_refused_before_any_server_is_asked() {
     assert_eq!(zklock(NOBODY, &[]).await.code, 64);
+    // What the environment gives is not required.
+    let usage = "Usage: zklock release [OPTIONS] --force <PATH>\n";
+    zklock(NOBODY, &["release", "--force"]).await.is(64, "", usage);
     are_refused(NOBODY, WITHOUT_SERVERS).await;
 }
 
