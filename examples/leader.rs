@@ -172,8 +172,9 @@ async fn serve(listener: TcpListener, service: Arc<Service>) {
 async fn report(mut leaders: Observer<Leader>) {
     while let Some(leader) = leaders.next().await {
         match leader {
-            Some(leader) => println!("the leader is at {}", leader.value),
-            None => println!("nobody leads"),
+            Ok(Some(leader)) => println!("the leader is at {}", leader.value),
+            Ok(None) => println!("nobody leads"),
+            Err(went_back) => eprintln!("{went_back}"),
         }
     }
 }

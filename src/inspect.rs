@@ -2,6 +2,6 @@
 
 pub use crate::contender::{Place, places};
 pub use crate::lock::contender::{Contender, ForeignContender};
-pub use crate::observe::{Latest, Observer};
+pub use crate::observe::{Latest, Observer, WentBack};
 pub use crate::session::locks::{Cut, HeldLock, HeldPool, LocksBelow};
 pub use zklock_recipe::{ForeignClient, Kind, PathKind};

@@ -56,7 +56,10 @@ async fn watch(leader: &Leader, session: &Session, election: &Election, console:
                 refusal = now;
             }
             told = leaders.next() => match told {
-                Some(found) => {
+                Some(Err(went_back)) => {
+                    console.warn(format_args!("{went_back}; zklock goes on, with what is there now"));
+                }
+                Some(Ok(found)) => {
                     let found = match leader.json {
                         true => output::json_line(&found.map(Announcement::from))?,
                         false => line(found),

@@ -13,8 +13,10 @@
 //! 1. A look sets its watch before it reads, so no change falls between the two. A change that the watch reports while a
 //!    look is under way leads to another look, unless that change is the one that the look was sent for.
 //! 2. A watch ends with its connection. On the next connection a look sets another one.
-//! 3. The stamps of those who are told never go back. A lower stamp counts as nobody: the server that showed it is behind,
-//!    or somebody put an old node back. A node that the observer may not read shows no stamp, and changes nothing of this.
+//! 3. The stamps of those who are told do not go back in silence. The server that shows a lower stamp may be behind, so the
+//!    observer looks again, behind a sync. If that look shows a lower stamp, too, the servers have lost or restored their data, or
+//!    somebody put an old node back. The observer is told so, and begins anew. A node that the observer may not read shows no
+//!    stamp, and changes nothing of this.
 //! 4. If the same is seen again, nobody is told again.
 
 use alloc::{vec, vec::Vec};
@@ -56,6 +58,15 @@ pub enum Observation<T> {
 pub enum Instruction<T> {
     /// Look who leads.
     Look(Footing),
+    /// Have the server catch up with the leader, and look then. The watch stands, as with [`Footing::Watched`].
+    SyncAndLook,
+    /// Tell the observer that the servers' data went back. Whoever leads is told next.
+    TellWentBack {
+        /// The highest stamp seen before.
+        before: Stamp,
+        /// The stamp that the servers show instead.
+        now: Stamp,
+    },
     /// Tell the observer who leads, if anybody does.
     Tell(Option<T>),
 }
@@ -85,8 +96,7 @@ enum State {
     Away,
     /// A look is under way.
     Looking {
-        /// The change that the look was sent for, if the server has named it.
-        cause: Option<i64>,
+        cause: Cause,
         /// Whether another change was reported since.
         outdated: bool,
     },
@@ -94,6 +104,17 @@ enum State {
     Watching,
     /// The server has refused to say who leads.
     Refused,
+}
+
+/// What a look was sent for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Cause {
+    /// A change by this transaction.
+    Change(i64),
+    /// A change that the server has not named; or none is known.
+    Unknown,
+    /// The last look showed a lower stamp than an earlier one. So this one is behind a sync.
+    LowerStamp,
 }
 
 impl<T> Default for Observer<T> {
@@ -114,25 +135,37 @@ impl<T: Clone + PartialEq> Observer<T> {
         match (self.state, event) {
             (State::Away, E::Connected)
             | (State::Looking { .. }, E::Unanswered)
-            | (State::Watching | State::Refused, E::Doubted) => self.look(None, Footing::Unwatched),
-            (State::Watching | State::Refused, E::Changed(cause)) => self.look(cause, Footing::Watched),
+            | (State::Watching | State::Refused, E::Doubted) => self.look(Cause::Unknown, Footing::Unwatched),
+            (State::Watching | State::Refused, E::Changed(change)) => {
+                self.look(change.map_or(Cause::Unknown, Cause::Change), Footing::Watched)
+            }
             (State::Looking { cause, outdated }, E::Changed(change)) => {
                 // All events of the transaction that the look was sent for are behind us: the look was sent after it.
-                let covered = change.is_some() && change == cause;
+                let covered = change.map(Cause::Change) == Some(cause);
                 self.state = State::Looking { cause, outdated: outdated || !covered };
                 Vec::new()
             }
-            (State::Looking { outdated, .. }, E::Seen(seen)) => {
-                let mut instructions = self.tell(seen);
+            (State::Looking { cause, outdated }, E::Seen(seen)) => {
+                let stamp = seen.as_ref().and_then(|(stamp, _)| *stamp);
+                let lower = stamp.filter(|stamp| *stamp < self.highest);
+                if lower.is_some() && cause != Cause::LowerStamp {
+                    self.state = State::Looking { cause: Cause::LowerStamp, outdated: false };
+                    return vec![Instruction::SyncAndLook];
+                }
+                let mut instructions = lower.map_or_else(Vec::new, |now| self.begin_anew(now));
+                self.highest = stamp.unwrap_or(self.highest);
+                instructions.extend(self.tell(seen.map(|(_, what)| what)));
                 if outdated {
-                    instructions.extend(self.look(None, Footing::Watched));
+                    instructions.extend(self.look(Cause::Unknown, Footing::Watched));
                 } else {
                     self.state = State::Watching;
                 }
                 instructions
             }
             // The change that came meanwhile may have made what may be read.
-            (State::Looking { outdated: true, .. }, E::Refused) => self.look(None, Footing::Watched),
+            (State::Looking { outdated: true, .. }, E::Refused) => {
+                self.look(Cause::Unknown, Footing::Watched)
+            }
             (State::Looking { .. }, E::Refused) => {
                 self.state = State::Refused;
                 Vec::new()
@@ -152,27 +185,23 @@ impl<T: Clone + PartialEq> Observer<T> {
         self.state == State::Watching
     }
 
-    /// Whether somebody with a higher stamp was seen before. Nobody is told of one with this stamp.
-    pub fn is_past(&self, stamp: Stamp) -> bool {
-        stamp < self.highest
-    }
-
     /// Returns what the observer was told last; `None` if it was told nothing yet.
     pub fn told(&self) -> Option<&Option<T>> {
         self.told.as_ref()
     }
 
-    fn look(&mut self, cause: Option<i64>, footing: Footing) -> Vec<Instruction<T>> {
+    fn look(&mut self, cause: Cause, footing: Footing) -> Vec<Instruction<T>> {
         self.state = State::Looking { cause, outdated: false };
         vec![Instruction::Look(footing)]
     }
 
-    fn tell(&mut self, seen: Option<(Option<Stamp>, T)>) -> Vec<Instruction<T>> {
-        let seen = seen.map(|(stamp, what)| (stamp.unwrap_or(self.highest), what));
-        let now = seen.filter(|(stamp, _)| !self.is_past(*stamp)).map(|(stamp, what)| {
-            self.highest = stamp;
-            what
-        });
+    /// The servers show this stamp, which is lower than one of before.
+    fn begin_anew(&mut self, now: Stamp) -> Vec<Instruction<T>> {
+        self.told = None;
+        vec![Instruction::TellWentBack { before: self.highest, now }]
+    }
+
+    fn tell(&mut self, now: Option<T>) -> Vec<Instruction<T>> {
         if self.told.as_ref() == Some(&now) {
             return Vec::new();
         }

@@ -175,14 +175,15 @@ impl Election {
     /// [`LockOptions::acl`] against that.
     ///
     /// ```no_run
-    /// # async fn example(election: zklock::Election) {
+    /// # async fn example(election: zklock::Election) -> Result<(), zklock::inspect::WentBack> {
     /// let mut leaders = election.observe();
     /// while let Some(leader) = leaders.next().await {
-    ///     match leader {
+    ///     match leader? {
     ///         Some(leader) => println!("{} leads, token {}", leader.value, leader.token),
     ///         None => println!("nobody leads"),
     ///     }
     /// }
+    /// # Ok(())
     /// # }
     /// ```
     pub fn observe(&self) -> Observer<Leader> {

@@ -158,14 +158,15 @@ impl Lock {
     /// read for each change. The observer is no contender.
     ///
     /// ```no_run
-    /// # async fn example(lock: zklock::Lock) {
+    /// # async fn example(lock: zklock::Lock) -> Result<(), zklock::inspect::WentBack> {
     /// let mut holders = lock.holders();
     /// while let Some(holder) = holders.next().await {
-    ///     match holder {
+    ///     match holder? {
     ///         Some(holder) => println!("{:?} is first, token {:?}", holder.owner, holder.token),
     ///         None => println!("nobody contends"),
     ///     }
     /// }
+    /// # Ok(())
     /// # }
     /// ```
     pub fn holders(&self) -> Observer<Contender> {

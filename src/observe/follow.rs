@@ -11,8 +11,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
 use zklock_recipe::{Event, Footing, Instruction, Moment, Observation, Refusal, Tries};
 
+use super::WentBack;
 use super::sight::{self, Sight, Standing, sight};
-use crate::requests::{Sighting, Watching};
+use crate::fence::FencingToken;
+use crate::requests::{Sighting, Watching, failure};
 use crate::zk::{Answer, Bystander, Line, Sent};
 
 /// What the observer's task knows.
@@ -24,6 +26,15 @@ pub(super) struct View<T> {
     /// The instant from which on the answer was true.
     pub(super) as_of: Option<Moment>,
     pub(super) refusal: Option<Refusal>,
+    /// The last time that the servers' data went back, and the number of this news.
+    pub(super) went_back: Option<(u64, WentBack)>,
+}
+
+impl<T> View<T> {
+    /// Nobody has looked yet.
+    pub(super) fn unseen() -> Self {
+        Self { who: None, told: 0, as_of: None, refusal: None, went_back: None }
+    }
 }
 
 /// Looks at what is observed, and watches it.
@@ -139,17 +150,42 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
             }
             let told = view.told;
             for instruction in &instructions {
-                if let Instruction::Tell(who) = instruction {
-                    view.who.clone_from(who);
-                    view.told += 1;
+                match instruction {
+                    Instruction::Tell(who) => {
+                        view.told += 1;
+                        view.who.clone_from(who);
+                    }
+                    Instruction::TellWentBack { before, now } => {
+                        view.told += 1;
+                        let [before, now] = [before, now].map(|stamp| FencingToken::new(stamp.token));
+                        let went_back = WentBack { path: self.subject.path.clone(), before, now };
+                        view.went_back = Some((view.told, went_back));
+                    }
+                    Instruction::Look(_) | Instruction::SyncAndLook => {}
                 }
             }
             view.told != told
         });
         for instruction in instructions {
-            if let Instruction::Look(footing) = instruction {
-                debug!(path = self.subject.path, ?footing, "an observer looks");
-                self.look = Some(self.look(footing));
+            let path = &self.subject.path;
+            match instruction {
+                Instruction::Look(footing) => {
+                    debug!(path, ?footing, "an observer looks");
+                    self.look = Some(self.look(footing, false));
+                }
+                Instruction::SyncAndLook => {
+                    debug!(path, "an observer looks behind a sync, because it saw a lower token than before");
+                    self.look = Some(self.look(Footing::Watched, true));
+                }
+                Instruction::TellWentBack { before, now } => {
+                    warn!(
+                        path,
+                        before = before.token,
+                        now = now.token,
+                        "an observer sees that the data went back"
+                    );
+                }
+                Instruction::Tell(_) => {}
             }
         }
         if lost {
@@ -158,10 +194,16 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
         }
     }
 
-    /// Sends a look, on the present connection or the next one.
-    fn look(&self, footing: Footing) -> BoxFuture<'static, Answer<Sight<T>>> {
+    /// Sends a look, on the present connection or the next one; behind a `sync`, if it is to show what the leader has done by
+    /// then.
+    fn look(&self, footing: Footing, synced: bool) -> BoxFuture<'static, Answer<Sight<T>>> {
         let subject = self.subject.clone();
-        let asked = sight(&self.line, move |watching| (subject.look)(watching, footing));
+        let asked = sight(&self.line, move |watching: Watching| async move {
+            if synced {
+                watching.client.sync(&subject.path).await.map_err(failure)?;
+            }
+            (subject.look)(watching, footing).await
+        });
         let pause = self.tries.pause();
         async move {
             if let Some(pause) = pause {
@@ -187,14 +229,6 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
         Some(match found {
             Ok(found) => {
                 self.tries.answered();
-                let stamp = found.as_ref().and_then(|(stamp, _)| *stamp);
-                if stamp.is_some_and(|stamp| self.machine.is_past(stamp)) {
-                    warn!(
-                        path = self.subject.path,
-                        "an observer sees a lower token than before, so it reports nobody; the server is behind, or \
-                         the ensemble was restored from a backup; after a restore, make a new observer"
-                    );
-                }
                 // The server had by then what the leader had done before `before`, and the look came later.
                 (Observation::Seen(found), (before.connection == sent.connection).then_some(before.at))
             }

@@ -17,6 +17,7 @@ use zklock_recipe::{Event, Footing};
 use follow::{Subject, View};
 
 use crate::clock;
+use crate::fence::FencingToken;
 use crate::requests::{Sighting, Watching};
 use crate::zk::{Bystander, SessionEvent, SessionState, Succession};
 
@@ -28,7 +29,9 @@ use crate::zk::{Bystander, SessionEvent, SessionState, Succession};
 ///
 /// * The first answer is the present state. After that, the observer reports each change. A reader that is slower than
 ///   the changes sees only the latest state.
-/// * Tokens never go back: after a holder with a token, the observer never reports a holder with a lower token.
+/// * Tokens never go back in silence: before the observer reports a holder with a lower token than one of before, it returns
+///   the error [`WentBack`]. That happens after ZooKeeper's data was lost or restored. A server that is only behind does not
+///   cause it.
 /// * After a crash, an observer of an election reports "nobody" once the leader's session has ended, and then the next
 ///   leader. An observer of a lock reports the next contender at once if one waits, also while that one waits for its takeover
 ///   delay.
@@ -50,9 +53,27 @@ use crate::zk::{Bystander, SessionEvent, SessionState, Succession};
 /// `Session`, lock, election and guard of the session.
 #[must_use = "an observer tells nothing unless it is asked"]
 pub struct Observer<T> {
-    told: Pin<Box<dyn Stream<Item = Option<T>> + Send + Sync>>,
+    told: Pin<Box<dyn Stream<Item = Result<Option<T>, WentBack>> + Send + Sync>>,
     view: watch::Receiver<View<T>>,
     news: watch::Receiver<SessionEvent>,
+}
+
+/// ZooKeeper shows an older state than before: its data was lost, or restored from a backup, or somebody put an old node back.
+/// Fencing tokens may be lower than those of before, so whatever remembers tokens refuses the next holders: see "ZooKeeper's data
+/// must be restored" in the guide.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "ZooKeeper shows token {now} at {path} after token {before}: its data was lost or restored from a backup, or somebody put an \
+     old node back; stores that remember tokens may refuse the next holders"
+)]
+#[non_exhaustive]
+pub struct WentBack {
+    /// What is observed.
+    pub path: String,
+    /// The highest token that the observer had seen.
+    pub before: FencingToken,
+    /// The token that it sees now. It is the same if the holder was restored, too.
+    pub now: FencingToken,
 }
 
 /// The last state that an [`Observer`] knows, from [`Observer::latest`].
@@ -88,27 +109,34 @@ impl<T> Observer<T> {
         F: Future<Output = Result<Sighting<T>, Event>> + Send + 'static,
     {
         // It has not looked yet.
-        let (sender, view) = watch::channel(View { who: None, told: 0, as_of: None, refusal: None });
+        let (sender, view) = watch::channel(View::unseen());
         let look = Box::new(move |watching, footing| look(watching, footing).boxed());
         let subject = Subject { path, look, is_dated: true };
         succession.spawn(follow::follow(subject, Bystander::new(succession), sender));
         let told = stream::unfold((view.clone(), 0), |(mut view, last)| async move {
-            let (who, told) = {
+            let (news, told) = {
                 let view = view.wait_for(|view| view.told > last).await.ok()?;
-                (view.who.clone(), view.told)
+                match &view.went_back {
+                    Some((number, went_back)) if *number > last => (Err(went_back.clone()), *number),
+                    _ => (Ok(view.who.clone()), view.told),
+                }
             };
-            Some((who, (view, told)))
+            Some((news, (view, told)))
         });
         Self { told: Box::pin(told.fuse()), view, news: succession.news() }
     }
 
-    /// Waits for the next answer: `Some(None)` if nobody leads or holds any more. The first answer is the present state.
+    /// Waits for the next answer: `Some(Ok(None))` if nobody leads or holds any more. The first answer is the present state.
     /// Returns `None` after a final state of the session, or once nobody uses the session any more.
+    ///
+    /// # Errors
+    ///
+    /// [`WentBack`]: ZooKeeper's data went back. The observer goes on, and the next answer is the present state.
     ///
     /// # Cancel safety
     ///
     /// Safe; nothing is lost.
-    pub async fn next(&mut self) -> Option<Option<T>> {
+    pub async fn next(&mut self) -> Option<Result<Option<T>, WentBack>> {
         self.told.next().await
     }
 
@@ -128,9 +156,9 @@ impl<T> Observer<T> {
 }
 
 impl<T> Stream for Observer<T> {
-    type Item = Option<T>;
+    type Item = Result<Option<T>, WentBack>;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Option<T>>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.told.poll_next_unpin(cx)
     }
 }

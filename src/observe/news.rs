@@ -30,7 +30,7 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> News<T> {
         F: Future<Output = Result<Sighting<T>, Event>> + Send + 'static,
     {
         let feed = session.feeds.join(&path.clone(), || {
-            let (sender, view) = watch::channel(View { who: None, told: 0, as_of: None, refusal: None });
+            let (sender, view) = watch::channel(View::unseen());
             let look = Box::new(move |watching, footing| look(watching, footing).boxed());
             let subject = Subject { path, look, is_dated: false };
             session.finish(follow_in(session.line(), subject, sender).boxed());

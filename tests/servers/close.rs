@@ -94,7 +94,7 @@ async fn is_confirmed_while_events_come() {
         let election = session.election("/service").unwrap();
         let leadership = election.campaign("one").await.unwrap();
         let mut leaders = election.observe();
-        assert!(within("the leader", leaders.next()).await.unwrap().is_some());
+        assert!(within("the leader", leaders.next()).await.unwrap().unwrap().is_some());
         leadership.transaction().create("/service/data", "").commit().await.unwrap();
         leadership.transaction().delete("/service/data", None).commit().await.unwrap();
         drop(leadership);

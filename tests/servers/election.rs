@@ -30,6 +30,7 @@ pub(crate) async fn told(leaders: &mut Observer<Leader>) -> Option<String> {
     within("news of the leader", leaders.next())
         .await
         .expect("the session is not over")
+        .expect("the data did not go back")
         .map(|leader| leader.value)
 }
 
@@ -73,7 +74,7 @@ async fn leaders_follow_each_other_and_observers_are_told() {
     assert_eq!(told(&mut leaders).await, None, "nobody leads at first");
     assert_eq!(who_leads(&election(&third)).await, None);
     let one = election(&first).campaign("one:1").await.unwrap();
-    let leader = within("news", leaders.next()).await.unwrap().unwrap();
+    let leader = within("news", leaders.next()).await.unwrap().unwrap().unwrap();
     assert_eq!((leader.value.as_str(), leader.token, leader.session), ("one:1", one.token(), first.id()));
     assert!(leader.since.is_some() && !leader.owner.is_empty());
     assert_eq!(election(&third).leader().await.unwrap(), Some(leader));

@@ -74,7 +74,7 @@ async fn until_candidates(election: &Election, number: usize) {
 /// Waits until the instance at this address leads.
 async fn until_led_by(leaders: &mut Observer<Leader>, address: &str) -> Leader {
     loop {
-        let leader = within("the leader", leaders.next()).await.unwrap();
+        let leader = within("the leader", leaders.next()).await.unwrap().unwrap();
         if let Some(leader) = leader.filter(|leader| leader.value == address) {
             return leader;
         }

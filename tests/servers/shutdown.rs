@@ -112,7 +112,7 @@ async fn calls(server: &Server, root: &str) -> Vec<Call> {
     call!(calls, "SessionClosed", held => held.acquire_timeout(SOON).await);
     call!(calls, "SessionOver", held => held.contenders().await.map(|all| all.len()));
     call!(calls, "SessionOver", held => held.holder().await.map(drop));
-    call!(calls, "None", held => held.holders().next().await.flatten().map(drop));
+    call!(calls, "None", held => held.holders().next().await.and_then(Result::unwrap).map(drop));
     call!(calls, "SessionOver", held => held.foreign_contenders().await);
     call!(calls, "(false,", => { let mut holders = holders; (holders.latest().connected, holders.next().await.map(drop)) });
 
@@ -142,7 +142,7 @@ async fn calls(server: &Server, root: &str) -> Vec<Call> {
     call!(calls, "SessionClosed", election => election.try_campaign("late").await);
     call!(calls, "SessionOver", election => election.leader().await.map(drop));
     call!(calls, "SessionOver", election => election.candidates().await.map(|all| all.len()));
-    call!(calls, "None", election => election.observe().next().await.flatten().map(drop));
+    call!(calls, "None", election => election.observe().next().await.and_then(Result::unwrap).map(drop));
     call!(calls, "(false,", => { let mut observed = observed; (observed.latest().connected, observed.next().await.map(drop)) });
     call!(calls, "SessionClosed", leads => leads.proclaim("still me").await);
     call!(calls, "SessionClosed", => { drop(leads); election.campaign("again").await.map(drop) });

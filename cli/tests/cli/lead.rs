@@ -5,11 +5,12 @@ use std::process::Stdio;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use zklock::{Election, LockOptions, Session};
+use zklock_testcontainers::Link;
 use zookeeper_client::{Acls, CreateMode};
 
 use crate::support::looker::{has, zklock as look};
 use crate::support::{at, ended, line, lines, output, signal, with_session, zklock};
-use zklock_test_support::{eventually, server, until_nothing_is_left, within};
+use zklock_test_support::{eventually, own_server, server, until_nothing_is_left, within};
 
 const PATH: &str = "/feed";
 
@@ -97,6 +98,31 @@ async fn each_change_is_printed() {
         assert_eq!(ended(&mut child).await.code(), Some(code));
     }
     drop(session);
+}
+
+/// Another server takes the place of the one that is observed, as if that one had lost its data.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watcher_says_that_the_data_was_lost_and_goes_on() {
+    let (before, after) = (own_server().await, own_server().await);
+    let (former, present) =
+        (zklock_test_support::session(&before).await, zklock_test_support::session(&after).await);
+    let election = former.election(PATH).unwrap();
+    for _ in 0..10 {
+        election.campaign("former").await.unwrap().resign().await.unwrap();
+    }
+    let _former = election.campaign("one").await.unwrap();
+    let _present = present.election(PATH).unwrap().campaign("two").await.unwrap();
+    let link = Link::start(before.address()).await.unwrap();
+    let mut program = zklock(&before.at(link.address()));
+    program.args(["leader", "--watch", PATH, "--session-timeout", "2s", "--tick", "100ms"]);
+    let mut child = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut told, mut said) = (lines(&mut child.stdout), lines(&mut child.stderr));
+    assert_eq!(line(&mut told).await, "one");
+    link.redirect(after.address());
+    link.cut();
+    let said = line(&mut said).await;
+    assert!(said.contains("at /feed/leader after token") && said.contains("its data was lost"), "{said}");
+    assert_eq!(line(&mut told).await, "two");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -117,5 +117,6 @@ async fn succession(
 
 /// The next that an observer is told: what the leader announces, if anybody leads.
 async fn news(leaders: &mut Observer<Leader>) -> Option<String> {
-    within("an observer's news", leaders.next()).await.expect("it observes").map(|leader| leader.value)
+    let news = within("an observer's news", leaders.next()).await.expect("it observes");
+    news.expect("the data did not go back").map(|leader| leader.value)
 }

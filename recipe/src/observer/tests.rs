@@ -7,11 +7,13 @@ use super::*;
 
 const FIRST: Stamp = Stamp { token: 10, zxid: 11 };
 const SECOND: Stamp = Stamp { token: 20, zxid: 25 };
+/// The state of a look behind a sync, which a lower stamp led to.
+const CONFIRMING: State = State::Looking { cause: Cause::LowerStamp, outdated: false };
 
 type Row = (Observation<char>, State, Vec<Instruction<char>>);
 
 fn looking(cause: Option<i64>, outdated: bool) -> State {
-    State::Looking { cause, outdated }
+    State::Looking { cause: cause.map_or(Cause::Unknown, Cause::Change), outdated }
 }
 
 fn seen(stamp: Stamp, what: char) -> Observation<char> {
@@ -81,8 +83,8 @@ fn looking_for_the_cause_of_a_change() {
         (seen(Stamp { token: 10, zxid: 25 }, 'a'), State::Watching, vec![]),
         (seen(Stamp { token: 10, zxid: 25 }, 'A'), State::Watching, vec![Tell(Some('A'))]),
         // From the past: an earlier leader, and an earlier announcement of this one.
-        (seen(Stamp { token: 9, zxid: 26 }, 'z'), State::Watching, vec![Tell(None)]),
-        (seen(Stamp { token: 10, zxid: 10 }, 'z'), State::Watching, vec![Tell(None)]),
+        (seen(Stamp { token: 9, zxid: 26 }, 'z'), CONFIRMING, vec![SyncAndLook]),
+        (seen(Stamp { token: 10, zxid: 10 }, 'z'), CONFIRMING, vec![SyncAndLook]),
         // One transaction deletes the announcement and creates the next one.
         (E::Changed(Some(25)), looking(Some(25), false), vec![]),
         (E::Changed(Some(26)), looking(Some(25), true), vec![]),
@@ -115,6 +117,48 @@ fn looking_while_something_changes_again() {
 }
 
 #[test]
+fn looking_whether_a_lower_stamp_is_the_truth() {
+    let lower = Stamp { token: 9, zxid: 26 };
+    let went_back = || TellWentBack { before: FIRST, now: lower };
+    let outdated = State::Looking { cause: Cause::LowerStamp, outdated: true };
+    let confirming = after(&[E::Changed(None), seen(lower, 'z')]);
+    confirming.check([
+        (E::Connected, CONFIRMING, vec![]),
+        // The server was behind.
+        (seen(FIRST, 'a'), State::Watching, vec![]),
+        (seen(SECOND, 'b'), State::Watching, vec![Tell(Some('b'))]),
+        (E::Seen(None), State::Watching, vec![Tell(None)]),
+        (hidden('h'), State::Watching, vec![Tell(Some('h'))]),
+        // The data went back.
+        (seen(lower, 'z'), State::Watching, vec![went_back(), Tell(Some('z'))]),
+        (seen(lower, 'a'), State::Watching, vec![went_back(), Tell(Some('a'))]),
+        (E::Changed(Some(26)), outdated, vec![]),
+        (E::Changed(None), outdated, vec![]),
+        (E::Doubted, CONFIRMING, vec![]),
+        (E::Refused, State::Refused, vec![]),
+        (E::Unanswered, looking(None, false), vec![Look(Unwatched)]),
+        (E::Disconnected, State::Away, vec![]),
+    ]);
+    let mut changed = confirming.clone();
+    changed.handle(E::Changed(None));
+    changed.check([
+        (seen(lower, 'z'), looking(None, false), vec![went_back(), Tell(Some('z')), Look(Watched)]),
+        (E::Refused, looking(None, false), vec![Look(Watched)]),
+    ]);
+}
+
+#[test]
+fn an_observer_begins_anew_after_the_data_went_back() {
+    let mut observer = after(&[E::Changed(None), seen(SECOND, 'b'), E::Disconnected, E::Connected]);
+    assert_eq!(observer.handle(seen(FIRST, 'a')), [SyncAndLook]);
+    let went_back = TellWentBack { before: SECOND, now: FIRST };
+    assert_eq!(observer.handle(seen(FIRST, 'a')), [went_back, Tell(Some('a'))]);
+    observer.handle(E::Changed(None));
+    let next = Stamp { token: 15, zxid: 16 };
+    assert_eq!(observer.handle(seen(next, 'c')), [Tell(Some('c'))]);
+}
+
+#[test]
 fn refused() {
     after(&[E::Changed(None), E::Refused]).check([
         (E::Connected, State::Refused, vec![]),
@@ -142,9 +186,9 @@ fn the_first_look_tells_that_nobody_leads() {
 #[test]
 fn nothing_older_is_told_after_a_reconnection() {
     let mut observer = after(&[E::Changed(None), seen(SECOND, 'b'), E::Disconnected, E::Connected]);
-    assert_eq!(observer.handle(seen(FIRST, 'a')), [Tell(None)]);
+    assert_eq!(observer.handle(seen(FIRST, 'a')), [SyncAndLook]);
     observer.handle(E::Changed(None));
-    assert_eq!(observer.handle(seen(SECOND, 'b')), [Tell(Some('b'))]);
+    assert_eq!(observer.handle(seen(SECOND, 'b')), [Look(Watched)], "the server has caught up");
 }
 
 #[test]
@@ -152,8 +196,7 @@ fn a_hidden_one_neither_raises_nor_lowers_what_was_seen() {
     let mut observer = after(&[E::Changed(None), seen(SECOND, 'b'), E::Changed(None)]);
     assert_eq!(observer.handle(hidden('h')), [Tell(Some('h'))]);
     observer.handle(E::Changed(None));
-    assert_eq!(observer.handle(seen(FIRST, 'a')), [Tell(None)]);
-    observer.handle(E::Changed(None));
+    assert_eq!(observer.handle(seen(FIRST, 'a')), [SyncAndLook]);
     assert_eq!(observer.handle(seen(SECOND, 'b')), [Tell(Some('b'))]);
 
     let mut observer = Observer::new();

@@ -42,7 +42,7 @@ explored! {
         slow(setup(2, &[Lapse, Break])), 31_613, [Expired, StrayApplied];
     the_observer_loses_its_connection: setup(2, &[Outage]), 105_537, [ToldTheNext, LookedAgain];
     /// The server of the next connection is behind, as if no write had opened it.
-    the_observer_asks_a_server_that_is_behind: setup(2, &[Outage, Rewind]), 211_191, [ServerBehindWasAsked];
+    the_observer_asks_a_server_that_is_behind: setup(2, &[Outage, Rewind]), 217_401, [ServerBehindWasAsked, LookedBehindASync];
     an_operator_touches_the_announcement:
         setup(1, &[Deletion]), 4_136, [AnnouncedAgain, LookedAgain],
         setup(1, &[Write, Eviction]), 20_658, [AnnouncedAgain, Retracted],
@@ -86,6 +86,7 @@ fn each_mutant_is_caught() {
         (Mutant::TakesBackOnce, slow(setup(1, &[Eviction, Break])), CLEAN),
         (Mutant::ReadsBeforeItWatches, setup(1, &[]), TRUE),
         (Mutant::TakesALowerToken, setup(2, &[Outage, Rewind]), FORWARD),
+        (Mutant::BelievesAServerThatIsBehind, setup(2, &[Outage, Rewind]), FORWARD),
         (Mutant::IgnoresChangesDuringALook, setup(1, &[Proclamation]), TRUE),
         (Mutant::ForgetsThatItsWatchIsLost, setup(1, &[Outage]), TRUE),
         (Mutant::TakesAnythingForAnAnnouncement, setup(1, &[Write]), GENUINE),

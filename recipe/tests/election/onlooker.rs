@@ -98,6 +98,13 @@ impl Run<'_> {
                     self.note(Witness::LookedAgain, answered);
                     self.look(footing);
                 }
+                Instruction::SyncAndLook => {
+                    (self.witness)(Witness::LookedBehindASync);
+                    self.sync();
+                    self.look(Footing::Watched);
+                }
+                // No server of the model loses its data.
+                Instruction::TellWentBack { .. } => self.forbid(FORWARD, true),
                 Instruction::Tell(told) => self.tell(told),
             }
         }
@@ -106,6 +113,12 @@ impl Run<'_> {
     fn look(&mut self, footing: Footing) {
         let session = self.onlooker().session;
         self.world.ensemble.send(session, looks(footing, self.setup.mutant));
+    }
+
+    fn sync(&mut self) {
+        let session = self.onlooker().session;
+        let syncs = self.setup.mutant != Some(Mutant::BelievesAServerThatIsBehind);
+        self.world.ensemble.send(session, syncs.then_some(Ask::Sync));
     }
 
     fn tell(&mut self, told: Option<Told>) {

@@ -92,6 +92,8 @@ pub(crate) enum Mutant {
     ReadsBeforeItWatches,
     /// An observer that takes a lower token after a higher one.
     TakesALowerToken,
+    /// An observer that takes a lower token for a loss of data before the server has caught up.
+    BelievesAServerThatIsBehind,
     /// An observer that takes a change during a look for one that the look shows.
     IgnoresChangesDuringALook,
     /// An observer that does not watch again on the next connection.
@@ -129,4 +131,5 @@ pub(crate) enum Witness {
     ReadFromThePast,
     EventOvertookTheAnswer,
     ServerBehindWasAsked,
+    LookedBehindASync,
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use tokio::time::sleep;
 
 use super::zklock::Zklock;
@@ -17,6 +18,7 @@ pub(super) async fn observe(who: Who, zklock: Arc<Zklock>) -> anyhow::Result<()>
         if let Ok(mut leaders) = zklock.observe().await {
             who.says(Event::Observes)?;
             while let Some(leader) = leaders.next().await {
+                let leader = leader.context("no server of the torture loses its data")?;
                 let leader = leader.map(|it| Told { value: it.value, token: it.token });
                 who.says(Event::Told { leader })?;
             }
