@@ -1,6 +1,6 @@
 //! `zklock show --watch`: a line for each change, with the time at which it was seen.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -32,10 +32,10 @@ pub(super) async fn follow(mut eye: Eye<'_>) -> Outcome {
         let at = Timestamp::now();
         let lines = match looked {
             Ok(sight) => {
-                trouble = None;
+                let again = trouble.take().map(|_: String| "can look again".to_owned());
                 let changes = log.changes(last.as_ref(), &sight);
                 last = Some(sight);
-                changes
+                again.into_iter().chain(changes).collect()
             }
             Err(failure) if last.is_none() => return Err(failure),
             Err(failure) => match eye.session().failure() {
@@ -74,22 +74,23 @@ impl Log {
             }
             Some(last) => {
                 let (had, waited) = (last.holders(), last.waiting());
-                let [held, waited] = [&had, &waited].map(|entries| nodes(entries));
-                let [holds, waits] = [&holders, &waiters].map(|entries| nodes(entries));
-                lines.extend(gone(&had, &holds).map(|entry| format!("left by {}", text(entry))));
+                let [held, waits_before] = [&had, &waited].map(|entries| Seen::of(entries));
+                let [holds, waits] = [&holders, &waiters].map(|entries| Seen::of(entries));
+                lines.extend(holds.lack(&had).map(|entry| format!("left by {}", text(entry))));
                 lines.extend(sight.what.filter(|_| is_other).map(|what| format!("{what} now")));
-                lines.extend(gone(&holders, &held).map(|entry| format!("granted to {}", text(entry))));
+                lines.extend(held.lack(&holders).map(|entry| format!("granted to {}", text(entry))));
                 // A contender that passes the turnstile of a pool has another node behind it, and waits no more.
-                let left = waited.difference(&waits).filter(|node| !holds.contains(*node)).count();
-                let came = waits.difference(&waited).count();
+                let left = waits.lack(&waited).filter(|entry| !holds.has(entry)).count();
+                let came = waits_before.lack(&waiters).count();
                 if came + left > 0 {
                     lines.push(format!("{came} came to wait, {left} wait no more; {waiting} waiting"));
                 }
                 // A number counts the creates in a lock's directory: also those of an ask, or of a directory below. Numbers
                 // begin anew with the directory.
                 let created = self.highest.zip(highest).map_or(0, |(before, now)| now.saturating_sub(before));
-                let is_new = |node: &&&str| !held.contains(**node) && !waited.contains(**node);
-                let unseen = i64::from(created) - holds.union(&waits).filter(is_new).count() as i64;
+                let is_new = |entry: &&&Entry| !held.has(entry) && !waits_before.has(entry);
+                let unseen =
+                    i64::from(created) - holders.iter().chain(&waiters).filter(is_new).count() as i64;
                 if unseen > 0 && sight.pool.is_none() && !is_other {
                     lines.push(format!(
                         "{unseen} came unseen between two looks: contenders that went, asks or directories"
@@ -103,13 +104,24 @@ impl Log {
     }
 }
 
-fn nodes<'a>(entries: &[&'a Entry]) -> BTreeSet<&'a str> {
-    entries.iter().map(|entry| &*entry.node).collect()
-}
+/// The contenders of a look, by their nodes. A name comes again once the directory was made anew, and then the token is another
+/// one; an ACL may hide the token.
+struct Seen<'a>(BTreeMap<&'a str, Option<i64>>);
 
-/// Those of the entries that are not among these nodes.
-fn gone<'a>(entries: &[&'a Entry], nodes: &BTreeSet<&str>) -> impl Iterator<Item = &'a Entry> {
-    entries.iter().copied().filter(|entry| !nodes.contains(&*entry.node))
+impl<'a> Seen<'a> {
+    fn of(entries: &[&'a Entry]) -> Self {
+        Self(entries.iter().map(|entry| (&*entry.node, entry.token)).collect())
+    }
+
+    fn has(&self, entry: &Entry) -> bool {
+        let is_same = |token: &Option<i64>| token.is_none() || entry.token.is_none() || *token == entry.token;
+        self.0.get(&*entry.node).is_some_and(is_same)
+    }
+
+    /// Those of the entries that are not among them.
+    fn lack<'e>(&self, entries: &[&'e Entry]) -> impl Iterator<Item = &'e Entry> {
+        entries.iter().copied().filter(|entry| !self.has(entry))
+    }
 }
 
 fn text(entry: &Entry) -> String {
@@ -159,7 +171,16 @@ mod tests {
                 "2 came unseen between two looks: contenders that went, asks or directories"
             ]
         );
-        // The directory was made again.
-        assert_eq!(changes(look(&[("e", 0)], &[]))[..2], ["left by b, token 4", "granted to e, token 0"]);
+        // The directory was made again, and the next one has a name that was there before.
+        let again = |token| {
+            let sight = look(&[("f", 4)], &[]);
+            let queue = sight.queue.into_iter().map(|entry| Entry { token, ..entry }).collect();
+            Sight { queue, ..Sight::default() }
+        };
+        assert_eq!(changes(again(Some(90)))[..2], ["left by b, token 4", "granted to f, token 90"]);
+        // An ACL hides it, and shows it again.
+        assert_eq!(changes(again(None)), [""; 0]);
+        assert_eq!(changes(again(Some(90))), [""; 0]);
+        assert_eq!(changes(look(&[("e", 0)], &[]))[..2], ["left by f, token 90", "granted to e, token 0"]);
     }
 }

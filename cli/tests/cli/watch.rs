@@ -124,6 +124,7 @@ async fn without_zookeeper_it_says_so_and_looks_again() {
     link.black_hole();
     assert!(logged(&mut lines).await.starts_with("/lock/orders cannot look: "));
     link.restore();
+    assert_eq!(logged(&mut lines).await, "/lock/orders can look again");
     guard.release().await.unwrap();
     let guard = granted(waiter).await;
     assert!(logged(&mut lines).await.starts_with("/lock/orders left by alpha, "));
@@ -134,6 +135,7 @@ async fn without_zookeeper_it_says_so_and_looks_again() {
     link.cut();
     assert!(logged(&mut lines).await.starts_with("/lock/orders cannot look: "));
     link.accept();
+    assert_eq!(logged(&mut lines).await, "/lock/orders can look again");
     guard.release().await.unwrap();
     assert!(logged(&mut lines).await.starts_with("/lock/orders left by beta, "));
 
