@@ -18,6 +18,8 @@ pub(crate) enum Code {
     NotAcquired = 75,
     Lost = 76,
     NotAuthorized = 77,
+    /// The numbers of `sysexits.h` end with 78.
+    FailedBefore = 79,
     HeldTooLong = 124,
     NotExecutable = 126,
     NotFound = 127,
@@ -42,7 +44,7 @@ pub(crate) fn after_watching(signal: i32) -> ExitCode {
 /// One row of the table: the exit code, its name, and the reasons to end so, one a line.
 type Row = (&'static str, &'static str, &'static [&'static str]);
 
-const TABLE: [Row; 14] = [
+const TABLE: [Row; 15] = [
     (
         "CMD's own",
         "own",
@@ -54,7 +56,7 @@ const TABLE: [Row; 14] = [
         &[
             "zklock did what you asked for, or the answer is yes",
             "ask: those who were asked have let go, or nobody holds it",
-            "run --once, --every: the run has been done already",
+            "run --once, --every: the run has succeeded already",
             "export: SIGTERM or SIGINT ended it",
         ],
     ),
@@ -108,6 +110,11 @@ const TABLE: [Row; 14] = [
         ],
     ),
     ("77", "not-authorized", &["the servers reject the credentials, or an ACL forbids the request"]),
+    (
+        "79",
+        "failed-before",
+        &["run --once, --every: the run has begun already, and has failed, or its end was not recorded"],
+    ),
     ("124", "held-too-long", &["run, lead: CMD was ended because it had run for --max-hold"]),
     ("126", "not-executable", &["run, lead: CMD was found, but cannot be run"]),
     ("127", "not-found", &["run, lead: CMD was not found"]),
@@ -165,6 +172,7 @@ mod tests {
             Code::NotAcquired,
             Code::Lost,
             Code::NotAuthorized,
+            Code::FailedBefore,
             Code::HeldTooLong,
             Code::NotExecutable,
             Code::NotFound,

@@ -100,12 +100,12 @@ async fn hold(mut context: Context<'_>, value: Option<String>, started: Instant)
                 ));
             }
             Ok(Taken::Done(record)) => {
-                // A job that has not succeeded is worth a mail, also from cron with --quiet.
-                match record.state {
-                    RecordState::Succeeded => console.note(target::already(&record)),
-                    _ => console.error(target::already(&record)),
+                if record.state == RecordState::Succeeded {
+                    console.note(target::already(&record));
+                    return Ok(ExitCode::SUCCESS);
                 }
-                return Ok(ExitCode::SUCCESS);
+                // A job that has not succeeded is worth a mail, also from cron with --quiet.
+                return Err(Failure::new(Code::FailedBefore, target::already(&record)));
             }
             Err(signal) => return Ok(exit::after_signal(signal)),
         };

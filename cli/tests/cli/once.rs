@@ -62,7 +62,7 @@ async fn a_failed_command_passes_its_code_on_and_runs_again_only_with_retry() {
     // The options, the command, how it ends, what is said, and the record then.
     for (options, script, code, said, record) in [
         (&ONCE[..], "exit 3", 3, "", (RecordState::Failed, 1)),
-        (&ONCE, "exit 4", 0, "has failed already, on ", (RecordState::Failed, 1)),
+        (&ONCE, "exit 4", 79, "has failed already, on ", (RecordState::Failed, 1)),
         (&retry, "kill -KILL $$", 137, "", (RecordState::Failed, 2)),
         (&retry, "exit 0", 0, "", (RecordState::Succeeded, 3)),
         (&retry, "exit 4", 0, "has been done already: succeeded on ", (RecordState::Succeeded, 3)),
@@ -94,8 +94,8 @@ async fn a_killed_holder_leaves_a_run_that_has_begun() {
     signal(&holder, Signal::KILL);
     ended(&mut holder).await;
     let again = output(run(&servers, &ONCE, PATH, "exit 4")).await;
-    again.is(0, "", "has begun already, on ");
-    again.is(0, "", "its end was not recorded");
+    again.is(79, "", "has begun already, on ");
+    again.is(79, "", "its end was not recorded");
     assert!(witness.is_gone());
     let retry = [&ONCE[..], &["--retry"]].concat();
     assert_eq!(output(run(&servers, &retry, PATH, "exit 0")).await.code, 0);
