@@ -223,11 +223,11 @@ pub(crate) struct Resize {
     pub(crate) yes: bool,
 }
 
-/// Take a lock, a permit or a slot from its holder: delete the holder's node. If readers hold a lock, it is taken from all of
-/// them.
+/// Take a lock, the lead, a permit or a slot from its holder: delete the holder's node. If readers hold a lock, it is taken from
+/// all of them.
 #[derive(Args, Debug)]
 pub(crate) struct Release {
-    /// The path of the lock, the semaphore or the slots
+    /// The path of the lock, the election, the semaphore or the slots
     pub(crate) path: String,
 
     /// Take it although the holder did not release it

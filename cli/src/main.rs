@@ -22,6 +22,7 @@ mod election;
 mod exit;
 mod export;
 mod failure;
+mod found;
 mod layout;
 mod leader;
 mod ls;

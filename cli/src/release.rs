@@ -1,4 +1,5 @@
-//! `zklock release --force`: takes a lock from its holder, or from all readers that hold it; or a permit or a slot from its holder.
+//! `zklock release --force`: takes a lock from its holder, or from all readers that hold it; or the lead, a permit or a slot from its
+//! holder.
 //!
 //! It deletes the nodes that the user saw, and no other. It reads each node again right before, and compares the
 //! transaction that created the node with the token. ZooKeeper deletes by name and version only, so a gap of one round
@@ -18,6 +19,7 @@ use crate::connection::Connection;
 use crate::console::Console;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
+use crate::found::found;
 use crate::place;
 use crate::pool::{Amount, Pool, Stock};
 use crate::queue::{self, Entry};
@@ -26,13 +28,13 @@ use crate::{question, text};
 /// Shows the holders, asks the user, and deletes the holders' nodes. Only readers are several.
 pub(crate) async fn release(release: Release, connection: &Connection, console: Console) -> Outcome {
     let path = release.path.as_str();
+    // A question needs the facts it is about, even with --quiet.
+    let console = if release.yes { console } else { Console::Normal };
+    let (chosen, spared, what) = holders(&release, connection).await?;
     if !release.yes {
         question::possible()?;
     }
-    // A question needs the facts it is about, even with --quiet.
-    let console = if release.yes { console } else { Console::Normal };
-    let (chosen, spared) = holders(&release, connection).await?;
-    console.note(description(path, &chosen));
+    console.note(description(path, &chosen, what));
     let doomed =
         chosen.iter().map(|holder| holder.token.map(|token| (holder.node.as_str(), token)).ok_or(holder));
     let doomed = doomed.collect::<Result<Vec<_>, _>>().map_err(|unread| {
@@ -44,7 +46,7 @@ pub(crate) async fn release(release: Release, connection: &Connection, console: 
         Failure::forbidden(node, problem)
     })?;
     let whom = match chosen.as_slice() {
-        [holder] => format!("Take {} from this holder?", taken_as(holder)),
+        [holder] => format!("Take {} from this holder?", taken_as(holder, what)),
         several => format!("Take the lock from these {} readers?", several.len()),
     };
     if !release.yes && !question::agreed(&whom).await? {
@@ -58,8 +60,8 @@ pub(crate) async fn release(release: Release, connection: &Connection, console: 
     let taken = removed.iter().filter(|removed| removed.is_ok()).count();
     if let (1.., Some(holder)) = (taken, chosen.first()) {
         console.note(match holder.kind {
-            Kind::Exclusive | Kind::Shared => told(path, taken, spared),
-            Kind::Permit(_) | Kind::Slot(_) => told_of_pool(path, holder),
+            Kind::Exclusive | Kind::Shared => told(path, taken, spared, what),
+            Kind::Permit(_) | Kind::Slot(_) => told_of_pool(path, holder, what),
         });
     }
     let mut failures = removed.into_iter().filter_map(Result::err).collect::<Vec<_>>();
@@ -74,32 +76,52 @@ pub(crate) async fn release(release: Release, connection: &Connection, console: 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Those that are to lose the lock, one at least, and how many others keep it.
-async fn holders(release: &Release, connection: &Connection) -> Result<(Vec<Entry>, usize), Failure> {
+/// What a holder of the queue at a path has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Lock,
+    Lead,
+}
+
+impl What {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Lock => "the lock",
+            Self::Lead => "the lead",
+        }
+    }
+}
+
+/// Those that are to lose it, one at least; how many others keep it; and what it is, unless they hold a part of a pool.
+async fn holders(release: &Release, connection: &Connection) -> Result<(Vec<Entry>, usize, What), Failure> {
     let path = release.path.as_str();
     let session = connection.session().await?;
     let seen = async {
-        let (lock, _) = queue::lock(&session, path, None).await?;
+        let (lock, election, pool) = found(&session, path, None).await?;
+        let what = if election.is_some() { What::Lead } else { What::Lock };
         let queue = lock.contenders().await?;
-        let pool = if queue.is_empty() { Pool::at(&session, path).await? } else { None };
-        Ok::<_, Failure>((queue, pool))
+        let pool = pool.filter(|_| queue.is_empty());
+        Ok::<_, Failure>((queue, pool, what))
     };
     let seen = seen.await;
     let unheld = match &seen {
-        Ok((queue, pool)) if queue.is_empty() && pool.as_ref().is_none_or(|pool| pool.holders.is_empty()) => {
+        Ok((queue, pool, _))
+            if queue.is_empty() && pool.as_ref().is_none_or(|pool| pool.holders.is_empty()) =>
+        {
             place::unheld(connection, &session, path).await
         }
         _ => Ok(String::new()),
     };
     closing::session(&session).await;
-    let ((queue, pool), unheld) = (seen?, unheld?);
+    let ((queue, pool, what), unheld) = (seen?, unheld?);
     match pool {
-        Some(pool) if !pool.holders.is_empty() => return Ok((vec![one_of(&pool, release)?], 0)),
+        Some(pool) if !pool.holders.is_empty() => return Ok((vec![one_of(&pool, release)?], 0, what)),
         _ => {}
     }
     if let (Some(index), false) = (release.slot, queue.is_empty()) {
         return Err(Failure::usage(format_args!(
-            "{path} is a lock, so it has no slot {index}; leave out --slot"
+            "{path} is {}, so it has no slot {index}; leave out --slot",
+            if what == What::Lead { "an election" } else { "a lock" }
         )));
     }
     let queue = queue::entries(&queue);
@@ -118,7 +140,7 @@ async fn holders(release: &Release, connection: &Connection) -> Result<(Vec<Entr
     match (chosen.is_empty(), release.sequence) {
         (false, _) => {
             let spared = holders.len() - chosen.len();
-            Ok((chosen, spared))
+            Ok((chosen, spared, what))
         }
         (true, Some(number)) if !holders.is_empty() => {
             Err(Failure::new(Code::No, format_args!("no holder of {path} has the sequence {number}")))
@@ -158,21 +180,22 @@ fn one_of(pool: &Pool, release: &Release) -> Result<Entry, Failure> {
 }
 
 /// What a holder has.
-fn taken_as(holder: &Entry) -> String {
+fn taken_as(holder: &Entry, what: What) -> String {
     match holder.kind {
-        Kind::Exclusive | Kind::Shared => "the lock".to_owned(),
+        Kind::Exclusive | Kind::Shared => what.text().to_owned(),
         Kind::Permit(1) => "the permit".to_owned(),
         Kind::Permit(weight) => format!("the permit of weight {weight}"),
         Kind::Slot(index) => format!("slot {index}"),
     }
 }
 
-fn description(path: &str, holders: &[Entry]) -> String {
+fn description(path: &str, holders: &[Entry], what: What) -> String {
     let describe = |holder: &Entry| {
         let held = match holder.kind {
+            Kind::Exclusive if what == What::Lead => format!("{path} is led by"),
             Kind::Exclusive => format!("{path} is held by"),
             Kind::Shared => format!("{path} is held by the reader"),
-            Kind::Permit(_) | Kind::Slot(_) => format!("{} of {path} is held by", taken_as(holder)),
+            Kind::Permit(_) | Kind::Slot(_) => format!("{} of {path} is held by", taken_as(holder, what)),
         };
         format!(
             "{held} {}\n  in the queue since {}\n  node {}\n  session {}\n  token {}",
@@ -186,15 +209,15 @@ fn description(path: &str, holders: &[Entry]) -> String {
     holders.iter().map(describe).collect::<Vec<_>>().join("\n")
 }
 
-fn told_of_pool(path: &str, holder: &Entry) -> String {
+fn told_of_pool(path: &str, holder: &Entry, what: What) -> String {
     format!(
         "{} of {path} was taken from the holder. The holder learns of this within a round trip. Until then it may act as if it \
          still held it. The next contender may take it at once, unless it has a takeover delay",
-        taken_as(holder)
+        taken_as(holder, what)
     )
 }
 
-fn told(path: &str, taken: usize, spared: usize) -> String {
+fn told(path: &str, taken: usize, spared: usize, what: What) -> String {
     let (from, subject) = match taken {
         1 => (
             "the holder".to_owned(),
@@ -210,7 +233,7 @@ fn told(path: &str, taken: usize, spared: usize) -> String {
         1 => "1 other reader still holds it".to_owned(),
         others => format!("{others} other readers still hold it"),
     };
-    format!("{path} was taken from {from}. {subject} the lock. {next}")
+    format!("{path} was taken from {from}. {subject} {}. {next}", what.text())
 }
 
 async fn remove(client: &Client, node: &str, token: i64) -> Result<(), Failure> {

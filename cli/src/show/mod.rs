@@ -19,6 +19,7 @@ use crate::console::Console;
 use crate::election::Election;
 use crate::exit::Code;
 use crate::failure::Outcome;
+use crate::found::found;
 use crate::output;
 use crate::place;
 use crate::pool::Pool;
@@ -26,7 +27,7 @@ use crate::queue::{self, Entry, Stranger};
 use crate::signals;
 use crate::table::{self, Column};
 use runs::Run;
-use sight::{Eye, found};
+use sight::Eye;
 use vigil::Vigil;
 
 /// What is at a path. The fields of the JSON have the same names.
@@ -58,7 +59,7 @@ async fn answer(show: &Show, connection: &Connection, session: &Session, console
     if show.watch {
         return signals::watching(output::while_read(log::follow(Eye::new(session, show)))).await;
     }
-    let (lock, election, pool) = found(session, show).await?;
+    let (lock, election, pool) = found(session, &show.path, show.layout).await?;
     let (contenders, mut foreign) = queue::seen(&lock).await?;
     foreign.extend(pool.iter().flat_map(|pool| &pool.foreign).map(Stranger::from));
     let once = runs::seen(session, &show.path).await?;

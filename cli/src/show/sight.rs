@@ -3,10 +3,10 @@
 use zklock::{Lock, Session};
 
 use crate::args::Show;
-use crate::election::Election;
 use crate::failure::Failure;
+use crate::found::found;
 use crate::pool::{Pool, Stock};
-use crate::queue::{self, Entry, entries};
+use crate::queue::{Entry, entries};
 
 /// What [`Sight::what`] says of a lock.
 pub(super) const LOCK: &str = "is a lock";
@@ -58,7 +58,7 @@ impl<'a> Eye<'a> {
             Some(sight) if sight.what.is_some() => return Ok(sight),
             again => again,
         };
-        let (lock, _, pool) = found(self.session, self.show).await?;
+        let (lock, _, pool) = found(self.session, &self.show.path, self.show.layout).await?;
         if let Some(pool) = pool {
             self.last = Last::Pool;
             return Ok(self.pool(pool));
@@ -106,28 +106,4 @@ impl Sight {
             None => self.queue.iter().filter(|entry| !entry.holds).collect(),
         }
     }
-}
-
-/// The lock at the path, or the one for which the candidates of an election there queue; and the pool there.
-pub(super) async fn found(
-    session: &Session,
-    show: &Show,
-) -> Result<(Lock, Option<Election>, Option<Pool>), Failure> {
-    let (lock, election) = match queue::lock(session, &show.path, show.layout).await? {
-        (lock, Some(_)) => (lock, None),
-        (lock, None) => candidates(session, lock).await?,
-    };
-    Ok((lock, election, Pool::at(session, &show.path).await?))
-}
-
-/// This lock. If nobody holds it, and somebody leads an election at its path, the lock for which the candidates queue.
-async fn candidates(session: &Session, lock: Lock) -> Result<(Lock, Option<Election>), Failure> {
-    let election = match Election::of_queue(session, lock.path()).await? {
-        None if lock.holder().await?.is_none() => Election::at(session, lock.path()).await?,
-        election => election,
-    };
-    Ok(match election {
-        Some(election) => (session.lock(&election.queue)?, Some(election)),
-        None => (lock, None),
-    })
 }

@@ -174,12 +174,29 @@ async fn what_cannot_be_released() {
     make(&operator(&server).await, "/lock/orders").await;
     let free = zklock(&servers, &RELEASE_UNASKED).await;
     free.is(1, "", "nobody holds /lock/orders");
+    zklock(&servers, &["release", "--force", "/no/such"]).await.is(66, "", "/no/such does not exist");
     // No session stays open while the user thinks about it.
     let session = session(&server).await;
     let _guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    zklock(&servers, &RELEASE).await.is(64, "", "give --yes");
     let before = support::looker::sessions(&server).await;
     let _terminal = asking(&servers, &[]).await;
     eventually("no other session", async || support::looker::sessions(&server).await == before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lead_is_taken_from_the_leader() {
+    let (_server, servers, session) = with_session(server().await).await;
+    let leadership = session.election("/feed").unwrap().campaign("here").await.unwrap();
+    let take = async |options: &[&str]| {
+        zklock(&servers, &[&["release", "--force", "--yes", "/feed"], options].concat()).await
+    };
+    take(&["--slot", "0"]).await.is(64, "", "/feed is an election, so it has no slot 0");
+    assert!(leadership.is_held());
+    let taken = take(&[]).await;
+    taken.is(0, "", "/feed is led by ");
+    taken.is(0, "", "Until then it may act as if it still held the lead");
+    assert_eq!(within("the loss", leadership.lost()).await, LostReason::NodeDeleted);
 }
 
 #[tokio::test(flavor = "multi_thread")]
