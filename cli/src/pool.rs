@@ -120,6 +120,14 @@ pub(crate) enum Amount {
 }
 
 impl Amount {
+    /// How much of the stock that is.
+    pub(crate) fn of_stock(self) -> u64 {
+        match self {
+            Self::Weight(weight) => weight.into(),
+            Self::Index(_) => 1,
+        }
+    }
+
     fn of(kind: Kind) -> Self {
         match kind {
             Kind::Slot(index) => Self::Index(index),
@@ -184,10 +192,7 @@ impl Pool {
             .iter()
             .map(|holder| Holder { amount: Amount::of(holder.kind), entry: Entry::from(holder) })
             .collect::<Vec<_>>();
-        let held = holders.iter().map(|holder| match holder.amount {
-            Amount::Weight(weight) => u64::from(weight),
-            Amount::Index(_) => 1,
-        });
+        let held = holders.iter().map(|holder| holder.amount.of_stock());
         // Nobody holds anything by being the first in the turnstile.
         let waiting = entries(&queue).into_iter().map(|entry| Entry { holds: false, ..entry }).collect();
         Ok(Some(Self { stock, held: held.sum(), holders, waiting, foreign }))

@@ -18,6 +18,7 @@ CMD finds in its environment:
   ZKLOCK_PATH                the lock's path
   ZKLOCK_ACCESS              exclusive, or shared for a reader
   ZKLOCK_TOKEN               the fencing token: let the store refuse a token lower than one it has seen
+  ZKLOCK_TOKENS              the token, behind a line with the token of each zklock run or lead around this one
   ZKLOCK_SEQUENCER           the sequencer that `zklock verify` checks
   ZKLOCK_SESSION_TIMEOUT_MS  the session timeout: how long ZooKeeper keeps the lock after it last heard from the holder
   ZKLOCK_ONCE                with --once and --every: the name of the run

@@ -2,6 +2,7 @@
 
 use zklock::Session;
 
+use super::kin::Kin;
 use crate::args::Run;
 use crate::console::Console;
 use crate::signals::Signals;
@@ -13,6 +14,7 @@ pub(super) struct Context<'a> {
     pub(super) run: &'a Run,
     pub(super) descendants: &'a Descendants,
     pub(super) session: &'a Session,
+    pub(super) kin: &'a Kin,
     pub(super) signals: &'a mut Signals,
     pub(super) systemd: &'a Systemd,
     pub(super) console: Console,

@@ -10,6 +10,7 @@ use zklock::{
     inspect::{Contender, Kind},
 };
 
+use super::kin::Kin;
 use crate::args::Run;
 use crate::failure::Failure;
 use crate::queue::{entries, holders};
@@ -89,12 +90,12 @@ impl Locks {
     }
 
     /// The locks that others keep from this session now.
-    pub(super) async fn blocked(&self) -> Result<Vec<Blocked>, QueryError> {
+    pub(super) async fn blocked(&self, kin: &Kin) -> Result<Vec<Blocked>, QueryError> {
         let queues = try_join_all(self.each.iter().map(|(lock, _)| lock.contenders())).await?;
         let own = self.session.id();
         let locks = self.each.iter().zip(&self.given).zip(queues);
         let blocked = locks.filter_map(|(((_, kind), path), queue)| {
-            let holder = blocker(&queue, own, *kind)?;
+            let holder = blocker(&queue, own, *kind, kin)?;
             Some(Blocked { name: path.clone(), holder })
         });
         Ok(blocked.collect())
@@ -103,7 +104,7 @@ impl Locks {
 
 /// Who keeps the contender of this session from the lock. `None` if nobody does: it is first, and ZooKeeper is slow or a
 /// takeover delay runs; or it is not in the queue, and nobody there would keep it out.
-fn blocker(queue: &[Contender], own: i64, kind: Kind) -> Option<String> {
+fn blocker(queue: &[Contender], own: i64, kind: Kind, kin: &Kin) -> Option<String> {
     let entries = entries(queue);
     let position = queue.iter().rposition(|contender| contender.session == Some(own));
     let is_kept_out = match position {
@@ -130,6 +131,10 @@ fn blocker(queue: &[Contender], own: i64, kind: Kind) -> Option<String> {
     let writer = in_front.iter().rfind(|entry| entry.kind == Kind::Exclusive);
     if let (Kind::Shared, Kind::Shared, Some(writer)) = (kind, first.kind, writer) {
         let _infallible = write!(about, "; the writer {} is in front of this reader", writer.owner_text());
+    }
+    // Each of them has to go before it is this one's turn.
+    if let Some(kinship) = holding.iter().find_map(|holder| kin.of(holder, own)) {
+        about.push_str(kinship.text());
     }
     Some(about)
 }

@@ -5,6 +5,7 @@ mod control;
 mod grant;
 mod hearing;
 mod job;
+mod kin;
 mod locks;
 mod pool;
 mod shift;
@@ -27,6 +28,7 @@ use crate::signals::Signals;
 use crate::systemd::Systemd;
 use crate::warden::{Descendants, RESERVE};
 use context::Context;
+use kin::Kin;
 use shift::{Ending, Shift};
 use target::{Taken, Target};
 use wait::wait;
@@ -62,7 +64,8 @@ pub(crate) async fn run(
         duration::text(session.timeout())
     ));
     let (descendants, session, signals) = (&descendants, &session, &mut signals);
-    let context = Context { run: &run, descendants, session, signals, systemd: &systemd, console };
+    let kin = &Kin::of_this_process();
+    let context = Context { run: &run, descendants, session, kin, signals, systemd: &systemd, console };
     let outcome = hold(context, value, started).await;
     // The servers delete the session's nodes with it.
     closing::session(session).await;

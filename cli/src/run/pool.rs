@@ -9,6 +9,7 @@ use zklock::{AcquireError, LockOptions, Semaphore, Session, Slots};
 use zookeeper_client::SessionId;
 
 use super::grant::Grant;
+use super::kin::{Kin, Kinship};
 use super::locks::{Blocked, Names, Patience};
 use crate::failure::Failure;
 use crate::pool::{self, PermitsOf, SlotOf};
@@ -85,10 +86,10 @@ impl Pool {
 
     /// What others hold of it, and who waits. `None` if nobody keeps this session from it: ZooKeeper is slow, or a takeover
     /// delay runs.
-    pub(super) async fn blocked(&self) -> Result<Option<Blocked>, Failure> {
+    pub(super) async fn blocked(&self, kin: &Kin) -> Result<Option<Blocked>, Failure> {
         let Some(pool) = pool::Pool::at(&self.session, &self.path).await? else { return Ok(None) };
-        let own = Some(SessionId(self.session.id()));
-        let position = pool.waiting.iter().rposition(|entry| entry.session == own);
+        let own = self.session.id();
+        let position = pool.waiting.iter().rposition(|entry| entry.session == Some(SessionId(own)));
         let in_front = &pool.waiting[..position.unwrap_or(pool.waiting.len())];
         if in_front.is_empty() && pool.free() >= self.weight.into() {
             return Ok(None);
@@ -113,6 +114,17 @@ impl Pool {
         if let Some(first) = in_front.first() {
             let _infallible = write!(about, ", the first is {}", first.owner_text());
         }
+        let held = |whose| {
+            let is = |holder: &&pool::Holder| kin.of(&holder.entry, own) == Some(whose);
+            pool.holders.iter().filter(is).map(|holder| holder.amount.of_stock()).sum::<u64>()
+        };
+        // What a zklock around this command holds is not free before this command has ended.
+        let kinship = if u64::from(pool.stock.total()) < held(Kinship::Around) + u64::from(self.weight) {
+            Some(Kinship::Around)
+        } else {
+            (held(Kinship::FormerSession) > 0).then_some(Kinship::FormerSession)
+        };
+        about.push_str(kinship.map_or("", Kinship::text));
         Ok(Some(Blocked { name: self.names.to_string(), holder: about }))
     }
 }

@@ -15,6 +15,7 @@ use super::control::{Control, Stop};
 use super::grant::Grant;
 use super::hearing::Hearing;
 use super::job::Job;
+use super::kin::{Kin, TOKENS};
 use super::locks::Names;
 use crate::args::{OnAsk, OnLost, Run};
 use crate::clock;
@@ -62,6 +63,7 @@ pub(super) struct Shift<'a> {
     run: &'a Run,
     descendants: &'a Descendants,
     grant: Grant,
+    kin: &'a Kin,
     session_timeout: Duration,
     kill_after: Duration,
     signals: &'a mut Signals,
@@ -86,6 +88,7 @@ impl<'a> Shift<'a> {
             run: context.run,
             descendants: context.descendants,
             grant,
+            kin: context.kin,
             session_timeout: context.session.timeout(),
             kill_after,
             signals: context.signals,
@@ -457,6 +460,7 @@ impl<'a> Shift<'a> {
             ("ZKLOCK_PATH", Some(lines(self.grant.guard().paths()))),
             ("ZKLOCK_ACCESS", known(lines(sequencers.iter().map(access)))),
             ("ZKLOCK_TOKEN", Some(self.grant.guard().token().to_string())),
+            (TOKENS, Some(self.kin.with(self.grant.guard().token()))),
             ("ZKLOCK_SEQUENCER", known(lines(sequencers))),
             ("ZKLOCK_SESSION_TIMEOUT_MS", Some(self.session_timeout.as_millis().to_string())),
         ];

@@ -6,6 +6,7 @@ use zklock::{
 };
 
 use super::grant::Grant;
+use super::kin::Kin;
 use super::locks::{Blocked, Locks, Names, Patience};
 use super::pool::Pool;
 use crate::args::{OnLost, Run};
@@ -101,10 +102,12 @@ impl Target {
     }
 
     /// What others keep from this session now.
-    pub(super) async fn blocked(&self) -> Result<Vec<Blocked>, Failure> {
+    pub(super) async fn blocked(&self, kin: &Kin) -> Result<Vec<Blocked>, Failure> {
         match self {
-            Self::Locks(locks) | Self::Once(locks, ..) | Self::Lead(locks, ..) => Ok(locks.blocked().await?),
-            Self::Pool(pool) => Ok(Vec::from_iter(pool.blocked().await?)),
+            Self::Locks(locks) | Self::Once(locks, ..) | Self::Lead(locks, ..) => {
+                Ok(locks.blocked(kin).await?)
+            }
+            Self::Pool(pool) => Ok(Vec::from_iter(pool.blocked(kin).await?)),
         }
     }
 

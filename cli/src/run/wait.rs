@@ -1,13 +1,15 @@
 //! Waiting for the lock.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::pending;
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
-use zklock::AcquireError;
+use zklock::{AcquireError, inspect::places};
 
 use super::context::Context;
+use super::kin::Kin;
 use super::target::{Taken, Target};
 use crate::console::Console;
 use crate::duration;
@@ -31,22 +33,25 @@ pub(super) async fn wait(
     deadline: Option<Instant>,
 ) -> Result<Waited, Failure> {
     let (asked, console) = (context.run.timeout, context.console);
+    let (session, kin) = (context.session, context.kin);
     context.systemd.status(format_args!("waiting for {}", target.names()));
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let patience = if asked == Some(Duration::ZERO) { None } else { left.or(Some(Duration::MAX)) };
-        let attempt = target.take(patience);
+        let has_place = Cell::new(false);
+        let attempt = places(target.take(patience), |_| has_place.set(true));
         // An attempt that is dropped takes its contender out of the queue.
         let answer = tokio::select! {
             answer = attempt => answer,
             signal = context.signals.next_fatal() => return Ok(Err(signal)),
-            never = announce(target, console) => match never {},
+            never = announce(target, kin, console) => match never {},
+            never = kin.follow(session, &has_place, console) => match never {},
             never = context.systemd.keep_pinging() => match never {},
             never = context.descendants.keep_reaping() => match never {},
         };
         match answer {
             Ok(Some(taken)) => return Ok(Ok(taken)),
-            Ok(None) => return Err(not_in_time(target, asked, console).await),
+            Ok(None) => return Err(not_in_time(target, kin, asked, console).await),
             Err(AcquireError::NodeDeleted { .. }) => {
                 console
                     .warn("somebody deleted this contender's node; zklock joins the queue again, at the end");
@@ -57,11 +62,11 @@ pub(super) async fn wait(
 }
 
 /// Says who holds what the command waits for, once it is clear that zklock waits.
-async fn announce(target: &Target, console: Console) -> Infallible {
+async fn announce(target: &Target, kin: &Kin, console: Console) -> Infallible {
     let mut has_complained = false;
     loop {
         sleep(UNTOLD).await;
-        match timeout(PATIENCE, target.blocked()).await {
+        match timeout(PATIENCE, target.blocked(kin)).await {
             // ZooKeeper is slow, or a takeover delay runs.
             Ok(Ok(blocked)) if blocked.is_empty() => {}
             Ok(Ok(blocked)) => {
@@ -79,11 +84,11 @@ async fn announce(target: &Target, console: Console) -> Infallible {
     }
 }
 
-async fn not_in_time(target: &Target, asked: Option<Duration>, console: Console) -> Failure {
+async fn not_in_time(target: &Target, kin: &Kin, asked: Option<Duration>, console: Console) -> Failure {
     // The message is for nobody if the console is quiet, so the servers are not asked for the holders.
     let blocked = match console.is_quiet() {
         true => Vec::new(),
-        false => timeout(PATIENCE, target.blocked()).await.ok().and_then(Result::ok).unwrap_or_default(),
+        false => timeout(PATIENCE, target.blocked(kin)).await.ok().and_then(Result::ok).unwrap_or_default(),
     };
     let holders = match &blocked[..] {
         [one] if target.is_one() => one.holder.clone(),

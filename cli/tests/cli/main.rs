@@ -12,6 +12,7 @@ mod ls;
 mod manual;
 mod max_hold;
 mod members;
+mod nested;
 mod night;
 mod once;
 mod permits;

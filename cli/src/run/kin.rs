@@ -1,0 +1,94 @@
+//! Holders that a command must not wait for in silence: the commands around it, and sessions that this process had before.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::env;
+use std::future::pending;
+
+use zklock::{FencingToken, Session, SessionState};
+
+use crate::console::Console;
+use crate::queue::Entry;
+
+/// The variable with the tokens of a command, and of the commands around it.
+pub(super) const TOKENS: &str = "ZKLOCK_TOKENS";
+
+/// Why a command waits for a holder that belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kinship {
+    /// A `zklock run` around this one, which waits for this one to end.
+    Around,
+    /// This process, in a session that it has given up before the servers have.
+    FormerSession,
+}
+
+impl Kinship {
+    /// The text behind who the holder is.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Around => {
+                "; this is a zklock around this command, and it waits until this command has ended: neither goes on"
+            }
+            Self::FormerSession => {
+                "; this is this process's former session, which the servers end within its session timeout"
+            }
+        }
+    }
+}
+
+/// The tokens of the commands around this one, and the sessions of this process.
+pub(super) struct Kin {
+    around: Vec<i64>,
+    sessions: RefCell<BTreeSet<i64>>,
+}
+
+impl Kin {
+    /// Reads the tokens from the environment.
+    pub(super) fn of_this_process() -> Self {
+        let tokens = env::var(TOKENS).unwrap_or_default();
+        Self {
+            around: tokens.lines().filter_map(|line| line.parse().ok()).collect(),
+            sessions: RefCell::default(),
+        }
+    }
+
+    /// The value of the variable for a command with this token.
+    pub(super) fn with(&self, token: FencingToken) -> String {
+        let tokens = self.around.iter().copied().chain([token.zxid()]);
+        tokens.map(|token| token.to_string()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// What a holder is to this process, whose present session has this id.
+    pub(super) fn of(&self, holder: &Entry, present: i64) -> Option<Kinship> {
+        let session = holder.session.map(|session| session.0);
+        let had = |id| id != present && self.sessions.borrow().contains(&id);
+        if holder.token.is_some_and(|token| self.around.contains(&token)) {
+            Some(Kinship::Around)
+        } else {
+            session.is_some_and(had).then_some(Kinship::FormerSession)
+        }
+    }
+
+    /// Remembers the sessions. If one ends while this process has a place in a queue, it says that the place is gone.
+    pub(super) async fn follow(
+        &self,
+        session: &Session,
+        has_place: &Cell<bool>,
+        console: Console,
+    ) -> Infallible {
+        let mut events = session.events();
+        let mut ended = None;
+        while let Some(event) = events.next().await {
+            self.sessions.borrow_mut().insert(event.id);
+            let now = event.generation + u64::from(event.state == SessionState::Expired);
+            // The reader of events may miss that the session expired, but not that another one has taken over.
+            if ended.replace(now).is_some_and(|before| before < now) && has_place.take() {
+                console.warn(
+                    "the ZooKeeper session of this contender has expired; zklock joins the queue again, at the end",
+                );
+            }
+        }
+        pending().await
+    }
+}

@@ -1,0 +1,106 @@
+//! Commands that wait for themselves: for a zklock around them, and for a former session of their own process.
+
+use std::process::Stdio;
+
+use zklock_testcontainers::Link;
+
+use crate::support::{
+    at, finished, line, lines, output, queue, run, run_on, until_queued, with_session, zklock,
+};
+use zklock_test_support::{eventually, own_server, server};
+
+const PATH: &str = "/lock/orders";
+const AROUND: &str =
+    "; this is a zklock around this command, and it waits until this command has ended: neither goes on";
+const EXPIRED: &str =
+    "the ZooKeeper session of this contender has expired; zklock joins the queue again, at the end";
+/// A session that expires soon.
+const BRIEF: [&str; 4] = ["--session-timeout", "2s", "--tick", "100ms"];
+
+/// A script that runs the program.
+fn nested(arguments: &str) -> String {
+    format!("'{}' {arguments}", env!("CARGO_BIN_EXE_zklock"))
+}
+
+#[tokio::test]
+async fn a_command_that_waits_for_a_zklock_around_it_says_so() {
+    let (_server, servers) = at(server().await);
+    for (outer, inner) in [
+        ("run /lock/a", "run -t 0 /lock/a -- true".to_owned()),
+        ("run /lock/a", "run -t 0 --shared /lock/a -- true".to_owned()),
+        ("run --shared /lock/a", "run -t 0 /lock/a -- true".to_owned()),
+        ("run /lock/a", "run -t 0 --lock /lock/b --lock /lock/a -- true".to_owned()),
+        ("run --lock /lock/a --lock /lock/b", "run -t 0 --once one /lock/b -- true".to_owned()),
+        ("run /lock/a", format!("run /lock/b -- {}", nested("run -t 0 /lock/a -- true"))),
+        ("lead --value one /feed", "lead -t 0 --value two /feed -- true".to_owned()),
+        ("run --permits /convert/3:2", "run -t 0 --permits /convert/3:2 -- true".to_owned()),
+        ("run --slot /workers/1", "run -t 0 --slot /workers/1 -- true".to_owned()),
+    ] {
+        let mut program = zklock(&servers);
+        program.args(outer.split(' ')).args(["--", "sh", "-c", &nested(&inner)]);
+        output(program).await.is(75, "", AROUND);
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_others_keep_waiting_does_not_blame_a_zklock_around_it() {
+    let (_server, servers, session) = with_session(server().await).await;
+    let _guard = session.lock("/lock/b").unwrap().acquire().await.unwrap();
+    let _permit = session.semaphore("/convert", 3).unwrap().acquire().await.unwrap();
+    for (outer, inner) in [
+        (["/lock/a"].as_slice(), "run -t 0 /lock/b -- true"),
+        // One of three is free, and another one may be, but for the other holder.
+        (&["--permits", "/convert/3"], "run -t 0 --permits /convert/3:2 -- true"),
+    ] {
+        let ran = output(run_on(&servers, outer, &nested(inner))).await;
+        ran.is(75, "", "held");
+        assert!(!ran.stderr.contains(AROUND), "{ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_tokens_around_a_command_are_in_its_environment() {
+    let (_server, servers) = at(server().await);
+    let inner = nested(r#"run /lock/b -- sh -c 'echo "$ZKLOCK_TOKEN"; echo "$ZKLOCK_TOKENS"'"#);
+    let ran = output(run(&servers, &[], "/lock/a", &format!("echo \"$ZKLOCK_TOKEN\"; {inner}"))).await;
+    let [outer, own, first, second] = ran.stdout.lines().collect::<Vec<_>>()[..] else { panic!("{ran:?}") };
+    assert_eq!((first, second), (outer, own));
+}
+
+#[tokio::test]
+async fn a_waiter_whose_session_expires_says_that_its_place_is_gone() {
+    let (server, _, session) = with_session(server().await).await;
+    let guard = session.lock(PATH).unwrap().acquire().await.unwrap();
+    let link = Link::start(server.address()).await.unwrap();
+    let mut waiter = run(&server.at(link.address()), &BRIEF, PATH, "exit 3");
+    let mut waiter = waiter.stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = lines(&mut waiter.stderr);
+    assert!(line(&mut said).await.contains("waiting for /lock/orders, held by "));
+    until_queued(&session, PATH, 2).await;
+    link.black_hole();
+    until_queued(&session, PATH, 1).await;
+    link.restore();
+    assert_eq!(line(&mut said).await, format!("zklock: {EXPIRED}"));
+    until_queued(&session, PATH, 2).await;
+    guard.release().await.unwrap();
+    assert_eq!(finished(waiter).await.code, 3);
+}
+
+/// The servers come back with the sessions that they knew, and each has its whole timeout from then on.
+#[tokio::test]
+async fn a_command_that_is_started_again_knows_the_former_session_of_its_process() {
+    let server = own_server().await;
+    let options = ["--restart", "--verbose", "--session-timeout", "4s", "--tick", "100ms"];
+    let mut daemon = run(&server.connect_string(), &options, PATH, "exec sleep 1000");
+    let mut daemon = daemon.stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = lines(&mut daemon.stderr);
+    let mut until = async |text: &str| while !line(&mut said).await.contains(text) {};
+    until("acquired /lock/orders").await;
+    server.own().kill().await.unwrap();
+    until("gives it up").await;
+    server.own().restart().await.unwrap();
+    until("; this is this process's former session").await;
+    until("acquired /lock/orders").await;
+    let session = zklock_test_support::session(&server).await;
+    eventually("one contender", async || queue(&session, PATH).await.len() == 1).await;
+}
