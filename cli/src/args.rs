@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -62,7 +63,7 @@ impl Arguments {
             let usage = subcommand.render_usage().to_string();
             subcommand.override_usage(usage.trim_start_matches("Usage: ").to_owned())
         });
-        let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        let mut matches = command.try_get_matches_from_mut(std::env::args_os()).map_err(with_place_of_cmd)?;
         Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
 
@@ -74,6 +75,19 @@ impl Arguments {
             Verbosity { .. } => Console::Normal,
         }
     }
+}
+
+/// The same error. Behind a word that fits no option, it says where a command stands.
+fn with_place_of_cmd(mut error: clap::Error) -> clap::Error {
+    let text = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+    let (word, usage) = (text(ContextKind::InvalidArg), text(ContextKind::Usage));
+    if error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-') && usage.contains("-- <CMD>") {
+        let tip = format!(
+            "if '{word}' belongs to the command, write -- before the command: zklock run PATH -- {word}"
+        );
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 /// The same option. An environment variable that is empty counts as not set.

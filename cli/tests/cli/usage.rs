@@ -10,7 +10,9 @@ use crate::support::looker::{NOBODY, answers, zklock};
 const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("dance", "unrecognized subcommand"),
     ("run /lock", "required"),
-    ("run /lock true", "unexpected argument"),
+    ("run /lock true", "write -- before the command: zklock run PATH -- true"),
+    ("run /lock ls -l", "write -- before the command"),
+    ("lead --value a /feed serve", "write -- before the command"),
     ("run --timeout soon /lock -- true", "--timeout"),
     ("run --on-lost weep /lock -- true", "--on-lost"),
     ("run --quiet --verbose /lock -- true", "cannot be used with"),
@@ -62,7 +64,6 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("verify 7:a:1:/lock/", "sequencer"),
     ("verify 7:a:1:/zookeeper/lock", "sequencer"),
     ("release --yes /lock", "--force"),
-    ("release --force /lock", "--yes"),
     ("doctor -s ", "malformed"),
     ("completions cmd.exe", "possible values"),
     // Connections.
