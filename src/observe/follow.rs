@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
 use zklock_recipe::{Event, Footing, Instruction, Moment, Observation, Refusal, Tries};
 
-use super::WentBack;
 use super::sight::{self, Sight, Standing, sight};
+use super::went_back::WentBack;
 use crate::fence::FencingToken;
 use crate::requests::{Sighting, Watching, failure};
 use crate::zk::{Answer, Bystander, Line, Sent};

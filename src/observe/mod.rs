@@ -3,6 +3,7 @@
 mod follow;
 pub(crate) mod news;
 pub(crate) mod sight;
+mod went_back;
 
 use std::fmt;
 use std::pin::Pin;
@@ -15,9 +16,9 @@ use tokio::sync::watch;
 use zklock_recipe::{Event, Footing};
 
 use follow::{Subject, View};
+pub use went_back::WentBack;
 
 use crate::clock;
-use crate::fence::FencingToken;
 use crate::requests::{Sighting, Watching};
 use crate::zk::{Bystander, SessionEvent, SessionState, Succession};
 
@@ -56,24 +57,6 @@ pub struct Observer<T> {
     told: Pin<Box<dyn Stream<Item = Result<Option<T>, WentBack>> + Send + Sync>>,
     view: watch::Receiver<View<T>>,
     news: watch::Receiver<SessionEvent>,
-}
-
-/// ZooKeeper shows an older state than before: its data was lost, or restored from a backup, or somebody put an old node back.
-/// Fencing tokens may be lower than those of before, so whatever remembers tokens refuses the next holders: see "ZooKeeper's data
-/// must be restored" in the guide.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "ZooKeeper shows token {now} at {path} after token {before}: its data was lost or restored from a backup, or somebody put an \
-     old node back; stores that remember tokens may refuse the next holders"
-)]
-#[non_exhaustive]
-pub struct WentBack {
-    /// What is observed.
-    pub path: String,
-    /// The highest token that the observer had seen.
-    pub before: FencingToken,
-    /// The token that it sees now. It is the same if the holder was restored, too.
-    pub now: FencingToken,
 }
 
 /// The last state that an [`Observer`] knows, from [`Observer::latest`].

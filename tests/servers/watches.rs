@@ -42,7 +42,7 @@ async fn an_observer_goes_while_another_one_begins() {
     let leading = session(&server).await;
     let election = looking.election("/service").unwrap();
     let mut one = election.observe();
-    assert!(within("the first answer", one.next()).await.unwrap().is_none());
+    assert!(within("the first answer", one.next()).await.unwrap().unwrap().is_none());
     let held = link.hold_request(RequestKind::AddWatch);
     let mut two = election.observe();
     within("the second observer's watch", held.reached()).await;
@@ -52,5 +52,5 @@ async fn an_observer_goes_while_another_one_begins() {
     leadership.resign().await.unwrap();
     eventually("the events", async || link.counts().events == events + 2).await;
     held.release();
-    assert!(within("the second answer", two.next()).await.unwrap().is_none());
+    assert!(within("the second answer", two.next()).await.unwrap().unwrap().is_none());
 }
