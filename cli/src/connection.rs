@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use zklock::{ConnectError, Session, SessionBuilder, session::ServerFailure};
+use zklock::session::{ServerFailure, ServerProblem};
+use zklock::{ConnectError, Session, SessionBuilder};
 use zookeeper_client::{Client, Connector, Error, SaslOptions};
 
 pub(crate) use address::Address;
@@ -181,8 +182,7 @@ impl Connection {
             ConnectError::Unreachable { servers, causes, .. } => Failure::new(
                 Code::Unreachable,
                 format_args!(
-                    "no server of {servers:?} established a session ({} is {}){}; check that the servers run, have a \
-                     quorum, and can be reached from here",
+                    "no server of {servers:?} established a session ({} is {}){}",
                     attempt.option,
                     duration::text(attempt.bound),
                     each(&causes)
@@ -338,8 +338,14 @@ impl Connection {
     }
 }
 
-/// The causes, behind a colon.
+/// The causes, and what to check if they do not say it.
 fn each(causes: &[ServerFailure]) -> String {
+    let is_away = |failure: &ServerFailure| matches!(failure.cause, ServerProblem::NoConnection(_));
+    let advice = match causes.is_empty() || causes.iter().any(is_away) {
+        true => "; check that the servers run, and can be reached from here",
+        false => "",
+    };
     let causes = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    if causes.is_empty() { causes } else { format!(": {}", text::harmless(&causes)) }
+    let colon = if causes.is_empty() { "" } else { ": " };
+    format!("{colon}{}{advice}", text::harmless(&causes))
 }

@@ -146,9 +146,13 @@ impl Cause for ConnectError {
                      do so with --create-chroot"
                 ),
             ),
-            Self::Servers { .. } | Self::SessionTimeout { .. } | Self::TimeoutNotGranted { .. } => {
-                Failure::usage(self)
-            }
+            Self::Servers { .. } | Self::SessionTimeout { .. } => Failure::usage(self),
+            Self::TimeoutNotGranted { asked, granted } => Failure::usage(format_args!(
+                "the servers grant a session timeout of {0} instead of {1}; give --session-timeout {0}, or change \
+                 minSessionTimeout or maxSessionTimeout of the servers",
+                duration::text(*granted),
+                duration::text(*asked)
+            )),
             Self::LeaseTooShort { timeout, lag, margin, heartbeat } => Failure::usage(format_args!(
                 "a session timeout of {} is too short for these servers: the leader may take {} to ask for a \
                  heartbeat, clock drift takes {}, and three heartbeats of {} do not fit into the rest; give a longer \

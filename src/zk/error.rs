@@ -149,8 +149,10 @@ pub enum ServerProblem {
     /// limit of connections is reached: `maxClientCnxns` from this address, or `maxCnxns` from all. A proxy does so if it
     /// cannot reach the server behind it.
     Closes,
-    /// The server accepts TCP connections, but established no session: it has no quorum, or is not a ZooKeeper server,
-    /// or only one of client and server uses TLS.
+    /// The server says that it serves nobody. It has no quorum, or has just started.
+    NoQuorum,
+    /// The server accepts TCP connections, but established no session: it hangs, or is not a ZooKeeper server, or only one
+    /// of client and server uses TLS.
     NoSession,
     /// The server accepts TCP connections, but established no session over TLS. Usually the certificates are wrong, or
     /// the server does not use TLS.
@@ -171,9 +173,12 @@ impl fmt::Display for ServerProblem {
                 "it closes connections at once; perhaps its limit maxClientCnxns is reached for this machine, or it is a \
                  proxy that cannot reach the server behind it",
             ),
+            Self::NoQuorum => f.write_str(
+                "it runs, but has no quorum; check that the other servers of its ensemble run, and that it reaches them",
+            ),
             Self::NoSession => f.write_str(
-                "it accepts connections but establishes no session; check that it is a ZooKeeper server and has a quorum, \
-                 and whether it expects TLS",
+                "it accepts connections but establishes no session; check that it is a ZooKeeper server, and whether it \
+                 expects TLS",
             ),
             Self::NoTlsSession => f.write_str(
                 "it accepts connections but establishes no session over TLS; check the certificates, and that it has a \

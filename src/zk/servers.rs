@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use zookeeper_client::{Client, Connector, Error};
 
 use super::error::{ConnectError, ServerFailure, ServerProblem};
@@ -21,6 +21,9 @@ const TLS: &str = "tcp+tls://";
 
 /// The port of an address without one.
 const DEFAULT_PORT: u16 = 2181;
+
+/// How long to wait whether a server closes a connection before it has been sent anything.
+const CLOSING: Duration = Duration::from_millis(300);
 
 /// The longest answer to a four-letter word that zklock reads, in bytes.
 const LONGEST_ANSWER: u64 = 16 * 1024;
@@ -185,8 +188,8 @@ impl Server {
         *self.granted.lock()
     }
 
-    /// Finds out why this server gave no session; `None` if it is read-only. A server that can become read-only answers `isro` without being
-    /// configured to: `FourLetterCommands` then whitelists that word.
+    /// Finds out why this server gave no session; `None` if it is read-only. Every server answers `srvr`, whatever its
+    /// configuration says: `FourLetterCommands` always whitelists that word.
     async fn diagnose(&self, deadline: Instant) -> Option<ServerProblem> {
         let unconnected = |cause| Some(ServerProblem::NoConnection(cause));
         let connection = match timeout_at(deadline, self.reach()).await {
@@ -195,16 +198,19 @@ impl Server {
             Err(_) => return unconnected("no TCP connection in time".to_owned()),
         };
         // A server waits for the first bytes of a client that it takes.
-        let half = deadline - (deadline - Instant::now()) / 2;
-        if timeout_at(half, connection.peek(&mut [0])).await.is_ok_and(|read| !matches!(read, Ok(1..))) {
+        let closing = CLOSING.min((deadline - Instant::now()) / 2);
+        if timeout(closing, connection.peek(&mut [0])).await.is_ok_and(|read| !matches!(read, Ok(1..))) {
             return Some(ServerProblem::Closes);
         }
         // A word would go out in clear text.
         if self.tls {
             return Some(ServerProblem::NoTlsSession);
         }
-        match timeout_at(deadline, ask(connection, "isro")).await {
-            Ok(Ok(answer)) if answer.trim() == "ro" => None,
+        match timeout_at(deadline, ask(connection, "srvr")).await {
+            Ok(Ok(answer)) if answer.contains("\nMode: read-only") => None,
+            Ok(Ok(answer)) if answer.contains("not currently serving requests") => {
+                Some(ServerProblem::NoQuorum)
+            }
             _ => Some(ServerProblem::NoSession),
         }
     }

@@ -171,6 +171,7 @@ async fn without_a_quorum_there_is_no_session_and_each_server_is_told() {
     let run = doctor(&servers, &["--connect-timeout", "5s"]).await;
     assert_eq!(run.code, 69, "{run:?}");
     assert!(run.stderr.starts_with("zklock: no server of"), "{run:?}");
+    assert!(run.stderr.contains("it runs, but has no quorum"), "{run:?}");
     let report = run.report();
     assert_eq!(modes(&report), ["none", "none", "not-serving"]);
     assert_eq!(report["session"], Value::Null);

@@ -47,13 +47,13 @@ fn unreachable(server: &Server, found: &mut Findings) {
         (Err(why), _) => (
             "unreachable",
             format!("{address} cannot be reached: {why}"),
-            "start it, repair the network to it, or take it out of the connect string",
+            "start it (its log says why it ended), repair the network to it, or take it out of the connect string",
         ),
         (Ok(words), visit) => match (&words.mode, visit) {
             (Mode::Silent(why), _) => (
                 "silent",
                 format!("{address} accepts connections, but does not answer: {why}"),
-                "look at its log; it may hang, or demand TLS or a certificate, or it is not a ZooKeeper server",
+                "look at its log; it may hang, or demand TLS (--tls-ca) or a certificate, or it is not a ZooKeeper server",
             ),
             (Mode::Closes, _) => (
                 "closes-connections",
@@ -64,8 +64,9 @@ fn unreachable(server: &Server, found: &mut Findings) {
             (Mode::TlsFailed(why), _) => (
                 "tls-failed",
                 format!("{address} accepts connections, but TLS fails: {why}"),
-                "check four things: the server uses TLS at this port; --tls-ca trusts its certificate; the certificate \
-                 is for this host; the server demands no client certificate, or --tls-cert gives one",
+                "check that the server uses TLS at this port; that its certificate is for this host, that --tls-ca trusts \
+                 it, and that it is valid by this machine's clock; that the server demands no client certificate, or \
+                 --tls-cert gives one",
             ),
             (Mode::NotServing, _) => (
                 "not-serving",
