@@ -1,6 +1,7 @@
 //! The servers of a connect string, and the four-letter words that they answer without a session.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -147,13 +148,13 @@ impl Server {
         if rest.contains("://") {
             return Err("a scheme is neither tcp:// nor tcp+tls://");
         }
+        if !rest.starts_with('[') && rest.matches(':').count() > 1 {
+            return Err("an IPv6 address needs brackets: [::1]:2181");
+        }
         let (host, port) = match rest.strip_prefix('[') {
             Some(rest) => rest.split_once(']').ok_or("a bracket is not closed")?,
             None => rest.find(':').map_or((rest, ""), |colon| rest.split_at(colon)),
         };
-        if port.get(1..).is_some_and(|port| port.contains(':')) {
-            return Err("an IPv6 address needs brackets: [::1]:2181");
-        }
         let port = match port.strip_prefix(':') {
             None if port.is_empty() => DEFAULT_PORT,
             Some("") => DEFAULT_PORT,
@@ -194,6 +195,9 @@ impl Server {
         let unconnected = |cause| Some(ServerProblem::NoConnection(cause));
         let connection = match timeout_at(deadline, self.reach()).await {
             Ok(Ok(connection)) => connection,
+            Ok(Err(error)) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                return Some(ServerProblem::Closes);
+            }
             Ok(Err(error)) => return unconnected(error.to_string()),
             Err(_) => return unconnected("no TCP connection in time".to_owned()),
         };

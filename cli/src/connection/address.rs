@@ -36,13 +36,13 @@ impl Address {
         if text.contains("://") {
             return Err("a scheme is neither tcp:// nor tcp+tls://");
         }
+        if !text.starts_with('[') && text.matches(':').count() > 1 {
+            return Err("an IPv6 address needs brackets: [::1]:2181");
+        }
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => rest.split_once(']').ok_or("a bracket is not closed")?,
             None => text.find(':').map_or((text, ""), |colon| text.split_at(colon)),
         };
-        if port.get(1..).is_some_and(|port| port.contains(':')) {
-            return Err("an IPv6 address needs brackets: [::1]:2181");
-        }
         let port = match port.strip_prefix(':') {
             None if port.is_empty() => DEFAULT_PORT,
             Some("") => DEFAULT_PORT,
@@ -156,6 +156,7 @@ mod tests {
             ("zk1:port/app", "a port is not a number from 1 to 65535"),
             ("[::1", "a bracket is not closed"),
             ("[::1]2181", "something other than a port follows a bracket"),
+            ("[::1]x:2181", "something other than a port follows a bracket"),
             ("::1", "an IPv6 address needs brackets: [::1]:2181"),
             ("zk1,fe80::1:2181", "an IPv6 address needs brackets: [::1]:2181"),
             ("zk 1", "a host contains a blank"),

@@ -28,22 +28,32 @@ pub(super) async fn ask(
     word: &str,
     deadline: Instant,
 ) -> Result<Result<String, Mode>, String> {
-    let plain = connect(address, deadline).await?;
+    let plain = match connect(address, deadline).await {
+        Ok(plain) => plain,
+        Err(error) if is_of_closing(&error) => return Ok(Err(Mode::Closes)),
+        Err(error) => return Err(reason(&error)),
+    };
     match converse_on(plain, address, tls, word, deadline).await {
         Err(Mode::Silent(_) | Mode::TlsFailed(_)) if closes(address, deadline).await => Ok(Err(Mode::Closes)),
         answer => Ok(answer),
     }
 }
 
-async fn connect(address: &Address, deadline: Instant) -> Result<TcpStream, String> {
-    let connected = by(deadline, TcpStream::connect((address.host.as_str(), address.port))).await;
-    connected.map_err(|error| reason(&error))
+async fn connect(address: &Address, deadline: Instant) -> io::Result<TcpStream> {
+    by(deadline, TcpStream::connect((address.host.as_str(), address.port))).await
 }
 
 /// Whether a server closes connections by itself. One that serves waits for the client's first bytes.
 async fn closes(address: &Address, deadline: Instant) -> bool {
-    let Ok(connection) = connect(address, deadline).await else { return false };
-    timeout(CLOSING, connection.peek(&mut [0])).await.is_ok_and(|read| !matches!(read, Ok(1..)))
+    match connect(address, deadline).await {
+        Ok(open) => timeout(CLOSING, open.peek(&mut [0])).await.is_ok_and(|read| !matches!(read, Ok(1..))),
+        Err(error) => is_of_closing(&error),
+    }
+}
+
+/// Whether a server has accepted a connection, and has closed it before the client knew that it was made.
+fn is_of_closing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 async fn converse_on(
