@@ -3,9 +3,12 @@
 mod run;
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
@@ -55,7 +58,8 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// Reads the command line and the environment.
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        let mut command = Self::command().mut_args(without_empty_variable);
+        let command = Self::command().mut_args(without_empty_variable).mut_args(with_negative_value);
+        let mut command = command.mut_subcommands(|subcommand| subcommand.mut_args(with_negative_value));
         // In an error, clap would show each option with a value in the usage, those of the environment included, as if it were
         // required.
         command.build();
@@ -63,7 +67,8 @@ impl Arguments {
             let usage = subcommand.render_usage().to_string();
             subcommand.override_usage(usage.trim_start_matches("Usage: ").to_owned())
         });
-        let mut matches = command.try_get_matches_from_mut(std::env::args_os()).map_err(with_place_of_cmd)?;
+        let matches = command.try_get_matches_from_mut(std::env::args_os());
+        let mut matches = matches.map_err(|error| with_tip(error, &command))?;
         Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
 
@@ -77,17 +82,51 @@ impl Arguments {
     }
 }
 
-/// The same error. Behind a word that fits no option, it says where a command stands.
-fn with_place_of_cmd(mut error: clap::Error) -> clap::Error {
+/// The same option. The number behind it may be negative, so that the option itself says what is wrong with the number.
+fn with_negative_value(option: Arg) -> Arg {
+    const OF_NUMBERS: [&str; 7] = ["DURATION", "PERIOD", "NUMBER", "INDEX", "CODE", "N", "PPM"];
+    let is_number = |option: &Arg| {
+        let names = option.get_value_names().unwrap_or_default();
+        names.iter().any(|name| OF_NUMBERS.contains(&name.as_str())) && option.get_long().is_some()
+    };
+    if is_number(&option) { option.allow_hyphen_values(true) } else { option }
+}
+
+/// The same error, with what clap does not know: where a command stands, and whether a value is that of a variable.
+fn with_tip(mut error: clap::Error, command: &clap::Command) -> clap::Error {
     let text = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
-    let (word, usage) = (text(ContextKind::InvalidArg), text(ContextKind::Usage));
-    if error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-') && usage.contains("-- <CMD>") {
-        let tip = format!(
-            "if '{word}' belongs to the command, write -- before the command: zklock run PATH -- {word}"
-        );
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-    }
+    let argument = text(ContextKind::InvalidArg);
+    let tip = match error.kind() {
+        ErrorKind::UnknownArgument
+            if !argument.starts_with('-') && text(ContextKind::Usage).contains("-- <CMD>") =>
+        {
+            format!(
+                "there is one PATH; if '{argument}' belongs to the command, write -- before it: PATH -- {argument}"
+            )
+        }
+        ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
+            let option = command.get_arguments().find(|option| option.to_string() == argument);
+            let Some(variable) = option.and_then(Arg::get_env) else { return error };
+            if std::env::var(variable).ok() != Some(text(ContextKind::InvalidValue)) {
+                return error;
+            }
+            format!("the value is that of the variable {}", variable.to_string_lossy())
+        }
+        _ => return error,
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     error
+}
+
+/// Reads a number from `least` to `most`.
+fn number<N>(least: N, most: N) -> impl Fn(&str) -> Result<N, String> + Clone
+where
+    N: FromStr + PartialOrd + Display + Copy,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+        number.ok_or_else(|| format!("write a number from {least} to {most}"))
+    }
 }
 
 /// The same option. An environment variable that is empty counts as not set.
@@ -201,7 +240,7 @@ pub(crate) struct Ask {
     pub(crate) path: String,
 
     /// Why. The holders see it
-    #[arg(long, short, value_name = "TEXT")]
+    #[arg(long, short, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) reason: String,
 
     /// How long to wait, and by when they are to have let go
@@ -209,15 +248,15 @@ pub(crate) struct Ask {
     pub(crate) within: Duration,
 
     /// The name under which the holders see who asks [default: host:pid]
-    #[arg(long, short, value_name = "TEXT")]
+    #[arg(long, short, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) owner: Option<String>,
 
     /// Ask only the holder with this SEQUENCE in `zklock show`: one of several readers, permits or slots
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = number(i32::MIN, i32::MAX))]
     pub(crate) sequence: Option<i32>,
 
     /// Ask only the holder of the slot with this index
-    #[arg(long, value_name = "INDEX", conflicts_with = "sequence")]
+    #[arg(long, value_name = "INDEX", conflicts_with = "sequence", value_parser = number(0, u32::MAX))]
     pub(crate) slot: Option<u32>,
 }
 
@@ -229,7 +268,7 @@ pub(crate) struct Resize {
 
     /// The new capacity, or the new number of slots. Holders keep what they have. If more is held, nobody is admitted
     /// until enough of that is released
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_parser = number(1, u32::MAX), allow_negative_numbers = true)]
     pub(crate) number: u32,
 
     /// Do not ask for confirmation if more is held than NUMBER
@@ -249,11 +288,11 @@ pub(crate) struct Release {
     pub(crate) force: bool,
 
     /// Take it only from the holder with this SEQUENCE in `zklock show`: from one of several readers, or a permit or a slot
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = number(i32::MIN, i32::MAX))]
     pub(crate) sequence: Option<i32>,
 
     /// Take the slot with this index from its holder
-    #[arg(long, value_name = "INDEX", conflicts_with = "sequence")]
+    #[arg(long, value_name = "INDEX", conflicts_with = "sequence", value_parser = number(0, u32::MAX))]
     pub(crate) slot: Option<u32>,
 
     /// Do not ask for confirmation
@@ -297,11 +336,11 @@ pub(crate) struct Export {
     pub(crate) min_interval: Duration,
 
     /// How many locks, slots and semaphores to look for. If more are held, zklock_scan_cut is 1 for this bound
-    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = number(1, u32::MAX))]
     pub(crate) max_locks: u32,
 
     /// How many nodes to read in a look, below all ROOTs together. If more are there, zklock_scan_cut is 1 for this bound
-    #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = number(1, u32::MAX))]
     pub(crate) max_nodes: u32,
 }
 

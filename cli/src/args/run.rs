@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
 
+use super::number;
 use crate::layout::Layout;
 use crate::pool::{self, PermitsOf, SlotOf};
 use crate::{civil, duration};
@@ -85,11 +87,11 @@ pub(crate) struct Run {
     pub(crate) timeout: Option<Duration>,
 
     /// Exit with CODE instead of 75 if the lock is not acquired. Then a 75 is always CMD's own [default: 75]
-    #[arg(long, short = 'E', value_name = "CODE")]
+    #[arg(long, short = 'E', value_name = "CODE", value_parser = number(0, u8::MAX))]
     pub(crate) conflict_exit_code: Option<u8>,
 
     /// The name that others see in the queue [default: host:pid]
-    #[arg(long, short, value_name = "TEXT")]
+    #[arg(long, short, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) owner: Option<String>,
 
     /// What to do with CMD if the lock is lost
@@ -145,7 +147,7 @@ pub(crate) struct Run {
     pub(crate) retry: bool,
 
     /// How many records of runs to keep, 1 to 1000. zklock refuses a run whose record may have been dropped
-    #[arg(long, value_name = "N", requires = "occasion", default_value = "100", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", requires = "occasion", default_value = "100", value_parser = number(1_u16, 1000))]
     pub(crate) keep: u16,
 
     /// Who may see and change the lock's nodes
@@ -164,9 +166,10 @@ pub(crate) struct Run {
 
 /// Campaign in an election, run a command while leading, resign, and exit with the status of the command.
 #[derive(Args, Debug)]
+#[command(override_usage = "zklock lead [OPTIONS] --value <TEXT> <PATH> -- <CMD>...")]
 pub(crate) struct Lead {
     /// What to announce while CMD runs, such as the address at which CMD listens
-    #[arg(long, value_name = "TEXT", conflicts_with_all = ["shared", "lock", "shared_lock", "slot", "permits", "occasion", "layout"])]
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["shared", "lock", "shared_lock", "slot", "permits", "occasion", "layout"])]
     pub(crate) value: String,
 
     // Its path is the election's.

@@ -9,6 +9,7 @@ mod http;
 mod metrics;
 mod scan;
 
+use std::io;
 use std::process::ExitCode;
 
 use tokio::net::TcpListener;
@@ -29,8 +30,13 @@ pub(crate) async fn export(wish: Export, connection: &Connection, console: Conso
     let ending = [SignalKind::interrupt(), SignalKind::terminate()];
     let mut signals = signals::arriving(ending).map_err(Failure::internal)?;
     let addresses = connection.servers()?;
-    let cannot =
-        |error| Failure::usage(format_args!("zklock cannot listen at {} (--listen): {error}", wish.listen));
+    let cannot = |error: io::Error| {
+        let hint = match error.kind() {
+            io::ErrorKind::InvalidInput => "; write HOST:PORT, such as 127.0.0.1:9744",
+            _ => "",
+        };
+        Failure::usage(format_args!("zklock cannot listen at {} (--listen): {error}{hint}", wish.listen))
+    };
     let listener = TcpListener::bind(&wish.listen).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(Failure::internal)?;
     console.note(format_args!("listening at http://{address}/metrics"));

@@ -1,8 +1,9 @@
 //! The launcher: it becomes the command, after it has made sure that it dies with its warden.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use nix::sys::signal::SigSet;
@@ -25,6 +26,22 @@ pub(super) fn launcher_of(command: &[OsString], foreground: bool) -> Command {
     launcher.arg(if foreground { FOREGROUND } else { BACKGROUND });
     launcher.args(command).process_group(0);
     launcher
+}
+
+/// What the kernel's error does not say of a program.
+fn hint(program: &OsStr, error: &io::Error) -> &'static str {
+    let path = Path::new(program);
+    // The directories of PATH are searched for a name without a directory.
+    let is_path = path.components().count() > 1;
+    match error.kind() {
+        io::ErrorKind::NotFound if !is_path => "; no directory of PATH has it",
+        io::ErrorKind::NotFound if path.exists() => "; the interpreter that its first line names is missing",
+        io::ErrorKind::PermissionDenied if is_path && path.is_dir() => "; it is a directory; name a program",
+        io::ErrorKind::PermissionDenied if is_path && path.is_file() => {
+            "; it may lack the permission to be executed: chmod +x"
+        }
+        _ => "",
+    }
 }
 
 pub(super) fn launch(arguments: Vec<OsString>) -> ExitCode {
@@ -53,7 +70,7 @@ pub(super) fn launch(arguments: Vec<OsString>) -> ExitCode {
     let _as_it_is = SigSet::empty().thread_set_mask();
     let error = Command::new(&program).args(arguments).exec();
     let _or_it_may_be_stopped = signals::unblock();
-    console.error(format_args!("{}: {error}", program.display()));
+    console.error(format_args!("{}: {error}{}", program.display(), hint(&program, &error)));
     match error.kind() {
         io::ErrorKind::NotFound => Code::NotFound.into(),
         _ => Code::NotExecutable.into(),

@@ -1,6 +1,7 @@
 //! `zklock run` when nothing goes wrong.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -236,10 +237,21 @@ async fn a_command_that_cannot_be_run_is_told_apart() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("no-program");
     fs::write(&file, "text").unwrap();
-    for (command, status) in [("no-such-command-here", 127), (file.to_str().unwrap(), 126)] {
+    let script = directory.path().join("script");
+    fs::write(&script, "#!/no/such/interpreter\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let (file, script) = (file.to_str().unwrap(), script.to_str().unwrap());
+    for (command, status, hint) in [
+        ("no-such-command-here", 127, "no directory of PATH has it"),
+        ("/no/such/command", 127, "No such file or directory"),
+        (script, 127, "the interpreter that its first line names is missing"),
+        (file, 126, "it may lack the permission to be executed: chmod +x"),
+        (directory.path().to_str().unwrap(), 126, "it is a directory; name a program"),
+    ] {
         let mut program = zklock(&server.connect_string());
         program.args(["run", "/lock/none", "--", command]);
         let output = output(program).await;
         output.is(status, "", command);
+        output.is(status, "", hint);
     }
 }

@@ -2,6 +2,7 @@
 
 use zklock_test_support::own_server;
 
+use crate::support;
 use crate::support::at;
 use crate::support::looker::{NOBODY, answers, zklock};
 
@@ -10,13 +11,19 @@ use crate::support::looker::{NOBODY, answers, zklock};
 const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("dance", "unrecognized subcommand"),
     ("run /lock", "required"),
-    ("run /lock true", "write -- before the command: zklock run PATH -- true"),
-    ("run /lock ls -l", "write -- before the command"),
-    ("lead --value a /feed serve", "write -- before the command"),
+    ("run /lock true", "if 'true' belongs to the command, write -- before it: PATH -- true"),
+    ("run run /lock -- true", "there is one PATH"),
+    ("lead --value a /feed serve", "write -- before it: PATH -- serve"),
     ("run --timeout soon /lock -- true", "--timeout"),
+    ("run --timeout -1 /lock -- true", "negative"),
+    ("run --kill-after -1s /lock -- true", "'--kill-after <DURATION>': it is negative"),
+    ("export --min-interval -5s", "'--min-interval <DURATION>': it is negative"),
+    ("run --owner  /lock -- true", "a value is required for '--owner <TEXT>'"),
+    ("ask --reason a --within 5s --owner  /lock", "a value is required for '--owner <TEXT>'"),
     ("run --on-lost weep /lock -- true", "--on-lost"),
     ("run --quiet --verbose /lock -- true", "cannot be used with"),
-    ("run -E 256 /lock -- true", "--conflict-exit-code"),
+    ("run -E 256 /lock -- true", "write a number from 0 to 255"),
+    ("run -E -1 /lock -- true", "write a number from 0 to 255"),
     ("run --servers , /lock -- true", "malformed"),
     ("run --session-timeout 1ms /lock -- true", "session timeout"),
     ("run --session-timeout 30d /lock -- true", "out of range"),
@@ -45,12 +52,13 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("run --every 1500ms /lock -- true", "whole seconds"),
     ("run --every 1d --time-zone Europe/Nowhere /lock -- true", "Europe/Helsinki"),
     ("run --once a --time-zone local /lock -- true", "cannot be used with"),
-    ("run --once a --keep 0 /lock -- true", "--keep"),
+    ("run --once a --keep 0 /lock -- true", "write a number from 1 to 1000"),
     ("run --once a --restart /lock -- true", "cannot be used with"),
     ("run --retry /lock -- true", "required"),
     ("run --keep 5 /lock -- true", "required"),
     // Elections.
-    ("lead /feed -- true", "--value"),
+    ("lead /feed -- true", "Usage: zklock lead [OPTIONS] --value <TEXT> <PATH> -- <CMD>..."),
+    ("lead --value  /feed -- true", "a value is required for '--value <TEXT>'"),
     ("lead --value a --slot /workers/8 -- true", "cannot be used with"),
     ("leader", "required"),
     // Looks.
@@ -64,6 +72,12 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("verify 7:a:1:/lock/", "sequencer"),
     ("verify 7:a:1:/zookeeper/lock", "sequencer"),
     ("release --yes /lock", "--force"),
+    ("release --force --slot x /lock", "write a number from 0 to 4294967295"),
+    ("release --force --sequence last /lock", "write a number from -2147483648 to 2147483647"),
+    ("ask --reason  --within 5s /lock", "a value is required for '--reason <TEXT>'"),
+    ("resize /lock -5", "write a number from 1 to 4294967295"),
+    ("resize /lock many", "write a number from 1 to 4294967295"),
+    ("export --listen 9744", "write HOST:PORT, such as 127.0.0.1:9744"),
     ("doctor -s ", "malformed"),
     ("completions cmd.exe", "possible values"),
     // Connections.
@@ -78,7 +92,7 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("doctor --sasl digest-md5", "--digest-file"),
     ("doctor --session-timeout soon", "--session-timeout"),
     ("show --session-timeout 1ms /lock", "session timeout"),
-    ("doctor --tick -1s", "unexpected argument"),
+    ("doctor --tick -1s", "negative"),
     ("doctor --tick=-1s", "negative"),
 ];
 
@@ -127,6 +141,9 @@ async fn what_cannot_be_meant_is_refused_before_any_server_is_asked() {
     let usage = "Usage: zklock release [OPTIONS] --force <PATH>\n";
     zklock(NOBODY, &["release", "--force"]).await.is(64, "", usage);
     are_refused(NOBODY, WITHOUT_SERVERS).await;
+    let mut program = support::zklock(NOBODY);
+    program.args(["show", "/lock"]).env("ZKLOCK_TICK", "fast");
+    support::output(program).await.is(64, "", "the value is that of the variable ZKLOCK_TICK");
 }
 
 #[tokio::test]
