@@ -1,11 +1,10 @@
 //! The command line.
 
+mod number;
 mod run;
 
 use std::ffi::OsStr;
-use std::fmt::Display;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
@@ -17,6 +16,7 @@ use crate::connection::Connection;
 use crate::console::Console;
 use crate::layout::Layout;
 use crate::{duration, exit};
+use number::number;
 pub(crate) use run::{Access, Lead, Notify, OnAsk, OnLost, Run};
 
 const EXAMPLES: &str = "\
@@ -116,17 +116,6 @@ fn with_tip(mut error: clap::Error, command: &clap::Command) -> clap::Error {
     };
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     error
-}
-
-/// Reads a number from `least` to `most`.
-fn number<N>(least: N, most: N) -> impl Fn(&str) -> Result<N, String> + Clone
-where
-    N: FromStr + PartialOrd + Display + Copy,
-{
-    move |text| {
-        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
-        number.ok_or_else(|| format!("write a number from {least} to {most}"))
-    }
 }
 
 /// The same option. An environment variable that is empty counts as not set.

@@ -7,7 +7,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
 
-use super::number;
+use super::number::number;
 use crate::layout::Layout;
 use crate::pool::{self, PermitsOf, SlotOf};
 use crate::{civil, duration};
