@@ -12,6 +12,9 @@
 //! 2. The server answers a request. It answers in order, so no request that sets a watch is unanswered.
 //! 3. What was left is dropped. The client sends its removals, for these watchers and for events of their paths, at once.
 //! 4. The server answers another request. So these watches are gone, and each of their events has come.
+//!
+//! No path has both a persistent watch and a watch for one event: zookeeper-client removes neither while the other one stands, and
+//! servers before 3.9 would replace the first one. Persistent ones are set on asks and announcements alone.
 
 use std::future::{poll_fn, ready};
 use std::pin::Pin;
@@ -40,6 +43,8 @@ struct State {
     waiting: Option<Vec<Waker>>,
     /// Requests that nobody awaits any more. Each holds a clone of the client.
     requests: Vec<Box<dyn Send>>,
+    /// Whether the connection is to end, for which every clone of the client must go.
+    is_ending: bool,
     /// Watchers that nobody needs any more.
     watchers: Vec<BoxFuture<'static, ()>>,
 }
@@ -63,17 +68,23 @@ impl Watchers {
         !(state.requests.is_empty() && state.watchers.is_empty())
     }
 
-    /// Drops the requests that were left: the server has answered them.
-    pub(crate) fn drop_requests(&self) {
-        let requests = std::mem::take(&mut self.state.lock().requests);
+    /// Drops the requests that were left, and keeps none from now on: the server has answered them, or never will.
+    pub(crate) fn end_requests(&self) {
+        let requests = {
+            let mut state = self.state.lock();
+            state.is_ending = true;
+            std::mem::take(&mut state.requests)
+        };
         drop(requests);
     }
 
     /// Drops all that was left.
     pub(crate) fn drop_left(&self) {
-        self.drop_requests();
-        let watchers = std::mem::take(&mut self.state.lock().watchers);
-        drop(watchers);
+        let left = {
+            let mut state = self.state.lock();
+            (std::mem::take(&mut state.requests), std::mem::take(&mut state.watchers))
+        };
+        drop(left);
     }
 
     /// Removes what was left. `answered` sends a request, and resolves once the server has answered it.
@@ -197,7 +208,11 @@ impl Sender<'_> {
             None => request,
         };
         let watchers = self.0.watchers.clone();
-        let reply = Lingering::new(reply, watchers.clone(), |it, left| left.requests.push(Box::new(it)));
+        let reply = Lingering::new(reply, watchers.clone(), |it, left| {
+            if !left.is_ending {
+                left.requests.push(Box::new(it));
+            }
+        });
         reply.map(|reply| reply.map(|reply| keep(reply, watchers)))
     }
 }

@@ -107,7 +107,7 @@ impl Connection {
         // clone of the client, so it is dropped. With the second reply, the watch is removed, and each event before that has
         // come.
         requests::answered(&client).await;
-        self.watchers.drop_requests();
+        self.watchers.end_requests();
         requests::answered(&client).await;
     }
 
@@ -117,6 +117,7 @@ impl Connection {
         let client = self.client.lock().take();
         self.slots.revoke();
         // Only requests held other clones, so this is the last one.
+        self.watchers.end_requests();
         drop(client);
     }
 }
