@@ -77,12 +77,14 @@ async fn create_ancestors(
     if !chroot.is_empty() {
         // This never fails: "/" is a valid path.
         let root = Client::clone(client).chroot("/").unwrap_or_else(|unchanged| unchanged);
-        if lock.creates_chroot {
+        // A create of a chroot that exists would take the permission to create it.
+        if root.check_stat(chroot).await.map_err(failure)?.is_none() {
+            if !lock.creates_chroot {
+                return Err(Event::Refused(Refusal::NoChroot));
+            }
             // Sessions that do not create it need it as well, so it is no container.
             let lasting = lock.ancestors_acl.on(CreateMode::Persistent);
             root.mkdir(chroot, &lasting).await.map_err(failure)?;
-        } else if root.check_stat(chroot).await.map_err(failure)?.is_none() {
-            return Err(Event::Refused(Refusal::NoChroot));
         }
     }
     let parent = lock.path.parent().unwrap_or_default();

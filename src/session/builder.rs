@@ -1,6 +1,7 @@
 //! The options of a session, and connecting it.
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -264,6 +265,7 @@ impl SessionBuilder {
             drift_ppm: self.drift,
             least: self.least_grant,
             creates_chroot: self.creates_chroot,
+            found_chroot: AtomicBool::default(),
             connector: self.connector,
         };
         Ok((dialer, runtime))

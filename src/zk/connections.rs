@@ -205,7 +205,9 @@ impl Connections {
         let mut pauses = pauses.build();
         let mut round = 0;
         loop {
-            for server in self.dialer.servers.shuffled() {
+            let mut servers = self.dialer.servers.shuffled();
+            servers.sort_by_key(|server| server.granted().is_none());
+            for server in servers {
                 // Once the request reaches the server, the leader goes by the timeout that this server grants, even if
                 // the answer is lost. So the session goes to no server before that timeout is known.
                 let Some(least) = self.dialer.least_grant(server, round).await else { continue };

@@ -1,6 +1,7 @@
 //! Makes connections to the servers, and learns which session timeouts the servers grant.
 
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::{Either, select};
@@ -28,6 +29,8 @@ pub(crate) struct Dialer {
     pub(crate) servers: Servers,
     /// Whether the first lock creates the chroot, if the chroot does not exist.
     pub(crate) creates_chroot: bool,
+    /// Whether the chroot was there once. A typing error in it was not.
+    pub(crate) found_chroot: AtomicBool,
     /// The session timeout that the servers are asked for.
     pub(crate) timeout: Duration,
     /// Whether the servers must grant exactly this session timeout.
@@ -123,10 +126,11 @@ impl Dialer {
     }
 
     /// Refuses a chroot that does not exist, unless the first lock creates it. A server that does not know the chroot
-    /// may be behind the leader, so it catches up before its answer counts.
+    /// may be behind the leader, so it catches up before its answer counts. Once the chroot was there, later sessions are opened
+    /// without it, too: acquisitions say that it is gone, and find it again when it is back.
     async fn find_chroot(&self, opened: &mut Opened) -> Result<(), ConnectError> {
         let chroot = &self.servers.chroot;
-        if chroot.is_empty() || self.creates_chroot {
+        if chroot.is_empty() || self.creates_chroot || self.found_chroot.load(Ordering::Relaxed) {
             return Ok(());
         }
         let client = &opened.client;
@@ -140,7 +144,10 @@ impl Dialer {
         // Nobody else polls the client's task yet.
         let found = select(look, &mut opened.serving);
         match timeout(self.silence(), found).await {
-            Ok(Either::Left((Ok(true), _))) => Ok(()),
+            Ok(Either::Left((Ok(true), _))) => {
+                self.found_chroot.store(true, Ordering::Relaxed);
+                Ok(())
+            }
             Ok(Either::Left((Ok(false), _))) => Err(ConnectError::NoChroot { chroot: chroot.clone() }),
             Ok(Either::Left((Err(error), _))) => Err(self.failure(error)),
             Ok(Either::Right((SessionState::AuthFailed, _))) => Err(ConnectError::AuthFailed),
@@ -161,8 +168,9 @@ impl Dialer {
     /// grants; `None` if that server does not answer.
     pub(crate) async fn least_grant(&self, server: &Server, round: u32) -> Option<Duration> {
         if server.granted().is_none() {
-            let asked = timeout(self.patience(round), self.probe(server, self.timeout));
-            server.learn(asked.await.ok()?.ok()?);
+            // Closing this session would take another quorum write. It owns no node, so it may expire.
+            let opened = self.open(server, self.timeout, None, self.patience(round)).await.ok()?;
+            server.learn(opened.granted);
         }
         self.servers.iter().filter_map(Server::granted).chain(self.least).min()
     }

@@ -4,9 +4,13 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use support::{Server, Steps, linked, operator, patient, server, session, sessions, until_queued, within};
+use support::{
+    Server, Steps, eventually, linked, make, operator, own_server, patient, server, session, sessions,
+    until_queued, within,
+};
 use zklock::{AcquireError, ConnectError, Session, SessionState};
 use zklock_testcontainers::RequestKind;
+use zookeeper_client::Acls;
 
 #[tokio::test]
 async fn a_connection_that_is_made_and_fails_at_once_confirms_nothing() {
@@ -63,7 +67,7 @@ async fn a_resumed_session_reads_nothing_before_a_quorum_has_answered() {
     let guard = theirs.acquire().await.unwrap();
     link.refuse();
     link.cut();
-    support::eventually("the outage", async || unlucky.state() == SessionState::Disconnected).await;
+    eventually("the outage", async || unlucky.state() == SessionState::Disconnected).await;
     let asked = link.hold_request(RequestKind::Multi);
     link.accept();
     let mut reading = pin!(lock.holder());
@@ -102,11 +106,11 @@ async fn outages(server: &Server, timeout: Duration) -> Vec<(SessionState, bool)
         let (link, session) = linked(server, timeout).await;
         let (id, syncs) = (session.id(), link.requests_of(RequestKind::Sync));
         // The outage begins right behind a sign of life.
-        support::eventually("a heartbeat", async || link.requests_of(RequestKind::Sync) > syncs).await;
+        eventually("a heartbeat", async || link.requests_of(RequestKind::Sync) > syncs).await;
         link.black_hole();
         tokio::time::sleep(timeout * 9 / 10).await;
         link.restore();
-        support::eventually("a state", async || session.state() != SessionState::Disconnected).await;
+        eventually("a state", async || session.state() != SessionState::Disconnected).await;
         (session.state(), session.id() == id)
     }))
     .await
@@ -156,4 +160,33 @@ async fn a_lazy_session_fails_below_a_chroot_that_does_not_exist() {
     let refused = within("the failure", session.lock("/lock").unwrap().acquire()).await.unwrap_err();
     let cause = ConnectError::NoChroot { chroot: server.full("/ap") };
     assert_eq!(refused, AcquireError::SessionFailed { path: "/lock".into(), cause: Box::new(cause) });
+}
+
+/// A chroot may be away for a while, as during a restore. It takes no new process to find it again.
+#[tokio::test]
+async fn a_chroot_that_was_there_may_go_and_come_back_while_sessions_end() {
+    let server = own_server().await;
+    let operator = operator(&server).await;
+    make(&operator, "/app").await;
+    let session = Session::connect(format!("{}/app", server.connect_string())).await.unwrap();
+    let lock = session.lock("/orders").unwrap();
+    operator.delete("/app", None).await.unwrap();
+    let first = session.id();
+    server.own().close_session(first).await.unwrap();
+    eventually("the next session", async || ![0, first].contains(&session.id())).await;
+    assert_eq!(lock.acquire().await.unwrap_err(), AcquireError::NoChroot { path: "/orders".into() });
+    make(&operator, "/app").await;
+    lock.acquire().await.unwrap().release().await.unwrap();
+}
+
+/// Whoever may not create the chroot may use it.
+#[tokio::test]
+async fn a_chroot_that_exists_is_not_created_again() {
+    let server = own_server().await;
+    let operator = operator(&server).await;
+    make(&operator, "/app").await;
+    operator.set_acl("/", &Acls::anyone_read(), None).await.unwrap();
+    let session = Session::builder(format!("{}/app", server.connect_string())).create_chroot();
+    let lock = session.connect().await.unwrap().lock("/locks/orders").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
 }
