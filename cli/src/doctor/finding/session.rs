@@ -19,7 +19,7 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
     if let Some(chroot) = &seen.missing_chroot {
         found.warning(
             "chroot-missing",
-            format!("the chroot {chroot} of --servers does not exist, so nobody can acquire a lock below it"),
+            format!("the chroot {chroot} of --servers does not exist, so only programs that create it can acquire a lock below it"),
             "compare it with the chroot of the programs that use the locks; `zklock run --create-chroot` and \
              `SessionBuilder::create_chroot` create it",
         );

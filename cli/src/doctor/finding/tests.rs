@@ -209,7 +209,7 @@ fn an_ensemble_has_several_voters_that_know_each_other() {
     assert_found(few(&[true; 4]), &[(Warning, "no-majority")], &[]);
     assert_found(few(&[true, true, true, false]), &[], &[]);
     let observers = |seen: &mut Seen| (0..3).for_each(|index| words(seen, index).mode = Mode::Observer);
-    assert_found(observers, &[(Warning, "no-leader")], &[]);
+    assert_found(observers, &[(Warning, "no-leader"), (Warning, "only-observers")], &[]);
 }
 
 #[test]
