@@ -143,25 +143,27 @@ fn breaks_no_promise(mode: &str, seconds: u32, shows: impl Fn(&Value) -> bool) {
     shows_within(mode, seconds, 25, shows);
 }
 
-/// The same, with so many holds. A broken promise fails. A run may meet too few occasions; then one of twice the length
-/// follows, and if that meets too few as well, this is said and fails nothing: that the faults find what is broken is what
-/// the tests show that break something.
+/// The same, with so many holds. A broken promise fails. If a run showed too little, another one of twice the length must show
+/// it. What only some faults bring about may be missing there, too. This is said, and fails nothing: the tests that break
+/// something show that the faults find it.
 fn shows_within(mode: &str, seconds: u32, least: u64, shows: impl Fn(&Value) -> bool) {
-    for seconds in [seconds, 2 * seconds] {
+    for (attempt, seconds) in [seconds, 2 * seconds, 2 * seconds].into_iter().enumerate() {
         let report = torture(&["--mode", mode, "--seconds", &seconds.to_string()]);
         let verdict = report["verdict"].as_object().expect("a verdict");
         let broken = verdict.iter().filter(|(rule, count)| *rule != "unproven" && number(count) > 0);
         assert_eq!(broken.collect::<Vec<_>>(), []);
         assert_eq!(report["mode"], mode);
-        let faults: u64 = KINDS.split(' ').map(|kind| number(&report["faults"][kind])).sum();
-        let holds = number(&report["holds"]);
-        assert!(faults > 0 && holds > 0, "{faults} faults and {holds} holds are no torture");
         // An operator's act needs an occasion, which a busy machine seldom gives.
-        if report["passed"] == true && faults >= 3 && holds >= least && shows(&report) {
+        let faults: u64 = KINDS.split(' ').map(|kind| number(&report["faults"][kind])).sum();
+        let is_proven = report["passed"] == true && faults >= 3;
+        if number(&report["holds"]) >= least && shows(&report) && (is_proven || attempt > 0) {
+            if !is_proven {
+                println!("no promise was broken; {faults} faults, {}", report["verdict"]["examples"]);
+            }
             return;
         }
     }
-    println!("no promise was broken, and too little happened, twice");
+    panic!("too little happened, three times");
 }
 
 /// Runs a torture, and returns its report. A run whose servers have different nodes in the end says nothing about a lock:
