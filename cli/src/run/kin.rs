@@ -28,7 +28,7 @@ impl Kinship {
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Around => {
-                "; this is a zklock around this command, and it waits until this command has ended: neither goes on"
+                "; this is a zklock around this command, and it usually waits until this command has ended"
             }
             Self::FormerSession => {
                 "; this is this process's former session, which the servers end within its session timeout"

@@ -11,7 +11,7 @@ use zklock_test_support::{eventually, own_server, server};
 
 const PATH: &str = "/lock/orders";
 const AROUND: &str =
-    "; this is a zklock around this command, and it waits until this command has ended: neither goes on";
+    "; this is a zklock around this command, and it usually waits until this command has ended";
 const EXPIRED: &str =
     "the ZooKeeper session of this contender has expired; zklock joins the queue again, at the end";
 /// A session that expires soon.
