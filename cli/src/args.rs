@@ -1,6 +1,5 @@
 //! The command line.
 
-mod number;
 mod run;
 
 use std::ffi::OsStr;
@@ -15,8 +14,8 @@ use clap_complete::Shell;
 use crate::connection::Connection;
 use crate::console::Console;
 use crate::layout::Layout;
+use crate::number::number;
 use crate::{duration, exit};
-use number::number;
 pub(crate) use run::{Access, Lead, Notify, OnAsk, OnLost, Run};
 
 const EXAMPLES: &str = "\

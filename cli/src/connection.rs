@@ -21,6 +21,7 @@ pub(crate) use tls::Tls;
 use crate::duration;
 use crate::exit::Code;
 use crate::failure::{Failure, REJECTED};
+use crate::number::number;
 use crate::text;
 
 /// The environment variable with the digest credentials. Everybody on the machine can read arguments, so a secret is none.
@@ -61,7 +62,7 @@ pub(crate) struct Connection {
     pub(crate) tick: Option<Duration>,
 
     /// How many parts per million a server's clock may be too fast or too slow; the default covers chrony's slews
-    #[arg(long, global = true, env = "ZKLOCK_CLOCK_DRIFT", value_name = "PPM", default_value_t = SessionBuilder::DEFAULT_CLOCK_DRIFT)]
+    #[arg(long, global = true, env = "ZKLOCK_CLOCK_DRIFT", value_name = "PPM", default_value_t = SessionBuilder::DEFAULT_CLOCK_DRIFT, value_parser = number(0, u32::MAX))]
     pub(crate) clock_drift: u32,
 
     /// A file with the digest credentials user:password. You can also put the credentials into ZKLOCK_DIGEST

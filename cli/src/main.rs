@@ -27,6 +27,7 @@ mod layout;
 mod leader;
 mod ls;
 mod manual;
+mod number;
 mod output;
 mod place;
 mod pool;

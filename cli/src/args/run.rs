@@ -7,8 +7,8 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
 
-use super::number::number;
 use crate::layout::Layout;
+use crate::number::number;
 use crate::pool::{self, PermitsOf, SlotOf};
 use crate::{civil, duration};
 

@@ -77,6 +77,7 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("ask --reason  --within 5s /lock", "a value is required for '--reason <TEXT>'"),
     ("resize /lock -5", "write a number from 1 to 4294967295"),
     ("resize /lock many", "write a number from 1 to 4294967295"),
+    ("show --clock-drift many /lock", "write a number from 0 to 4294967295"),
     ("export --listen 9744", "write HOST:PORT, such as 127.0.0.1:9744"),
     ("doctor -s ", "malformed"),
     ("completions cmd.exe", "possible values"),

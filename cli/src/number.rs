@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 /// Reads a number from `least` to `most`.
-pub(super) fn number<N>(least: N, most: N) -> impl Fn(&str) -> Result<N, String> + Clone
+pub(crate) fn number<N>(least: N, most: N) -> impl Fn(&str) -> Result<N, String> + Clone
 where
     N: FromStr + PartialOrd + Display + Copy,
 {
