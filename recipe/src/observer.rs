@@ -15,8 +15,8 @@
 //! 2. A watch ends with its connection. On the next connection a look sets another one.
 //! 3. The stamps of those who are told do not go back in silence. The server that shows a lower stamp may be behind, so the
 //!    observer looks again, behind a sync. If that look shows a lower stamp, too, the servers have lost or restored their data, or
-//!    somebody put an old node back. The observer is told so, and begins anew. A node that the observer may not read shows no
-//!    stamp, and changes nothing of this.
+//!    somebody put an old node back. The machine tells the observer that the data went back, and begins anew. A node that the
+//!    observer may not read shows no stamp, and changes nothing of this.
 //! 4. If the same is seen again, nobody is told again.
 
 use alloc::{vec, vec::Vec};
@@ -60,7 +60,7 @@ pub enum Instruction<T> {
     Look(Footing),
     /// Have the server catch up with the leader, and look then. The watch stands, as with [`Footing::Watched`].
     SyncAndLook,
-    /// Tell the observer that the servers' data went back. Whoever leads is told next.
+    /// Tell the observer that the servers' data went back. The next instruction tells the present leader.
     TellWentBack {
         /// The highest stamp seen before.
         before: Stamp,

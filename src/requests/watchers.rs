@@ -10,7 +10,8 @@
 //!
 //! 1. From here on, requests that set watches wait.
 //! 2. The server answers a request. It answers in order, so no request that sets a watch is unanswered.
-//! 3. What was left is dropped. The client sends its removals, for these watchers and for events of their paths, at once.
+//! 3. The watchers and requests that were left are dropped. The client sends its removals at once, for these watchers and for
+//!    events of their paths.
 //! 4. The server answers another request. So these watches are gone, and each of their events has come.
 //!
 //! No path has both a persistent watch and a watch for one event: zookeeper-client removes neither while the other one stands, and

@@ -179,7 +179,7 @@ async fn a_chroot_that_was_there_may_go_and_come_back_while_sessions_end() {
     lock.acquire().await.unwrap().release().await.unwrap();
 }
 
-/// Whoever may not create the chroot may use it.
+/// A session without the right to create the chroot uses the chroot that exists.
 #[tokio::test]
 async fn a_chroot_that_exists_is_not_created_again() {
     let server = own_server().await;

@@ -104,8 +104,8 @@ impl Log {
     }
 }
 
-/// The contenders of a look, by their nodes. A name comes again once the directory was made anew, and then the token is another
-/// one; an ACL may hide the token.
+/// The contenders of a look, by their nodes. In a directory that was made anew, names come again with other tokens. An ACL may
+/// hide a token.
 struct Seen<'a>(BTreeMap<&'a str, Option<i64>>);
 
 impl<'a> Seen<'a> {

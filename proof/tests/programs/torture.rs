@@ -143,9 +143,9 @@ fn breaks_no_promise(mode: &str, seconds: u32, shows: impl Fn(&Value) -> bool) {
     shows_within(mode, seconds, 25, shows);
 }
 
-/// The same, with so many holds. A broken promise fails. If a run showed too little, another one of twice the length must show
-/// it. What only some faults bring about may be missing there, too. This is said, and fails nothing: the tests that break
-/// something show that the faults find it.
+/// The same, with so many holds. A broken promise fails. If a run shows too few figures, a run of twice the length must show
+/// them. An occasion that only a fault gives may be missing in the longer run, too. The test then prints the missing occasion
+/// and passes: other tests break something, and show that the faults find the break.
 fn shows_within(mode: &str, seconds: u32, least: u64, shows: impl Fn(&Value) -> bool) {
     for (attempt, seconds) in [seconds, 2 * seconds, 2 * seconds].into_iter().enumerate() {
         let report = torture(&["--mode", mode, "--seconds", &seconds.to_string()]);

@@ -99,7 +99,7 @@ fn each_mutant_is_caught() {
     ]);
 }
 
-/// Takes these steps, each of which is possible: of this name, by this contender.
+/// Takes the steps, each by its name and its contender. Every step must be possible.
 fn replay(setup: &Setup, steps: &[(&str, usize)]) -> State<Setup> {
     let mut state = setup.first();
     for step in steps {
