@@ -4,9 +4,9 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use async_net::TcpStream;
 use futures::future::join_all;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use futures::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 use zookeeper_client::{Client, Connector, Error};
 
