@@ -1,0 +1,39 @@
+//! The world that zklock's simulation runs the shipped code in: one thread, one seed, and a heap of events in global time.
+//!
+//! ```text
+//!  process  ── async-io, async-net (shims) ──▶ timers, network ──▶ heap ──▶ World::next ──▶ the servers' side
+//!     ▲                                                             │
+//!     └────────────── step until idle (clocks of its own) ◀─────────┘
+//! ```
+//!
+//! A simulated process is a current-thread runtime of tokio. The world steps it whenever bytes or a timer reach it, until
+//! it is idle. The other end of each connection belongs to the caller of [`World::next`]: servers are state machines
+//! there, on the same heap, by [`World::at`].
+//!
+//! Two runs with the same seed take the same steps if nothing in a process depends on an address, on the environment, or
+//! on another thread.
+
+mod clocks;
+mod heap;
+mod libc;
+mod network;
+mod process;
+mod random;
+mod sockets;
+mod timers;
+
+pub use clocks::{Clock, Clocks, SECOND};
+pub use libc::Preemption;
+pub use network::{ConnectionId, Host, Latency};
+pub use process::{Happening, ProcessId, World};
+pub use random::Random;
+pub use sockets::{Connecting, Socket};
+pub use timers::Timer;
+
+/// A millisecond, in nanoseconds.
+pub const MILLISECOND: u64 = 1_000_000;
+
+/// The instant of global time: inside a step it includes what preemptions have taken.
+pub fn now() -> u64 {
+    if libc::is_inside() { libc::now() } else { heap::with(|heap| heap.now()) }
+}

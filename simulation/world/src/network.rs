@@ -1,0 +1,370 @@
+//! Connections of clients with servers: bytes in order, with delays, cuts that hold what is sent, and resets.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::ErrorKind;
+use std::task::Waker;
+
+use crate::MILLISECOND;
+use crate::heap::{Event, Heap};
+use crate::process::{Happening, ProcessId};
+use crate::random::Random;
+
+/// A machine in the network. Its name is `h` with its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Host(pub u16);
+
+/// One connection. No two have the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConnectionId(pub u64);
+
+/// How long bytes are under way, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Latency {
+    /// Never less.
+    pub least: u64,
+    /// Never more.
+    pub most: u64,
+}
+
+impl Latency {
+    pub(crate) fn draw(self, random: &mut Random) -> u64 {
+        random.between(self.least, self.most)
+    }
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self { least: MILLISECOND / 5, most: MILLISECOND }
+    }
+}
+
+/// How many bytes a kernel keeps for a program that does not read.
+const WINDOW: usize = 64 * 1024;
+
+/// The longest pause before a kernel sends again what was lost by a cut.
+const RETRANSMISSION: u64 = 400 * MILLISECOND;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    ToServer,
+    ToClient,
+}
+
+#[derive(Debug)]
+enum Segment {
+    /// The request for a connection, or its confirmation.
+    Open,
+    Bytes(Vec<u8>),
+    End,
+    Reset,
+}
+
+/// One direction of a connection.
+#[derive(Default)]
+struct Lane {
+    segments: VecDeque<(u64, Segment)>,
+    /// When the last segment arrives.
+    latest: u64,
+    /// The bytes under way.
+    bytes: usize,
+    /// The first segments wait for the end of a cut, or for a program that reads.
+    stalled: bool,
+}
+
+/// The client's end.
+#[derive(Default)]
+pub(crate) struct Near {
+    pub(crate) is_open: bool,
+    pub(crate) received: VecDeque<u8>,
+    pub(crate) has_ended: bool,
+    pub(crate) error: Option<ErrorKind>,
+    pub(crate) reader: Option<Waker>,
+    pub(crate) writer: Option<Waker>,
+    is_closed: bool,
+}
+
+/// The server's end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Far {
+    Unopened,
+    Open,
+    Closed,
+}
+
+pub(crate) struct Connection {
+    process: ProcessId,
+    client: Host,
+    server: Host,
+    to_server: Lane,
+    to_client: Lane,
+    pub(crate) near: Near,
+    far: Far,
+}
+
+impl Connection {
+    fn way(&self, direction: Direction) -> (Host, Host) {
+        match direction {
+            Direction::ToServer => (self.client, self.server),
+            Direction::ToClient => (self.server, self.client),
+        }
+    }
+
+    fn lane(&mut self, direction: Direction) -> &mut Lane {
+        match direction {
+            Direction::ToServer => &mut self.to_server,
+            Direction::ToClient => &mut self.to_client,
+        }
+    }
+
+    /// Returns whether the client may write.
+    pub(crate) fn has_room(&self) -> bool {
+        self.to_server.bytes < WINDOW
+    }
+
+    fn fail(&mut self, error: ErrorKind) -> Vec<Waker> {
+        self.near.error = Some(error);
+        self.wakers()
+    }
+
+    fn wakers(&mut self) -> Vec<Waker> {
+        self.near.reader.take().into_iter().chain(self.near.writer.take()).collect()
+    }
+
+    fn is_forgotten(&self) -> bool {
+        self.near.is_closed && self.far == Far::Closed && self.to_server.segments.is_empty()
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Network {
+    pub(crate) connections: BTreeMap<ConnectionId, Connection>,
+    opened: u64,
+    listening: BTreeSet<Host>,
+    cuts: BTreeSet<(Host, Host)>,
+    latencies: BTreeMap<(Host, Host), Latency>,
+}
+
+impl Network {
+    pub(crate) fn is_cut(&self, from: Host, to: Host) -> bool {
+        self.cuts.contains(&(from, to))
+    }
+
+    pub(crate) fn latency(&self, from: Host, to: Host) -> Latency {
+        self.latencies.get(&(from, to)).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn set_latency(&mut self, from: Host, to: Host, latency: Latency) {
+        self.latencies.insert((from, to), latency);
+    }
+}
+
+/// Begins a connection of a process.
+pub(crate) fn open(heap: &mut Heap, process: ProcessId, server: Host) -> ConnectionId {
+    heap.network.opened += 1;
+    let id = ConnectionId(heap.network.opened);
+    let client = heap.processes[&process].host;
+    let (to_server, to_client) = (Lane::default(), Lane::default());
+    let near = Near::default();
+    let connection = Connection { process, client, server, to_server, to_client, near, far: Far::Unopened };
+    heap.network.connections.insert(id, connection);
+    push(heap, id, Direction::ToServer, Segment::Open);
+    id
+}
+
+/// Writes bytes of the client.
+pub(crate) fn write(heap: &mut Heap, id: ConnectionId, bytes: &[u8]) {
+    push(heap, id, Direction::ToServer, Segment::Bytes(bytes.to_vec()));
+}
+
+/// Ends what the client writes.
+pub(crate) fn end(heap: &mut Heap, id: ConnectionId) {
+    push(heap, id, Direction::ToServer, Segment::End);
+}
+
+/// Closes the client's end. A kernel resets a connection that is closed before everything was read.
+pub(crate) fn drop_near(heap: &mut Heap, id: ConnectionId) -> Vec<Waker> {
+    let Some(connection) = heap.network.connections.get_mut(&id) else { return Vec::new() };
+    let near = std::mem::take(&mut connection.near);
+    connection.near.is_closed = true;
+    let last = if near.received.is_empty() { Segment::End } else { Segment::Reset };
+    push(heap, id, Direction::ToServer, last);
+    near.reader.into_iter().chain(near.writer).collect()
+}
+
+/// Closes every connection of a process that is gone. Returns its ends, which must not be dropped while the heap is in use.
+pub(crate) fn abandon(heap: &mut Heap, process: ProcessId, with_its_machine: bool) -> Vec<Near> {
+    let ids = heap.network.connections.iter().filter(|(_, connection)| connection.process == process);
+    let ids = ids.map(|(id, _)| *id).collect::<Vec<_>>();
+    let abandoned = ids.into_iter().map(|id| {
+        if !with_its_machine {
+            push(heap, id, Direction::ToServer, Segment::End);
+        }
+        let connection = heap.network.connections.get_mut(&id).expect("it was there");
+        std::mem::replace(&mut connection.near, Near { is_closed: true, ..Near::default() })
+    });
+    abandoned.collect()
+}
+
+/// Writes bytes of the server.
+pub(crate) fn send(heap: &mut Heap, id: ConnectionId, bytes: Vec<u8>) {
+    if heap.network.connections.get(&id).is_some_and(|connection| connection.far == Far::Open) {
+        push(heap, id, Direction::ToClient, Segment::Bytes(bytes));
+    }
+}
+
+/// Closes the server's end.
+pub(crate) fn close(heap: &mut Heap, id: ConnectionId) {
+    finish(heap, id, Segment::End);
+}
+
+pub(crate) fn listen(heap: &mut Heap, host: Host, listens: bool) {
+    if listens {
+        heap.network.listening.insert(host);
+        return;
+    }
+    heap.network.listening.remove(&host);
+    let ids = heap.network.connections.iter().filter(|(_, connection)| connection.server == host);
+    for id in ids.map(|(id, _)| *id).collect::<Vec<_>>() {
+        finish(heap, id, Segment::Reset);
+    }
+}
+
+fn finish(heap: &mut Heap, id: ConnectionId, last: Segment) {
+    let Some(connection) = heap.network.connections.get_mut(&id) else { return };
+    if connection.far == Far::Open {
+        connection.far = Far::Closed;
+        push(heap, id, Direction::ToClient, last);
+    }
+}
+
+pub(crate) fn cut(heap: &mut Heap, from: Host, to: Host, is_cut: bool) {
+    if is_cut {
+        heap.network.cuts.insert((from, to));
+        return;
+    }
+    heap.network.cuts.remove(&(from, to));
+    let mut healed = Vec::new();
+    for (id, connection) in &mut heap.network.connections {
+        for direction in [Direction::ToServer, Direction::ToClient] {
+            if connection.way(direction) == (from, to) && connection.lane(direction).stalled {
+                connection.lane(direction).stalled = false;
+                healed.push((*id, direction));
+            }
+        }
+    }
+    for (id, direction) in healed {
+        let at = heap.now() + heap.random.below(RETRANSMISSION);
+        heap.push(at, Event::Arrive(id, direction));
+    }
+}
+
+/// Has the client's end receive again what waited for it to read.
+pub(crate) fn has_read(heap: &mut Heap, id: ConnectionId) {
+    let Some(connection) = heap.network.connections.get_mut(&id) else { return };
+    if connection.to_client.stalled && connection.near.received.len() < WINDOW {
+        connection.to_client.stalled = false;
+        let at = heap.instant();
+        heap.push(at, Event::Arrive(id, Direction::ToClient));
+    }
+}
+
+fn push(heap: &mut Heap, id: ConnectionId, direction: Direction, segment: Segment) {
+    let now = heap.instant();
+    let Some(connection) = heap.network.connections.get_mut(&id) else { return };
+    let (from, to) = connection.way(direction);
+    let latency = heap.network.latency(from, to).draw(&mut heap.random);
+    let lane = heap.network.connections.get_mut(&id).expect("it is there").lane(direction);
+    lane.latest = lane.latest.max(now + latency);
+    if let Segment::Bytes(bytes) = &segment {
+        lane.bytes += bytes.len();
+    }
+    lane.segments.push_back((lane.latest, segment));
+    let at = lane.latest;
+    if !lane.stalled {
+        heap.push(at, Event::Arrive(id, direction));
+    }
+}
+
+/// Takes the segments that have reached their end. Returns wakers, and the process that has something to do.
+pub(crate) fn arrive(
+    heap: &mut Heap,
+    id: ConnectionId,
+    direction: Direction,
+) -> (Vec<Waker>, Option<ProcessId>) {
+    let mut wakers = Vec::new();
+    let mut process = None;
+    loop {
+        let now = heap.now();
+        let Some(connection) = heap.network.connections.get_mut(&id) else { break };
+        let (from, to) = connection.way(direction);
+        let is_cut = heap.network.cuts.contains(&(from, to));
+        let is_full = direction == Direction::ToClient && connection.near.received.len() >= WINDOW;
+        let lane = connection.lane(direction);
+        if lane.stalled || lane.segments.front().is_none_or(|(at, _)| *at > now) {
+            break;
+        }
+        if is_cut || is_full {
+            lane.stalled = true;
+            break;
+        }
+        let (_, segment) = lane.segments.pop_front().expect("there is a first one");
+        if let Segment::Bytes(bytes) = &segment {
+            lane.bytes -= bytes.len();
+        }
+        match direction {
+            Direction::ToClient => {
+                wakers.extend(reach_client(connection, segment));
+                process = Some(connection.process);
+            }
+            Direction::ToServer => {
+                wakers.extend(connection.near.writer.take());
+                process = Some(connection.process).filter(|_| !wakers.is_empty());
+                reach_server(heap, id, segment);
+            }
+        }
+    }
+    if heap.network.connections.get(&id).is_some_and(Connection::is_forgotten) {
+        heap.network.connections.remove(&id);
+    }
+    (wakers, process)
+}
+
+fn reach_client(connection: &mut Connection, segment: Segment) -> Vec<Waker> {
+    if connection.near.is_closed {
+        return Vec::new();
+    }
+    match segment {
+        Segment::Open => connection.near.is_open = true,
+        Segment::Bytes(bytes) => connection.near.received.extend(bytes),
+        Segment::End => connection.near.has_ended = true,
+        Segment::Reset if connection.near.is_open => return connection.fail(ErrorKind::ConnectionReset),
+        Segment::Reset => return connection.fail(ErrorKind::ConnectionRefused),
+    }
+    connection.near.reader.take().into_iter().collect()
+}
+
+fn reach_server(heap: &mut Heap, id: ConnectionId, segment: Segment) {
+    let Some(connection) = heap.network.connections.get_mut(&id) else { return };
+    let server = connection.server;
+    match (connection.far, segment) {
+        (Far::Unopened, Segment::Open) if heap.network.listening.contains(&server) => {
+            connection.far = Far::Open;
+            push(heap, id, Direction::ToClient, Segment::Open);
+            heap.happened.push_back(Happening::Accepted(server, id));
+        }
+        (Far::Open, Segment::Bytes(bytes)) => {
+            heap.happened.push_back(Happening::Received(server, id, bytes));
+        }
+        (Far::Open, Segment::End | Segment::Reset) => {
+            connection.far = Far::Closed;
+            heap.happened.push_back(Happening::Closed(server, id));
+        }
+        // Nobody listens, or the server has closed its end.
+        (Far::Unopened | Far::Closed, Segment::Open | Segment::Bytes(_)) => {
+            connection.far = Far::Closed;
+            push(heap, id, Direction::ToClient, Segment::Reset);
+        }
+        (Far::Unopened | Far::Closed, Segment::End | Segment::Reset) => connection.far = Far::Closed,
+        (Far::Open, Segment::Open) => {}
+    }
+}
