@@ -1,0 +1,56 @@
+//! What survives a crash: the log, the snapshot below it, and the epochs.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use crate::{transaction::Transaction, tree::Tree};
+
+#[derive(Debug)]
+pub(crate) struct Disk {
+    /// The tree with every transaction that the log does not have any more. All of them are committed.
+    snapshot: Tree,
+    log: VecDeque<Arc<Transaction>>,
+    /// How long the log may grow.
+    length: usize,
+    /// The epoch of the last leader that was accepted, and of the last one whose log this is.
+    pub(crate) accepted: u32,
+    pub(crate) current: u32,
+}
+
+impl Disk {
+    pub(crate) fn new(length: usize) -> Self {
+        Self { snapshot: Tree::new(), log: VecDeque::new(), length, accepted: 0, current: 0 }
+    }
+
+    /// The last transaction in the log.
+    pub(crate) fn logged(&self) -> i64 {
+        self.log.back().map_or(self.snapshot.zxid, |last| last.zxid)
+    }
+
+    pub(crate) fn append(&mut self, transaction: Arc<Transaction>) {
+        self.log.push_back(transaction);
+    }
+
+    /// Makes the first half of a long log part of the snapshot, as far as it has been applied.
+    pub(crate) fn shorten(&mut self, applied: i64) {
+        if self.log.len() <= self.length {
+            return;
+        }
+        while self.log.len() > self.length / 2 && self.log.front().is_some_and(|first| first.zxid <= applied)
+        {
+            if let Some(first) = self.log.pop_front() {
+                self.snapshot.apply(&first, &mut Vec::new());
+            }
+        }
+    }
+
+    /// The tree with everything that is logged, committed or not: that is what a server starts with.
+    pub(crate) fn load(&self) -> Tree {
+        let mut tree = self.snapshot.clone();
+        let mut happenings = Vec::new();
+        for transaction in &self.log {
+            tree.apply(transaction, &mut happenings);
+            happenings.clear();
+        }
+        tree
+    }
+}

@@ -1,0 +1,46 @@
+//! What happens to a server, and what it does.
+
+use crate::id::{ConnectionId, ServerId};
+
+/// Something happens to a server.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A client has connected.
+    Accepted(ConnectionId),
+    /// Bytes have come from a client, in the order in which it sent them. Frames may be split anywhere.
+    Received(ConnectionId, Vec<u8>),
+    /// A client's connection is over.
+    Closed(ConnectionId),
+    /// A message has come from another server, in the order in which that server sent it.
+    FromPeer(ServerId, PeerMessage),
+    /// The connection to another server is over.
+    PeerGone(ServerId),
+    /// The servers have appointed a leader.
+    Elected(Appointment),
+    /// The time has come that [`next_wake`](crate::Server::next_wake) said. Any other time does no harm.
+    Wake,
+}
+
+/// Something that a server does. The driver carries effects out in their order.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// Send these bytes to a client: whole frames.
+    Send(ConnectionId, Vec<u8>),
+    /// Close a client's connection, once everything has been sent. The server has forgotten it.
+    Close(ConnectionId),
+    /// Send a message to another server.
+    ToPeer(ServerId, PeerMessage),
+}
+
+/// What the servers of an ensemble tell each other.
+#[derive(Clone, Debug)]
+pub struct PeerMessage(());
+
+/// Who leads from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appointment {
+    /// The leader.
+    pub leader: ServerId,
+    /// The leader's epoch: higher than each one that a majority has accepted before.
+    pub epoch: u32,
+}

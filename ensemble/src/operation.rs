@@ -1,0 +1,268 @@
+//! What clients ask for: the numbers of the protocol, and the requests as they are read from frames.
+
+use crate::{
+    auth::Grant,
+    wire::{Malformed, Reader},
+};
+
+/// The numbers of operations.
+pub(crate) mod code {
+    pub(crate) const ERROR: i32 = -1;
+    pub(crate) const CREATE: i32 = 1;
+    pub(crate) const DELETE: i32 = 2;
+    pub(crate) const EXISTS: i32 = 3;
+    pub(crate) const GET_DATA: i32 = 4;
+    pub(crate) const SET_DATA: i32 = 5;
+    pub(crate) const GET_ACL: i32 = 6;
+    pub(crate) const SET_ACL: i32 = 7;
+    pub(crate) const GET_CHILDREN: i32 = 8;
+    pub(crate) const SYNC: i32 = 9;
+    pub(crate) const PING: i32 = 11;
+    pub(crate) const GET_CHILDREN2: i32 = 12;
+    pub(crate) const CHECK: i32 = 13;
+    pub(crate) const MULTI: i32 = 14;
+    pub(crate) const CREATE2: i32 = 15;
+    pub(crate) const RECONFIG: i32 = 16;
+    pub(crate) const CHECK_WATCHES: i32 = 17;
+    pub(crate) const REMOVE_WATCHES: i32 = 18;
+    pub(crate) const CREATE_CONTAINER: i32 = 19;
+    pub(crate) const CREATE_TTL: i32 = 21;
+    pub(crate) const MULTI_READ: i32 = 22;
+    pub(crate) const AUTH: i32 = 100;
+    pub(crate) const SET_WATCHES: i32 = 101;
+    pub(crate) const SASL: i32 = 102;
+    pub(crate) const GET_EPHEMERALS: i32 = 103;
+    pub(crate) const GET_ALL_CHILDREN_NUMBER: i32 = 104;
+    pub(crate) const SET_WATCHES2: i32 = 105;
+    pub(crate) const ADD_WATCH: i32 = 106;
+    pub(crate) const WHO_AM_I: i32 = 107;
+    pub(crate) const CLOSE_SESSION: i32 = -11;
+}
+
+/// The numbers of errors, as far as a server gives them.
+pub(crate) mod error {
+    pub(crate) const RUNTIME_INCONSISTENCY: i32 = -2;
+    pub(crate) const MARSHALLING: i32 = -5;
+    pub(crate) const UNIMPLEMENTED: i32 = -6;
+    pub(crate) const BAD_ARGUMENTS: i32 = -8;
+    pub(crate) const UNKNOWN_SESSION: i32 = -12;
+    pub(crate) const NO_NODE: i32 = -101;
+    pub(crate) const NO_AUTH: i32 = -102;
+    pub(crate) const BAD_VERSION: i32 = -103;
+    pub(crate) const NO_CHILDREN_FOR_EPHEMERALS: i32 = -108;
+    pub(crate) const NODE_EXISTS: i32 = -110;
+    pub(crate) const NOT_EMPTY: i32 = -111;
+    pub(crate) const SESSION_EXPIRED: i32 = -112;
+    pub(crate) const INVALID_ACL: i32 = -114;
+    pub(crate) const AUTH_FAILED: i32 = -115;
+    pub(crate) const SESSION_MOVED: i32 = -118;
+    pub(crate) const NO_WATCHER: i32 = -121;
+    pub(crate) const RECONFIG_DISABLED: i32 = -123;
+}
+
+/// A request of a session.
+#[derive(Clone, Debug)]
+pub(crate) enum Operation {
+    Read(Read),
+    Write(Write),
+    Sync(String),
+    Ping,
+    /// An operation that can be read, and has a field that cannot.
+    Unreadable {
+        writes: bool,
+    },
+    /// The server does not know the operation.
+    Unknown,
+}
+
+/// What a server answers from its own tree.
+#[derive(Clone, Debug)]
+pub(crate) enum Read {
+    Exists { path: String, watch: bool },
+    Data { path: String, watch: bool },
+    Children { path: String, watch: bool, stat: bool },
+    Acl(String),
+    AllChildrenNumber(String),
+    Ephemerals(String),
+    Multi(Vec<Read>),
+    SetWatches(Former),
+    AddWatch { path: String, mode: i32 },
+    CheckWatches { path: String, kind: i32 },
+    RemoveWatches { path: String, kind: i32 },
+    WhoAmI,
+}
+
+/// The watches of a client that has lost its connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Former {
+    pub(crate) since: i64,
+    pub(crate) data: Vec<String>,
+    pub(crate) exists: Vec<String>,
+    pub(crate) child: Vec<String>,
+    pub(crate) persistent: Vec<String>,
+    pub(crate) recursive: Vec<String>,
+}
+
+/// What the leader makes a transaction of.
+#[derive(Clone, Debug)]
+pub(crate) enum Write {
+    Create(Create),
+    Delete { path: String, version: i32 },
+    SetData { path: String, data: Vec<u8>, version: i32 },
+    SetAcl { path: String, list: Vec<Grant>, version: i32 },
+    Check { path: String, version: i32 },
+    Multi(Vec<Write>),
+    Reconfigure,
+    CreateSession { timeout: i32 },
+    CloseSession,
+    DeleteContainer(String),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Create {
+    /// Which of the operations that create: it decides what is answered.
+    pub(crate) code: i32,
+    pub(crate) path: String,
+    pub(crate) data: Vec<u8>,
+    pub(crate) list: Vec<Grant>,
+    pub(crate) flags: i32,
+    pub(crate) ttl: i64,
+}
+
+impl Operation {
+    /// Whether it waits for a commit, with everything behind it in its session. A sync waits at a follower only.
+    pub(crate) fn waits(&self, at_follower: bool) -> bool {
+        match self {
+            Self::Write(_) => true,
+            Self::Unreadable { writes } => *writes,
+            Self::Sync(_) => at_follower,
+            Self::Read(_) | Self::Ping | Self::Unknown => false,
+        }
+    }
+
+    /// Reads the body of a request with this number.
+    pub(crate) fn read(operation: i32, body: Reader<'_>) -> Self {
+        let reader = &mut body.clone();
+        let read = match operation {
+            code::PING => return Self::Ping,
+            code::SYNC => reader.string().map(Self::Sync),
+            code::MULTI => read_multi(reader, write).map(Write::Multi).map(Self::Write),
+            code::RECONFIG => return Self::Write(Write::Reconfigure),
+            code::SET_ACL => set_acl(reader).map(Self::Write),
+            code::CLOSE_SESSION => return Self::Write(Write::CloseSession),
+            code::CREATE
+            | code::CREATE2
+            | code::CREATE_CONTAINER
+            | code::CREATE_TTL
+            | code::DELETE
+            | code::SET_DATA => write(operation, reader).map(Self::Write),
+            code::MULTI_READ => read_multi(reader, read_many).map(Read::Multi).map(Self::Read),
+            code::EXISTS
+            | code::GET_DATA
+            | code::GET_CHILDREN
+            | code::GET_CHILDREN2
+            | code::GET_ACL
+            | code::GET_ALL_CHILDREN_NUMBER
+            | code::GET_EPHEMERALS
+            | code::SET_WATCHES
+            | code::SET_WATCHES2
+            | code::ADD_WATCH
+            | code::CHECK_WATCHES
+            | code::REMOVE_WATCHES
+            | code::WHO_AM_I => read_one(operation, reader).map(Self::Read),
+            _ => return Self::Unknown,
+        };
+        let writes = matches!(
+            operation,
+            code::MULTI
+                | code::SET_ACL
+                | code::CREATE
+                | code::CREATE2
+                | code::CREATE_CONTAINER
+                | code::CREATE_TTL
+                | code::DELETE
+                | code::SET_DATA
+        );
+        read.unwrap_or(Self::Unreadable { writes })
+    }
+}
+
+fn read_one(operation: i32, reader: &mut Reader<'_>) -> Result<Read, Malformed> {
+    let strings = |reader: &mut Reader<'_>| reader.vector(Reader::string);
+    Ok(match operation {
+        code::EXISTS => Read::Exists { path: reader.string()?, watch: reader.bool()? },
+        code::GET_DATA => Read::Data { path: reader.string()?, watch: reader.bool()? },
+        code::GET_CHILDREN => Read::Children { path: reader.string()?, watch: reader.bool()?, stat: false },
+        code::GET_CHILDREN2 => Read::Children { path: reader.string()?, watch: reader.bool()?, stat: true },
+        code::GET_ACL => Read::Acl(reader.string()?),
+        code::GET_ALL_CHILDREN_NUMBER => Read::AllChildrenNumber(reader.string()?),
+        code::GET_EPHEMERALS => Read::Ephemerals(reader.string()?),
+        code::SET_WATCHES | code::SET_WATCHES2 => {
+            let mut former = Former {
+                since: reader.long()?,
+                data: strings(reader)?,
+                exists: strings(reader)?,
+                child: strings(reader)?,
+                persistent: Vec::new(),
+                recursive: Vec::new(),
+            };
+            if operation == code::SET_WATCHES2 {
+                former.persistent = strings(reader)?;
+                former.recursive = strings(reader)?;
+            }
+            Read::SetWatches(former)
+        }
+        code::ADD_WATCH => Read::AddWatch { path: reader.string()?, mode: reader.int()? },
+        code::CHECK_WATCHES => Read::CheckWatches { path: reader.string()?, kind: reader.int()? },
+        code::REMOVE_WATCHES => Read::RemoveWatches { path: reader.string()?, kind: reader.int()? },
+        code::WHO_AM_I => Read::WhoAmI,
+        _ => return Err(Malformed),
+    })
+}
+
+/// Reads a part of a multi: two operations can be one.
+fn read_many(operation: i32, reader: &mut Reader<'_>) -> Result<Read, Malformed> {
+    if matches!(operation, code::GET_DATA | code::GET_CHILDREN) {
+        read_one(operation, reader)
+    } else {
+        Err(Malformed)
+    }
+}
+
+fn write(operation: i32, reader: &mut Reader<'_>) -> Result<Write, Malformed> {
+    Ok(match operation {
+        code::CREATE | code::CREATE2 | code::CREATE_CONTAINER | code::CREATE_TTL => Write::Create(Create {
+            code: operation,
+            path: reader.string()?,
+            data: reader.buffer()?,
+            list: reader.vector(Grant::read)?,
+            flags: reader.int()?,
+            ttl: if operation == code::CREATE_TTL { reader.long()? } else { -1 },
+        }),
+        code::DELETE => Write::Delete { path: reader.string()?, version: reader.int()? },
+        code::SET_DATA => {
+            Write::SetData { path: reader.string()?, data: reader.buffer()?, version: reader.int()? }
+        }
+        code::CHECK => Write::Check { path: reader.string()?, version: reader.int()? },
+        _ => return Err(Malformed),
+    })
+}
+
+fn set_acl(reader: &mut Reader<'_>) -> Result<Write, Malformed> {
+    Ok(Write::SetAcl { path: reader.string()?, list: reader.vector(Grant::read)?, version: reader.int()? })
+}
+
+/// Reads the operations of a multi, each behind a header, to the header that says that it is the last.
+fn read_multi<T>(
+    reader: &mut Reader<'_>,
+    item: impl Fn(i32, &mut Reader<'_>) -> Result<T, Malformed>,
+) -> Result<Vec<T>, Malformed> {
+    let mut items = Vec::new();
+    loop {
+        let (operation, done, _error) = (reader.int()?, reader.bool()?, reader.int()?);
+        if done {
+            return Ok(items);
+        }
+        items.push(item(operation, reader)?);
+    }
+}

@@ -1,0 +1,137 @@
+//! Sessions as the leader tracks them, and the buckets in which they expire.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use crate::{id::ServerId, operation::error};
+
+/// Things that expire in buckets of an interval.
+#[derive(Debug)]
+pub(crate) struct Buckets<T> {
+    interval: u64,
+    due: BTreeMap<T, u64>,
+    buckets: BTreeMap<u64, BTreeSet<T>>,
+}
+
+impl<T: Copy + Ord> Buckets<T> {
+    pub(crate) fn new(interval: Duration) -> Self {
+        Self { interval: milliseconds(interval), due: BTreeMap::new(), buckets: BTreeMap::new() }
+    }
+
+    /// (a) Everything expires at the end of an interval: the first end that is later than `now` plus the timeout.
+    pub(crate) fn touch(&mut self, item: T, now: Duration, timeout: u64) {
+        let due = ((milliseconds(now) + timeout) / self.interval + 1) * self.interval;
+        self.remove(item);
+        self.due.insert(item, due);
+        self.buckets.entry(due).or_default().insert(item);
+    }
+
+    pub(crate) fn remove(&mut self, item: T) {
+        let Some(due) = self.due.remove(&item) else { return };
+        if let Some(bucket) = self.buckets.get_mut(&due) {
+            bucket.remove(&item);
+            if bucket.is_empty() {
+                self.buckets.remove(&due);
+            }
+        }
+    }
+
+    pub(crate) fn next(&self) -> Option<Duration> {
+        self.buckets.keys().next().copied().map(Duration::from_millis)
+    }
+
+    /// One thing whose interval has ended, if one has.
+    pub(crate) fn expire(&mut self, now: Duration) -> Option<T> {
+        let (due, bucket) = self.buckets.first_key_value()?;
+        let item = *bucket.first()?;
+        (*due <= milliseconds(now)).then(|| {
+            self.remove(item);
+            item
+        })
+    }
+}
+
+/// Whole milliseconds: servers know no shorter time.
+pub(crate) fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).expect("a clock does not show 500 million years")
+}
+
+/// Every session of the ensemble, at its leader.
+#[derive(Debug)]
+pub(crate) struct Tracker {
+    sessions: BTreeMap<i64, Tracked>,
+    expiry: Buckets<i64>,
+}
+
+#[derive(Debug)]
+struct Tracked {
+    closing: bool,
+    /// (c) The owner is a server, not a connection: two connections of a session at one server may both write.
+    owner: Option<ServerId>,
+}
+
+impl Tracker {
+    /// (a) A new leader gives every session its whole timeout anew.
+    pub(crate) fn new(tick: Duration, now: Duration, sessions: &BTreeMap<i64, i32>) -> Self {
+        let mut tracker = Self { sessions: BTreeMap::new(), expiry: Buckets::new(tick) };
+        sessions.iter().for_each(|(session, timeout)| tracker.track(*session, *timeout, now));
+        tracker
+    }
+
+    pub(crate) fn track(&mut self, session: i64, timeout: i32, now: Duration) {
+        self.sessions.entry(session).or_insert(Tracked { closing: false, owner: None });
+        self.expiry.touch(session, now, timeout.unsigned_abs().into());
+    }
+
+    /// A sign of life. (b) It asks nobody who the owner is, so a stale connection keeps a moved session alive.
+    pub(crate) fn touch(&mut self, session: i64, timeout: i32, now: Duration) -> bool {
+        let lives = self.sessions.get(&session).is_some_and(|tracked| !tracked.closing);
+        if lives {
+            self.expiry.touch(session, now, timeout.unsigned_abs().into());
+        }
+        lives
+    }
+
+    pub(crate) fn own(&mut self, session: i64, owner: ServerId) {
+        if let Some(tracked) = self.sessions.get_mut(&session).filter(|tracked| !tracked.closing) {
+            tracked.owner = Some(owner);
+        }
+    }
+
+    /// Whether a request may come by this server. The first server whose request comes becomes the owner.
+    pub(crate) fn check(&mut self, session: i64, server: ServerId) -> Result<(), i32> {
+        let tracked = self.sessions.get_mut(&session).ok_or(error::UNKNOWN_SESSION)?;
+        match tracked.owner {
+            _ if tracked.closing => Err(error::SESSION_EXPIRED),
+            Some(owner) if owner != server => Err(error::SESSION_MOVED),
+            _ => {
+                tracked.owner = Some(server);
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn close(&mut self, session: i64) {
+        if let Some(tracked) = self.sessions.get_mut(&session) {
+            tracked.closing = true;
+        }
+    }
+
+    pub(crate) fn remove(&mut self, session: i64) {
+        self.sessions.remove(&session);
+        self.expiry.remove(session);
+    }
+
+    pub(crate) fn next(&self) -> Option<Duration> {
+        self.expiry.next()
+    }
+
+    /// One session that has expired, if one has. It closes from now on.
+    pub(crate) fn expire(&mut self, now: Duration) -> Option<i64> {
+        let session = self.expiry.expire(now)?;
+        self.close(session);
+        Some(session)
+    }
+}

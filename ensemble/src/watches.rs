@@ -1,0 +1,198 @@
+//! Watches: which connection hears of what. A watch belongs to a connection, and goes with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    id::ConnectionId,
+    operation::Former,
+    tree::{Tree, What},
+};
+
+/// The kinds of watches on one path, as bits.
+type Kinds = u8;
+const STANDARD: Kinds = 1;
+const PERSISTENT: Kinds = 2;
+const RECURSIVE: Kinds = 4;
+
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    data: Table,
+    children: Table,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    watchers: BTreeMap<String, BTreeMap<ConnectionId, Kinds>>,
+    paths: BTreeMap<ConnectionId, BTreeSet<String>>,
+    recursive: usize,
+}
+
+impl Watches {
+    pub(crate) fn watch_data(&mut self, path: &str, connection: ConnectionId) {
+        self.data.add(path, connection, STANDARD);
+    }
+
+    pub(crate) fn watch_children(&mut self, path: &str, connection: ConnectionId) {
+        self.children.add(path, connection, STANDARD);
+    }
+
+    /// Adds a watch that stays: mode 0, or 1 for a recursive one. `None` if the mode is another one.
+    pub(crate) fn add(&mut self, path: &str, connection: ConnectionId, mode: i32) -> Option<()> {
+        match mode {
+            0 => {
+                self.data.add(path, connection, PERSISTENT);
+                self.children.add(path, connection, PERSISTENT);
+            }
+            1 => self.data.add(path, connection, RECURSIVE),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Whether the connection has such a watch. `None` if nothing has this number.
+    pub(crate) fn has(&self, path: &str, connection: ConnectionId, kind: i32) -> Option<bool> {
+        let (children, data) = kinds(kind)?;
+        Some(self.children.has(path, connection, children) || self.data.has(path, connection, data))
+    }
+
+    /// Removes watches of this kind, and says whether one was there. `None` if nothing has this number.
+    pub(crate) fn remove(&mut self, path: &str, connection: ConnectionId, kind: i32) -> Option<bool> {
+        let (children, data) = kinds(kind)?;
+        let child = self.children.remove(path, connection, children);
+        Some(self.data.remove(path, connection, data) | child)
+    }
+
+    pub(crate) fn forget(&mut self, connection: ConnectionId) {
+        self.data.forget(connection);
+        self.children.forget(connection);
+    }
+
+    /// Who hears of this. Watches that are not persistent end with it.
+    ///
+    /// (j) A connection that watches data and children of a node hears of its deletion once.
+    pub(crate) fn trigger(&mut self, what: What, path: &str) -> BTreeSet<ConnectionId> {
+        match what {
+            What::Created | What::DataChanged => self.data.trigger(path),
+            What::ChildrenChanged => self.children.trigger(path),
+            What::Deleted => {
+                let mut watchers = self.data.trigger(path);
+                watchers.append(&mut self.children.trigger(path));
+                watchers
+            }
+        }
+    }
+
+    /// Sets the watches again that a client had on its former connection, and says what it has missed.
+    pub(crate) fn restore(
+        &mut self,
+        former: &Former,
+        connection: ConnectionId,
+        tree: &Tree,
+    ) -> Vec<(What, String)> {
+        let mut missed = Vec::new();
+        for path in &former.data {
+            match tree.node(path) {
+                None => missed.push((What::Deleted, path.clone())),
+                Some(node) if node.record.mzxid > former.since => {
+                    missed.push((What::DataChanged, path.clone()));
+                }
+                Some(_) => self.watch_data(path, connection),
+            }
+        }
+        for path in &former.exists {
+            match tree.node(path) {
+                Some(_) => missed.push((What::Created, path.clone())),
+                None => self.watch_data(path, connection),
+            }
+        }
+        for path in &former.child {
+            match tree.node(path) {
+                None => missed.push((What::Deleted, path.clone())),
+                Some(node) if node.record.pzxid > former.since => {
+                    missed.push((What::ChildrenChanged, path.clone()));
+                }
+                Some(_) => self.watch_children(path, connection),
+            }
+        }
+        for path in &former.persistent {
+            self.data.add(path, connection, PERSISTENT);
+            self.children.add(path, connection, PERSISTENT);
+        }
+        for path in &former.recursive {
+            self.data.add(path, connection, RECURSIVE);
+        }
+        missed
+    }
+}
+
+/// The kinds in the tables of children and of data that the protocol's number of a watcher stands for.
+fn kinds(number: i32) -> Option<(Kinds, Kinds)> {
+    match number {
+        1 => Some((STANDARD, 0)),
+        2 => Some((0, STANDARD)),
+        3 => Some((STANDARD | PERSISTENT | RECURSIVE, STANDARD | PERSISTENT | RECURSIVE)),
+        4 => Some((PERSISTENT, PERSISTENT)),
+        5 => Some((0, RECURSIVE)),
+        _ => None,
+    }
+}
+
+impl Table {
+    fn add(&mut self, path: &str, connection: ConnectionId, kind: Kinds) {
+        let kinds = self.watchers.entry(path.into()).or_default().entry(connection).or_default();
+        self.recursive += usize::from(kind == RECURSIVE && *kinds & RECURSIVE == 0);
+        *kinds |= kind;
+        self.paths.entry(connection).or_default().insert(path.into());
+    }
+
+    fn has(&self, path: &str, connection: ConnectionId, kinds: Kinds) -> bool {
+        self.watchers
+            .get(path)
+            .and_then(|watchers| watchers.get(&connection))
+            .is_some_and(|has| has & kinds != 0)
+    }
+
+    fn remove(&mut self, path: &str, connection: ConnectionId, kinds: Kinds) -> bool {
+        let Some(watchers) = self.watchers.get_mut(path) else { return false };
+        let Some(has) = watchers.get_mut(&connection) else { return false };
+        let removed = *has & kinds;
+        *has &= !kinds;
+        self.recursive -= usize::from(removed & RECURSIVE != 0);
+        if *has == 0 {
+            watchers.remove(&connection);
+            if watchers.is_empty() {
+                self.watchers.remove(path);
+            }
+            if let Some(paths) = self.paths.get_mut(&connection) {
+                paths.remove(path);
+            }
+        }
+        removed != 0
+    }
+
+    fn forget(&mut self, connection: ConnectionId) {
+        for path in self.paths.get(&connection).cloned().unwrap_or_default() {
+            self.remove(&path, connection, STANDARD | PERSISTENT | RECURSIVE);
+        }
+        self.paths.remove(&connection);
+    }
+
+    fn trigger(&mut self, path: &str) -> BTreeSet<ConnectionId> {
+        let here = self.watchers.get(path).map(|watchers| watchers.keys().copied().collect::<BTreeSet<_>>());
+        let mut triggered = here.unwrap_or_default();
+        for connection in &triggered {
+            self.remove(path, *connection, STANDARD);
+        }
+        let mut above = path;
+        while self.recursive > 0 && above != "/" {
+            above = match above.rfind('/') {
+                Some(0) | None => "/",
+                Some(slash) => &above[..slash],
+            };
+            let watchers = self.watchers.get(above).into_iter().flatten();
+            triggered
+                .extend(watchers.filter(|(_, kinds)| **kinds & RECURSIVE != 0).map(|(watcher, _)| *watcher));
+        }
+        triggered
+    }
+}
