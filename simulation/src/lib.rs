@@ -1,1 +1,20 @@
-//! x
+//! zklock and zookeeper-client as they ship, on simulated servers, network and clocks, by seed.
+//!
+//! ```text
+//! run ──▶ faults ──▶ cluster (servers on the heap) ──▶ world (time, clocks, network, processes)
+//!  └────▶ contender ──▶ members ──▶ zklock as it ships ──▶ zookeeper-client as it ships ──▶ shims ──▶ world
+//!              └─────▶ history: what was held and when, in global time, and what was wrong with it
+//! ```
+
+mod cluster;
+mod contender;
+mod faults;
+mod history;
+mod members;
+mod run;
+mod trace;
+
+pub use history::Outcome;
+pub use members::Member;
+pub use run::{Choices, run};
+pub use trace::Trace;

@@ -8,7 +8,7 @@
 //!
 //! A simulated process is a current-thread runtime of tokio. The world steps it whenever bytes or a timer reach it, until
 //! it is idle. The other end of each connection belongs to the caller of [`World::next`]: servers are state machines
-//! there, on the same heap, by [`World::at`].
+//! there, on the same heap, by [`at`].
 //!
 //! Two runs with the same seed take the same steps if nothing in a process depends on an address, on the environment, or
 //! on another thread.
@@ -32,6 +32,16 @@ pub use timers::Timer;
 
 /// A millisecond, in nanoseconds.
 pub const MILLISECOND: u64 = 1_000_000;
+
+/// Has [`World::next`] return `Custom` with this number at this instant.
+pub fn at(instant: u64, number: u64) {
+    heap::with(|heap| heap.push(instant, heap::Event::Custom(number)));
+}
+
+/// The name of the process that is being stepped.
+pub fn current() -> String {
+    format!("p{}", process::current().0)
+}
 
 /// The instant of global time: inside a step it includes what preemptions have taken.
 pub fn now() -> u64 {

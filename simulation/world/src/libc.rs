@@ -1,4 +1,4 @@
-//! What the C library tells a simulated process: clocks, the next timer of its runtime, and randomness.
+//! What the C library tells a simulated process: clocks, the next timer of its runtime, randomness, and its name.
 //!
 //! The functions with the names of the C library's stand before them when the program is linked. On the thread of a
 //! simulation they answer from the state below; on other threads they ask the kernel. This file has all `unsafe` of the
@@ -152,6 +152,36 @@ pub unsafe extern "C" fn getrandom(buffer: *mut c_void, length: usize, flags: c_
     unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), length) }.fill_with(|| random.next() as u8);
     RANDOM.set(random);
     length as isize
+}
+
+/// Stands before the C library's function. A simulated process has the number that the world knows it by.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getpid() -> libc::pid_t {
+    match is_inside() {
+        true => crate::process::current().0 as libc::pid_t,
+        // SAFETY: the call has no arguments.
+        false => unsafe { libc::syscall(libc::SYS_getpid) as libc::pid_t },
+    }
+}
+
+/// Stands before the C library's function. Every simulated machine has the same name.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn uname(names: *mut libc::utsname) -> c_int {
+    // SAFETY: the argument is the caller's.
+    let answer = unsafe { libc::syscall(libc::SYS_uname, names) as c_int };
+    if answer == 0 && is_inside() {
+        // SAFETY: the kernel has written it.
+        let name = unsafe { &mut (*names).nodename };
+        name.fill(0);
+        name.iter_mut().zip(b"simulated").for_each(|(place, byte)| *place = *byte as libc::c_char);
+    }
+    answer
 }
 
 fn preempted() -> u64 {

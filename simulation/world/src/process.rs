@@ -51,7 +51,7 @@ pub enum Happening {
     Received(Host, ConnectionId, Vec<u8>),
     /// The client's end of a connection is closed, or the connection was reset.
     Closed(Host, ConnectionId),
-    /// What the caller has asked for by [`World::at`].
+    /// What the caller has asked for by [`at`](crate::at).
     Custom(u64),
 }
 
@@ -88,7 +88,13 @@ impl World {
     }
 
     /// Starts a process at a host. It runs when the world goes on.
-    pub fn spawn<F>(&mut self, host: Host, clocks: Clocks, preemption: Preemption, main: F) -> ProcessId
+    pub fn spawn<F>(
+        &mut self,
+        host: Host,
+        clocks: Clocks,
+        preemption: Preemption,
+        main: impl FnOnce(ProcessId) -> F,
+    ) -> ProcessId
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -112,7 +118,7 @@ impl World {
         });
         let runtime = inside(id, clocks, now, Preemption::default(), || {
             let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.spawn(main);
+            runtime.spawn(main(id));
             runtime
         });
         self.runtimes.insert(id, runtime);
@@ -164,11 +170,6 @@ impl World {
     /// The instant of global time.
     pub fn now(&self) -> u64 {
         heap::with(|heap| heap.now())
-    }
-
-    /// Has [`World::next`] return `Custom` with this number at this instant.
-    pub fn at(&mut self, instant: u64, number: u64) {
-        heap::with(|heap| heap.push(instant, Event::Custom(number)));
     }
 
     /// Goes on until something happens that the caller acts upon. Returns `None` if nothing will ever happen any more.

@@ -23,7 +23,7 @@ fn alone<T: Send + 'static>(simulation: impl FnOnce() -> T + Send + 'static) -> 
 
 /// A server that sends back what it receives.
 fn run(world: &mut World, until: u64, mut at: impl FnMut(&mut World, u64)) {
-    world.at(until, u64::MAX);
+    world::at(until, u64::MAX);
     loop {
         match world.next().expect("the end is on the heap") {
             Happening::Received(_, connection, bytes) => world.send(connection, bytes),
@@ -35,7 +35,7 @@ fn run(world: &mut World, until: u64, mut at: impl FnMut(&mut World, u64)) {
 }
 
 fn start(world: &mut World, rate: u64, main: impl Future<Output = ()> + Send + 'static) -> ProcessId {
-    world.spawn(CLIENT, clocks(rate), Preemption::default(), main)
+    world.spawn(CLIENT, clocks(rate), Preemption::default(), |_| main)
 }
 
 async fn talk(log: Sender<(u64, String)>) {
@@ -65,8 +65,8 @@ fn a_fast_clock_wakes_its_process_early_and_a_stopped_process_is_late() {
                 sender.send(world::now()).unwrap();
             })
         });
-        world.at(SECOND, 0);
-        world.at(20 * SECOND, 1);
+        world::at(SECOND, 0);
+        world::at(20 * SECOND, 1);
         run(&mut world, 60 * SECOND, |world, number| match number {
             0 => world.stop(ids[2]),
             _ => world.go_on(ids[2]),
@@ -83,8 +83,8 @@ fn what_a_cut_holds_arrives_after_it() {
         let (log, said) = channel();
         world.listen(SERVER, true);
         start(&mut world, SECOND, talk(log));
-        world.at(SECOND / 2, 0);
-        world.at(8 * SECOND, 1);
+        world::at(SECOND / 2, 0);
+        world::at(8 * SECOND, 1);
         run(&mut world, 60 * SECOND, |world, number| world.cut(CLIENT, SERVER, number == 0));
         said.try_iter().map(|(at, text)| (at / SECOND, text)).collect::<Vec<_>>()
     });
@@ -111,7 +111,7 @@ fn a_preemption_takes_time_between_two_reads_of_a_clock() {
         let mut world = World::new(4);
         let (sender, taken) = channel();
         let preemption = Preemption { often: 1_000, longest: SECOND };
-        world.spawn(CLIENT, clocks(SECOND), preemption, async move {
+        world.spawn(CLIENT, clocks(SECOND), preemption, |_| async move {
             for _ in 0..10_000 {
                 let began = Instant::now();
                 sender.send(began.elapsed()).unwrap();

@@ -1,0 +1,230 @@
+//! Simulated servers on the world's heap: what reaches them, what they send, and when they want to be woken.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use world::{Clock, Clocks, Happening, Host, Random, SECOND, World};
+use zklock_ensemble::{Config, ConnectionId, Effect, Event, Now, Server, ServerId};
+
+use crate::trace::note;
+
+/// The world with its servers.
+pub struct Cluster {
+    /// The world. What happens at servers is the cluster's.
+    pub world: World,
+    /// The run's own randomness.
+    pub random: Random,
+    machines: BTreeMap<Host, Machine>,
+    /// How many cuts there are between two hosts.
+    cuts: BTreeMap<(Host, Host), u32>,
+}
+
+/// One server on its machine.
+struct Machine {
+    server: Server,
+    clocks: Clocks,
+    state: State,
+    /// Which of its wakes counts.
+    wakes: u64,
+}
+
+enum State {
+    Running,
+    /// Stopped by a signal. Its kernel keeps what arrives.
+    Paused(Vec<Event>),
+    Down,
+}
+
+/// What the cluster wants to happen at an instant.
+enum Act {
+    Wake(Host, u64),
+    /// Something of the caller's.
+    Call(Call),
+}
+
+type Call = Box<dyn FnOnce(&mut Cluster)>;
+
+thread_local! {
+    static ACTS: RefCell<(u64, BTreeMap<u64, Act>)> = RefCell::default();
+}
+
+/// Calls the function at this instant. A process may call this, too.
+pub fn later(instant: u64, call: impl FnOnce(&mut Cluster) + 'static) {
+    act(instant, Act::Call(Box::new(call)));
+}
+
+fn act(instant: u64, act: Act) {
+    let number = ACTS.with_borrow_mut(|(numbered, acts)| {
+        *numbered += 1;
+        acts.insert(*numbered, act);
+        *numbered
+    });
+    world::at(instant, number);
+}
+
+/// The machine of the server with this number.
+pub fn server(number: u8) -> Host {
+    Host(number.into())
+}
+
+impl Cluster {
+    /// Starts these servers.
+    pub fn new(seed: u64, servers: Vec<Config>) -> Self {
+        let mut random = Random::new(seed);
+        // It reads a clock the first time.
+        fastrand::seed(random.next());
+        let world = World::new(random.next());
+        drop(ACTS.take());
+        let mut cluster = Self { world, random, machines: BTreeMap::new(), cuts: BTreeMap::new() };
+        for config in servers {
+            let host = server(config.id.0);
+            let clocks = cluster.clocks();
+            let machine = Machine { server: Server::new(config), clocks, state: State::Running, wakes: 0 };
+            cluster.machines.insert(host, machine);
+            cluster.world.listen(host, true);
+            cluster.happens(host, Event::Wake);
+        }
+        cluster
+    }
+
+    /// Clocks of a machine that has been up for a while. Its oscillator is within 100 parts in a million.
+    pub fn clocks(&mut self) -> Clocks {
+        let uptime = self.random.between(100 * SECOND, 1_000_000 * SECOND);
+        let unix = 1_800_000_000 * SECOND + self.random.below(SECOND);
+        Clocks::new(uptime, unix, SECOND - SECOND / 10_000 + self.random.below(SECOND / 5_000))
+    }
+
+    /// Calls the function after this time.
+    pub fn after(&mut self, time: Duration, call: impl FnOnce(&mut Self) + 'static) {
+        later(self.world.now() + nanoseconds(time), call);
+    }
+
+    /// Goes on until this instant.
+    pub fn run(&mut self, until: Duration) {
+        let until = nanoseconds(until);
+        later(until, |_| ());
+        while self.world.now() < until {
+            let Some(happening) = self.world.next() else { return };
+            match happening {
+                Happening::Accepted(host, connection) => {
+                    self.happens(host, Event::Accepted(ConnectionId(connection.0)));
+                }
+                Happening::Received(host, connection, bytes) => {
+                    self.happens(host, Event::Received(ConnectionId(connection.0), bytes));
+                }
+                Happening::Closed(host, connection) => {
+                    self.happens(host, Event::Closed(ConnectionId(connection.0)));
+                }
+                Happening::Custom(number) => match ACTS.with_borrow_mut(|(_, acts)| acts.remove(&number)) {
+                    Some(Act::Call(call)) => call(self),
+                    Some(Act::Wake(host, number)) if self.machines[&host].wakes == number => {
+                        self.happens(host, Event::Wake);
+                    }
+                    Some(Act::Wake(..)) | None => {}
+                },
+            }
+        }
+    }
+
+    /// Cuts the way from one host to another, or ends one of its cuts.
+    pub fn cut(&mut self, from: Host, to: Host, begins: bool) {
+        let cuts = self.cuts.entry((from, to)).or_default();
+        *cuts = if begins { *cuts + 1 } else { *cuts - 1 };
+        let is_cut = *cuts > 0;
+        if is_cut != self.world.is_cut(from, to) {
+            self.world.cut(from, to, is_cut);
+        }
+    }
+
+    /// Ends a server at once. Its clients' connections are reset.
+    pub fn crash(&mut self, host: Host) {
+        if matches!(self.machine(host).state, State::Down) {
+            return;
+        }
+        note(name(host), "crashes");
+        self.machine(host).state = State::Down;
+        self.world.listen(host, false);
+    }
+
+    /// Starts a server that has crashed: it has what its disk has.
+    pub fn restart(&mut self, host: Host) {
+        if !matches!(self.machine(host).state, State::Down) {
+            return;
+        }
+        note(name(host), "starts again");
+        let machine = self.machines.remove(&host).expect("a server");
+        let machine = Machine { server: machine.server.restart(), state: State::Running, ..machine };
+        self.machines.insert(host, machine);
+        self.world.listen(host, true);
+        self.happens(host, Event::Wake);
+    }
+
+    /// Stops a server, as SIGSTOP does.
+    pub fn pause(&mut self, host: Host) {
+        if !matches!(self.machine(host).state, State::Running) {
+            return;
+        }
+        note(name(host), "is paused");
+        self.machine(host).state = State::Paused(Vec::new());
+    }
+
+    /// Has a server go on that was stopped.
+    pub fn go_on(&mut self, host: Host) {
+        if !matches!(self.machine(host).state, State::Paused(_)) {
+            return;
+        }
+        note(name(host), "goes on");
+        if let State::Paused(events) = std::mem::replace(&mut self.machine(host).state, State::Running) {
+            self.happens(host, Event::Wake);
+            for event in events {
+                self.happens(host, event);
+            }
+        }
+    }
+
+    fn machine(&mut self, host: Host) -> &mut Machine {
+        self.machines.get_mut(&host).expect("a server")
+    }
+
+    fn happens(&mut self, host: Host, event: Event) {
+        let now = self.world.now();
+        let machine = self.machine(host);
+        match &mut machine.state {
+            State::Running => {}
+            State::Paused(events) => return events.push(event),
+            State::Down => return,
+        }
+        let shown = |clock| Duration::from_nanos(machine.clocks.read(clock, now));
+        let shown = Now { monotonic: shown(Clock::Monotonic), wall: shown(Clock::Realtime) };
+        let mut effects = Vec::new();
+        machine.server.handle(shown, event, &mut effects);
+        machine.wakes += 1;
+        let number = machine.wakes;
+        let wake = machine.server.next_wake();
+        let wake = wake.and_then(|wake| machine.clocks.when_monotonic(nanoseconds(wake)));
+        if let Some(at) = wake {
+            act(at, Act::Wake(host, number));
+        }
+        for effect in effects {
+            self.carry_out(host, effect);
+        }
+    }
+
+    fn carry_out(&mut self, _host: Host, effect: Effect) {
+        match effect {
+            Effect::Send(connection, bytes) => self.world.send(world::ConnectionId(connection.0), bytes),
+            Effect::Close(connection) => self.world.close(world::ConnectionId(connection.0)),
+            Effect::ToPeer(ServerId(_), _) => unreachable!("one server has no peers"),
+        }
+    }
+}
+
+/// How a host is called in traces and connect strings.
+pub fn name(host: Host) -> String {
+    format!("h{}", host.0)
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    time.as_nanos().try_into().expect("less than 500 years")
+}

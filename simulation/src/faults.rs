@@ -1,0 +1,187 @@
+//! Faults, drawn from a run's seed.
+
+use std::time::Duration;
+
+use world::{Host, Latency, MILLISECOND, Random, SECOND};
+
+use crate::cluster::{Cluster, server};
+use crate::run::Run;
+use crate::trace::note;
+
+/// Something that goes wrong at an instant, and for how long.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// When it begins, from the begin of the run.
+    pub at: Duration,
+    /// How long it lasts.
+    pub lasts: Duration,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What goes wrong.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// Bytes from one host to another are held.
+    OneWay(Host, Host),
+    /// Bytes between two hosts are held.
+    Cut(Host, Host),
+    /// A host is cut off from all others.
+    Isolated(Host),
+    /// Bytes between two hosts take up to so long.
+    Slow(Host, Host, Duration),
+    /// A server is stopped by a signal.
+    Paused(Host),
+    /// A server crashes, and is started again afterwards.
+    Crashed(Host),
+    /// A process of the contenders is stopped by a signal.
+    Stopped(u32),
+    /// The machine of a process is suspended.
+    Suspended(u32),
+    /// A process is killed, and started anew afterwards.
+    Killed(u32),
+    /// The machine of a process dies, and another one starts afterwards.
+    Died(u32),
+    /// All clocks of a process but `CLOCK_MONOTONIC_RAW` run at another rate, in parts of [`SECOND`].
+    Slewed(u32, u64),
+    /// The time of day jumps, in seconds.
+    Set(u32, i64),
+}
+
+/// Draws the faults of a run.
+pub fn draw(
+    random: &mut Random,
+    servers: u8,
+    processes: u32,
+    timeout: Duration,
+    until: Duration,
+) -> Vec<Fault> {
+    // Between five faults in a session timeout and one in ten of them.
+    let mean = timeout.as_nanos() as u64 * [1, 5, 25, 50][random.below(4) as usize] / 5;
+    let mut at = Duration::from_secs(5);
+    let mut faults = Vec::new();
+    loop {
+        at += Duration::from_nanos(random.below(2 * mean));
+        let lasts = match random.below(4) {
+            0 => timeout / 10,
+            1 => timeout * 3,
+            _ => timeout,
+        };
+        let lasts = Duration::from_nanos(random.below(lasts.as_nanos() as u64));
+        if at + lasts > until {
+            return faults;
+        }
+        faults.push(Fault { at, lasts, kind: kind(random, servers, processes, timeout) });
+    }
+}
+
+fn kind(random: &mut Random, servers: u8, processes: u32, timeout: Duration) -> Kind {
+    let process = random.below(processes.into()) as u32;
+    let this = server(random.between(1, servers.into()) as u8);
+    let other = match random.below(3) {
+        0 => server(random.between(1, servers.into()) as u8),
+        _ => host(process),
+    };
+    match random.below(16) {
+        0 => Kind::OneWay(this, other),
+        1 => Kind::OneWay(other, this),
+        2 => Kind::Cut(this, other),
+        3 => Kind::Isolated(this),
+        4 => Kind::Isolated(host(process)),
+        5 => Kind::Slow(this, other, Duration::from_nanos(random.below(timeout.as_nanos() as u64))),
+        6 => Kind::Paused(this),
+        7 => Kind::Crashed(this),
+        8 | 9 => Kind::Stopped(process),
+        10 => Kind::Suspended(process),
+        11 => Kind::Killed(process),
+        12 => Kind::Died(process),
+        13 | 14 => {
+            let rates = [SECOND / 2, SECOND / 1000 * 917, SECOND / 1000 * 1083];
+            Kind::Slewed(process, rates[random.below(3) as usize])
+        }
+        _ => Kind::Set(process, [-7200, -5, 5, 86_400][random.below(4) as usize]),
+    }
+}
+
+/// The host of a process.
+pub fn host(process: u32) -> Host {
+    Host(100 + process as u16)
+}
+
+impl Fault {
+    /// Has the fault begin and end at its time.
+    pub fn schedule(self, cluster: &mut Cluster, run: &Run) {
+        let begun = self.clone();
+        let (first, second) = (run.clone(), run.clone());
+        let end = self.at + self.lasts;
+        cluster.after(self.at, move |cluster| begun.begin(cluster, &first));
+        cluster.after(end, move |cluster| self.end(cluster, &second));
+    }
+
+    fn begin(&self, cluster: &mut Cluster, run: &Run) {
+        note("fault", format_args!("{:?} for {:?}", self.kind, self.lasts));
+        self.apply(cluster, run, true);
+    }
+
+    fn end(&self, cluster: &mut Cluster, run: &Run) {
+        note("fault", format_args!("{:?} is over", self.kind));
+        self.apply(cluster, run, false);
+    }
+
+    fn apply(&self, cluster: &mut Cluster, run: &Run, begins: bool) {
+        let now = cluster.world.now();
+        match self.kind {
+            Kind::OneWay(from, to) => cut(cluster, from, to, begins),
+            Kind::Cut(one, other) => {
+                cut(cluster, one, other, begins);
+                cut(cluster, other, one, begins);
+            }
+            Kind::Isolated(host) => isolate(cluster, run, host, begins),
+            Kind::Slow(one, other, most) => {
+                let most = (most.as_nanos() as u64).max(MILLISECOND);
+                let latency =
+                    if begins { Latency { least: MILLISECOND / 5, most } } else { Latency::default() };
+                cluster.world.set_latency(one, other, latency);
+                cluster.world.set_latency(other, one, latency);
+            }
+            Kind::Paused(host) if begins => cluster.pause(host),
+            Kind::Paused(host) => cluster.go_on(host),
+            Kind::Crashed(host) if begins => cluster.crash(host),
+            Kind::Crashed(host) => cluster.restart(host),
+            Kind::Stopped(process) if begins => run.with(process, |id| cluster.world.stop(id)),
+            Kind::Stopped(process) => run.with(process, |id| cluster.world.go_on(id)),
+            Kind::Suspended(process) => {
+                isolate(cluster, run, host(process), begins);
+                run.with(process, |id| {
+                    cluster.world.turn_clocks(id, |clocks, now| clocks.suspend(now, begins));
+                    if begins { cluster.world.stop(id) } else { cluster.world.go_on(id) }
+                });
+            }
+            Kind::Killed(process) if begins => run.kill(cluster, process, false),
+            Kind::Died(process) if begins => run.kill(cluster, process, true),
+            Kind::Killed(process) | Kind::Died(process) => run.start(cluster, process),
+            Kind::Slewed(process, rate) => run.with(process, |id| {
+                let rate = if begins { rate } else { SECOND };
+                cluster.world.turn_clocks(id, |clocks, now| clocks.slew(now, rate));
+            }),
+            Kind::Set(process, seconds) if begins => run.with(process, |id| {
+                cluster.world.turn_clocks(id, |clocks, _| clocks.set(now, seconds * SECOND as i64));
+            }),
+            Kind::Set(..) => {}
+        }
+    }
+}
+
+/// Cuts are counted, because two of them may overlap.
+fn cut(cluster: &mut Cluster, from: Host, to: Host, begins: bool) {
+    if from != to {
+        cluster.cut(from, to, begins);
+    }
+}
+
+fn isolate(cluster: &mut Cluster, run: &Run, host: Host, begins: bool) {
+    for other in run.hosts() {
+        cut(cluster, host, other, begins);
+        cut(cluster, other, host, begins);
+    }
+}

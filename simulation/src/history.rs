@@ -1,0 +1,239 @@
+//! What contenders held and when, in global time, and what was wrong with it.
+//!
+//! The checks are exact. A guard is valid from its grant until its holder gives it up or its lease ends, and two guards
+//! overlap if and only if the earlier one is valid at the instant at which the later one is granted. So each grant asks
+//! every other guard whether it is valid at that instant, by the clocks of the other guard's process.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, Weak};
+
+use world::{ProcessId, World};
+use zklock::AnyGuard;
+
+use crate::cluster::{self, Cluster};
+use crate::trace::note;
+
+/// What a guard gives its holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Nobody else may hold the path.
+    Exclusive(String),
+    /// Nobody may hold the path exclusively.
+    Shared(String),
+    /// So many permits of so many.
+    Permits {
+        /// The semaphore's path.
+        path: String,
+        /// How many permits this guard has.
+        weight: u32,
+        /// How many there are.
+        capacity: u32,
+    },
+}
+
+/// A guard that its holder may give up, and that the checks look at.
+pub type Kept = Arc<Mutex<Option<AnyGuard>>>;
+
+/// One guard, from its grant on.
+#[derive(Clone)]
+struct Hold {
+    who: Who,
+    claims: Vec<Claim>,
+    token: i64,
+    granted: u64,
+    /// Its holder has it, and it ends with the holder's process.
+    guard: Weak<Mutex<Option<AnyGuard>>>,
+    /// When the holder gave the guard up, and whether it was valid then.
+    given_up: Option<(u64, bool)>,
+}
+
+/// One task of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Who {
+    /// The process.
+    pub process: ProcessId,
+    /// Which of its tasks.
+    pub task: u32,
+}
+
+/// What a run has seen.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// How often a guard was granted.
+    pub grants: u64,
+    /// How often a guard was lost before it was given up.
+    pub losses: u64,
+    /// What must not be.
+    pub violations: Vec<String>,
+}
+
+#[derive(Default)]
+struct History {
+    holds: BTreeMap<u64, Hold>,
+    numbered: u64,
+    /// The highest token granted for each path that is held exclusively.
+    tokens: BTreeMap<String, i64>,
+    /// Whether contenders are to finish, and who has not yet.
+    is_ending: bool,
+    unfinished: BTreeMap<Who, &'static str>,
+    outcome: Outcome,
+}
+
+thread_local! {
+    static HISTORY: RefCell<History> = RefCell::default();
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "p{}.{}", self.process.0, self.task)
+    }
+}
+
+/// Begins anew.
+pub fn begin() {
+    drop(HISTORY.take());
+}
+
+/// Ends the history and returns what was seen.
+pub fn end() -> Outcome {
+    HISTORY.take().outcome
+}
+
+/// A guard was granted just now. Returns the number of the hold.
+pub fn granted(who: Who, claims: Vec<Claim>, token: i64, guard: &Kept) -> u64 {
+    let now = world::now();
+    note(who, format_args!("granted {claims:?}, token {token}"));
+    let number = HISTORY.with_borrow_mut(|history| {
+        history.numbered += 1;
+        history.outcome.grants += 1;
+        let guard = Arc::downgrade(guard);
+        history
+            .holds
+            .insert(history.numbered, Hold { who, claims, token, granted: now, guard, given_up: None });
+        history.numbered
+    });
+    // What other processes did before this instant may not have been simulated yet.
+    cluster::later(now, move |cluster: &mut Cluster| check(&cluster.world, number));
+    number
+}
+
+/// Gives up a guard, so that its holder may release it.
+pub fn give_up(number: u64) -> Option<AnyGuard> {
+    HISTORY.with_borrow_mut(|history| {
+        let hold = history.holds.get_mut(&number)?;
+        let guard = hold.guard.upgrade()?.lock().ok()?.take()?;
+        hold.given_up = Some((world::now(), guard.is_held()));
+        Some(guard)
+    })
+}
+
+/// A guard was lost, as its holder has just heard.
+pub fn lost(who: Who, reason: impl fmt::Display) {
+    note(who, format_args!("lost: {reason}"));
+    HISTORY.with_borrow_mut(|history| history.outcome.losses += 1);
+}
+
+/// Something happened that must not.
+pub fn wrong(what: String) {
+    note("VIOLATION", &what);
+    HISTORY.with_borrow_mut(|history| history.outcome.violations.push(what));
+}
+
+/// A process is gone, and nothing of it is held or waited for any more.
+pub fn gone(process: ProcessId) {
+    let now = world::now();
+    HISTORY.with_borrow_mut(|history| {
+        history.unfinished.retain(|who, _| who.process != process);
+        for hold in history.holds.values_mut().filter(|hold| hold.who.process == process) {
+            hold.given_up.get_or_insert((now, false));
+        }
+    });
+}
+
+/// Has every contender finish: hold what it contends for once more, and stop.
+pub fn finish() {
+    HISTORY.with_borrow_mut(|history| history.is_ending = true);
+}
+
+/// Returns whether contenders are to finish.
+pub fn is_ending() -> bool {
+    HISTORY.with_borrow(|history| history.is_ending)
+}
+
+/// What a contender does; `None` once it has finished.
+pub fn doing(who: Who, what: Option<&'static str>) {
+    HISTORY.with_borrow_mut(|history| match what {
+        Some(what) => history.unfinished.insert(who, what),
+        None => history.unfinished.remove(&who),
+    });
+}
+
+/// Who has not finished.
+pub fn unfinished() -> Vec<String> {
+    HISTORY.with_borrow(|history| {
+        history.unfinished.iter().map(|(who, what)| format!("{who} has not finished: {what}")).collect()
+    })
+}
+
+/// Compares a guard with all others at the instant of its grant, which is now.
+fn check(world: &World, number: u64) {
+    let now = world.now();
+    let (hold, others) = HISTORY.with_borrow_mut(|history| {
+        // Nobody asks again about a hold that was over before this instant.
+        history.holds.retain(|other, hold| *other == number || hold.given_up.is_none_or(|(at, _)| at > now));
+        let others = history.holds.iter().filter(|(other, hold)| **other != number && hold.granted <= now);
+        (history.holds.get(&number).cloned(), others.map(|(_, hold)| hold.clone()).collect::<Vec<_>>())
+    });
+    let Some(Hold { who, claims, token, .. }) = hold else { return };
+    let is_held = |hold: &Hold| {
+        let guard = hold.guard.upgrade();
+        guard.is_some_and(|guard| {
+            guard.lock().is_ok_and(|guard| guard.as_ref().is_some_and(AnyGuard::is_held))
+        })
+    };
+    let valid = others.into_iter().filter(|hold| match hold.given_up {
+        // Its holder gave it up later than now, in a step that is ahead of others.
+        Some((_, was_valid)) => was_valid,
+        None => world.within(hold.who.process, || is_held(hold)).unwrap_or(false),
+    });
+    let valid = valid.map(|hold| (hold.who, hold.claims, hold.token)).collect::<Vec<_>>();
+    for claim in &claims {
+        if let Some(problem) = conflict(claim, &valid) {
+            wrong(format!("{who}, token {token}: {problem}"));
+        }
+        if let Claim::Exclusive(path) = claim {
+            let before = HISTORY.with_borrow_mut(|history| history.tokens.insert(path.clone(), token));
+            if before.is_some_and(|before| before >= token) {
+                wrong(format!("{who} has the token {token} of {path}, and {before:?} was granted before"));
+            }
+        }
+    }
+}
+
+/// Says which guards that are valid do not go with the claim.
+fn conflict(claim: &Claim, valid: &[(Who, Vec<Claim>, i64)]) -> Option<String> {
+    let all =
+        || valid.iter().flat_map(|(who, claims, token)| claims.iter().map(move |claim| (who, token, claim)));
+    let found = |mut wrong: Box<dyn FnMut(&Claim) -> bool + '_>| {
+        all()
+            .find(|(.., other)| wrong(other))
+            .map(|(who, token, other)| format!("{who} has {other:?}, token {token}"))
+    };
+    match claim {
+        Claim::Exclusive(path) => found(Box::new(move |other| match other {
+            Claim::Exclusive(other) | Claim::Shared(other) => other == path,
+            Claim::Permits { .. } => false,
+        })),
+        Claim::Shared(path) => found(Box::new(move |other| other == &Claim::Exclusive(path.clone()))),
+        Claim::Permits { path, weight, capacity } => {
+            let held = all().map(|(.., other)| match other {
+                Claim::Permits { path: other, weight, .. } if other == path => *weight,
+                _ => 0,
+            });
+            let held = held.sum::<u32>();
+            (held + weight > *capacity).then(|| format!("{held} of {capacity} permits of {path} are held"))
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What is contended for: each member of the family, as a service uses it.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, TryFutureExt};
+use world::Random;
+use zklock::once::Claim as OnceClaim;
+use zklock::{Access, AcquireError, AnyGuard, Session};
+
+use crate::history::Claim;
+
+/// A member of the family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Member {
+    /// One lock.
+    Lock,
+    /// A lock with readers.
+    ReadWrite,
+    /// Several locks at once.
+    Several,
+    /// A semaphore.
+    Semaphore,
+    /// Slots with numbers.
+    Slots,
+    /// An election.
+    Election,
+    /// Locks by key, for which the tasks of a process contend among themselves first.
+    Keys,
+    /// Runs that must happen once.
+    Once,
+}
+
+impl Member {
+    /// Every member.
+    pub const ALL: [Self; 8] = [
+        Self::Lock,
+        Self::ReadWrite,
+        Self::Several,
+        Self::Semaphore,
+        Self::Slots,
+        Self::Election,
+        Self::Keys,
+        Self::Once,
+    ];
+
+    /// The member of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|member| format!("{member:?}").eq_ignore_ascii_case(name))
+    }
+}
+
+/// What an acquisition gives: a guard, and what it stands for.
+type Taken = Result<Option<(AnyGuard, Vec<Claim>)>, AcquireError>;
+
+const CAPACITY: u32 = 3;
+const PATHS: [&str; 3] = ["/lock/a", "/lock/b", "/lock/c"];
+
+/// Begins an acquisition. Without patience it is a try; with an endless one it waits for as long as it takes.
+pub fn acquire(
+    member: Member,
+    session: &Session,
+    random: &mut Random,
+    patience: Option<Duration>,
+) -> BoxFuture<'static, Taken> {
+    let session = session.clone();
+    let mut random = random.fork();
+    let path = PATHS[random.below(2) as usize];
+    let exclusive = move |path: &str| vec![Claim::Exclusive(path.to_owned())];
+    let permits =
+        move |weight| vec![Claim::Permits { path: PATHS[0].to_owned(), weight, capacity: CAPACITY }];
+    // Every member has the same three ways.
+    macro_rules! by_patience {
+        ($of:expr, $try:ident, $timeout:ident $(, $argument:expr)*) => {{
+            let member = $of;
+            async move {
+                match patience {
+                    None => member.$try($($argument),*).await,
+                    Some(patience) => member.$timeout($($argument,)* patience).await,
+                }
+            }
+        }};
+    }
+    match member {
+        Member::Lock => by_patience!(session.lock(PATHS[0]).expect("a lock"), try_acquire, acquire_timeout)
+            .map_ok(move |guard| guard.map(|guard| (guard.into_any(), exclusive(PATHS[0]))))
+            .boxed(),
+        Member::ReadWrite if random.once_in(3) => {
+            by_patience!(session.rw_lock(PATHS[0]).expect("a lock"), try_write, write_timeout)
+                .map_ok(move |guard| guard.map(|guard| (guard.into_any(), exclusive(PATHS[0]))))
+                .boxed()
+        }
+        Member::ReadWrite => by_patience!(session.rw_lock(PATHS[0]).expect("a lock"), try_read, read_timeout)
+            .map_ok(|guard| guard.map(|guard| (guard.into_any(), vec![Claim::Shared(PATHS[0].to_owned())])))
+            .boxed(),
+        Member::Several => {
+            let mut chosen = Vec::new();
+            for path in PATHS {
+                match random.below(4) {
+                    0 => chosen.push((Access::shared(path), Claim::Shared(path.to_owned()))),
+                    1 | 2 => chosen.push((Access::exclusive(path), Claim::Exclusive(path.to_owned()))),
+                    _ => {}
+                }
+            }
+            if chosen.is_empty() {
+                chosen.push((Access::exclusive(path), Claim::Exclusive(path.to_owned())));
+            }
+            let (accesses, claims): (Vec<_>, Vec<_>) = chosen.into_iter().unzip();
+            by_patience!(session.lock_all(accesses).expect("locks"), try_acquire, acquire_timeout)
+                .map_ok(|guard| guard.map(|guard| (guard.into_any(), claims)))
+                .boxed()
+        }
+        Member::Semaphore => {
+            let weight = random.between(1, CAPACITY.into()) as u32;
+            let semaphore = session.semaphore(PATHS[0], CAPACITY).expect("a semaphore");
+            by_patience!(semaphore, try_acquire_many, acquire_many_timeout, weight)
+                .map_ok(move |guard| guard.map(|guard| (guard.into_any(), permits(weight))))
+                .boxed()
+        }
+        Member::Slots => {
+            by_patience!(session.slots(PATHS[0], 2).expect("slots"), try_acquire, acquire_timeout)
+                .map_ok(move |slot| {
+                    slot.map(|slot| {
+                        let claim = Claim::Exclusive(format!("{}#{}", PATHS[0], slot.index()));
+                        (slot.into_any(), vec![claim])
+                    })
+                })
+                .boxed()
+        }
+        Member::Election => by_patience!(
+            session.election(PATHS[0]).expect("an election"),
+            try_campaign,
+            campaign_timeout,
+            "value"
+        )
+        .map_ok(move |leadership| leadership.map(|leadership| (leadership.into_any(), exclusive(PATHS[0]))))
+        .boxed(),
+        Member::Keys => {
+            let key = ["a", "b"][random.below(2) as usize];
+            by_patience!(session.locks("/lock").expect("locks"), try_acquire, acquire_timeout, key)
+                .map_ok(move |guard| guard.map(|guard| (guard.into_any(), exclusive(key))))
+                .boxed()
+        }
+        Member::Once => {
+            let name = format!("run-{}", random.below(1 << 32));
+            async move {
+                let once = session.once(PATHS[0]).expect("runs");
+                let claim = match patience {
+                    None => once.try_claim(&name).await?,
+                    Some(patience) => once.claim_timeout(&name, patience).await?,
+                };
+                Ok(claim.and_then(|claim| match claim {
+                    OnceClaim::Run(run) => Some((run.into_guard().into_any(), exclusive(PATHS[0]))),
+                    _ => None,
+                }))
+            }
+            .boxed()
+        }
+    }
+}

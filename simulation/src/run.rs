@@ -1,0 +1,126 @@
+//! One run: a system drawn from a seed, its faults, and what was seen.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use world::{Host, MILLISECOND, Preemption, ProcessId, Random};
+use zklock_ensemble::{Config, ServerId};
+
+use crate::cluster::{Cluster, server};
+use crate::contender::{self, Part};
+use crate::faults::{self, Fault};
+use crate::history::{self, Outcome};
+use crate::members::Member;
+
+/// What a run is made of, beside its seed.
+#[derive(Clone, Debug, Default)]
+pub struct Choices {
+    /// The member that is contended for, if it is not drawn.
+    pub member: Option<Member>,
+    /// Which of the faults are left out.
+    pub without: Vec<usize>,
+}
+
+/// A run's processes. Cloning it is cheap.
+#[derive(Clone)]
+pub struct Run(Rc<RefCell<State>>);
+
+struct State {
+    part: Part,
+    servers: u8,
+    processes: u32,
+    /// The processes that are running.
+    running: BTreeMap<u32, ProcessId>,
+    random: Random,
+}
+
+/// How long faults happen.
+const STORM: Duration = Duration::from_secs(600);
+
+/// Runs a seed. Returns what was seen, and how many faults were drawn.
+pub fn run(seed: u64, choices: &Choices) -> (Outcome, usize) {
+    history::begin();
+    let mut random = Random::new(seed);
+    let servers = 1;
+    let tick = Duration::from_millis([100, 500, 2_000][random.below(3) as usize]);
+    let timeout = tick * random.between(2, 20) as u32;
+    let processes = random.between(2, 6) as u32;
+    let drawn = Member::ALL[random.below(Member::ALL.len() as u64) as usize];
+    let part = Part {
+        member: choices.member.unwrap_or(drawn),
+        servers: (1..=servers).map(|number| format!("h{number}:2181")).collect::<Vec<_>>().join(","),
+        timeout,
+        tick,
+        tasks: random.between(1, 3) as u32,
+        think: timeout * random.between(1, 4) as u32,
+    };
+    let configs = (1..=servers).map(|number| {
+        let mut config = Config::new(ServerId(number), servers);
+        config.tick = tick;
+        config.min_session_timeout = tick * 2;
+        config.max_session_timeout = tick * 20;
+        config
+    });
+    let mut cluster = Cluster::new(random.next(), configs.collect());
+    let faults = faults::draw(&mut random.fork(), servers, processes, timeout, STORM);
+    let state = State { part, servers, processes, running: BTreeMap::new(), random };
+    let run = Run(Rc::new(RefCell::new(state)));
+    for process in 0..processes {
+        run.start(&mut cluster, process);
+    }
+    let drawn = faults.len();
+    for (number, fault) in faults.into_iter().enumerate() {
+        if !choices.without.contains(&number) {
+            Fault::schedule(fault, &mut cluster, &run);
+        }
+    }
+    cluster.run(STORM);
+    history::finish();
+    // A killed contender's session, the acquisitions before the last one, holds of three timeouts, and connecting.
+    let calm = timeout * 20 + Duration::from_secs(120);
+    cluster.run(STORM + calm);
+    history::unfinished().into_iter().for_each(history::wrong);
+    drop(cluster);
+    (history::end(), drawn)
+}
+
+impl Run {
+    /// Starts a process, if it is not running.
+    pub fn start(&self, cluster: &mut Cluster, process: u32) {
+        let state = &mut *self.0.borrow_mut();
+        if state.running.contains_key(&process) {
+            return;
+        }
+        let often = state.random.below(3) as u16 * 20;
+        let preemption = Preemption { often, longest: 100 * MILLISECOND };
+        let (part, random, clocks) = (state.part.clone(), state.random.fork(), cluster.clocks());
+        let id = cluster
+            .world
+            .spawn(faults::host(process), clocks, preemption, |id| contender::run(id, part, random));
+        state.running.insert(process, id);
+    }
+
+    /// Kills a process, if it is running.
+    pub fn kill(&self, cluster: &mut Cluster, process: u32, with_its_machine: bool) {
+        if let Some(id) = self.0.borrow_mut().running.remove(&process) {
+            cluster.world.kill(id, with_its_machine);
+            history::gone(id);
+        }
+    }
+
+    /// Calls the function with the process, if it is running.
+    pub fn with(&self, process: u32, function: impl FnOnce(ProcessId)) {
+        let id = self.0.borrow().running.get(&process).copied();
+        if let Some(id) = id {
+            function(id);
+        }
+    }
+
+    /// Every host.
+    pub fn hosts(&self) -> Vec<Host> {
+        let state = self.0.borrow();
+        (1..=state.servers).map(server).chain((0..state.processes).map(faults::host)).collect()
+    }
+}
