@@ -146,7 +146,7 @@ impl Operation {
         let read = match operation {
             code::PING => return Self::Ping,
             code::SYNC => reader.string().map(Self::Sync),
-            code::MULTI => read_multi(reader, write).map(Write::Multi).map(Self::Write),
+            code::MULTI => read_multi(reader, part).map(Write::Multi).map(Self::Write),
             code::RECONFIG => return Self::Write(Write::Reconfigure),
             code::SET_ACL => set_acl(reader).map(Self::Write),
             code::CLOSE_SESSION => return Self::Write(Write::CloseSession),
@@ -220,12 +220,13 @@ fn read_one(operation: i32, reader: &mut Reader<'_>) -> Result<Read, Malformed> 
     })
 }
 
-/// Reads a part of a multi: two operations can be one.
+/// Reads a part of a multi: two operations can be one. It sets no watch, whatever the client says.
 fn read_many(operation: i32, reader: &mut Reader<'_>) -> Result<Read, Malformed> {
-    if matches!(operation, code::GET_DATA | code::GET_CHILDREN) {
-        read_one(operation, reader)
-    } else {
-        Err(Malformed)
+    let (path, _watch) = (reader.string()?, reader.bool()?);
+    match operation {
+        code::GET_DATA => Ok(Read::Data { path, watch: false }),
+        code::GET_CHILDREN => Ok(Read::Children { path, watch: false, stat: false }),
+        _ => Err(Malformed),
     }
 }
 
@@ -246,6 +247,24 @@ fn write(operation: i32, reader: &mut Reader<'_>) -> Result<Write, Malformed> {
         code::CHECK => Write::Check { path: reader.string()?, version: reader.int()? },
         _ => return Err(Malformed),
     })
+}
+
+/// Reads a write of a multi. The servers read flags there more strictly, and let them decide about the operation.
+fn part(operation: i32, reader: &mut Reader<'_>) -> Result<Write, Malformed> {
+    let mut write = write(operation, reader)?;
+    if let Write::Create(create) = &mut write {
+        create.code = match (operation, create.flags) {
+            (code::CREATE_TTL, 5 | 6) => code::CREATE_TTL,
+            (code::CREATE_TTL, 4) | (_, 4) => code::CREATE_CONTAINER,
+            (code::CREATE_TTL, _) => code::CREATE,
+            (code, 0..=3) => code,
+            _ => return Err(Malformed),
+        };
+        if create.code != code::CREATE_TTL {
+            create.ttl = -1;
+        }
+    }
+    Ok(write)
 }
 
 fn set_acl(reader: &mut Reader<'_>) -> Result<Write, Malformed> {

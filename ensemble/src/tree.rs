@@ -195,8 +195,11 @@ impl Tree {
     }
 
     pub(crate) fn descendants(&self, path: &str) -> usize {
-        if path == "/" {
-            return self.nodes.len() - 1;
+        match path {
+            "/" => return self.nodes.len() - 1,
+            // ZooKeeper has the root twice, as "" and as "/", and counts the second one below the first.
+            "" => return self.nodes.len(),
+            _ => {}
         }
         let below = format!("{path}/");
         self.nodes.range(below.clone()..).take_while(|(path, _)| path.starts_with(&below)).count()

@@ -1,0 +1,159 @@
+//! A server as its clients see it: a real one, or a simulated one in memory.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io::{ErrorKind, Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+use zklock_ensemble::{Config, ConnectionId, Effect, Event, Now, Server};
+
+/// A real server that says nothing for so long is stuck.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(crate) trait World {
+    /// Opens a connection, and names it.
+    fn open(&mut self) -> u64;
+    fn send(&mut self, connection: u64, bytes: &[u8]);
+    /// The next frame without its length; `None` once the server has closed the connection.
+    fn receive(&mut self, connection: u64) -> Option<Vec<u8>>;
+    fn close(&mut self, connection: u64);
+}
+
+pub(crate) struct Real {
+    address: String,
+    connections: BTreeMap<u64, TcpStream>,
+    next: u64,
+}
+
+impl Real {
+    pub(crate) fn new(address: String) -> Self {
+        Self { address, connections: BTreeMap::new(), next: 0 }
+    }
+
+    /// What the server answers to a four-letter word.
+    pub(crate) fn ask(&self, word: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).expect("a connection");
+        stream.write_all(word.as_bytes()).expect("the server reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    }
+}
+
+impl World for Real {
+    fn open(&mut self) -> u64 {
+        let stream = TcpStream::connect(&self.address).expect("a connection");
+        stream.set_nodelay(true).expect("a socket");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        self.next += 1;
+        self.connections.insert(self.next, stream);
+        self.next
+    }
+
+    fn send(&mut self, connection: u64, bytes: &[u8]) {
+        // The server may have closed the connection. Then `receive` says so.
+        let stream = self.connections.get_mut(&connection).expect("it is open");
+        let _ = stream.write_all(bytes);
+    }
+
+    fn receive(&mut self, connection: u64) -> Option<Vec<u8>> {
+        let stream = self.connections.get_mut(&connection)?;
+        let mut read = |length: usize| {
+            let mut bytes = vec![0; length];
+            match stream.read_exact(&mut bytes) {
+                Ok(()) => Some(bytes),
+                Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => None,
+                Err(error) => panic!("the server is stuck: {error}"),
+            }
+        };
+        let length = u32::from_be_bytes(*read(4)?.first_chunk().expect("four bytes"));
+        read(length as usize)
+    }
+
+    fn close(&mut self, connection: u64) {
+        self.connections.remove(&connection);
+    }
+}
+
+pub(crate) struct Simulated {
+    server: Server,
+    now: Duration,
+    connections: BTreeMap<u64, Pipe>,
+    next: u64,
+}
+
+#[derive(Default)]
+struct Pipe {
+    bytes: VecDeque<u8>,
+    closed: bool,
+}
+
+impl Simulated {
+    pub(crate) fn new(config: Config) -> Self {
+        Self { server: Server::new(config), now: Duration::from_secs(100), connections: BTreeMap::new(), next: 0 }
+    }
+
+    fn event(&mut self, event: Event) {
+        let now = Now { monotonic: self.now, wall: Duration::from_secs(1_700_000_000) + self.now };
+        let mut effects = Vec::new();
+        self.server.handle(now, event, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Send(ConnectionId(id), bytes) => {
+                    self.connections.entry(id).or_default().bytes.extend(bytes);
+                }
+                Effect::Close(ConnectionId(id)) => self.connections.entry(id).or_default().closed = true,
+                Effect::ToPeer(..) => panic!("a standalone server has no peers"),
+            }
+        }
+    }
+
+    /// Lets time pass, with every wake-up that the server wants meanwhile. Returns how long it took until the server had
+    /// something for a client.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(wake) = self.server.next_wake().filter(|wake| *wake <= end) {
+            self.now = self.now.max(wake);
+            self.event(Event::Wake);
+        }
+        self.now = end;
+    }
+
+    pub(crate) fn has_something(&self, connection: u64) -> bool {
+        self.connections.get(&connection).is_some_and(|pipe| !pipe.bytes.is_empty() || pipe.closed)
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.now
+    }
+}
+
+impl World for Simulated {
+    fn open(&mut self) -> u64 {
+        self.next += 1;
+        self.event(Event::Accepted(ConnectionId(self.next)));
+        self.next
+    }
+
+    fn send(&mut self, connection: u64, bytes: &[u8]) {
+        self.event(Event::Received(ConnectionId(connection), bytes.to_vec()));
+    }
+
+    fn receive(&mut self, connection: u64) -> Option<Vec<u8>> {
+        let pipe = self.connections.get_mut(&connection)?;
+        if pipe.bytes.is_empty() {
+            assert!(pipe.closed, "the simulated server does not answer");
+            return None;
+        }
+        let head: Vec<u8> = pipe.bytes.drain(..4).collect();
+        let length = u32::from_be_bytes(*head.first_chunk().expect("four bytes")) as usize;
+        Some(pipe.bytes.drain(..length).collect())
+    }
+
+    fn close(&mut self, connection: u64) {
+        self.event(Event::Closed(ConnectionId(connection)));
+        self.connections.remove(&connection);
+    }
+}
