@@ -38,11 +38,12 @@ pub struct Config {
 /// A version of ZooKeeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// 3.8.0. An event has the zxid -1, and goes to a watcher that may not read the node.
+    /// 3.8.0 as Debian has it. An event has the zxid -1, `exists` asks not who may read, and a connection has one watch on
+    /// a path: a second one of another kind replaces the first.
     V3_8_0,
-    /// 3.9.3. An event has the zxid of its transaction. Who may not read the node does not hear of it.
+    /// 3.9.3. An event has the zxid of its transaction.
     V3_9_3,
-    /// 3.9.5.
+    /// 3.9.5. No difference to 3.9.3 is known.
     V3_9_5,
 }
 

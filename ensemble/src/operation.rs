@@ -2,6 +2,7 @@
 
 use crate::{
     auth::Grant,
+    config::Version,
     wire::{Malformed, Reader},
 };
 
@@ -141,12 +142,14 @@ impl Operation {
     }
 
     /// Reads the body of a request with this number.
-    pub(crate) fn read(operation: i32, body: Reader<'_>) -> Self {
+    pub(crate) fn read(operation: i32, body: Reader<'_>, version: Version) -> Self {
         let reader = &mut body.clone();
         let read = match operation {
             code::PING => return Self::Ping,
             code::SYNC => reader.string().map(Self::Sync),
-            code::MULTI => read_multi(reader, part).map(Write::Multi).map(Self::Write),
+            code::MULTI => read_multi(reader, |operation, reader| part(operation, reader, version))
+                .map(Write::Multi)
+                .map(Self::Write),
             code::RECONFIG => return Self::Write(Write::Reconfigure),
             code::SET_ACL => set_acl(reader).map(Self::Write),
             code::CLOSE_SESSION => return Self::Write(Write::CloseSession),
@@ -249,14 +252,17 @@ fn write(operation: i32, reader: &mut Reader<'_>) -> Result<Write, Malformed> {
     })
 }
 
-/// Reads a write of a multi. The servers read flags there more strictly, and let them decide about the operation.
-fn part(operation: i32, reader: &mut Reader<'_>) -> Result<Write, Malformed> {
+/// Reads a write of a multi. There the flags decide about the operation.
+///
+/// (o) Version 3.8.0 makes a `create` of a `create2`, which answers no stat. Later ones refuse to read bad flags.
+fn part(operation: i32, reader: &mut Reader<'_>, version: Version) -> Result<Write, Malformed> {
     let mut write = write(operation, reader)?;
     if let Write::Create(create) = &mut write {
         create.code = match (operation, create.flags) {
             (code::CREATE_TTL, 5 | 6) => code::CREATE_TTL,
             (code::CREATE_TTL, 4) | (_, 4) => code::CREATE_CONTAINER,
             (code::CREATE_TTL, _) => code::CREATE,
+            (_, flags) if version == Version::V3_8_0 && !matches!(flags, 5 | 6) => code::CREATE,
             (code, 0..=3) => code,
             _ => return Err(Malformed),
         };

@@ -2,6 +2,7 @@
 
 use crate::{
     auth::{ADMIN, Grant, Identity, READ, allows},
+    config::Version,
     id::ConnectionId,
     operation::{Read, code, error},
     tree::{Node, Outcome, Tree, What},
@@ -84,6 +85,7 @@ pub(crate) struct Reading<'a> {
     pub(crate) connection: ConnectionId,
     pub(crate) session: i64,
     pub(crate) identities: &'a [Identity],
+    pub(crate) version: Version,
     /// What a client has missed that sets its former watches again: it hears of it before the reply.
     pub(crate) missed: Vec<(What, String)>,
 }
@@ -96,8 +98,12 @@ impl<'a> Reading<'a> {
                 if path.contains('\0') {
                     return Err(error::BAD_ARGUMENTS);
                 }
-                // A node that the client may not read gets no watch. A node that is not there gets one.
-                let node = self.readable(path, READ);
+                // A node that the client may not read gets no watch. A node that is not there gets one. (o) Version 3.8.0 does
+                // not ask who may read.
+                let node = match self.version {
+                    Version::V3_8_0 => self.tree.node(path).ok_or(error::NO_NODE),
+                    _ => self.readable(path, READ),
+                };
                 if *watch && matches!(node, Ok(_) | Err(error::NO_NODE)) {
                     self.watches.watch_data(path, self.connection);
                 }
@@ -139,7 +145,8 @@ impl<'a> Reading<'a> {
             }
             Read::Ephemerals(prefix) => {
                 let ephemerals = self.tree.ephemerals(self.session);
-                let all = ["", "/"].contains(&prefix.trim());
+                // Java's `trim` takes every control character for a blank.
+                let all = ["", "/"].contains(&prefix.trim_matches(|letter| letter <= ' '));
                 let mut names = ephemerals.names();
                 names.retain(|name| all || name.starts_with(prefix.as_str()));
                 strings(frame, &names);

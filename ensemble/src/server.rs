@@ -81,7 +81,7 @@ impl Server {
             tree: disk.load(),
             role: Role::Starting,
             connections: Connections::new(),
-            watches: Watches::default(),
+            watches: Watches::new(config.version),
             queue: CommitQueue::default(),
             next_session,
             received: 0,
@@ -215,7 +215,7 @@ impl Server {
                         server: self.config.id,
                         identities: connection.identities.clone(),
                     };
-                    let operation = Operation::read(code, Reader(&body));
+                    let operation = Operation::read(code, Reader(&body), self.config.version);
                     self.submit(Request { connection: Some(id), asker, operation, refused: None }, turn);
                 }
                 Incoming::Broken => self.close(id, turn),
@@ -399,13 +399,13 @@ impl Server {
         }
     }
 
-    /// (o) In version 3.8.0, an event has no zxid, and goes to those who may not read the node, too.
+    /// (o) Who may not read the node does not hear of it. In version 3.8.0, an event has no zxid.
     fn tell(&mut self, happening: &Happening, zxid: i64, turn: &mut Turn<'_>) {
-        let old = self.config.version < Version::V3_9_3;
-        let event = reply::event(happening.what, &happening.path, if old { -1 } else { zxid });
+        let zxid = if self.config.version < Version::V3_9_3 { -1 } else { zxid };
+        let event = reply::event(happening.what, &happening.path, zxid);
         for watcher in self.watches.trigger(happening.what, &happening.path) {
             let Some(connection) = self.connections.get(watcher) else { continue };
-            if old || allows(&happening.list, READ, &connection.identities) {
+            if allows(&happening.list, READ, &connection.identities) {
                 self.send(watcher, event.clone(), turn);
             }
         }
@@ -453,6 +453,7 @@ impl Server {
             connection: id,
             session: request.asker.session,
             identities: &request.asker.identities,
+            version: self.config.version,
             missed: Vec::new(),
         };
         reading.answer(read, frame)?;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
+    config::Version,
     id::ConnectionId,
     operation::Former,
     tree::{Tree, What},
@@ -13,27 +14,43 @@ type Kinds = u8;
 const STANDARD: Kinds = 1;
 const PERSISTENT: Kinds = 2;
 const RECURSIVE: Kinds = 4;
+const ANY: Kinds = STANDARD | PERSISTENT | RECURSIVE;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Watches {
     data: Table,
     children: Table,
+    version: Version,
 }
 
 #[derive(Debug, Default)]
 struct Table {
+    /// (o) In version 3.8.0, a connection has one watch on a path: the last one that it sets replaces the others.
+    replaces: bool,
     watchers: BTreeMap<String, BTreeMap<ConnectionId, Kinds>>,
     paths: BTreeMap<ConnectionId, BTreeSet<String>>,
     recursive: usize,
 }
 
 impl Watches {
+    pub(crate) fn new(version: Version) -> Self {
+        let table = || Table { replaces: version == Version::V3_8_0, ..Table::default() };
+        Self { data: table(), children: table(), version }
+    }
+
     pub(crate) fn watch_data(&mut self, path: &str, connection: ConnectionId) {
         self.data.add(path, connection, STANDARD);
     }
 
     pub(crate) fn watch_children(&mut self, path: &str, connection: ConnectionId) {
         self.children.add(path, connection, STANDARD);
+    }
+
+    fn watch_recursively(&mut self, path: &str, connection: ConnectionId) {
+        self.data.add(path, connection, RECURSIVE);
+        if self.version == Version::V3_8_0 {
+            self.children.add(path, connection, RECURSIVE);
+        }
     }
 
     /// Adds a watch that stays: mode 0, or 1 for a recursive one. `None` if the mode is another one.
@@ -43,7 +60,7 @@ impl Watches {
                 self.data.add(path, connection, PERSISTENT);
                 self.children.add(path, connection, PERSISTENT);
             }
-            1 => self.data.add(path, connection, RECURSIVE),
+            1 => self.watch_recursively(path, connection),
             _ => return None,
         }
         Some(())
@@ -51,13 +68,16 @@ impl Watches {
 
     /// Whether the connection has such a watch. `None` if nothing has this number.
     pub(crate) fn has(&self, path: &str, connection: ConnectionId, kind: i32) -> Option<bool> {
-        let (children, data) = kinds(kind)?;
+        let (children, data) = self.kinds(kind)?;
+        if self.version == Version::V3_8_0 && !path.is_empty() && !path.contains('/') {
+            return None;
+        }
         Some(self.children.has(path, connection, children) || self.data.has(path, connection, data))
     }
 
     /// Removes watches of this kind, and says whether one was there. `None` if nothing has this number.
     pub(crate) fn remove(&mut self, path: &str, connection: ConnectionId, kind: i32) -> Option<bool> {
-        let (children, data) = kinds(kind)?;
+        let (children, data) = self.kinds(kind)?;
         let child = self.children.remove(path, connection, children);
         Some(self.data.remove(path, connection, data) | child)
     }
@@ -72,11 +92,11 @@ impl Watches {
     /// (j) A connection that watches data and children of a node hears of its deletion once.
     pub(crate) fn trigger(&mut self, what: What, path: &str) -> BTreeSet<ConnectionId> {
         match what {
-            What::Created | What::DataChanged => self.data.trigger(path),
-            What::ChildrenChanged => self.children.trigger(path),
+            What::Created | What::DataChanged => self.data.trigger(path, ANY),
+            What::ChildrenChanged => self.children.trigger(path, STANDARD | PERSISTENT),
             What::Deleted => {
-                let mut watchers = self.data.trigger(path);
-                watchers.append(&mut self.children.trigger(path));
+                let mut watchers = self.data.trigger(path, ANY);
+                watchers.append(&mut self.children.trigger(path, ANY));
                 watchers
             }
         }
@@ -119,37 +139,41 @@ impl Watches {
             self.children.add(path, connection, PERSISTENT);
         }
         for path in &former.recursive {
-            self.data.add(path, connection, RECURSIVE);
+            self.watch_recursively(path, connection);
         }
         missed
     }
-}
 
-/// The kinds in the tables of children and of data that the protocol's number of a watcher stands for.
-fn kinds(number: i32) -> Option<(Kinds, Kinds)> {
-    match number {
-        1 => Some((STANDARD, 0)),
-        2 => Some((0, STANDARD)),
-        3 => Some((STANDARD | PERSISTENT | RECURSIVE, STANDARD | PERSISTENT | RECURSIVE)),
-        4 => Some((PERSISTENT, PERSISTENT)),
-        5 => Some((0, RECURSIVE)),
-        _ => None,
+    /// The kinds in the tables of children and of data that the protocol's number of a watcher stands for.
+    fn kinds(&self, number: i32) -> Option<(Kinds, Kinds)> {
+        match (number, self.version) {
+            (1, Version::V3_8_0) => Some((ANY, 0)),
+            (2, Version::V3_8_0) => Some((0, ANY)),
+            (1, _) => Some((STANDARD, 0)),
+            (2, _) => Some((0, STANDARD)),
+            (3, _) => Some((ANY, ANY)),
+            (_, Version::V3_8_0) => None,
+            (4, _) => Some((PERSISTENT, PERSISTENT)),
+            (5, _) => Some((0, RECURSIVE)),
+            _ => None,
+        }
     }
 }
 
 impl Table {
     fn add(&mut self, path: &str, connection: ConnectionId, kind: Kinds) {
         let kinds = self.watchers.entry(path.into()).or_default().entry(connection).or_default();
-        self.recursive += usize::from(kind == RECURSIVE && *kinds & RECURSIVE == 0);
-        *kinds |= kind;
+        let former = *kinds;
+        *kinds = if self.replaces { kind } else { former | kind };
+        self.recursive += usize::from(*kinds & RECURSIVE != 0);
+        self.recursive -= usize::from(former & RECURSIVE != 0);
         self.paths.entry(connection).or_default().insert(path.into());
     }
 
     fn has(&self, path: &str, connection: ConnectionId, kinds: Kinds) -> bool {
-        self.watchers
-            .get(path)
-            .and_then(|watchers| watchers.get(&connection))
-            .is_some_and(|has| has & kinds != 0)
+        let Some(watchers) = self.watchers.get(path) else { return false };
+        // (o) Version 3.8.0 asks whether anybody watches.
+        watchers.get(&connection).is_some_and(|has| has & kinds != 0) || self.replaces && kinds != 0
     }
 
     fn remove(&mut self, path: &str, connection: ConnectionId, kinds: Kinds) -> bool {
@@ -172,27 +196,30 @@ impl Table {
 
     fn forget(&mut self, connection: ConnectionId) {
         for path in self.paths.get(&connection).cloned().unwrap_or_default() {
-            self.remove(&path, connection, STANDARD | PERSISTENT | RECURSIVE);
+            self.remove(&path, connection, ANY);
         }
         self.paths.remove(&connection);
     }
 
-    fn trigger(&mut self, path: &str) -> BTreeSet<ConnectionId> {
-        let here = self.watchers.get(path).map(|watchers| watchers.keys().copied().collect::<BTreeSet<_>>());
-        let mut triggered = here.unwrap_or_default();
+    /// Who watches this path, or recursively one above it, by one of these kinds.
+    fn trigger(&mut self, path: &str, kinds: Kinds) -> BTreeSet<ConnectionId> {
+        let mut triggered = self.watching(path, kinds);
         for connection in &triggered {
             self.remove(path, *connection, STANDARD);
         }
         let mut above = path;
-        while self.recursive > 0 && above != "/" {
+        while self.recursive > 0 && kinds & RECURSIVE != 0 && above != "/" {
             above = match above.rfind('/') {
                 Some(0) | None => "/",
                 Some(slash) => &above[..slash],
             };
-            let watchers = self.watchers.get(above).into_iter().flatten();
-            triggered
-                .extend(watchers.filter(|(_, kinds)| **kinds & RECURSIVE != 0).map(|(watcher, _)| *watcher));
+            triggered.append(&mut self.watching(above, RECURSIVE));
         }
         triggered
+    }
+
+    fn watching(&self, path: &str, kinds: Kinds) -> BTreeSet<ConnectionId> {
+        let watchers = self.watchers.get(path).into_iter().flatten();
+        watchers.filter(|(_, has)| **has & kinds != 0).map(|(watcher, _)| *watcher).collect()
     }
 }

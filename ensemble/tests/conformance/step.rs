@@ -41,6 +41,8 @@ impl Dice {
 pub(crate) struct Generator {
     pub(crate) dice: Dice,
     root: String,
+    /// Version 3.8.0 answers to a multi with flags of times to live in a `create` only if it comes so far.
+    old: bool,
     /// The last zxid that a client has seen, for the watches that it sets again.
     pub(crate) zxid: i64,
 }
@@ -48,8 +50,8 @@ pub(crate) struct Generator {
 const PERMISSIONS: [i32; 5] = [31, 31, 1, 15, 30];
 
 impl Generator {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self { dice: Dice::new(seed), root: format!("/seed-{seed}"), zxid: 0 }
+    pub(crate) fn new(seed: u64, old: bool) -> Self {
+        Self { dice: Dice::new(seed), root: format!("/seed-{seed}"), old, zxid: 0 }
     }
 
     /// The first request of a seed: it creates the directory.
@@ -66,8 +68,9 @@ impl Generator {
             return Step::Resume { password: !self.dice.one_in(6), ahead: self.dice.one_in(8) };
         }
         let code = self.dice.pick(&[
-            1, 1, 1, 1, 15, 15, 15, 15, 15, 19, 19, 21, 2, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 6, 7, 8, 8, 8, 9, 11,
-            12, 12, 12, 14, 14, 14, 14, 14, 14, 16, 17, 17, 18, 18, 18, 22, 22, 101, 103, 104, 105, 106, 106, 107,
+            1, 1, 1, 1, 15, 15, 15, 15, 15, 19, 19, 21, 2, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 6, 7, 8, 8,
+            8, 9, 11, 12, 12, 12, 14, 14, 14, 14, 14, 14, 16, 17, 17, 18, 18, 18, 22, 22, 101, 103, 104, 105,
+            106, 106, 107,
         ]);
         let code = match self.dice.below(100) {
             0 => 100,
@@ -85,7 +88,10 @@ impl Generator {
         let root = self.root.clone();
         match self.dice.below(40) {
             0 => self.dice.pick(&["/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"]).into(),
-            1 => self.dice.pick(&["x", "", "//", "/x/", "/x//y", "/x/../y", "/\u{1}", "/x\0", "/./x", "/\u{e000}"]).into(),
+            1 => self
+                .dice
+                .pick(&["x", "", "//", "/x/", "/x//y", "/x/../y", "/\u{1}", "/x\0", "/./x", "/\u{e000}"])
+                .into(),
             2 => root,
             3 => format!("{root}/a/missing/x"),
             4..20 => format!("{root}/{}", self.dice.pick(&NAMES)),
@@ -111,7 +117,11 @@ impl Generator {
             2 => acl(&[]),
             3 => acl(&[(31, "digest", self.dice.pick(&["", "a", ":b", "a:", "a:b", "a:b:c"]))]),
             4 => acl(&[(31, "nobody", "x")]),
-            5 => acl(&[(permissions, "world", "anyone"), (permissions, "world", "anyone"), (4, "ip", "127.0.0.1")]),
+            5 => acl(&[
+                (permissions, "world", "anyone"),
+                (permissions, "world", "anyone"),
+                (4, "ip", "127.0.0.1"),
+            ]),
             6 => acl(&[(31, "world", "somebody")]),
             7 => acl(&[(31, "ip", self.dice.pick(&["10.0.0.1", "127.0.0.1", "x"])), (1, "world", "anyone")]),
             8 => world(permissions),
@@ -124,6 +134,7 @@ impl Generator {
         let flags = match code {
             19 => 4,
             21 => self.dice.pick(&[5, 5, 6, 0]),
+            _ if self.old => self.dice.pick(&[0, 0, 0, 1, 1, 2, 3, 3]),
             _ => self.dice.pick(&[0, 0, 0, 1, 1, 2, 3, 3, 4, 5, 9]),
         };
         if [2, 3, 6].contains(&flags) && self.dice.one_in(2) {
@@ -212,9 +223,11 @@ impl Generator {
 
 fn acl(grants: &[(i32, &str, &str)]) -> Frame {
     let list = Frame::default().int(grants.len() as i32);
-    grants.iter().fold(list, |list, (permissions, scheme, id)| list.int(*permissions).string(scheme).string(id))
+    grants
+        .iter()
+        .fold(list, |list, (permissions, scheme, id)| list.int(*permissions).string(scheme).string(id))
 }
 
-fn world(permissions: i32) -> Frame {
+pub(crate) fn world(permissions: i32) -> Frame {
     acl(&[(permissions, "world", "anyone")])
 }

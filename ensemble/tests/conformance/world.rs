@@ -64,7 +64,11 @@ impl World for Real {
             let mut bytes = vec![0; length];
             match stream.read_exact(&mut bytes) {
                 Ok(()) => Some(bytes),
-                Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => None,
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) =>
+                {
+                    None
+                }
                 Err(error) => panic!("the server is stuck: {error}"),
             }
         };
@@ -92,7 +96,12 @@ struct Pipe {
 
 impl Simulated {
     pub(crate) fn new(config: Config) -> Self {
-        Self { server: Server::new(config), now: Duration::from_secs(100), connections: BTreeMap::new(), next: 0 }
+        Self {
+            server: Server::new(config),
+            now: Duration::from_secs(100),
+            connections: BTreeMap::new(),
+            next: 0,
+        }
     }
 
     fn event(&mut self, event: Event) {
