@@ -30,6 +30,33 @@ impl Disk {
         self.log.push_back(transaction);
     }
 
+    /// The last transaction of this log that is not later than this one. `None` if only the snapshot has it.
+    pub(crate) fn at_most(&self, zxid: i64) -> Option<i64> {
+        let index = self.log.partition_point(|transaction| transaction.zxid <= zxid);
+        match index.checked_sub(1) {
+            Some(index) => Some(self.log[index].zxid),
+            None => (zxid >= self.snapshot.zxid).then_some(self.snapshot.zxid),
+        }
+    }
+
+    /// The transactions behind this one, which the log or the snapshot ends with.
+    pub(crate) fn since(&self, zxid: i64) -> impl Iterator<Item = &Arc<Transaction>> {
+        let index = self.log.partition_point(|transaction| transaction.zxid <= zxid);
+        self.log.range(index..)
+    }
+
+    /// Removes every transaction behind this one.
+    pub(crate) fn truncate(&mut self, zxid: i64) {
+        let index = self.log.partition_point(|transaction| transaction.zxid <= zxid);
+        self.log.truncate(index);
+    }
+
+    /// Replaces everything by a snapshot.
+    pub(crate) fn replace(&mut self, snapshot: Tree) {
+        self.snapshot = snapshot;
+        self.log.clear();
+    }
+
     /// Makes the first half of a long log part of the snapshot, as far as it has been applied.
     pub(crate) fn shorten(&mut self, applied: i64) {
         if self.log.len() <= self.length {

@@ -1,6 +1,10 @@
 //! What happens to a server, and what it does.
 
-use crate::id::{ConnectionId, ServerId};
+use crate::{
+    election::Appointment,
+    id::{ConnectionId, ServerId},
+    message::PeerMessage,
+};
 
 /// Something happens to a server.
 #[derive(Clone, Debug)]
@@ -11,11 +15,11 @@ pub enum Event {
     Received(ConnectionId, Vec<u8>),
     /// A client's connection is over.
     Closed(ConnectionId),
-    /// A message has come from another server, in the order in which that server sent it.
+    /// A message has come from another server. Messages of one server come in the order in which it sent them.
     FromPeer(ServerId, PeerMessage),
-    /// The connection to another server is over.
+    /// The connection to another server is over: what was not delivered is lost.
     PeerGone(ServerId),
-    /// The servers have appointed a leader.
+    /// The servers have elected: see [`elect`](crate::elect).
     Elected(Appointment),
     /// The time has come that [`next_wake`](crate::Server::next_wake) said. Any other time does no harm.
     Wake,
@@ -30,17 +34,4 @@ pub enum Effect {
     Close(ConnectionId),
     /// Send a message to another server.
     ToPeer(ServerId, PeerMessage),
-}
-
-/// What the servers of an ensemble tell each other.
-#[derive(Clone, Debug)]
-pub struct PeerMessage(());
-
-/// Who leads from now on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Appointment {
-    /// The leader.
-    pub leader: ServerId,
-    /// The leader's epoch: higher than each one that a majority has accepted before.
-    pub epoch: u32,
 }

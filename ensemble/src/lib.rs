@@ -20,16 +20,23 @@
 //! A simulated server is a claim about ZooKeeper. `tests/conformance` holds it to real servers.
 
 mod auth;
+mod client;
 mod config;
 mod connection;
 mod disk;
+mod election;
 mod event;
+mod follow;
 mod id;
 mod java;
+mod lead;
+mod message;
 mod operation;
+mod pipeline;
 mod prep;
 mod queue;
 mod reply;
+mod role;
 mod server;
 mod sessions;
 mod transaction;
@@ -39,6 +46,8 @@ mod wire;
 mod words;
 
 pub use config::{Config, Version};
-pub use event::{Appointment, Effect, Event, PeerMessage};
+pub use election::{Appointment, Standing, elect};
+pub use event::{Effect, Event};
 pub use id::{ConnectionId, Now, ServerId};
+pub use message::PeerMessage;
 pub use server::Server;

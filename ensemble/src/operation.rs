@@ -46,7 +46,6 @@ pub(crate) mod error {
     pub(crate) const MARSHALLING: i32 = -5;
     pub(crate) const UNIMPLEMENTED: i32 = -6;
     pub(crate) const BAD_ARGUMENTS: i32 = -8;
-    pub(crate) const UNKNOWN_SESSION: i32 = -12;
     pub(crate) const NO_NODE: i32 = -101;
     pub(crate) const NO_AUTH: i32 = -102;
     pub(crate) const BAD_VERSION: i32 = -103;

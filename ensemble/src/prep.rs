@@ -216,14 +216,7 @@ impl Preparation {
             _ if create.ttl >= 0 => return Err(error::BAD_ARGUMENTS),
             kind => kind,
         };
-        let checked = self.check_session(context);
-        match kind {
-            Kind::Ephemeral => checked.map_err(|code| match code {
-                error::UNKNOWN_SESSION => error::SESSION_EXPIRED,
-                code => code,
-            })?,
-            Kind::Persistent | Kind::Container | Kind::Ttl(_) => checked?,
-        }
+        self.check_session(context)?;
         let above =
             parent(&create.path).filter(|_| !create.path.contains('\0')).ok_or(error::BAD_ARGUMENTS)?;
         let list = settle(&create.list, &context.asker.identities).ok_or(error::INVALID_ACL)?;

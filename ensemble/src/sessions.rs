@@ -94,6 +94,13 @@ impl Tracker {
         lives
     }
 
+    /// A client has come back by this server. It owns the session from now on, if the session lives.
+    pub(crate) fn revive(&mut self, session: i64, timeout: i32, server: ServerId, now: Duration) -> bool {
+        let lives = self.touch(session, timeout, now);
+        self.own(session, server);
+        lives
+    }
+
     pub(crate) fn own(&mut self, session: i64, owner: ServerId) {
         if let Some(tracked) = self.sessions.get_mut(&session).filter(|tracked| !tracked.closing) {
             tracked.owner = Some(owner);
@@ -102,7 +109,7 @@ impl Tracker {
 
     /// Whether a request may come by this server. The first server whose request comes becomes the owner.
     pub(crate) fn check(&mut self, session: i64, server: ServerId) -> Result<(), i32> {
-        let tracked = self.sessions.get_mut(&session).ok_or(error::UNKNOWN_SESSION)?;
+        let tracked = self.sessions.get_mut(&session).ok_or(error::SESSION_EXPIRED)?;
         match tracked.owner {
             _ if tracked.closing => Err(error::SESSION_EXPIRED),
             Some(owner) if owner != server => Err(error::SESSION_MOVED),

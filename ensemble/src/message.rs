@@ -1,0 +1,82 @@
+//! What the servers of an ensemble tell each other.
+
+use std::sync::Arc;
+
+use crate::{auth::Identity, operation::Operation, transaction::Transaction, tree::Tree};
+
+/// A message from one server of an ensemble to another.
+#[derive(Clone, Debug)]
+pub struct PeerMessage {
+    /// The connection between a follower and its leader that the message belongs to. Messages of another one are late.
+    pub(crate) link: u64,
+    pub(crate) message: Message,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Message {
+    /// A follower joins, and says what is the last transaction in its log.
+    Join {
+        epoch: u32,
+        logged: i64,
+    },
+    /// A follower has logged everything up to this. The zxid before an epoch's first one answers `NewLeader`.
+    Ack(i64),
+    /// A client of a follower wants a write, or a sync.
+    Request {
+        session: i64,
+        xid: i32,
+        identities: Vec<Identity>,
+        operation: Operation,
+    },
+    /// A client of a follower wants its session back.
+    Revalidate {
+        session: i64,
+        timeout: i32,
+    },
+    /// The answer to a ping: the sessions that the follower has heard of since the last one, with their timeouts.
+    Touched(Vec<(i64, i32)>),
+
+    /// The follower's log goes on behind this transaction. What comes later there is not in the leader's log.
+    Truncate(i64),
+    /// The follower is too far behind: here is everything.
+    Snapshot(Box<Tree>),
+    Proposal(Arc<Transaction>),
+    Commit(i64),
+    /// The follower has the leader's log now.
+    NewLeader,
+    /// The follower may serve clients.
+    UpToDate,
+    /// A sync has come back.
+    Synced,
+    Revalidated {
+        session: i64,
+        lives: bool,
+    },
+    Ping,
+
+    /// The sender leaves: the connection is over.
+    Leave,
+}
+
+impl PeerMessage {
+    /// The kind of the message, for traces and for faults that choose messages.
+    pub fn kind(&self) -> &'static str {
+        match self.message {
+            Message::Join { .. } => "join",
+            Message::Ack(_) => "ack",
+            Message::Request { .. } => "request",
+            Message::Revalidate { .. } => "revalidate",
+            Message::Touched(_) => "touched",
+            Message::Truncate(_) => "truncate",
+            Message::Snapshot(_) => "snapshot",
+            Message::Proposal(_) => "proposal",
+            Message::Commit(_) => "commit",
+            Message::NewLeader => "new leader",
+            Message::UpToDate => "up to date",
+            Message::Synced => "synced",
+            Message::Revalidated { .. } => "revalidated",
+            Message::Ping => "ping",
+            Message::Leave => "leave",
+        }
+    }
+}

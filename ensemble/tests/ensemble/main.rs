@@ -1,0 +1,353 @@
+//! Several servers: what each of them does when the others lag, are gone or come back. The letters are those of the
+//! crate's documentation.
+
+mod net;
+
+use std::time::Duration;
+
+use net::{Net, TICK};
+use zklock_ensemble::{Appointment, Config, ServerId, Standing, elect};
+
+const EPHEMERAL: i32 = 1;
+
+/// Three servers, of which the third one leads.
+fn three() -> Net {
+    let mut net = Net::new(3);
+    net.elect(&[1, 2, 3]);
+    assert_eq!(net.server(3).standing().leader, Some(ServerId(3)));
+    assert!((1..=3).all(|id| net.server(id).serves()));
+    net.trace.clear();
+    net
+}
+
+#[test]
+fn a_write_by_a_follower_is_proposed_logged_by_all_and_committed() {
+    let mut net = three();
+    let (client, _) = net.connect(1);
+    net.trace.clear();
+    net.create(client, 1, "/a", 0);
+    assert_eq!(net.heard(client), ["1: 0"]);
+    let expected =
+        ["1>3 request", "3>1 proposal", "3>2 proposal", "1>3 ack", "3>1 commit", "3>2 commit", "2>3 ack"];
+    let mut trace = net.trace.clone();
+    trace.sort();
+    let mut sorted = expected.map(str::to_owned);
+    sorted.sort();
+    assert_eq!(trace, sorted);
+    assert_eq!(net.trace[..3], expected[..3]);
+    assert!((1..=3).all(|id| net.server(id).zxid() == 1 << 32 | 2));
+}
+
+#[test]
+fn a_lagging_follower_reads_the_past_and_a_sync_waits_for_it() {
+    let mut net = three();
+    let ((writer, _), (reader, _)) = (net.connect(1), net.connect(2));
+    net.held.insert((3, 2));
+    net.create(writer, 1, "/a", 0);
+    assert_eq!(net.heard(writer), ["1: 0"], "one follower and the leader are a majority");
+    net.exists(reader, 1, "/a", false);
+    assert_eq!(net.heard(reader), ["1: -101"]);
+    net.sync(reader, 2);
+    net.exists(reader, 3, "/a", false);
+    assert_eq!(net.heard(reader), [""; 0], "(f) the read waits behind the sync");
+    net.held.clear();
+    net.settle();
+    assert_eq!(net.heard(reader), ["2: 0", "3: 0"]);
+}
+
+#[test]
+fn everything_behind_a_write_of_its_session_waits_for_it() {
+    let mut net = three();
+    let ((client, _), (other, _)) = (net.connect(1), net.connect(1));
+    net.held.extend([(1, 3), (2, 3)]);
+    net.create(client, 1, "/a", 0);
+    net.ping(client);
+    net.ping(other);
+    assert_eq!(net.heard(client), [""; 0], "(f)");
+    assert_eq!(net.heard(other), ["-2: 0"], "other sessions do not wait");
+    net.held.clear();
+    net.settle();
+    assert_eq!(net.heard(client), ["1: 0", "-2: 0"]);
+}
+
+#[test]
+fn a_sync_with_nothing_outstanding_needs_no_majority() {
+    let mut net = three();
+    let ((at_leader, _), (writer, _), (at_follower, _)) = (net.connect(3), net.connect(3), net.connect(1));
+    net.held.extend([(3, 1), (3, 2)]);
+    net.sync(at_follower, 1);
+    net.deliver(3, 1);
+    assert_eq!(net.heard(at_follower), ["1: 0"], "(g)");
+    net.create(writer, 1, "/a", 0);
+    net.sync(at_leader, 1);
+    assert_eq!(net.heard(at_leader), ["1: 0"], "(g) the leader does not ask for its own clients");
+    net.sync(writer, 2);
+    net.sync(at_follower, 2);
+    net.deliver(3, 1);
+    assert_eq!(net.heard(writer), [""; 0], "(f)");
+    assert_eq!(net.heard(at_follower), [""; 0]);
+    net.held.clear();
+    net.settle();
+    assert_eq!(net.heard(writer), ["1: 0", "2: 0"]);
+    assert_eq!(net.heard(at_follower), ["2: 0"]);
+}
+
+#[test]
+fn a_moved_session_is_torn_down_where_it_was_and_its_old_connection_keeps_it_alive() {
+    let mut net = three();
+    let (old, session) = net.connect(1);
+    let new = net.open(2, Some(&session), 0);
+    net.settle();
+    assert_eq!(net.session(new), Some(session.clone()));
+    net.create(new, 1, "/new", EPHEMERAL);
+    assert_eq!(net.heard(new), ["1: 0"]);
+    net.exists(old, 1, "/new", false);
+    assert_eq!(net.heard(old), ["1: 0"], "a follower reads for anybody");
+    for _ in 0..20 {
+        net.ping(old);
+        net.pass(TICK);
+    }
+    net.exists(old, 2, "/new", false);
+    assert_eq!(
+        net.heard(old).last().map(String::as_str),
+        Some("2: 0"),
+        "(b) a stale connection keeps it alive"
+    );
+    net.create(old, 3, "/old", EPHEMERAL);
+    assert_eq!(net.heard(old), ["closed"], "(c) without a reply");
+}
+
+#[test]
+fn two_connections_of_a_session_at_one_server_may_both_write() {
+    let mut net = three();
+    let (old, session) = net.connect(1);
+    net.held.insert((1, 3));
+    net.create(old, 1, "/late", EPHEMERAL);
+    let new = net.open(1, Some(&session), 0);
+    assert_eq!(net.heard(old), ["closed"], "the server closes the former connection");
+    net.held.clear();
+    net.settle();
+    assert_eq!(net.session(new), Some(session));
+    net.exists(new, 1, "/late", false);
+    assert_eq!(net.heard(new), ["1: 0"], "(c) a late create succeeds");
+}
+
+#[test]
+fn a_leader_that_was_paused_expires_sessions_before_it_reads_their_touches() {
+    let mut net = three();
+    let (client, _) = net.connect(1);
+    net.paused.insert(3);
+    for _ in 0..4 {
+        net.ping(client);
+        net.now += TICK;
+    }
+    net.now += TICK;
+    net.wake(3);
+    net.settle();
+    assert_eq!(net.heard(client).last().map(String::as_str), Some("closed"), "(a)");
+}
+
+#[test]
+fn sessions_of_followers_live_by_pings_and_expire_in_buckets() {
+    let mut net = three();
+    let ((silent, _), (watcher, _)) = (net.connect(1), net.connect(2));
+    net.create(silent, 1, "/ephemeral", EPHEMERAL);
+    net.exists(watcher, 1, "/ephemeral", true);
+    net.heard(watcher);
+    let start = net.now;
+    let mut heard = Vec::new();
+    while heard.iter().all(|heard| heard == "-2: 0") {
+        net.pass(TICK / 10);
+        net.ping(watcher);
+        heard = net.heard(watcher);
+        assert!(net.now < start + TICK * 10);
+    }
+    let elapsed = net.now - start;
+    // The timeout counts from the ping that told the leader of the last touch, and ends with a bucket.
+    assert!((TICK * 4..=TICK * 11 / 2 + TICK / 10).contains(&elapsed), "{elapsed:?}");
+    assert_eq!(heard[0], "event 2 /ephemeral");
+}
+
+#[test]
+fn a_change_of_leader_closes_every_connection_and_refuses_who_has_seen_more() {
+    let mut net = three();
+    let clients = [net.connect(1), net.connect(2), net.connect(3)];
+    net.held.insert((3, 2));
+    net.create(clients[0].0, 1, "/a", 0);
+    net.heard(clients[0].0);
+    net.crash(3);
+    net.held.clear();
+    for (client, _) in &clients {
+        assert_eq!(net.heard(*client), ["closed"], "(l)");
+    }
+    let refused = net.open(1, None, 0);
+    assert_eq!(net.heard(refused), ["closed"], "a server that looks for a leader serves nobody");
+    net.elect(&[1, 2]);
+    assert_eq!(net.server(1).standing().leader, Some(ServerId(1)), "it has the longer log");
+    let ahead = net.open(1, Some(&clients[0].1), 1 << 40);
+    assert_eq!(net.heard(ahead), ["closed"]);
+    let back = net.open(2, Some(&clients[1].1), 0);
+    net.settle();
+    assert_eq!(net.session(back).as_ref(), Some(&clients[1].1), "the session lives on");
+}
+
+/// A create that only the leader and the first follower have logged, and that nobody has committed.
+fn with_a_tail() -> (Net, u64) {
+    let mut net = three();
+    let (client, _) = net.connect(3);
+    net.held.extend([(3, 2), (1, 3), (3, 1)]);
+    net.create(client, 1, "/tail", 0);
+    net.deliver(3, 1);
+    (net, client)
+}
+
+#[test]
+fn a_tail_is_committed_if_who_has_it_leads() {
+    let (mut net, client) = with_a_tail();
+    net.crash(3);
+    net.held.clear();
+    assert_eq!(net.heard(client), ["closed"]);
+    net.elect(&[1, 2]);
+    assert_eq!(net.server(1).standing().leader, Some(ServerId(1)), "(m)");
+    let (reader, _) = net.connect(2);
+    net.exists(reader, 1, "/tail", false);
+    assert_eq!(net.heard(reader), ["1: 0"]);
+}
+
+#[test]
+fn a_tail_is_cut_off_if_others_lead() {
+    let mut net = three();
+    let (client, _) = net.connect(3);
+    net.held.extend([(3, 2), (3, 1)]);
+    net.create(client, 1, "/tail", 0);
+    net.crash(3);
+    net.held.clear();
+    net.elect(&[1, 2]);
+    let (writer, _) = net.connect(1);
+    net.create(writer, 1, "/other", 0);
+    assert!(net.server(3).standing().logged > 1 << 32, "the tail is on the disk of the former leader");
+    net.elect(&[1, 2, 3]);
+    let (reader, _) = net.connect(3);
+    net.exists(reader, 1, "/tail", false);
+    net.exists(reader, 2, "/other", false);
+    assert_eq!(net.heard(reader), ["1: -101", "2: 0"], "(m)");
+    assert_eq!(net.server(3).standing().logged, net.server(2).standing().logged);
+}
+
+#[test]
+fn a_deposed_leader_says_that_sessions_live() {
+    let mut net = three();
+    let (client, session) = net.connect(1);
+    net.paused.insert(3);
+    net.cut(1, 3);
+    net.cut(2, 3);
+    net.elect(&[1, 2]);
+    let back = net.open(2, Some(&session), 0);
+    net.settle();
+    assert_eq!(net.session(back).as_ref(), Some(&session));
+    let deposed = net.open(3, Some(&session), 0);
+    assert_eq!(net.session(deposed).as_ref(), Some(&session), "(d)");
+    net.create(deposed, 1, "/never", EPHEMERAL);
+    assert_eq!(net.heard(deposed), [""; 0]);
+    net.paused.clear();
+    net.pass(TICK * 2);
+    assert_eq!(net.heard(deposed), ["closed"], "it counts its followers every tick");
+    assert_eq!(net.heard(client), ["closed"]);
+}
+
+#[test]
+fn servers_give_each_other_up_after_the_sync_limit() {
+    let mut net = three();
+    net.held.extend([(3, 1), (3, 2)]);
+    net.pass(TICK * 4);
+    assert!((1..=3).all(|id| net.server(id).serves()));
+    net.pass(TICK * 2);
+    assert!(
+        !net.server(1).serves() && !net.server(2).serves(),
+        "followers have heard nothing for five ticks"
+    );
+
+    let mut net = three();
+    net.held.extend([(1, 3), (2, 3)]);
+    net.pass(TICK * 5);
+    assert!(net.server(3).serves());
+    net.pass(TICK * 3);
+    assert!(!net.server(3).serves(), "the leader has heard nothing for five ticks");
+}
+
+#[test]
+fn a_server_that_was_away_gets_what_it_lacks_or_everything() {
+    for log_length in [1_000, 10] {
+        let mut net = Net::with(3, |config| Config { log_length, ..config });
+        net.elect(&[1, 2, 3]);
+        net.crash(1);
+        let (writer, _) = net.connect(2);
+        for number in 0..30 {
+            net.create(writer, number + 1, &format!("/node-{number}"), 0);
+        }
+        assert_eq!(net.heard(writer).len(), 30);
+        net.trace.clear();
+        net.elect(&[1, 2, 3]);
+        let whole = net.trace.iter().any(|sent| sent == "3>1 snapshot");
+        assert_eq!(whole, log_length == 10);
+        let (reader, _) = net.connect(1);
+        net.exists(reader, 1, "/node-29", false);
+        assert_eq!(net.heard(reader), ["1: 0"]);
+        net.crash(1);
+        net.elect(&[1, 2, 3]);
+        let (reader, _) = net.connect(1);
+        net.exists(reader, 1, "/node-29", false);
+        assert_eq!(net.heard(reader), ["1: 0"], "what is logged survives a crash");
+    }
+}
+
+#[test]
+fn messages_of_a_former_connection_are_late() {
+    let mut net = three();
+    let (client, _) = net.connect(3);
+    net.held.insert((3, 1));
+    net.create(client, 1, "/a", 0);
+    assert_eq!(net.heard(client), ["1: 0"]);
+    // The follower gives up, and joins the same leader again. What was held comes first.
+    net.pass(TICK * 5);
+    assert!(!net.server(1).serves());
+    net.elect(&[1, 2, 3]);
+    net.held.clear();
+    net.settle();
+    assert!(net.server(1).serves());
+    assert_eq!(net.server(1).standing().logged, net.server(3).standing().logged);
+}
+
+#[test]
+fn who_has_the_latest_epoch_then_the_longest_log_then_the_highest_number_leads() {
+    let standing =
+        |id, current, logged| Standing { id: ServerId(id), leader: None, accepted: 4, current, logged };
+    let all = |_, _| true;
+    let leader =
+        |standings: &[Standing]| elect(standings, 3, all).first().map(|(_, appointment)| *appointment);
+    let appointed = |leader| Some(Appointment { leader: ServerId(leader), epoch: 5 });
+    assert_eq!(leader(&[standing(1, 4, 9), standing(2, 3, 99), standing(3, 4, 8)]), appointed(1));
+    assert_eq!(leader(&[standing(1, 4, 9), standing(2, 4, 9)]), appointed(2));
+    assert_eq!(leader(&[standing(1, 4, 9)]), None, "one of three is no majority");
+    let apart = |one: ServerId, other: ServerId| one.0 != 1 && other.0 != 1;
+    let elected = elect(&[standing(1, 9, 9), standing(2, 1, 1), standing(3, 1, 1)], 3, apart);
+    assert_eq!(elected.len(), 2);
+    assert!(elected.iter().all(|(_, appointment)| appointment.leader == ServerId(3)));
+    let led = |id| Standing { leader: Some(ServerId(3)), ..standing(id, 4, 1) };
+    let joins = elect(&[led(3), led(2), standing(1, 4, 99)], 3, all);
+    assert_eq!(joins, [(ServerId(1), Appointment { leader: ServerId(3), epoch: 4 })]);
+}
+
+#[test]
+fn a_standalone_server_keeps_its_sessions_through_a_crash() {
+    let mut net = Net::new(1);
+    let (client, session) = net.connect(1);
+    net.create(client, 1, "/ephemeral", EPHEMERAL);
+    net.crash(1);
+    let back = net.open(1, Some(&session), 0);
+    assert_eq!(net.session(back), Some(session));
+    net.exists(back, 1, "/ephemeral", false);
+    assert_eq!(net.heard(back), ["1: 0"]);
+    net.pass(Duration::from_secs(6));
+    assert_eq!(net.heard(back), ["closed"]);
+}
