@@ -29,8 +29,16 @@ impl Server {
         self.disk.accepted = epoch;
         self.load(turn);
         if leader == self.config.id {
-            return self.lead(epoch, turn);
+            self.lead(epoch, turn);
+        } else {
+            self.follow(leader, epoch, turn);
         }
+        for (peer, message) in std::mem::take(&mut self.early) {
+            self.hear(peer, message, turn);
+        }
+    }
+
+    fn follow(&mut self, leader: ServerId, epoch: u32, turn: &mut Turn<'_>) {
         self.numbers.link += 1;
         self.role = Role::Following(Following {
             leader,
@@ -82,17 +90,21 @@ impl Server {
     }
 
     pub(crate) fn hear(&mut self, peer: ServerId, message: PeerMessage, turn: &mut Turn<'_>) {
-        match &self.role {
-            Role::Leading(_) => self.hear_follower(peer, message, turn),
-            Role::Following(following) if following.leader == peer && following.link == message.link => {
+        match (&self.role, &message.message) {
+            // The follower has heard of the election first.
+            (_, Message::Join { epoch, .. }) if *epoch > self.disk.accepted => {
+                self.early.push((peer, message))
+            }
+            (Role::Leading(_), _) => self.hear_follower(peer, message, turn),
+            (Role::Following(following), _) if following.leader == peer && following.link == message.link => {
                 self.hear_leader(message.message, turn);
             }
             // Nobody listens for followers here.
-            _ if matches!(message.message, Message::Join { .. }) => {
+            (_, Message::Join { .. }) => {
                 let link = message.link;
                 turn.effects.push(Effect::ToPeer(peer, PeerMessage { link, message: Message::Leave }));
             }
-            Role::Starting | Role::Looking | Role::Following(_) => {}
+            (Role::Starting | Role::Looking | Role::Following(_), _) => {}
         }
     }
 
@@ -102,6 +114,7 @@ impl Server {
             Role::Leading(_) => self.lose(peer, turn),
             Role::Starting | Role::Looking | Role::Following(_) => {}
         }
+        self.early.retain(|(early, _)| *early != peer);
     }
 
     fn hear_leader(&mut self, message: Message, turn: &mut Turn<'_>) {

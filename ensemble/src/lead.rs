@@ -60,7 +60,7 @@ impl Server {
         let (init_limit, sync_limit) = (self.config.init_limit, self.config.sync_limit);
         let Some(reign) = self.reign() else { return };
         if let Message::Join { epoch, logged } = message {
-            if epoch != reign.epoch {
+            if epoch < reign.epoch {
                 turn.effects.push(Effect::ToPeer(id, PeerMessage { link, message: Message::Leave }));
                 return;
             }
@@ -90,8 +90,8 @@ impl Server {
                 }
                 self.advance(turn);
             }
+            // (g) With nothing outstanding, the leader answers without a majority.
             Message::Request { operation: Operation::Sync(_), .. } => match reign.outstanding.back() {
-                // (g) With nothing outstanding, the leader answers without a majority.
                 None => self.send_follower(id, Message::Synced, turn),
                 Some(last) => reign.syncs.push_back((last.transaction.zxid, id)),
             },

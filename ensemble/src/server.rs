@@ -8,7 +8,8 @@ use crate::{
     disk::Disk,
     election::Standing,
     event::{Effect, Event},
-    id::Now,
+    id::{Now, ServerId},
+    message::PeerMessage,
     operation::{Operation, Write},
     prep::{Asker, Preparation},
     queue::{CommitQueue, Request},
@@ -32,6 +33,8 @@ pub struct Server {
     pub(crate) watches: Watches,
     pub(crate) queue: CommitQueue,
     pub(crate) numbers: Numbers,
+    /// Followers that have heard before this server that it leads.
+    pub(crate) early: Vec<(ServerId, PeerMessage)>,
     pub(crate) received: u64,
     pub(crate) sent: u64,
 }
@@ -78,6 +81,7 @@ impl Server {
             watches: Watches::new(config.version),
             queue: CommitQueue::default(),
             numbers,
+            early: Vec::new(),
             received: 0,
             sent: 0,
             config,

@@ -14,7 +14,7 @@ use play::Play;
 use step::{Generator, Step};
 use world::{Real, Simulated, World};
 use zklock_ensemble::{Config, ServerId, Version};
-use zklock_testcontainers::ZooKeeper;
+use zklock_testcontainers::{Ensemble, ZooKeeper};
 
 const STEPS: usize = 120;
 /// How long a normal run plays.
@@ -55,7 +55,7 @@ fn sessions_expire_and_empty_containers_go_when_a_real_server_lets_them() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let server = ZooKeeper::builder().tick_time(TICK).java_property("znode.container.checkIntervalMs", "300");
     let server = runtime.block_on(server.start()).expect("a server");
-    let real = Real::new(server.connect_string());
+    let real = Real::new(vec![server.connect_string()]);
     let config = configuration(&real.ask("srvr"));
     let config = Config {
         tick: TICK,
@@ -64,8 +64,8 @@ fn sessions_expire_and_empty_containers_go_when_a_real_server_lets_them() {
         container_check: check,
         ..config
     };
-    let mut real = Play::new(real);
-    let mut simulated = Play::new(Simulated::new(config));
+    let mut real = Play::new(real, 1);
+    let mut simulated = Play::new(Simulated::new(config), 1);
     let ephemeral: &[_] = &[(1, "/ephemeral", 1)];
     let container: &[_] = &[(19, "/container", 4), (1, "/container/child", 0), (2, "/container/child", 0)];
     for (timeout, creates, shortest, longest) in [
@@ -105,11 +105,39 @@ fn random_requests_get_the_replies_and_events_of_a_real_server() {
         .java_property("zookeeper.extendedTypesEnabled", "true")
         .java_property("znode.container.checkIntervalMs", "3600000");
     let server = runtime.block_on(server.start()).expect("a server");
-    let real = Real::new(server.connect_string());
+    let real = Real::new(vec![server.connect_string()]);
     let config = configuration(&real.ask("srvr"));
     let old = config.version == Version::V3_8_0;
-    let mut real = Play::new(real);
-    let mut simulated = Play::new(Simulated::new(config));
+    let mut real = Play::new(real, 1);
+    let mut simulated = Play::new(Simulated::new(config), 1);
+    play_seeds(old, &mut real, &mut simulated);
+}
+
+#[test]
+fn random_requests_to_three_servers_get_the_replies_and_events_of_real_ones() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let ensemble = Ensemble::builder(3)
+        .java_property("zookeeper.extendedTypesEnabled", "true")
+        .java_property("znode.container.checkIntervalMs", "3600000");
+    let ensemble = runtime.block_on(ensemble.start()).expect("an ensemble");
+    let leader = runtime.block_on(ensemble.leader()).expect("a leader");
+    let real = Real::new((0..3).map(|server| ensemble.address(server)).collect());
+    let srvr = real.ask("srvr");
+    let zxid = srvr.lines().find_map(|line| line.strip_prefix("Zxid: 0x")).expect("a zxid");
+    let epoch = (u64::from_str_radix(zxid, 16).expect("a number") >> 32).max(1) as u32;
+    let config = configuration(&srvr);
+    let old = config.version == Version::V3_8_0;
+    let configs = (1..=3_u8).map(|id| {
+        let conf = real.ask_server(usize::from(id) - 1, "conf");
+        let members = conf.split_once("membership: \n").expect("the members").1.trim_end();
+        Config { id: ServerId(id), voters: 3, members: members.into(), ..config.clone() }
+    });
+    let mut simulated = Simulated::ensemble(configs);
+    simulated.elect(leader, epoch);
+    play_seeds(old, &mut Play::new(real, 3), &mut Play::new(simulated, 3));
+}
+
+fn play_seeds(old: bool, real: &mut Play<Real>, simulated: &mut Play<Simulated>) {
     let seeds = std::env::var("CONFORMANCE_SEEDS").ok().and_then(|seeds| {
         let (first, end) = seeds.split_once("..")?;
         Some(first.parse::<u64>().ok()?..end.parse().ok()?)
@@ -120,7 +148,7 @@ fn random_requests_get_the_replies_and_events_of_a_real_server() {
         if seeds.is_none() && start.elapsed() > TIME {
             break;
         }
-        play(seed, old, &mut real, &mut simulated);
+        play(seed, old, real, simulated);
         played += 1;
     }
     println!("{played} seeds of {STEPS} requests");
@@ -139,7 +167,7 @@ fn play(seed: u64, old: bool, real: &mut Play<Real>, simulated: &mut Play<Simula
             if has_session && number <= clients { generator.first() } else { generator.next(has_session) };
         compare(seed, client, step, &mut steps, real, simulated);
     }
-    for client in (0..3).filter(|client| *client < 3) {
+    for client in 0..3 {
         if simulated.has_session(client) {
             let step = Step::Ask { code: -11, body: Vec::new(), shown: "close".into() };
             compare(seed, client, step, &mut steps, real, simulated);

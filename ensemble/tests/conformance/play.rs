@@ -9,10 +9,13 @@ use crate::{
 };
 
 const PING: i32 = 11;
+const SYNC: i32 = 9;
 const CLOSE: i32 = -11;
 
 pub(crate) struct Play<W> {
     pub(crate) world: W,
+    /// With several servers, each client begins at another one.
+    servers: usize,
     clients: Vec<Client>,
     /// The sessions in the order in which they came: their ids differ from server to server.
     sessions: Vec<i64>,
@@ -22,6 +25,7 @@ pub(crate) struct Play<W> {
 
 #[derive(Default)]
 struct Client {
+    server: usize,
     connection: u64,
     session: i64,
     password: Vec<u8>,
@@ -29,8 +33,8 @@ struct Client {
 }
 
 impl<W: World> Play<W> {
-    pub(crate) fn new(world: W) -> Self {
-        Self { world, clients: Vec::new(), sessions: Vec::new(), zxid: 0 }
+    pub(crate) fn new(world: W, servers: usize) -> Self {
+        Self { world, servers, clients: Vec::new(), sessions: Vec::new(), zxid: 0 }
     }
 
     pub(crate) fn has_session(&self, client: usize) -> bool {
@@ -41,7 +45,7 @@ impl<W: World> Play<W> {
         self.clients[client].connection
     }
 
-    /// Has a client do this, and then every other one exchange a ping. Returns what they got, in words.
+    /// Has a client do this, and then every other one exchange a ping; a sync, if there are several servers. Returns what they got, in words.
     pub(crate) fn step(&mut self, client: usize, step: &Step) -> String {
         while self.clients.len() <= client {
             self.clients.push(Client::default());
@@ -49,19 +53,51 @@ impl<W: World> Play<W> {
         let mut seen = String::new();
         match step {
             Step::Connect { timeout } => {
-                self.clients[client] = Client::default();
+                self.clients[client] = Client { server: client % self.servers, ..Client::default() };
                 self.connect(client, *timeout, 0, &mut seen);
             }
+            Step::Resume { .. } if self.servers > 1 => self.move_on(client, &mut seen),
             Step::Resume { password, ahead } => self.resume(client, *password, *ahead, &mut seen),
             Step::Ask { code, body, .. } => self.ask(client, *code, body, &mut seen),
         }
         for other in 0..self.clients.len() {
             if other != client && self.clients[other].session != 0 {
                 let _ = write!(seen, "client {other}: ");
-                self.ask(other, PING, &[], &mut seen);
+                self.settle(other, &mut seen);
             }
         }
         seen
+    }
+
+    fn settle(&mut self, client: usize, seen: &mut String) {
+        match self.servers {
+            1 => self.ask(client, PING, &[], seen),
+            _ => self.ask(client, SYNC, &Frame::default().string("/").0, seen),
+        }
+    }
+
+    /// The client goes to another server with its session. Then its former connection asks for more.
+    fn move_on(&mut self, client: usize, seen: &mut String) {
+        let former = self.clients[client].connection;
+        self.clients[client].server = (self.clients[client].server + 1) % self.servers;
+        self.connect(client, 5_000, 0, seen);
+        self.settle(client, seen);
+        let delete = Frame::default().string("/nothing").int(-1);
+        let requests = [Frame::default().int(-2).int(PING), Frame::default().int(1_000).int(2).with(delete)];
+        for request in requests {
+            let xid = Fields::new(&request.0, 0).int();
+            self.world.send(former, &request.finish());
+            loop {
+                let Some(frame) = self.world.receive(former) else {
+                    seen.push_str("the former connection: closed\n");
+                    return self.world.close(former);
+                };
+                let _ = writeln!(seen, "the former connection: {frame:?}");
+                if Fields::new(&frame, 0).int() == xid {
+                    break;
+                }
+            }
+        }
     }
 
     fn resume(&mut self, client: usize, password: bool, ahead: bool, seen: &mut String) {
@@ -84,7 +120,7 @@ impl<W: World> Play<W> {
 
     /// Opens a connection for the session that the client has, or for a new one.
     fn connect(&mut self, index: usize, timeout: i32, zxid: i64, seen: &mut String) {
-        let connection = self.world.open();
+        let connection = self.world.open(self.clients[index].server);
         let client = &mut self.clients[index];
         let request = Frame::default().int(0).long(zxid).int(timeout).long(client.session);
         self.world.send(connection, &request.bytes(&client.password).bool(false).finish());
@@ -101,7 +137,8 @@ impl<W: World> Play<W> {
         if session == 0 {
             let _ = writeln!(seen, "{password:?} {:?}", self.world.receive(connection));
         } else {
-            self.clients[client] = Client { connection, session, password, xid: self.clients[client].xid };
+            let Client { server, xid, .. } = self.clients[client];
+            self.clients[client] = Client { server, connection, session, password, xid };
         }
     }
 
@@ -126,7 +163,8 @@ impl<W: World> Play<W> {
                     self.clients[index] = Client::default();
                 } else {
                     // A session that nobody comes back to would expire some time.
-                    self.connect(index, 5_000, self.zxid, seen);
+                    let zxid = if self.servers == 1 { self.zxid } else { 0 };
+                    self.connect(index, 5_000, zxid, seen);
                 }
                 return;
             };
@@ -175,13 +213,19 @@ impl<W: World> Play<W> {
                     let (code, done, error) = (fields.int(), fields.bool(), fields.int());
                     match code {
                         -1 if !done => assert_eq!(fields.int(), error),
-                        1 => drop(fields.buffer()),
+                        1 => {
+                            fields.buffer();
+                        }
                         4 | 15 => {
                             fields.buffer();
                             stat(&mut fields);
                         }
                         5 => stat(&mut fields),
-                        8 => (0..fields.int()).for_each(|_| drop(fields.buffer())),
+                        8 => {
+                            for _ in 0..fields.int() {
+                                fields.buffer();
+                            }
+                        }
                         _ => {}
                     }
                 }

@@ -7,14 +7,14 @@ use std::{
     time::Duration,
 };
 
-use zklock_ensemble::{Config, ConnectionId, Effect, Event, Now, Server};
+use zklock_ensemble::{Appointment, Config, ConnectionId, Effect, Event, Now, Server, ServerId};
 
 /// A real server that says nothing for so long is stuck.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) trait World {
-    /// Opens a connection, and names it.
-    fn open(&mut self) -> u64;
+    /// Opens a connection to a server, and names it.
+    fn open(&mut self, server: usize) -> u64;
     fn send(&mut self, connection: u64, bytes: &[u8]);
     /// The next frame without its length; `None` once the server has closed the connection.
     fn receive(&mut self, connection: u64) -> Option<Vec<u8>>;
@@ -22,19 +22,23 @@ pub(crate) trait World {
 }
 
 pub(crate) struct Real {
-    address: String,
+    addresses: Vec<String>,
     connections: BTreeMap<u64, TcpStream>,
     next: u64,
 }
 
 impl Real {
-    pub(crate) fn new(address: String) -> Self {
-        Self { address, connections: BTreeMap::new(), next: 0 }
+    pub(crate) fn new(addresses: Vec<String>) -> Self {
+        Self { addresses, connections: BTreeMap::new(), next: 0 }
     }
 
     /// What the server answers to a four-letter word.
     pub(crate) fn ask(&self, word: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).expect("a connection");
+        self.ask_server(0, word)
+    }
+
+    pub(crate) fn ask_server(&self, server: usize, word: &str) -> String {
+        let mut stream = TcpStream::connect(&self.addresses[server]).expect("a connection");
         stream.write_all(word.as_bytes()).expect("the server reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
@@ -43,8 +47,8 @@ impl Real {
 }
 
 impl World for Real {
-    fn open(&mut self) -> u64 {
-        let stream = TcpStream::connect(&self.address).expect("a connection");
+    fn open(&mut self, server: usize) -> u64 {
+        let stream = TcpStream::connect(&self.addresses[server]).expect("a connection");
         stream.set_nodelay(true).expect("a socket");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         self.next += 1;
@@ -82,7 +86,7 @@ impl World for Real {
 }
 
 pub(crate) struct Simulated {
-    server: Server,
+    servers: Vec<Server>,
     now: Duration,
     connections: BTreeMap<u64, Pipe>,
     next: u64,
@@ -90,42 +94,61 @@ pub(crate) struct Simulated {
 
 #[derive(Default)]
 struct Pipe {
+    server: usize,
     bytes: VecDeque<u8>,
     closed: bool,
 }
 
 impl Simulated {
     pub(crate) fn new(config: Config) -> Self {
+        Self::ensemble([config])
+    }
+
+    pub(crate) fn ensemble(configs: impl IntoIterator<Item = Config>) -> Self {
         Self {
-            server: Server::new(config),
+            servers: configs.into_iter().map(Server::new).collect(),
             now: Duration::from_secs(100),
             connections: BTreeMap::new(),
             next: 0,
         }
     }
 
-    fn event(&mut self, event: Event) {
+    /// Has this server lead the others.
+    pub(crate) fn elect(&mut self, leader: usize, epoch: u32) {
+        let leader = ServerId(leader as u8 + 1);
+        for server in 0..self.servers.len() {
+            self.event(server, Event::Elected(Appointment { leader, epoch }));
+        }
+    }
+
+    /// Has an event happen to a server, and everything that follows from it among the servers.
+    fn event(&mut self, server: usize, event: Event) {
         let now = Now { monotonic: self.now, wall: Duration::from_secs(1_700_000_000) + self.now };
-        let mut effects = Vec::new();
-        self.server.handle(now, event, &mut effects);
-        for effect in effects {
-            match effect {
-                Effect::Send(ConnectionId(id), bytes) => {
-                    self.connections.entry(id).or_default().bytes.extend(bytes);
+        let mut events = VecDeque::from([(server, event)]);
+        while let Some((server, event)) = events.pop_front() {
+            let mut effects = Vec::new();
+            self.servers[server].handle(now, event, &mut effects);
+            let from = ServerId(server as u8 + 1);
+            for effect in effects {
+                match effect {
+                    Effect::Send(ConnectionId(id), bytes) => {
+                        self.connections.entry(id).or_default().bytes.extend(bytes);
+                    }
+                    Effect::Close(ConnectionId(id)) => self.connections.entry(id).or_default().closed = true,
+                    Effect::ToPeer(to, message) => {
+                        events.push_back((usize::from(to.0) - 1, Event::FromPeer(from, message)));
+                    }
                 }
-                Effect::Close(ConnectionId(id)) => self.connections.entry(id).or_default().closed = true,
-                Effect::ToPeer(..) => panic!("a standalone server has no peers"),
             }
         }
     }
 
-    /// Lets time pass, with every wake-up that the server wants meanwhile. Returns how long it took until the server had
-    /// something for a client.
+    /// Lets time pass for a standalone server, with every wake-up that it wants meanwhile.
     pub(crate) fn pass(&mut self, time: Duration) {
         let end = self.now + time;
-        while let Some(wake) = self.server.next_wake().filter(|wake| *wake <= end) {
+        while let Some(wake) = self.servers[0].next_wake().filter(|wake| *wake <= end) {
             self.now = self.now.max(wake);
-            self.event(Event::Wake);
+            self.event(0, Event::Wake);
         }
         self.now = end;
     }
@@ -140,14 +163,16 @@ impl Simulated {
 }
 
 impl World for Simulated {
-    fn open(&mut self) -> u64 {
+    fn open(&mut self, server: usize) -> u64 {
         self.next += 1;
-        self.event(Event::Accepted(ConnectionId(self.next)));
+        self.connections.insert(self.next, Pipe { server, ..Pipe::default() });
+        self.event(server, Event::Accepted(ConnectionId(self.next)));
         self.next
     }
 
     fn send(&mut self, connection: u64, bytes: &[u8]) {
-        self.event(Event::Received(ConnectionId(connection), bytes.to_vec()));
+        let server = self.connections[&connection].server;
+        self.event(server, Event::Received(ConnectionId(connection), bytes.to_vec()));
     }
 
     fn receive(&mut self, connection: u64) -> Option<Vec<u8>> {
@@ -162,7 +187,8 @@ impl World for Simulated {
     }
 
     fn close(&mut self, connection: u64) {
-        self.event(Event::Closed(ConnectionId(connection)));
-        self.connections.remove(&connection);
+        if let Some(pipe) = self.connections.remove(&connection) {
+            self.event(pipe.server, Event::Closed(ConnectionId(connection)));
+        }
     }
 }
