@@ -90,11 +90,17 @@ impl Server {
                 }
                 self.advance(turn);
             }
-            // (g) With nothing outstanding, the leader answers without a majority.
-            Message::Request { operation: Operation::Sync(_), .. } => match reign.outstanding.back() {
-                None => self.send_follower(id, Message::Synced, turn),
-                Some(last) => reign.syncs.push_back((last.transaction.zxid, id)),
-            },
+            Message::Request { operation: Operation::Sync(_), session, .. } => {
+                // (g) With nothing outstanding, the leader answers without a majority.
+                match reign.outstanding.back() {
+                    None => self.send_follower(id, Message::Synced, turn),
+                    Some(last) => reign.syncs.push_back((last.transaction.zxid, id)),
+                }
+                // It answers whoever the owner is. But the first server that asks becomes the owner.
+                if let Role::Leading(leading) = &mut self.role {
+                    let _ = leading.preparation.sessions.check(session, id);
+                }
+            }
             Message::Request { session, xid, identities, operation } => {
                 let asker = Asker { session, xid, server: id, identities };
                 self.submit(Request { connection: None, asker, operation, refused: None }, turn);

@@ -56,7 +56,7 @@ fn sessions_expire_and_empty_containers_go_when_a_real_server_lets_them() {
     let server = ZooKeeper::builder().tick_time(TICK).java_property("znode.container.checkIntervalMs", "300");
     let server = runtime.block_on(server.start()).expect("a server");
     let real = Real::new(vec![server.connect_string()]);
-    let config = configuration(&real.ask("srvr"));
+    let config = configuration(&real.ask(0, "srvr"));
     let config = Config {
         tick: TICK,
         min_session_timeout: TICK * 2,
@@ -106,7 +106,7 @@ fn random_requests_get_the_replies_and_events_of_a_real_server() {
         .java_property("znode.container.checkIntervalMs", "3600000");
     let server = runtime.block_on(server.start()).expect("a server");
     let real = Real::new(vec![server.connect_string()]);
-    let config = configuration(&real.ask("srvr"));
+    let config = configuration(&real.ask(0, "srvr"));
     let old = config.version == Version::V3_8_0;
     let mut real = Play::new(real, 1);
     let mut simulated = Play::new(Simulated::new(config), 1);
@@ -120,21 +120,38 @@ fn random_requests_to_three_servers_get_the_replies_and_events_of_real_ones() {
         .java_property("zookeeper.extendedTypesEnabled", "true")
         .java_property("znode.container.checkIntervalMs", "3600000");
     let ensemble = runtime.block_on(ensemble.start()).expect("an ensemble");
-    let leader = runtime.block_on(ensemble.leader()).expect("a leader");
     let real = Real::new((0..3).map(|server| ensemble.address(server)).collect());
-    let srvr = real.ask("srvr");
-    let zxid = srvr.lines().find_map(|line| line.strip_prefix("Zxid: 0x")).expect("a zxid");
-    let epoch = (u64::from_str_radix(zxid, 16).expect("a number") >> 32).max(1) as u32;
-    let config = configuration(&srvr);
+    let config = configuration(&real.ask(0, "srvr"));
     let old = config.version == Version::V3_8_0;
     let configs = (1..=3_u8).map(|id| {
-        let conf = real.ask_server(usize::from(id) - 1, "conf");
+        let conf = real.ask(usize::from(id) - 1, "conf");
         let members = conf.split_once("membership: \n").expect("the members").1.trim_end();
         Config { id: ServerId(id), voters: 3, members: members.into(), ..config.clone() }
     });
-    let mut simulated = Simulated::ensemble(configs);
-    simulated.elect(leader, epoch);
-    play_seeds(old, &mut Play::new(real, 3), &mut Play::new(simulated, 3));
+    let simulated = Simulated::ensemble(configs);
+    let (mut real, mut simulated) = (Play::new(real, 3), Play::new(simulated, 3));
+    let elect = |real: &Play<Real>, simulated: &mut Play<Simulated>, servers: &[usize]| {
+        let leader = runtime.block_on(ensemble.leader()).expect("a leader");
+        simulated.world.elect(leader, (real.world.zxid(leader) >> 32) as u32, servers);
+        for server in servers {
+            let (right, ours) = (real.world.zxid(*server), simulated.world.zxid(*server));
+            assert_eq!(ours, right, "where server {server} begins the epoch");
+        }
+        leader
+    };
+    let leader = elect(&real, &mut simulated, &[0, 1, 2]);
+    play_seeds(old, &mut real, &mut simulated);
+
+    // The leader crashes, another one is elected, and the former one comes back.
+    runtime.block_on(ensemble.kill(leader)).expect("a server dies");
+    simulated.world.crash(leader);
+    let left: Vec<_> = (0..3).filter(|server| *server != leader).collect();
+    runtime.block_on(ensemble.wait_until_serving()).expect("the others serve");
+    elect(&real, &mut simulated, &left);
+    runtime.block_on(ensemble.restart(leader)).expect("the server comes back");
+    runtime.block_on(ensemble.wait_until_serving()).expect("all serve");
+    elect(&real, &mut simulated, &[0, 1, 2]);
+    play(1 << 40, old, &mut real, &mut simulated);
 }
 
 fn play_seeds(old: bool, real: &mut Play<Real>, simulated: &mut Play<Simulated>) {

@@ -32,17 +32,20 @@ impl Real {
         Self { addresses, connections: BTreeMap::new(), next: 0 }
     }
 
-    /// What the server answers to a four-letter word.
-    pub(crate) fn ask(&self, word: &str) -> String {
-        self.ask_server(0, word)
-    }
-
-    pub(crate) fn ask_server(&self, server: usize, word: &str) -> String {
+    /// What a server answers to a four-letter word.
+    pub(crate) fn ask(&self, server: usize, word: &str) -> String {
         let mut stream = TcpStream::connect(&self.addresses[server]).expect("a connection");
         stream.write_all(word.as_bytes()).expect("the server reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         answer
+    }
+
+    /// The last transaction that a server has applied.
+    pub(crate) fn zxid(&self, server: usize) -> i64 {
+        let answer = self.ask(server, "srvr");
+        let zxid = answer.lines().find_map(|line| line.strip_prefix("Zxid: 0x")).expect("a zxid");
+        i64::from_str_radix(zxid, 16).expect("a number")
     }
 }
 
@@ -113,12 +116,24 @@ impl Simulated {
         }
     }
 
-    /// Has this server lead the others.
-    pub(crate) fn elect(&mut self, leader: usize, epoch: u32) {
+    /// Has a server lead these ones.
+    pub(crate) fn elect(&mut self, leader: usize, epoch: u32, servers: &[usize]) {
         let leader = ServerId(leader as u8 + 1);
-        for server in 0..self.servers.len() {
-            self.event(server, Event::Elected(Appointment { leader, epoch }));
+        for server in servers {
+            self.event(*server, Event::Elected(Appointment { leader, epoch }));
         }
+    }
+
+    pub(crate) fn crash(&mut self, server: usize) {
+        let crashed = self.servers.remove(server).restart();
+        self.servers.insert(server, crashed);
+        for other in (0..self.servers.len()).filter(|other| *other != server) {
+            self.event(other, Event::PeerGone(ServerId(server as u8 + 1)));
+        }
+    }
+
+    pub(crate) fn zxid(&self, server: usize) -> i64 {
+        self.servers[server].zxid()
     }
 
     /// Has an event happen to a server, and everything that follows from it among the servers.
