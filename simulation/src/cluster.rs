@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use world::{Clock, Clocks, Happening, Host, Random, SECOND, World};
-use zklock_ensemble::{Config, ConnectionId, Effect, Event, Now, Server, ServerId};
+use zklock_ensemble::{Config, ConnectionId, Effect, Event, Now, Server, ServerId, elect};
 
+use crate::peers::Peers;
 use crate::trace::note;
+
+/// The longest pause between two looks whether a leader can be elected, in nanoseconds.
+const ELECTION: u64 = SECOND;
 
 /// The world with its servers.
 pub struct Cluster {
@@ -16,6 +20,7 @@ pub struct Cluster {
     /// The run's own randomness.
     pub random: Random,
     machines: BTreeMap<Host, Machine>,
+    peers: Peers,
     /// How many cuts there are between two hosts.
     cuts: BTreeMap<(Host, Host), u32>,
 }
@@ -39,6 +44,10 @@ enum State {
 /// What the cluster wants to happen at an instant.
 enum Act {
     Wake(Host, u64),
+    /// Messages may have come from one server to another.
+    Peer(Host, Host),
+    /// Servers that look for a leader may elect one.
+    Elect,
     /// Something of the caller's.
     Call(Call),
 }
@@ -76,7 +85,11 @@ impl Cluster {
         fastrand::seed(random.next());
         let world = World::new(random.next());
         drop(ACTS.take());
-        let mut cluster = Self { world, random, machines: BTreeMap::new(), cuts: BTreeMap::new() };
+        let (machines, peers, cuts) = (BTreeMap::new(), Peers::default(), BTreeMap::new());
+        let mut cluster = Self { world, random, machines, peers, cuts };
+        if servers.len() > 1 {
+            act(0, Act::Elect);
+        }
         for config in servers {
             let host = server(config.id.0);
             let clocks = cluster.clocks();
@@ -122,6 +135,12 @@ impl Cluster {
                         self.happens(host, Event::Wake);
                     }
                     Some(Act::Wake(..)) | None => {}
+                    Some(Act::Peer(from, to)) => {
+                        for message in self.peers.arrived(&self.world, from, to) {
+                            self.happens(to, Event::FromPeer(number_of(from), message));
+                        }
+                    }
+                    Some(Act::Elect) => self.elect(),
                 },
             }
         }
@@ -134,6 +153,9 @@ impl Cluster {
         let is_cut = *cuts > 0;
         if is_cut != self.world.is_cut(from, to) {
             self.world.cut(from, to, is_cut);
+            if !is_cut {
+                act(self.peers.healed(&self.world, &mut self.random), Act::Peer(from, to));
+            }
         }
     }
 
@@ -145,6 +167,13 @@ impl Cluster {
         note(name(host), "crashes");
         self.machine(host).state = State::Down;
         self.world.listen(host, false);
+        self.peers.lose(host);
+        for other in self.machines.keys().copied().collect::<Vec<_>>() {
+            // A server that is cut off hears of it by silence.
+            if other != host && !self.world.is_cut(host, other) {
+                self.happens(other, Event::PeerGone(number_of(host)));
+            }
+        }
     }
 
     /// Starts a server that has crashed: it has what its disk has.
@@ -183,6 +212,18 @@ impl Cluster {
         }
     }
 
+    /// Has the servers that look for a leader elect one, if enough of them reach each other.
+    fn elect(&mut self) {
+        let running = self.machines.values().filter(|machine| matches!(machine.state, State::Running));
+        let standings = running.map(|machine| machine.server.standing()).collect::<Vec<_>>();
+        let reaches = |from: ServerId, to: ServerId| !self.world.is_cut(server(from.0), server(to.0));
+        for (id, appointment) in elect(&standings, self.machines.len() as u8, reaches) {
+            note(name(server(id.0)), format_args!("elected: {appointment:?}"));
+            self.happens(server(id.0), Event::Elected(appointment));
+        }
+        act(self.world.now() + self.random.below(ELECTION), Act::Elect);
+    }
+
     fn machine(&mut self, host: Host) -> &mut Machine {
         self.machines.get_mut(&host).expect("a server")
     }
@@ -211,13 +252,21 @@ impl Cluster {
         }
     }
 
-    fn carry_out(&mut self, _host: Host, effect: Effect) {
+    fn carry_out(&mut self, host: Host, effect: Effect) {
         match effect {
             Effect::Send(connection, bytes) => self.world.send(world::ConnectionId(connection.0), bytes),
             Effect::Close(connection) => self.world.close(world::ConnectionId(connection.0)),
-            Effect::ToPeer(ServerId(_), _) => unreachable!("one server has no peers"),
+            Effect::ToPeer(ServerId(to), message) => {
+                let to = server(to);
+                let at = self.peers.send(&mut self.world, host, to, message);
+                act(at, Act::Peer(host, to));
+            }
         }
     }
+}
+
+fn number_of(host: Host) -> ServerId {
+    ServerId(host.0 as u8)
 }
 
 /// How a host is called in traces and connect strings.

@@ -11,6 +11,7 @@ mod contender;
 mod faults;
 mod history;
 mod members;
+mod peers;
 mod run;
 mod trace;
 

@@ -43,9 +43,9 @@ const STORM: Duration = Duration::from_secs(600);
 pub fn run(seed: u64, choices: &Choices) -> (Outcome, usize) {
     history::begin();
     let mut random = Random::new(seed);
-    let servers = 1;
+    let servers = [1, 3, 3, 5][random.below(4) as usize];
     let tick = Duration::from_millis([100, 500, 2_000][random.below(3) as usize]);
-    let timeout = tick * random.between(2, 20) as u32;
+    let timeout = (tick * random.between(4, 20) as u32).max(Duration::from_millis(800));
     let processes = random.between(2, 6) as u32;
     let drawn = Member::ALL[random.below(Member::ALL.len() as u64) as usize];
     let part = Part {

@@ -1,0 +1,51 @@
+//! What the servers of an ensemble send each other: in order, with delays, and held while the way is cut.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use world::{Host, MILLISECOND, World};
+use zklock_ensemble::PeerMessage;
+
+/// The longest pause before a kernel sends again what was lost by a cut.
+const RETRANSMISSION: u64 = 400 * MILLISECOND;
+
+/// The ways between servers.
+#[derive(Default)]
+pub(crate) struct Peers {
+    lanes: BTreeMap<(Host, Host), Lane>,
+}
+
+#[derive(Default)]
+struct Lane {
+    messages: VecDeque<(u64, PeerMessage)>,
+    latest: u64,
+}
+
+impl Peers {
+    /// Sends a message. Returns when to look whether it has arrived.
+    pub(crate) fn send(&mut self, world: &mut World, from: Host, to: Host, message: PeerMessage) -> u64 {
+        let arrives = world.now() + world.latency(from, to);
+        let lane = self.lanes.entry((from, to)).or_default();
+        lane.latest = lane.latest.max(arrives);
+        lane.messages.push_back((lane.latest, message));
+        lane.latest
+    }
+
+    /// Returns what has arrived by now.
+    pub(crate) fn arrived(&mut self, world: &World, from: Host, to: Host) -> Vec<PeerMessage> {
+        let Some(lane) = self.lanes.get_mut(&(from, to)).filter(|_| !world.is_cut(from, to)) else {
+            return Vec::new();
+        };
+        let number = lane.messages.iter().take_while(|(at, _)| *at <= world.now()).count();
+        lane.messages.drain(..number).map(|(_, message)| message).collect()
+    }
+
+    /// Returns when to look again whether something has arrived, after the end of a cut.
+    pub(crate) fn healed(&self, world: &World, random: &mut world::Random) -> u64 {
+        world.now() + random.below(RETRANSMISSION)
+    }
+
+    /// Loses what a server that has crashed sent, and what was sent to it.
+    pub(crate) fn lose(&mut self, host: Host) {
+        self.lanes.retain(|(from, to), _| *from != host && *to != host);
+    }
+}
