@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use world::{ProcessId, World};
 use zklock::AnyGuard;
@@ -61,6 +62,12 @@ pub struct Who {
 /// What a run has seen.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
+    /// Two runs that took the same steps have the same one.
+    pub fingerprint: u64,
+    /// How much time was simulated.
+    pub time: Duration,
+    /// How many faults were drawn.
+    pub faults: usize,
     /// How often a guard was granted.
     pub grants: u64,
     /// How often a guard was lost before it was given up.

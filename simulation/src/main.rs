@@ -1,17 +1,22 @@
 //! `make simulate`.
 
+mod args;
+mod seeds;
+
 use std::process::ExitCode;
 
-use zklock_simulation::{Choices, Member, Trace, run};
+use clap::Parser;
+use zklock_simulation::{Trace, run};
+
+use args::{Args, Seen};
 
 fn main() -> ExitCode {
-    let arguments = std::env::args().skip(1).collect::<Vec<_>>();
-    let seed = arguments[0].parse().expect("a seed");
-    let member = arguments.get(1).and_then(|name| Member::named(name));
-    let trace = arguments.iter().any(|argument| argument == "--trace").then(Trace::print);
-    let (outcome, faults) = run(seed, &Choices { member, without: Vec::new() });
+    let args = Args::parse();
+    let Some(seed) = args.seed else { return seeds::run(&args) };
+    let trace = args.trace.then(Trace::print);
+    let outcome = run(seed, &args.choices());
     drop(trace);
-    println!("{faults} faults, {} grants, {} losses", outcome.grants, outcome.losses);
-    outcome.violations.iter().for_each(|violation| println!("{violation}"));
+    println!("{}", Seen::of(&outcome));
+    outcome.violations.iter().for_each(|violation| println!("VIOLATION {violation}"));
     if outcome.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

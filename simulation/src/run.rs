@@ -36,12 +36,14 @@ struct State {
     random: Random,
 }
 
-/// How long faults happen.
-const STORM: Duration = Duration::from_secs(600);
+/// How long faults happen, in session timeouts.
+const STORM: u32 = 60;
 
-/// Runs a seed. Returns what was seen, and how many faults were drawn.
-pub fn run(seed: u64, choices: &Choices) -> (Outcome, usize) {
+/// Runs a seed, and returns what was seen.
+pub fn run(seed: u64, choices: &Choices) -> Outcome {
     history::begin();
+    // tokio catches panics of tasks that nobody awaits.
+    std::panic::set_hook(Box::new(|panic| history::wrong(format!("a panic: {panic}"))));
     let mut random = Random::new(seed);
     let servers = [1, 3, 3, 5][random.below(4) as usize];
     let tick = Duration::from_millis([100, 500, 2_000][random.below(3) as usize]);
@@ -54,7 +56,7 @@ pub fn run(seed: u64, choices: &Choices) -> (Outcome, usize) {
         timeout,
         tick,
         tasks: random.between(1, 3) as u32,
-        think: timeout * random.between(1, 4) as u32,
+        think: timeout / [20, 4, 1][random.below(3) as usize],
     };
     let configs = (1..=servers).map(|number| {
         let mut config = Config::new(ServerId(number), servers);
@@ -63,8 +65,9 @@ pub fn run(seed: u64, choices: &Choices) -> (Outcome, usize) {
         config.max_session_timeout = tick * 20;
         config
     });
+    let storm = timeout * STORM;
     let mut cluster = Cluster::new(random.next(), configs.collect());
-    let faults = faults::draw(&mut random.fork(), servers, processes, timeout, STORM);
+    let faults = faults::draw(&mut random.fork(), servers, processes, timeout, storm);
     let state = State { part, servers, processes, running: BTreeMap::new(), random };
     let run = Run(Rc::new(RefCell::new(state)));
     for process in 0..processes {
@@ -76,14 +79,15 @@ pub fn run(seed: u64, choices: &Choices) -> (Outcome, usize) {
             Fault::schedule(fault, &mut cluster, &run);
         }
     }
-    cluster.run(STORM);
+    cluster.run(storm);
     history::finish();
     // A killed contender's session, the acquisitions before the last one, holds of three timeouts, and connecting.
     let calm = timeout * 20 + Duration::from_secs(120);
-    cluster.run(STORM + calm);
+    cluster.run(storm + calm);
     history::unfinished().into_iter().for_each(history::wrong);
+    let fingerprint = cluster.world.fingerprint();
     drop(cluster);
-    (history::end(), drawn)
+    Outcome { fingerprint, time: storm + calm, faults: drawn, ..history::end() }
 }
 
 impl Run {

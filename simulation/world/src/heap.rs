@@ -26,6 +26,8 @@ pub(crate) struct Heap {
     events: BinaryHeap<Reverse<(u64, u64, u64)>>,
     bodies: BTreeMap<u64, Event>,
     pushed: u64,
+    /// Changes with everything that happens.
+    pub(crate) fingerprint: u64,
     pub(crate) random: Random,
     pub(crate) processes: BTreeMap<ProcessId, Process>,
     pub(crate) network: Network,
@@ -39,6 +41,7 @@ impl Heap {
             events: BinaryHeap::new(),
             bodies: BTreeMap::new(),
             pushed: 0,
+            fingerprint: 0,
             random: Random::new(0),
             processes: BTreeMap::new(),
             network: Network::default(),
@@ -62,10 +65,16 @@ impl Heap {
         self.bodies.insert(self.pushed, event);
     }
 
+    /// Makes this a part of the fingerprint.
+    pub(crate) fn print(&mut self, what: u64) {
+        self.fingerprint = Random::new(self.fingerprint ^ what).next();
+    }
+
     /// Goes on to the next event.
     pub(crate) fn pop(&mut self) -> Option<Event> {
         let Reverse((at, _, number)) = self.events.pop()?;
         self.now = at;
+        self.print(at ^ number);
         self.bodies.remove(&number)
     }
 }

@@ -275,12 +275,16 @@ fn push(heap: &mut Heap, id: ConnectionId, direction: Direction, segment: Segmen
     let latency = heap.network.latency(from, to).draw(&mut heap.random);
     let lane = heap.network.connections.get_mut(&id).expect("it is there").lane(direction);
     lane.latest = lane.latest.max(now + latency);
+    let mut print = id.0;
     if let Segment::Bytes(bytes) = &segment {
         lane.bytes += bytes.len();
+        print =
+            bytes.iter().fold(print, |print, byte| print.wrapping_mul(0x100_0000_01b3) ^ u64::from(*byte));
     }
     lane.segments.push_back((lane.latest, segment));
-    let at = lane.latest;
-    if !lane.stalled {
+    let (at, is_stalled) = (lane.latest, lane.stalled);
+    heap.print(print);
+    if !is_stalled {
         heap.push(at, Event::Arrive(id, direction));
     }
 }

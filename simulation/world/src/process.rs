@@ -167,6 +167,11 @@ impl World {
         self.runtimes.contains_key(&id)
     }
 
+    /// A number that changes with everything that happens: two runs that took the same steps have the same one.
+    pub fn fingerprint(&self) -> u64 {
+        heap::with(|heap| heap.fingerprint)
+    }
+
     /// The instant of global time.
     pub fn now(&self) -> u64 {
         heap::with(|heap| heap.now())

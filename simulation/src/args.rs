@@ -1,0 +1,78 @@
+//! The command line, and the line by which a run of one seed says what it has seen.
+
+use std::fmt;
+use std::time::Duration;
+
+use clap::Parser;
+use zklock_simulation::{Choices, Member, Outcome};
+
+/// Runs zklock and zookeeper-client as they ship on simulated servers, network and clocks. Without --seed it runs random
+/// seeds until the time is over, and shrinks the first that fails.
+#[derive(Clone, Debug, Parser)]
+pub(crate) struct Args {
+    /// Run this seed alone
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// How long to run seeds
+    #[arg(long, default_value_t = 1, value_name = "MINUTES")]
+    pub(crate) minutes: u64,
+    /// The seed to begin with
+    #[arg(long, value_name = "SEED")]
+    pub(crate) from: Option<u64>,
+    /// How many seeds to run at a time
+    #[arg(long, default_value_t = 1)]
+    pub(crate) jobs: usize,
+    /// The member to contend for, instead of a random one: lock, readwrite, several, semaphore, slots, election, keys, once
+    #[arg(long, value_parser = member)]
+    pub(crate) mode: Option<Member>,
+    /// Print what happens, with --seed
+    #[arg(long, requires = "seed")]
+    pub(crate) trace: bool,
+    /// Leave out these faults of the seed
+    #[arg(long, value_delimiter = ',', value_name = "NUMBERS")]
+    pub(crate) without: Vec<usize>,
+}
+
+fn member(name: &str) -> Result<Member, String> {
+    Member::named(name).ok_or_else(|| "no member of this name".to_owned())
+}
+
+impl Args {
+    pub(crate) fn choices(&self) -> Choices {
+        Choices { member: self.mode, without: self.without.clone() }
+    }
+}
+
+/// What one run has seen, in one line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) fingerprint: u64,
+    pub(crate) time: Duration,
+    pub(crate) faults: u64,
+    pub(crate) grants: u64,
+    pub(crate) losses: u64,
+}
+
+impl Seen {
+    pub(crate) fn of(outcome: &Outcome) -> Self {
+        let Outcome { fingerprint, time, faults, grants, losses, .. } = *outcome;
+        Self { fingerprint, time, faults: faults as u64, grants, losses }
+    }
+
+    /// Reads the line.
+    pub(crate) fn read(line: &str) -> Option<Self> {
+        let numbers = line.strip_prefix("seen ")?.split(' ').map(str::parse);
+        let [fingerprint, seconds, faults, grants, losses] = numbers.collect::<Result<Vec<_>, _>>().ok()?[..]
+        else {
+            return None;
+        };
+        Some(Self { fingerprint, time: Duration::from_secs(seconds), faults, grants, losses })
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { fingerprint, time, faults, grants, losses } = self;
+        write!(f, "seen {fingerprint} {} {faults} {grants} {losses}", time.as_secs())
+    }
+}

@@ -1,0 +1,185 @@
+//! Runs seeds until the time is over. Each seed has a process of its own, because a run depends on everything that its
+//! process has done before.
+
+use std::io::Write;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use world::Random;
+
+use crate::args::{Args, Seen};
+
+/// A run that takes longer than this does not end: a process of it runs without a pause.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// One seed in so many runs twice, with another environment the second time.
+const TWICE: u64 = 16;
+
+/// The pause between two lines of progress.
+const PROGRESS: Duration = Duration::from_secs(10);
+
+/// What became of a seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum End {
+    Passed(Seen),
+    /// With what it has seen, if it came to an end.
+    Failed(Option<Seen>, Vec<String>),
+}
+
+/// The sums over all seeds.
+#[derive(Default)]
+struct Sums {
+    seeds: u64,
+    time: Duration,
+    faults: u64,
+    grants: u64,
+    losses: u64,
+}
+
+/// Runs seeds, and prints how far it is and what has failed.
+pub(crate) fn run(args: &Args) -> ExitCode {
+    let began = Instant::now();
+    let from = args.from.unwrap_or_else(|| {
+        let unix = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+        Random::new(unix.as_nanos() as u64).next() >> 32
+    });
+    let next = AtomicU64::new(from);
+    let is_over = AtomicBool::new(false);
+    let (sums, failed) = (Mutex::new(Sums::default()), Mutex::new(None));
+    let length = Duration::from_secs(60 * args.minutes);
+    thread::scope(|scope| {
+        for _ in 0..args.jobs {
+            scope.spawn(|| {
+                while began.elapsed() < length && !is_over.load(Ordering::Relaxed) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    match tried(args, seed) {
+                        End::Passed(seen) => sums.lock().expect("sums").add(seen),
+                        End::Failed(_, violations) => {
+                            is_over.store(true, Ordering::Relaxed);
+                            failed.lock().expect("a failure").get_or_insert((seed, violations));
+                        }
+                    }
+                }
+                is_over.store(true, Ordering::Relaxed);
+            });
+        }
+        let mut told = Instant::now();
+        while !is_over.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(50));
+            if told.elapsed() >= PROGRESS {
+                told = Instant::now();
+                println!("{}", sums.lock().expect("sums").line(began.elapsed()));
+            }
+        }
+    });
+    println!("{}", sums.lock().expect("sums").line(began.elapsed()));
+    let Some((seed, violations)) = failed.into_inner().expect("a failure") else {
+        println!("PASS: nothing was wrong in the seeds from {from} on");
+        return ExitCode::SUCCESS;
+    };
+    println!("FAIL: seed {seed}");
+    violations.iter().for_each(|violation| println!("  {violation}"));
+    let without = shrunk(args, seed);
+    let without = without.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+    println!("again: zklock-simulation --seed {seed}{} --without '{without}' --trace", mode(args));
+    ExitCode::FAILURE
+}
+
+fn mode(args: &Args) -> String {
+    args.mode.map(|member| format!(" --mode {member:?}").to_lowercase()).unwrap_or_default()
+}
+
+/// Runs a seed, and now and then a second time.
+fn tried(args: &Args, seed: u64) -> End {
+    let first = end(args, seed, &args.without, false);
+    if seed.is_multiple_of(TWICE) && matches!(first, End::Passed(_)) {
+        let second = end(args, seed, &args.without, true);
+        if first != second {
+            return End::Failed(None, vec![format!("two runs differ: {first:?}, {second:?}")]);
+        }
+    }
+    first
+}
+
+fn end(args: &Args, seed: u64, without: &[usize], in_another_place: bool) -> End {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.arg("--seed").arg(seed.to_string()).args(args.mode.map(|member| format!("--mode={member:?}")));
+    if !without.is_empty() {
+        command.arg("--without").arg(without.iter().map(usize::to_string).collect::<Vec<_>>().join(","));
+    }
+    if in_another_place {
+        // Addresses on the stack move with the environment.
+        command.env("ZKLOCK_SIMULATION_FILLER", "x".repeat(5_000 + seed as usize % 1_000));
+    }
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("this program");
+    let began = Instant::now();
+    // A run prints less than a pipe holds, except if it fails by hundreds.
+    while child.try_wait().expect("a child").is_none() {
+        if began.elapsed() > LONGEST {
+            child.kill().expect("a child");
+            break;
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    let output = child.wait_with_output().expect("a child");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let seen = said.lines().find_map(Seen::read);
+    if output.status.success()
+        && let Some(seen) = seen
+    {
+        return End::Passed(seen);
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let lines = said.lines().filter_map(|line| line.strip_prefix("VIOLATION "));
+    let lines = lines.chain(errors.lines().take(5)).map(str::to_owned).collect::<Vec<_>>();
+    let lines = if lines.is_empty() { vec![format!("the run ended by {}", output.status)] } else { lines };
+    End::Failed(seen, lines)
+}
+
+/// Returns the faults without which the seed still fails: halves first, then single ones.
+fn shrunk(args: &Args, seed: u64) -> Vec<usize> {
+    let began = Instant::now();
+    let End::Failed(Some(seen), _) = end(args, seed, &args.without, false) else {
+        println!("it cannot be shrunk: it passes the second time, or does not end");
+        return args.without.clone();
+    };
+    let all = seen.faults as usize;
+    let mut without = args.without.clone();
+    let mut size = all.div_ceil(2);
+    while size > 0 && began.elapsed() < LONGEST {
+        for first in (0..all).step_by(size) {
+            let more = (first..all.min(first + size)).filter(|number| !without.contains(number));
+            let tried = without.iter().copied().chain(more).collect::<Vec<_>>();
+            if tried.len() > without.len() && matches!(end(args, seed, &tried, false), End::Failed(..)) {
+                without = tried;
+                print!(".");
+                let _ = std::io::stdout().flush();
+            }
+        }
+        size /= 2;
+    }
+    println!(" {} of {all} faults are left", all - without.len());
+    without
+}
+
+impl Sums {
+    fn add(&mut self, seen: Seen) {
+        self.seeds += 1;
+        self.time += seen.time;
+        self.faults += seen.faults;
+        self.grants += seen.grants;
+        self.losses += seen.losses;
+    }
+
+    fn line(&self, took: Duration) -> String {
+        let Self { seeds, time, faults, grants, losses } = self;
+        let hours = time.as_secs_f64() / 3600.0;
+        let rate = time.as_secs_f64() / took.as_secs_f64();
+        format!(
+            "{seeds} seeds, {hours:.1} simulated hours ({rate:.0} an hour), {faults} faults, {grants} grants, {losses} losses"
+        )
+    }
+}
