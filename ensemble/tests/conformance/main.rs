@@ -2,6 +2,7 @@
 //!
 //! `ZOOKEEPER_HOME` says which version is asked. `CONFORMANCE_SEEDS=100..200` plays other seeds.
 
+mod faults;
 mod frame;
 mod play;
 mod step;
@@ -17,6 +18,8 @@ use zklock_ensemble::{Config, ServerId, Version};
 use zklock_testcontainers::{Ensemble, ZooKeeper};
 
 const STEPS: usize = 120;
+/// No session expires while requests are compared, however busy the machine is.
+const SHORTEST: Duration = Duration::from_secs(20);
 /// How long a normal run plays.
 const TIME: Duration = Duration::from_secs(5);
 
@@ -27,7 +30,8 @@ fn configuration(version: &str) -> Config {
         version if version.contains("version: 3.9.5") => Version::V3_9_5,
         version => panic!("nobody has compared this version: {version}"),
     };
-    Config { version, extended_types: true, words: vec!["*".into()], ..Config::new(ServerId(1), 1) }
+    let config = Config::new(ServerId(1), 1);
+    Config { version, extended_types: true, words: vec!["*".into()], min_session_timeout: SHORTEST, ..config }
 }
 
 /// Real servers are late when the machine is busy.
@@ -102,6 +106,7 @@ fn sessions_expire_and_empty_containers_go_when_a_real_server_lets_them() {
 fn random_requests_get_the_replies_and_events_of_a_real_server() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let server = ZooKeeper::builder()
+        .min_session_timeout(SHORTEST)
         .java_property("zookeeper.extendedTypesEnabled", "true")
         .java_property("znode.container.checkIntervalMs", "3600000");
     let server = runtime.block_on(server.start()).expect("a server");
@@ -117,6 +122,7 @@ fn random_requests_get_the_replies_and_events_of_a_real_server() {
 fn random_requests_to_three_servers_get_the_replies_and_events_of_real_ones() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let ensemble = Ensemble::builder(3)
+        .min_session_timeout(SHORTEST)
         .java_property("zookeeper.extendedTypesEnabled", "true")
         .java_property("znode.container.checkIntervalMs", "3600000");
     let ensemble = runtime.block_on(ensemble.start()).expect("an ensemble");

@@ -1,7 +1,7 @@
 //! A server as its clients see it: a real one, or a simulated one in memory.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     io::{ErrorKind, Read, Write},
     net::TcpStream,
     time::Duration,
@@ -39,6 +39,15 @@ impl Real {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         answer
+    }
+
+    /// Whether a connection has nothing to read for so long.
+    pub(crate) fn is_quiet(&self, connection: u64, time: Duration) -> bool {
+        let stream = &self.connections[&connection];
+        stream.set_read_timeout(Some(time)).expect("a socket");
+        let quiet = matches!(stream.peek(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock);
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        quiet
     }
 
     /// The last transaction that a server has applied.
@@ -90,6 +99,10 @@ impl World for Real {
 
 pub(crate) struct Simulated {
     servers: Vec<Server>,
+    /// What is on its way to servers, from which server.
+    events: VecDeque<(Option<usize>, usize, Event)>,
+    /// From and to which server everything waits.
+    pub(crate) stalled: BTreeSet<(usize, usize)>,
     now: Duration,
     connections: BTreeMap<u64, Pipe>,
     next: u64,
@@ -110,6 +123,8 @@ impl Simulated {
     pub(crate) fn ensemble(configs: impl IntoIterator<Item = Config>) -> Self {
         Self {
             servers: configs.into_iter().map(Server::new).collect(),
+            events: VecDeque::new(),
+            stalled: BTreeSet::new(),
             now: Duration::from_secs(100),
             connections: BTreeMap::new(),
             next: 0,
@@ -127,6 +142,10 @@ impl Simulated {
     pub(crate) fn crash(&mut self, server: usize) {
         let crashed = self.servers.remove(server).restart();
         self.servers.insert(server, crashed);
+        self.events.retain(|(from, to, _)| *from != Some(server) && *to != server);
+        for pipe in self.connections.values_mut().filter(|pipe| pipe.server == server) {
+            pipe.closed = true;
+        }
         for other in (0..self.servers.len()).filter(|other| *other != server) {
             self.event(other, Event::PeerGone(ServerId(server as u8 + 1)));
         }
@@ -138,12 +157,22 @@ impl Simulated {
 
     /// Has an event happen to a server, and everything that follows from it among the servers.
     fn event(&mut self, server: usize, event: Event) {
+        self.events.push_back((None, server, event));
+        self.settle();
+    }
+
+    /// Delivers what is on its way between servers, unless it is stalled.
+    pub(crate) fn settle(&mut self) {
         let now = Now { monotonic: self.now, wall: Duration::from_secs(1_700_000_000) + self.now };
-        let mut events = VecDeque::from([(server, event)]);
-        while let Some((server, event)) = events.pop_front() {
+        let stalled = |from: Option<usize>, to: usize, stalled: &BTreeSet<(usize, usize)>| {
+            from.is_some_and(|from| stalled.contains(&(from, to)))
+        };
+        while let Some(index) =
+            self.events.iter().position(|(from, to, _)| !stalled(*from, *to, &self.stalled))
+        {
+            let Some((_, server, event)) = self.events.remove(index) else { return };
             let mut effects = Vec::new();
             self.servers[server].handle(now, event, &mut effects);
-            let from = ServerId(server as u8 + 1);
             for effect in effects {
                 match effect {
                     Effect::Send(ConnectionId(id), bytes) => {
@@ -151,7 +180,8 @@ impl Simulated {
                     }
                     Effect::Close(ConnectionId(id)) => self.connections.entry(id).or_default().closed = true,
                     Effect::ToPeer(to, message) => {
-                        events.push_back((usize::from(to.0) - 1, Event::FromPeer(from, message)));
+                        let event = Event::FromPeer(ServerId(server as u8 + 1), message);
+                        self.events.push_back((Some(server), usize::from(to.0) - 1, event));
                     }
                 }
             }
