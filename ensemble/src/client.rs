@@ -75,7 +75,7 @@ impl Server {
         let packet = (|| Ok::<_, Malformed>((reader.int()?, reader.string()?, reader.string()?)))();
         let shown = match packet {
             Ok((_, scheme, secret)) if scheme == "digest" => Some(Identity::digest(&secret)),
-            Ok((_, scheme, _)) if scheme == "ip" => Some(Identity::new("ip", "127.0.0.1")),
+            Ok((_, scheme, _)) if scheme == "ip" => Some(Identity::new("ip", &self.config.client_address)),
             _ => None,
         };
         let error = if shown.is_some() { 0 } else { error::AUTH_FAILED };

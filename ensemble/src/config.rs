@@ -29,6 +29,8 @@ pub struct Config {
     pub container_check: Duration,
     /// Whether nodes may have a time to live: ZooKeeper's `extendedTypesEnabled`.
     pub extended_types: bool,
+    /// The address that every client has: its identity of the scheme `ip`.
+    pub client_address: String,
     /// How many transactions the disk has beside its snapshot before they become part of it.
     pub log_length: usize,
     /// The contents of `/zookeeper/config` in an ensemble.
@@ -65,6 +67,7 @@ impl Config {
             words: Vec::new(),
             container_check: Duration::from_secs(60),
             extended_types: false,
+            client_address: "127.0.0.1".into(),
             log_length: 10_000,
             members: format!("{}version=0", (1..=voters).map(member).collect::<String>()),
         }

@@ -70,13 +70,13 @@ impl Connections {
         self.open.len()
     }
 
-    pub(crate) fn accept(&mut self, id: ConnectionId, now: Duration) {
+    pub(crate) fn accept(&mut self, id: ConnectionId, address: &str, now: Duration) {
         let connection = Connection {
             received: Vec::new(),
             phase: Phase::Fresh,
             session: 0,
             timeout: 0,
-            identities: vec![Identity::new("ip", "127.0.0.1")],
+            identities: vec![Identity::new("ip", address)],
             knows_read_only: false,
         };
         self.open.insert(id, connection);

@@ -149,7 +149,9 @@ impl Server {
             self.due(turn);
         }
         match event {
-            Event::Accepted(connection) => self.connections.accept(connection, now.monotonic),
+            Event::Accepted(connection) => {
+                self.connections.accept(connection, &self.config.client_address, now.monotonic);
+            }
             Event::Received(connection, bytes) => {
                 self.connections.receive(connection, &bytes, now.monotonic);
                 self.read(connection, turn);

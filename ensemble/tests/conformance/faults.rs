@@ -269,7 +269,7 @@ fn faults_between_three_servers_show_clients_what_real_ones_show() {
         Ensemble::builder(3).tick_time(TICK).max_session_timeout(LONG).min_session_timeout(SHORTEST);
     let ensemble = runtime.block_on(ensemble.start()).expect("an ensemble");
     let real = Real::new((0..3).map(|server| ensemble.address(server)).collect());
-    let config = configuration(&real.ask(0, "srvr"));
+    let config = configuration(&real);
     let right = story(RealOnes { real, ensemble: &ensemble, runtime: &runtime });
     let configs = (1..=3).map(|id| Config {
         id: ServerId(id),

@@ -23,15 +23,24 @@ const SHORTEST: Duration = Duration::from_secs(20);
 /// How long a normal run plays.
 const TIME: Duration = Duration::from_secs(5);
 
-fn configuration(version: &str) -> Config {
-    let version = match version {
+/// A configuration like that of a real server.
+fn configuration(real: &Real) -> Config {
+    let version = match real.ask(0, "srvr").as_str() {
         version if version.contains("version: 3.8.0") => Version::V3_8_0,
         version if version.contains("version: 3.9.3") => Version::V3_9_3,
         version if version.contains("version: 3.9.5") => Version::V3_9_5,
         version => panic!("nobody has compared this version: {version}"),
     };
-    let config = Config::new(ServerId(1), 1);
-    Config { version, extended_types: true, words: vec!["*".into()], min_session_timeout: SHORTEST, ..config }
+    let connections = real.ask(0, "cons");
+    let address = connections.trim_start_matches([' ', '/']).split(':').next().expect("our connection");
+    Config {
+        version,
+        extended_types: true,
+        words: vec!["*".into()],
+        min_session_timeout: SHORTEST,
+        client_address: address.into(),
+        ..Config::new(ServerId(1), 1)
+    }
 }
 
 /// Real servers are late when the machine is busy.
@@ -60,7 +69,7 @@ fn sessions_expire_and_empty_containers_go_when_a_real_server_lets_them() {
     let server = ZooKeeper::builder().tick_time(TICK).java_property("znode.container.checkIntervalMs", "300");
     let server = runtime.block_on(server.start()).expect("a server");
     let real = Real::new(vec![server.connect_string()]);
-    let config = configuration(&real.ask(0, "srvr"));
+    let config = configuration(&real);
     let config = Config {
         tick: TICK,
         min_session_timeout: TICK * 2,
@@ -111,7 +120,7 @@ fn random_requests_get_the_replies_and_events_of_a_real_server() {
         .java_property("znode.container.checkIntervalMs", "3600000");
     let server = runtime.block_on(server.start()).expect("a server");
     let real = Real::new(vec![server.connect_string()]);
-    let config = configuration(&real.ask(0, "srvr"));
+    let config = configuration(&real);
     let old = config.version == Version::V3_8_0;
     let mut real = Play::new(real, 1);
     let mut simulated = Play::new(Simulated::new(config), 1);
@@ -127,7 +136,7 @@ fn random_requests_to_three_servers_get_the_replies_and_events_of_real_ones() {
         .java_property("znode.container.checkIntervalMs", "3600000");
     let ensemble = runtime.block_on(ensemble.start()).expect("an ensemble");
     let real = Real::new((0..3).map(|server| ensemble.address(server)).collect());
-    let config = configuration(&real.ask(0, "srvr"));
+    let config = configuration(&real);
     let old = config.version == Version::V3_8_0;
     let configs = (1..=3_u8).map(|id| {
         let conf = real.ask(usize::from(id) - 1, "conf");

@@ -1,6 +1,7 @@
 //! Several servers: what each of them does when the others lag, are gone or come back. The letters are those of the
 //! crate's documentation.
 
+mod chaos;
 mod net;
 
 use std::time::Duration;
@@ -90,6 +91,54 @@ fn a_sync_with_nothing_outstanding_needs_no_majority() {
     net.settle();
     assert_eq!(net.heard(writer), ["1: 0", "2: 0"]);
     assert_eq!(net.heard(at_follower), ["2: 0"]);
+}
+
+#[test]
+fn the_leader_checks_against_what_it_has_proposed() {
+    let mut net = three();
+    let ((one, _), (other, _)) = (net.connect(3), net.connect(3));
+    let before = net.server(3).zxid();
+    net.held.extend([(1, 3), (2, 3)]);
+    net.create(one, 1, "/parent", 0);
+    net.create(other, 1, "/parent", 0);
+    net.create_beside(other, 2, "/parent/child", "/missing");
+    net.create(other, 3, "/parent/child", 0);
+    net.delete(one, 2, "/parent");
+    net.held.clear();
+    net.settle();
+    assert_eq!(net.heard(one), ["1: 0", "2: -111"]);
+    assert_eq!(net.heard(other), ["1: -110", "2: 0", "3: 0"], "the multi that failed left no child behind");
+    assert_eq!(net.server(1).zxid(), before + 5, "(h) what fails takes a zxid, too");
+}
+
+#[test]
+fn requests_behind_the_end_of_their_session_are_dropped() {
+    let mut net = three();
+    let ((leaving, _), (other, _)) = (net.connect(3), net.connect(3));
+    net.create(leaving, 1, "/ephemeral", EPHEMERAL);
+    net.held.extend([(1, 3), (2, 3)]);
+    net.close(leaving, 2);
+    net.create(leaving, 3, "/late", 0);
+    net.create(other, 1, "/ephemeral", 0);
+    net.held.clear();
+    net.settle();
+    assert_eq!(net.heard(leaving), ["1: 0", "2: 0", "closed"], "(e) no reply to the create");
+    assert_eq!(net.heard(other), ["1: 0"], "(k) the leader knows that the ephemeral node goes");
+    net.exists(other, 2, "/late", false);
+    assert_eq!(net.heard(other), ["2: -101"]);
+}
+
+#[test]
+fn a_deletion_is_told_once_then_its_parent_s_and_then_the_reply_comes() {
+    let mut net = three();
+    let (client, _) = net.connect(1);
+    net.create(client, 1, "/a", 0);
+    net.exists(client, 2, "/a", true);
+    net.watch_children(client, 3, "/a");
+    net.watch_children(client, 4, "/");
+    net.delete(client, 5, "/a");
+    let heard = net.heard(client);
+    assert_eq!(heard[4..], ["event 2 /a", "event 4 /", "5: 0"], "(j)");
 }
 
 #[test]

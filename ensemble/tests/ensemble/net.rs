@@ -104,6 +104,35 @@ impl Net {
         self.handle(link.1, Event::FromPeer(link.0, message));
     }
 
+    /// Delivers one message, if one can be: the chosen one of the links that have any.
+    pub(crate) fn deliver_some(&mut self, choice: usize) {
+        let free =
+            self.links.iter().filter(|((_, to), queue)| !queue.is_empty() && !self.paused.contains(&to.0));
+        let links: Vec<_> = free.map(|(link, _)| *link).collect();
+        if !links.is_empty() {
+            let (from, to) = links[choice % links.len()];
+            self.deliver(from.0, to.0);
+        }
+    }
+
+    /// Has those elect that are not paused, and tells each of them.
+    pub(crate) fn appoint(&mut self) {
+        let running = self.servers.values().filter(|server| !self.paused.contains(&server.config().id.0));
+        let standings: Vec<_> = running.map(Server::standing).collect();
+        for (server, appointment) in elect(&standings, self.servers.len() as u8, |_, _| true) {
+            self.handle(server, Event::Elected(appointment));
+        }
+    }
+
+    /// Lets time pass while nothing is delivered.
+    pub(crate) fn tick(&mut self, time: Duration) {
+        self.now += time;
+        let running = self.servers.keys().filter(|id| !self.paused.contains(&id.0)).copied();
+        for id in running.collect::<Vec<_>>() {
+            self.handle(id, Event::Wake);
+        }
+    }
+
     /// Loses what is on its way between two servers, and the connection.
     pub(crate) fn cut(&mut self, one: u8, other: u8) {
         for (from, to) in [(one, other), (other, one)] {
@@ -204,10 +233,27 @@ impl Net {
 
     /// Creates a node; sequential and ephemeral ones have flags.
     pub(crate) fn create(&mut self, client: u64, xid: i32, path: &str, flags: i32) {
-        let list =
-            [&1_i32.to_be_bytes()[..], &31_i32.to_be_bytes(), &bytes(b"world"), &bytes(b"anyone")].concat();
-        let body = [&bytes(path.as_bytes())[..], &bytes(b""), &list, &flags.to_be_bytes()].concat();
-        self.ask(client, xid, 1, &body);
+        self.ask(client, xid, 1, &create(path, flags));
+    }
+
+    pub(crate) fn delete(&mut self, client: u64, xid: i32, path: &str) {
+        self.ask(client, xid, 2, &versioned(path));
+    }
+
+    /// In one transaction, creates a node and checks that another one is there.
+    pub(crate) fn create_beside(&mut self, client: u64, xid: i32, path: &str, other: &str) {
+        let header = |code: i32| [&code.to_be_bytes()[..], &[0], &(-1_i32).to_be_bytes()].concat();
+        let end = [&(-1_i32).to_be_bytes()[..], &[1], &(-1_i32).to_be_bytes()].concat();
+        let body = [header(1), create(path, 0), header(13), versioned(other), end].concat();
+        self.ask(client, xid, 14, &body);
+    }
+
+    pub(crate) fn watch_children(&mut self, client: u64, xid: i32, path: &str) {
+        self.ask(client, xid, 8, &[&bytes(path.as_bytes())[..], &[1]].concat());
+    }
+
+    pub(crate) fn close(&mut self, client: u64, xid: i32) {
+        self.ask(client, xid, -11, &[]);
     }
 
     pub(crate) fn exists(&mut self, client: u64, xid: i32, path: &str, watch: bool) {
@@ -247,6 +293,17 @@ impl Net {
         heard.extend(client.closed.then(|| "closed".to_owned()));
         heard
     }
+}
+
+fn create(path: &str, flags: i32) -> Vec<u8> {
+    let list =
+        [&1_i32.to_be_bytes()[..], &31_i32.to_be_bytes(), &bytes(b"world"), &bytes(b"anyone")].concat();
+    [&bytes(path.as_bytes())[..], &bytes(b""), &list, &flags.to_be_bytes()].concat()
+}
+
+/// A path, whatever the version of its node.
+fn versioned(path: &str) -> Vec<u8> {
+    [&bytes(path.as_bytes())[..], &(-1_i32).to_be_bytes()].concat()
 }
 
 fn bytes(content: &[u8]) -> Vec<u8> {
