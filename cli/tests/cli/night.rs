@@ -98,13 +98,12 @@ async fn one_that_is_stopped_in_a_pool_is_told() {
 
 #[tokio::test]
 async fn the_queue_shows_since_when_its_first_one_is_the_first() {
-    let (_server, servers, session) = with_session(server().await).await;
+    let (server, servers, session) = with_session(server().await).await;
     let lock = lock_of(&session, "/lock/orders", "alpha");
     let guard = lock.acquire().await.unwrap();
-    let since = async || {
-        let report = zklock(&servers, &["show", "--json", "/lock/orders"]).await.json();
-        report["holders"][0]["held_since_at_latest"].clone()
-    };
+    let holder =
+        async || zklock(&servers, &["show", "--json", "/lock/orders"]).await.json()["holders"][0].clone();
+    let since = async || holder().await["held_since_at_latest"].clone();
     assert!(since().await.is_string(), "it came to an empty queue");
     let waiter = enqueue(&lock).await;
     assert!(since().await.is_string(), "nobody has left");
@@ -115,7 +114,15 @@ async fn the_queue_shows_since_when_its_first_one_is_the_first() {
     until_queued(&lock, 2).await;
     assert!(since().await.is_string(), "it was the first when the other one came");
     drop(guard);
-    drop(granted(waiter).await);
+    let guard = granted(waiter).await;
+    assert_eq!(holder().await["clock_ahead_ms"], Value::Null);
+    // As if the holder had come by a clock that is an hour behind.
+    let client = operator(&server).await;
+    let mut data: Value = serde_json::from_slice(&client.get_data(&guard.node()).await.unwrap().0).unwrap();
+    data["since"] = json!(data["since"].as_u64().unwrap() - 3_600_000);
+    client.set_data(&guard.node(), data.to_string().as_bytes(), None).await.unwrap();
+    let ahead = holder().await["clock_ahead_ms"].as_i64();
+    assert!(ahead.is_some_and(|ahead| (-3_660_000..-3_540_000).contains(&ahead)), "{ahead:?}");
 }
 
 #[tokio::test]
