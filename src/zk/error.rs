@@ -154,8 +154,8 @@ pub enum ServerProblem {
     /// The server accepts TCP connections, but established no session: it hangs, or is not a ZooKeeper server, or only one
     /// of client and server uses TLS.
     NoSession,
-    /// The server accepts TCP connections, but established no session over TLS. Usually the certificates are wrong, or
-    /// the server does not use TLS.
+    /// The server accepts TCP connections, but established no session over TLS. Usually a certificate is wrong or has
+    /// expired, or the server does not use TLS at this port.
     NoTlsSession,
 }
 
@@ -181,8 +181,9 @@ impl fmt::Display for ServerProblem {
                  expects TLS",
             ),
             Self::NoTlsSession => f.write_str(
-                "it accepts connections but establishes no session over TLS; check the certificates, and that it has a \
-                 quorum",
+                "it accepts connections but establishes no session over TLS; check that it has a quorum and uses TLS at this \
+                 port, that its certificate is for this name, is trusted and has not expired, and whether it demands a \
+                 certificate",
             ),
         }
     }

@@ -103,4 +103,7 @@ async fn refused(servers: &str, options: &[&str], problem: &str) {
     let report = run.report();
     let told = report["servers"][0]["problem"].as_str().unwrap_or_default();
     assert!(codes(&report) == ["tls-failed"] && told.contains(problem), "{problem:?}: {report}");
+    for cause in ["uses TLS at this port", "has not expired", "demands a certificate"] {
+        assert!(run.stderr.contains(cause), "{cause}: {run:?}");
+    }
 }
