@@ -146,7 +146,13 @@ impl Cause for ConnectError {
                      do so with --create-chroot"
                 ),
             ),
-            Self::Servers { .. } | Self::SessionTimeout { .. } => Failure::usage(self),
+            Self::Servers { .. } => Failure::usage(self),
+            Self::SessionTimeout { timeout, shortest, longest } => Failure::usage(format_args!(
+                "a session timeout of {} is out of range; give one from {} to {}",
+                duration::text(*timeout),
+                duration::text(*shortest),
+                duration::text(*longest)
+            )),
             Self::TimeoutNotGranted { asked, granted } => Failure::usage(format_args!(
                 "the servers grant a session timeout of {0} instead of {1}; give --session-timeout {0}, or change \
                  minSessionTimeout or maxSessionTimeout of the servers",

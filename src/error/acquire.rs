@@ -15,8 +15,8 @@ pub enum AcquireError {
     /// node). If the ACL forbids the deletion, the contender's node stays in the queue until its session ends.
     #[error(
         "an ACL does not allow this session to queue at {path}; authenticate the session as an identity that the ACLs \
-         name, or change the ACLs so that they grant READ, CREATE and DELETE on the directory, and READ on the node of \
-         every contender"
+         name, or change the ACLs so that they grant READ, CREATE and DELETE on the directory (or CREATE on the nearest \
+         ancestor, if the directory does not exist), and READ on the node of every contender"
     )]
     NotAuthorized {
         /// The lock's path.

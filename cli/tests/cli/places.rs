@@ -118,6 +118,12 @@ async fn a_refusal_by_an_acl_names_both_sides() {
         assert!(refused.stderr.contains("and digest:operator, and "), "{refused:?}");
         assert!(refused.stderr.contains(said), "{refused:?}");
     }
+    // An ancestor is closed.
+    make(&operator, "/closed").await;
+    set_acl(&operator, "/closed", &Acls::anyone_read()).await;
+    let closed = zklock_as(&servers, wrong, &["lead", "--value", "x", "/closed/feed", "--", "true"]).await;
+    closed.is(77, "", "(or CREATE on the nearest ancestor, if the directory does not exist)");
+    closed.is(77, "", "and the ACL of /closed grants world:anyone READ");
     let unread = zklock_as(&servers, wrong, &["show", "/lock/hidden"]).await;
     unread.is(77, "", "do not show it the ACL of ");
     unread.is(77, "", "an ACL does not allow this session to read /lock/hidden");

@@ -26,7 +26,7 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("run -E -1 /lock -- true", "write a number from 0 to 255"),
     ("run --servers , /lock -- true", "malformed"),
     ("run --session-timeout 1ms /lock -- true", "session timeout"),
-    ("run --session-timeout 30d /lock -- true", "out of range"),
+    ("run --session-timeout 30d /lock -- true", "30d 0h is out of range; give one from 100ms to 24d 20h"),
     // Locks.
     ("run -- true", "required"),
     ("run --shared -- true", "required"),
