@@ -56,7 +56,6 @@ pub struct SessionBuilder {
     connect_timeout: Option<Duration>,
     tick: Option<Duration>,
     drift: u32,
-    least_grant: Option<Duration>,
     creates_chroot: bool,
     tls: bool,
     connector: Connector,
@@ -92,7 +91,6 @@ impl SessionBuilder {
             connect_timeout: None,
             tick: None,
             drift: DEFAULT_DRIFT_PPM,
-            least_grant: None,
             creates_chroot: false,
             tls: false,
             connector: Client::connector(),
@@ -145,16 +143,6 @@ impl SessionBuilder {
     /// clock faster than the kernel's 500 parts per million, 1,000 is enough.
     pub fn clock_drift(mut self, parts_per_million: u32) -> Self {
         self.drift = parts_per_million;
-        self
-    }
-
-    /// The least session timeout that any server may grant this session. When a session moves to a server, the server
-    /// clips the session timeout by its own limits, and the leader then expires the session by the clipped timeout.
-    /// zklock computes leases with the least timeout that zklock has seen any server grant. zklock asks each server
-    /// before the session first goes there, and learns it again from each connection. Set this option if servers may
-    /// later grant less than they do now, for example during a rolling change of their limits.
-    pub fn least_session_timeout(mut self, timeout: Duration) -> Self {
-        self.least_grant = Some(timeout);
         self
     }
 
@@ -263,7 +251,6 @@ impl SessionBuilder {
             exact: self.session_timeout.is_some(),
             tick: Mutex::new(self.tick),
             drift_ppm: self.drift,
-            least: self.least_grant,
             creates_chroot: self.creates_chroot,
             found_chroot: AtomicBool::default(),
             connector: self.connector,

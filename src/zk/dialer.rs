@@ -39,8 +39,6 @@ pub(crate) struct Dialer {
     pub(crate) tick: Mutex<Option<Duration>>,
     /// How far clocks may drift, in parts per million.
     pub(crate) drift_ppm: u32,
-    /// The least session timeout that any server grants, if the user has set it.
-    pub(crate) least: Option<Duration>,
     pub(crate) connector: Connector,
 }
 
@@ -172,7 +170,7 @@ impl Dialer {
             let opened = self.open(server, self.timeout, None, self.patience(round)).await.ok()?;
             server.learn(opened.granted);
         }
-        self.servers.iter().filter_map(Server::granted).chain(self.least).min()
+        self.servers.iter().filter_map(Server::granted).min()
     }
 
     /// Asks one server to resume a session, in this round of [`ROUNDS`].
