@@ -51,6 +51,13 @@ struct State {
 }
 
 impl State {
+    /// Keeps a request that has not been answered.
+    fn keep_request(&mut self, request: impl Send + 'static) {
+        if !self.is_ending {
+            self.requests.push(Box::new(request));
+        }
+    }
+
     /// Keeps a watcher that does not say whether it has fired.
     fn keep(&mut self, watcher: impl Send + 'static) {
         let kept = async move {
@@ -209,11 +216,7 @@ impl Sender<'_> {
             None => request,
         };
         let watchers = self.0.watchers.clone();
-        let reply = Lingering::new(reply, watchers.clone(), |it, left| {
-            if !left.is_ending {
-                left.requests.push(Box::new(it));
-            }
-        });
+        let reply = Lingering::new(reply, watchers.clone(), |it, left| left.keep_request(it));
         reply.map(|reply| reply.map(|reply| keep(reply, watchers)))
     }
 }
@@ -307,6 +310,21 @@ mod tests {
         assert!((&mut removal).now_or_never().is_some());
         assert!((&mut setting).now_or_never().is_some());
         assert_eq!((sent.get(), Arc::strong_count(&late)), (1, 2), "that waits for another turn");
+    }
+
+    /// A request holds a clone of the client, and the session ends with the last one.
+    #[test]
+    fn a_connection_that_is_to_end_keeps_no_request() {
+        let watchers = Arc::<Watchers>::default();
+        let requests = [(), ()].map(Arc::new);
+        let drop_one = |request: &Arc<()>| {
+            drop(Lingering::new(request.clone(), watchers.clone(), |it, left| left.keep_request(it)));
+        };
+        drop_one(&requests[0]);
+        assert_eq!(Arc::strong_count(&requests[0]), 2);
+        watchers.end_requests();
+        drop_one(&requests[1]);
+        assert_eq!(requests.map(|request| Arc::strong_count(&request)), [1, 1]);
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use support::{
-    TICK, enqueue, enqueue_behind, eventually, granted, own_server, patient, refused, server, within,
+    TICK, enqueue, enqueue_behind, eventually, granted, number, own_server, patient, refused, server, within,
 };
 use zklock::{AcquireError, ConnectError, LostReason, QueryError, Session, SessionState};
-use zklock_testcontainers::{Ensemble, Link, ZooKeeper, ZooKeeperBuilder};
+use zklock_testcontainers::{Ensemble, Link, RequestKind, ZooKeeper, ZooKeeperBuilder};
 
 /// A server that does not tell its configuration, as none does by default.
 fn reticent(tick: Duration) -> ZooKeeperBuilder {
@@ -66,7 +66,7 @@ async fn a_session_goes_to_no_server_that_has_not_said_which_timeout_it_grants()
         .tick_time(TICK)
         .max_session_timeout(asked)
         .property_of(MEAGRE, "maxSessionTimeout", grants.as_millis().to_string())
-        .property("4lw.commands.whitelist", "srvr")
+        .property("4lw.commands.whitelist", "srvr,mntr")
         .start()
         .await
         .unwrap();
@@ -79,21 +79,28 @@ async fn a_session_goes_to_no_server_that_has_not_said_which_timeout_it_grants()
     let other = patient(ensemble.address(2), asked).connect().await.unwrap();
     let (id, guard) = (session.id(), session.lock("/lock/orders").unwrap().acquire().await.unwrap());
     let waiter = enqueue_behind(&guard, &other.lock("/lock/orders").unwrap()).await;
+    let sessions = async || number(&ensemble.admin(2, "mntr").await.unwrap(), "zk_global_sessions");
+    eventually("the two sessions", async || sessions().await == 2).await;
 
     meagre.lose_handshakes();
     ample.refuse();
     ample.cut();
     meagre.restore();
-    // Requests to resume would arrive now, and expire the session later.
-    tokio::time::sleep(grants / 4).await;
+    // Requests to resume would arrive now. They would expire the session by when those of the questions have expired. One
+    // question may be that of the connecting session.
+    eventually("two questions, each by a session of its own", async || sessions().await >= 4).await;
     meagre.refuse();
-    tokio::time::sleep(grants * 2).await;
+    eventually("the end of these sessions", async || sessions().await == 2).await;
     assert_eq!((guard.is_held(), waiter.is_finished()), (true, false), "expired by a timeout nobody knew of");
     meagre.accept();
     // Its last confirmation is longer ago than the shorter timeout.
     assert_eq!(within("the loss", guard.lost()).await, LostReason::Unconfirmed);
     eventually("the shorter timeout", async || session.timeout() == grants).await;
-    assert_eq!(session.id(), id);
+    assert_eq!(
+        (session.id(), meagre.requests_of(RequestKind::CloseSession)),
+        (id, 0),
+        "a write that nobody needs"
+    );
     drop(guard);
     granted(waiter).await.release().await.unwrap();
 }
