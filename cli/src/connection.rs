@@ -1,6 +1,5 @@
 //! How the program reaches ZooKeeper: the options that all commands share, and the sessions and clients made with them.
 
-mod address;
 mod file;
 #[cfg(test)]
 mod tests;
@@ -11,11 +10,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use zklock::session::{ServerFailure, ServerProblem};
+use rustls::pki_types::ServerName;
+use zklock::session::{ServerAddress, ServerFailure, ServerProblem};
 use zklock::{ConnectError, Session, SessionBuilder};
 use zookeeper_client::{Client, Connector, Error, SaslOptions};
 
-pub(crate) use address::Address;
 pub(crate) use tls::Tls;
 
 use crate::duration;
@@ -26,6 +25,9 @@ use crate::text;
 
 /// The environment variable with the digest credentials. Everybody on the machine can read arguments, so a secret is none.
 const DIGEST: &str = "ZKLOCK_DIGEST";
+
+/// The scheme of an address with TLS.
+const TLS: &str = "tcp+tls://";
 
 /// How long connecting may take by default: as long as the default session timeout.
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -239,7 +241,7 @@ impl Connection {
     pub(crate) fn connect_string(&self) -> String {
         let secured = |server: &str| match self.tls_ca.is_none() || server.contains("://") {
             true => server.to_owned(),
-            false => format!("{}{server}", address::TLS),
+            false => format!("{TLS}{server}"),
         };
         self.servers.split(',').map(str::trim).map(secured).collect::<Vec<_>>().join(",")
     }
@@ -255,13 +257,21 @@ impl Connection {
 
     /// The chroot; `/` if the connect string has none.
     pub(crate) fn chroot(&self) -> String {
-        address::chroot(&self.connect_string())
+        match ServerAddress::parse(&self.servers, false) {
+            Ok((_, chroot)) if !chroot.is_empty() => chroot,
+            _ => "/".to_owned(),
+        }
     }
 
     /// The servers, one by one. If TLS is asked for, a server without TLS is an error: credentials would travel in clear
     /// text.
-    pub(crate) fn servers(&self) -> Result<Vec<Address>, Failure> {
-        let servers = address::parse(&self.connect_string())?;
+    pub(crate) fn servers(&self) -> Result<Vec<ServerAddress>, Failure> {
+        let (servers, _) = ServerAddress::parse(&self.connect_string(), false)?;
+        // The client does not check that a certificate can have such a name.
+        let is_unnamed = |server: &&ServerAddress| server.tls && ServerName::try_from(&*server.host).is_err();
+        if let Some(unnamed) = servers.iter().find(is_unnamed) {
+            return Err(Failure::usage(format_args!("a certificate cannot have the host name of {unnamed}")));
+        }
         match servers.iter().find(|server| self.tls_ca.is_some() && !server.tls) {
             None => Ok(servers),
             Some(plain) => Err(Failure::usage(format_args!(
@@ -311,7 +321,7 @@ impl Connection {
     /// The settings for TLS, if it is asked for.
     pub(crate) fn tls(&self) -> Result<Option<Tls>, Failure> {
         let Some(ca) = &self.tls_ca else {
-            return match self.servers.contains(address::TLS) {
+            return match self.servers.contains(TLS) {
                 true => Err(Failure::usage(
                     "TLS needs certificate authorities to trust; name their file with --tls-ca",
                 )),

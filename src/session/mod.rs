@@ -30,7 +30,9 @@ use crate::once::options::OnceOptions;
 use crate::semaphore::Semaphore;
 use crate::semaphore::slots::Slots;
 use crate::zk::{Closing, Succession};
-pub use crate::zk::{ConnectError, ServerFailure, ServerProblem, SessionEvent, SessionEvents, SessionState};
+pub use crate::zk::{
+    ConnectError, ServerAddress, ServerFailure, ServerProblem, SessionEvent, SessionEvents, SessionState,
+};
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 #[doc(no_inline)]
 pub use zookeeper_client::SaslOptions;

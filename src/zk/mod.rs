@@ -1,5 +1,6 @@
 //! ZooKeeper sessions, one after the other. Each uses one connection after the other.
 
+mod address;
 mod background;
 mod confirmation;
 mod connection;
@@ -22,6 +23,7 @@ mod state;
 mod succession;
 pub(crate) mod survey;
 
+pub use address::ServerAddress;
 pub(crate) use connection::Wire;
 pub(crate) use connections::Closing;
 pub(crate) use entrance::Ticket;

@@ -10,18 +10,9 @@ use futures::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 use zookeeper_client::{Client, Connector, Error};
 
+use super::address::ServerAddress;
 use super::error::{ConnectError, ServerFailure, ServerProblem};
 use crate::mutex::Mutex;
-use crate::path::check_node;
-
-/// The scheme of an address without TLS.
-const PLAIN: &str = "tcp://";
-
-/// The scheme of an address with TLS.
-const TLS: &str = "tcp+tls://";
-
-/// The port of an address without one.
-const DEFAULT_PORT: u16 = 2181;
 
 /// How long to wait whether a server closes a connection before it has been sent anything.
 const CLOSING: Duration = Duration::from_millis(300);
@@ -39,9 +30,7 @@ pub(crate) struct Servers {
 
 /// One server of a connect string.
 pub(crate) struct Server {
-    host: String,
-    port: u16,
-    tls: bool,
+    address: ServerAddress,
     /// The least session timeout that zklock has seen this server grant.
     granted: Mutex<Option<Duration>>,
 }
@@ -56,10 +45,19 @@ impl Servers {
     /// Reads a connect string. With TLS options every server is reached over TLS. An address with another scheme is an
     /// error, so that zklock never sends anything in clear text by mistake.
     pub(crate) fn parse(text: String, tls: bool) -> Result<Self, ConnectError> {
-        match read(&text, tls) {
-            Ok((servers, chroot)) => Ok(Self { servers, chroot, text }),
-            Err(cause) => Err(ConnectError::Servers { servers: text, cause }),
-        }
+        let (addresses, chroot) = ServerAddress::parse(&text, tls)?;
+        let cause = match (tls, addresses.iter().all(|address| address.tls == tls)) {
+            (_, true) => {
+                let servers = addresses.into_iter();
+                let servers = servers.map(|address| Server { address, granted: Mutex::default() }).collect();
+                return Ok(Self { text, servers, chroot });
+            }
+            (true, false) => {
+                "tcp:// asks for clear text, but TLS options are set; write tcp+tls:// or no scheme"
+            }
+            (false, false) => "tcp+tls:// needs TLS options; set them, or write tcp:// or no scheme",
+        };
+        Err(ConnectError::Servers { servers: text, cause: cause.to_owned() })
     }
 
     /// Returns every server, in the order of the connect string.
@@ -79,7 +77,7 @@ impl Servers {
         let problems = join_all(self.iter().map(|server| server.diagnose(deadline))).await;
         let any_is_read_only = problems.contains(&None);
         let causes = self.iter().zip(problems).filter_map(|(server, problem)| {
-            problem.map(|cause| ServerFailure { server: server.to_string(), cause })
+            problem.map(|cause| ServerFailure { server: server.address.to_string(), cause })
         });
         Diagnosis { causes: causes.collect(), any_is_read_only }
     }
@@ -91,30 +89,6 @@ impl fmt::Display for Servers {
     }
 }
 
-/// Reads the servers and the chroot of a connect string. The program `zklock` reads them by the same rules, in
-/// `cli/src/connection/address.rs`.
-fn read(text: &str, tls: bool) -> Result<(Vec<Server>, String), String> {
-    let (mut servers, mut chroot) = (Vec::new(), "");
-    for server in text.split(',').map(str::trim) {
-        if !chroot.is_empty() {
-            return Err("the chroot stands once, after the last server".to_owned());
-        }
-        let (address, below) = split(server);
-        servers.push(Server::parse(address, tls)?);
-        chroot = below;
-    }
-    if !chroot.is_empty() {
-        check_node(chroot).map_err(|problem| format!("the chroot is no path: {problem}"))?;
-    }
-    Ok((servers, chroot.trim_end_matches('/').to_owned()))
-}
-
-/// Splits a server from the chroot behind it. The slashes of a scheme begin no chroot.
-fn split(server: &str) -> (&str, &str) {
-    let scheme = server.find("://").map_or(0, |at| at + "://".len());
-    server.split_at(server[scheme..].find('/').map_or(server.len(), |slash| scheme + slash))
-}
-
 /// Asks a four-letter word on a new connection.
 async fn ask(mut connection: TcpStream, word: &str) -> std::io::Result<String> {
     connection.write_all(word.as_bytes()).await?;
@@ -123,59 +97,10 @@ async fn ask(mut connection: TcpStream, word: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
-impl fmt::Display for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "[{}]:{}", self.host, self.port),
-            false => write!(f, "{}:{}", self.host, self.port),
-        }
-    }
-}
-
 impl Server {
-    fn parse(text: &str, tls: bool) -> Result<Self, &'static str> {
-        let (is_tls, rest) = match (text.strip_prefix(TLS), text.strip_prefix(PLAIN)) {
-            (Some(rest), _) => (true, rest),
-            (None, Some(rest)) => (false, rest),
-            (None, None) => (tls, text),
-        };
-        if tls && !is_tls {
-            return Err("tcp:// asks for clear text, but TLS options are set; write tcp+tls:// or no scheme");
-        }
-        if !tls && is_tls {
-            return Err("tcp+tls:// needs TLS options; set them, or write tcp:// or no scheme");
-        }
-        if rest.contains("://") {
-            return Err("a scheme is neither tcp:// nor tcp+tls://");
-        }
-        if !rest.starts_with('[') && rest.matches(':').count() > 1 {
-            return Err("an IPv6 address needs brackets: [::1]:2181");
-        }
-        let (host, port) = match rest.strip_prefix('[') {
-            Some(rest) => rest.split_once(']').ok_or("a bracket is not closed")?,
-            None => rest.find(':').map_or((rest, ""), |colon| rest.split_at(colon)),
-        };
-        let port = match port.strip_prefix(':') {
-            None if port.is_empty() => DEFAULT_PORT,
-            Some("") => DEFAULT_PORT,
-            Some(port) => {
-                port.parse().ok().filter(|port| *port > 0).ok_or("a port is not a number from 1 to 65535")?
-            }
-            None => return Err("something other than a port follows a bracket"),
-        };
-        if host.is_empty() {
-            return Err("a host is missing");
-        }
-        if host.contains(|character: char| character.is_whitespace() || character.is_control()) {
-            return Err("a host contains a blank");
-        }
-        Ok(Self { host: host.to_owned(), port, tls: is_tls, granted: Mutex::default() })
-    }
-
     /// Makes zookeeper-client connect to this server only, below this chroot.
     pub(crate) async fn connect(&self, connector: Connector, chroot: &str) -> Result<Client, Error> {
-        let scheme = if self.tls { TLS } else { PLAIN };
-        connector.connect(&format!("{scheme}{self}{chroot}")).await
+        connector.connect(&format!("{}{chroot}", self.address.connect_string())).await
     }
 
     /// Remembers the session timeout that this server granted.
@@ -207,7 +132,7 @@ impl Server {
             return Some(ServerProblem::Closes);
         }
         // A word would go out in clear text.
-        if self.tls {
+        if self.address.tls {
             return Some(ServerProblem::NoTlsSession);
         }
         match timeout_at(deadline, ask(connection, "srvr")).await {
@@ -220,13 +145,13 @@ impl Server {
     }
 
     async fn reach(&self) -> std::io::Result<TcpStream> {
-        TcpStream::connect((self.host.as_str(), self.port)).await
+        TcpStream::connect((self.address.host.as_str(), self.address.port)).await
     }
 
     /// Returns the server's configuration, if the server is configured to answer `conf`. zklock does not ask a server with TLS,
     /// because the word would go out in clear text.
     pub(crate) async fn settings(&self) -> Option<Settings> {
-        if self.tls {
+        if self.address.tls {
             return None;
         }
         let answer = ask(self.reach().await.ok()?, "conf").await.ok()?;
@@ -250,24 +175,4 @@ pub(crate) struct Settings {
     pub(crate) shortest: Duration,
     /// The longest session timeout that the server grants.
     pub(crate) longest: Duration,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What is malformed is a test of the program's.
-    #[test]
-    fn a_port_and_a_chroot_may_be_left_out() {
-        let read = |text: &str, tls| {
-            let servers = Servers::parse(text.to_owned(), tls).unwrap();
-            let all = servers.iter().map(|server| (server.to_string(), server.tls)).collect::<Vec<_>>();
-            (all, servers.chroot)
-        };
-        let plain = |address: &str| (address.to_owned(), false);
-        let (servers, chroot) = read("zk1, tcp://zk2: ,[::1]:1/app/locks", false);
-        assert_eq!(servers, [plain("zk1:2181"), plain("zk2:2181"), plain("[::1]:1")]);
-        assert_eq!(chroot, "/app/locks");
-        assert_eq!(read("tcp+tls://zk1/", true), (vec![("zk1:2181".to_owned(), true)], String::new()));
-    }
 }

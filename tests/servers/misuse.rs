@@ -37,16 +37,7 @@ async fn options_that_are_too_long() {
 
 #[tokio::test]
 async fn bad_connect_strings() {
-    for servers in [
-        "",
-        ",",
-        "localhost:2181,,localhost:2182",
-        "localhost:port",
-        "localhost:0",
-        ":2181",
-        "localhost:2181/app/",
-        "localhost:2181/app,localhost:2182/app",
-    ] {
+    for servers in ["", "localhost:port"] {
         let error = within("the error", Session::connect(servers)).await.unwrap_err();
         assert!(
             matches!(&error, ConnectError::Servers { servers: given, .. } if given == servers),

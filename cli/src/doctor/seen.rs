@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use zklock::inspect::ForeignContender;
+use zklock::session::ServerAddress;
 
 use super::lease::Arithmetic;
-use crate::connection::Address;
 use crate::layout::Layout;
 use crate::pool::{Amount, Shares};
 use crate::servers::{Contact, Member, Mode, Settings, Words};
@@ -83,7 +83,7 @@ pub(super) struct Wishes {
 /// The facts about one server of the connect string.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
-    pub(super) address: Address,
+    pub(super) address: ServerAddress,
     /// The addresses that the host's name stands for.
     pub(super) hosts: Vec<IpAddr>,
     /// Its answer to `srvr`, or why it cannot be reached.

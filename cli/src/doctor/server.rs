@@ -4,16 +4,16 @@ use std::net::IpAddr;
 
 use futures::future::join3;
 use tokio::time::{Instant, timeout_at};
+use zklock::session::ServerAddress;
 use zookeeper_client::{Client, Error};
 
 use super::seen::{Server, Visit};
 use crate::closing;
-use crate::connection::Address;
 use crate::duration;
 use crate::servers::{Questioner, Words, conf, members, refusal, srvr};
 
 /// Asks one server.
-pub(super) async fn ask(questioner: &Questioner, address: Address) -> Server {
+pub(super) async fn ask(questioner: &Questioner, address: ServerAddress) -> Server {
     let (tls, deadline) = (questioner.tls.as_ref(), Instant::now() + questioner.patience);
     let words = async {
         let words = srvr(tls, &address, deadline).await;
@@ -34,7 +34,7 @@ pub(super) async fn ask(questioner: &Questioner, address: Address) -> Server {
 }
 
 /// A session with this server alone.
-async fn visit(questioner: &Questioner, address: &Address) -> Result<Visit, String> {
+async fn visit(questioner: &Questioner, address: &ServerAddress) -> Result<Visit, String> {
     let client = questioner.client(address).await?;
     let visit = look_around(&client).await.map_err(|error| refusal(&error));
     closing::client(client).await;
@@ -53,7 +53,7 @@ async fn look_around(client: &Client) -> Result<Visit, Error> {
     })
 }
 
-async fn hosts(address: &Address, deadline: Instant) -> Vec<IpAddr> {
+async fn hosts(address: &ServerAddress, deadline: Instant) -> Vec<IpAddr> {
     let named = tokio::net::lookup_host((address.host.as_str(), address.port));
     match timeout_at(deadline, named).await {
         Ok(Ok(hosts)) => hosts.map(|host| host.ip()).collect(),

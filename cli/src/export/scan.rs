@@ -10,10 +10,11 @@ use rustls::ClientConfig;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use zklock::inspect::{Cut, HeldLock, HeldPool};
+use zklock::session::ServerAddress;
 use zklock::{QueryError, Session};
 
 use crate::args::Export;
-use crate::connection::{Address, Connection};
+use crate::connection::Connection;
 use crate::console::Console;
 use crate::election::Election;
 use crate::exit::Code;
@@ -42,7 +43,7 @@ pub(super) struct Scan {
 
 /// A server's answer to `srvr`, or why it cannot be reached, and how long that took.
 pub(super) struct Server {
-    pub(super) address: Address,
+    pub(super) address: ServerAddress,
     pub(super) words: Result<Words, String>,
     pub(super) took: Duration,
 }
@@ -108,7 +109,7 @@ impl Scans {
 pub(super) async fn run(
     wish: &Export,
     connection: &Connection,
-    addresses: Vec<Address>,
+    addresses: Vec<ServerAddress>,
     session: &mut Option<Session>,
     asked: Asked,
     console: Console,
@@ -159,7 +160,7 @@ fn apart(roots: &[String]) -> impl Iterator<Item = &String> {
         .map(|(_, path)| path)
 }
 
-async fn server(tls: Option<&Arc<ClientConfig>>, address: &Address) -> Server {
+async fn server(tls: Option<&Arc<ClientConfig>>, address: &ServerAddress) -> Server {
     let began = Instant::now();
     let words = srvr(tls, address, began + WORD).await;
     Server { address: address.clone(), words, took: began.elapsed() }

@@ -13,12 +13,13 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::time::{Instant, timeout_at};
+use zklock::session::ServerAddress;
 
 use super::answers;
 use super::questioner::Questioner;
 use super::word;
 use crate::closing;
-use crate::connection::{Address, Connection};
+use crate::connection::Connection;
 use crate::failure::Failure;
 
 /// How long the servers may take.
@@ -117,7 +118,7 @@ fn together(session: i64, answers: &[Answer]) -> Contact {
 /// names so many servers, and this may be the first one of them.
 async fn ask(
     questioner: &Questioner,
-    address: &Address,
+    address: &ServerAddress,
     (servers, is_first): (usize, bool),
     sessions: &[i64],
     deadline: Instant,

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use rustls::ClientConfig;
 use tokio::time::Instant;
+use zklock::session::ServerAddress;
 use zookeeper_client::{Client, Connector, Error};
 
 use super::answers::{self, Settings, Words};
 use super::word;
-use crate::connection::{Address, Connection};
+use crate::connection::Connection;
 use crate::failure::Failure;
 
 /// How often to ask for a session. A server that speaks TLS may answer the credentials before it announces the session, and
@@ -40,7 +41,7 @@ impl Questioner {
     }
 
     /// A client of this server alone.
-    pub(crate) async fn client(&self, address: &Address) -> Result<Client, String> {
+    pub(crate) async fn client(&self, address: &ServerAddress) -> Result<Client, String> {
         let servers = address.connect_string();
         let mut attempts = 0;
         loop {
@@ -56,7 +57,7 @@ impl Questioner {
 /// Asks a server with a four-letter word how it is. The error says why the server was not reached.
 pub(crate) async fn srvr(
     tls: Option<&Arc<ClientConfig>>,
-    address: &Address,
+    address: &ServerAddress,
     deadline: Instant,
 ) -> Result<Words, String> {
     Ok(match word::ask(address, tls, "srvr", deadline).await? {
@@ -68,7 +69,7 @@ pub(crate) async fn srvr(
 /// Asks a server for its settings. `None` if it does not say them.
 pub(crate) async fn conf(
     tls: Option<&Arc<ClientConfig>>,
-    address: &Address,
+    address: &ServerAddress,
     deadline: Instant,
 ) -> Option<Settings> {
     let answer = word::ask(address, tls, "conf", deadline).await;

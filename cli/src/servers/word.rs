@@ -10,9 +10,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
+use zklock::session::ServerAddress;
 
 use super::answers::Mode;
-use crate::connection::Address;
 
 /// The longest answer of a ZooKeeper server: `cons` has 200 bytes for each connection. The rest of a longer one is not read.
 pub(super) const LONGEST: u64 = 4 * 1024 * 1024;
@@ -23,7 +23,7 @@ const CLOSING: Duration = Duration::from_millis(300);
 /// Sends a word to a server, and returns the answer, or the mode of a server that was reached and gives none. The error says
 /// why the server was not reached.
 pub(super) async fn ask(
-    address: &Address,
+    address: &ServerAddress,
     tls: Option<&Arc<ClientConfig>>,
     word: &str,
     deadline: Instant,
@@ -39,12 +39,12 @@ pub(super) async fn ask(
     }
 }
 
-async fn connect(address: &Address, deadline: Instant) -> io::Result<TcpStream> {
+async fn connect(address: &ServerAddress, deadline: Instant) -> io::Result<TcpStream> {
     by(deadline, TcpStream::connect((address.host.as_str(), address.port))).await
 }
 
 /// Whether a server closes connections by itself. One that serves waits for the client's first bytes.
-async fn closes(address: &Address, deadline: Instant) -> bool {
+async fn closes(address: &ServerAddress, deadline: Instant) -> bool {
     match connect(address, deadline).await {
         Ok(open) => timeout(CLOSING, open.peek(&mut [0])).await.is_ok_and(|read| !matches!(read, Ok(1..))),
         Err(error) => is_of_closing(&error),
@@ -58,7 +58,7 @@ fn is_of_closing(error: &io::Error) -> bool {
 
 async fn converse_on(
     plain: TcpStream,
-    address: &Address,
+    address: &ServerAddress,
     tls: Option<&Arc<ClientConfig>>,
     word: &str,
     deadline: Instant,

@@ -90,6 +90,10 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("show --servers localhost:2181/app/ /lock", "localhost:2181/app/"),
     ("doctor --servers localhost:2181/app/", "localhost:2181/app/"),
     ("show --servers zk1:2181/app,zk2:2181/app /lock", "the chroot stands once, after the last server"),
+    (
+        "show --servers tcp+tls://zk..example /lock",
+        "a certificate cannot have the host name of zk..example:2181",
+    ),
     ("doctor --sasl digest-md5", "--digest-file"),
     ("doctor --session-timeout soon", "--session-timeout"),
     ("show --session-timeout 1ms /lock", "session timeout"),

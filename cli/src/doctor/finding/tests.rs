@@ -1,9 +1,9 @@
 //! A healthy ensemble, and the findings when something is wrong with it.
 
 use std::time::Duration;
+use zklock::session::ServerAddress;
 
 use super::{Severity, findings};
-use crate::connection::Address;
 use crate::doctor::lease::tests::arithmetic;
 use crate::doctor::seen::{Holder, Queue, Seen, Server, Visit, Wishes};
 use crate::pool::{Amount, Shares, Stock};
@@ -16,7 +16,7 @@ fn seconds(seconds: u64) -> Duration {
 fn server(id: u8, mode: Mode) -> Server {
     let settings = Settings { tick: seconds(2), shortest_timeout: seconds(4), longest_timeout: seconds(40) };
     Server {
-        address: Address { host: format!("zk{id}"), port: 2181, tls: false },
+        address: ServerAddress::parse(&format!("zk{id}"), false).unwrap().0.remove(0),
         hosts: vec![[10, 0, 0, id].into()],
         words: Ok(Words {
             mode,
