@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool jq peers manifests nextest units container bench compare scale memcheck model margins redis torture
+.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool jq peers manifests nextest units container bench compare scale memcheck model margins redis simulate torture
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -14,6 +14,7 @@ test: redis-server postgres systemd promtool jq peers manifests nextest ## Run e
 		cargo test --quiet --workspace --doc && \
 		cargo build --quiet --examples && `# some are run by tests, and those with tests of their own are not built with them` \
 		cargo run --quiet -p zklock-test-support -- cargo nextest run --workspace --no-fail-fast $(if $(CI),--profile ci)
+	cd simulation && cargo test --quiet --workspace `# a workspace of its own; one test is a minute of seeds`
 
 containers: servers nextest ## Run the tests of zklock-testcontainers in containers, if an engine answers
 	cargo nextest run -p zklock-testcontainers --no-fail-fast $(if $(CI),--profile ci) \
@@ -36,6 +37,7 @@ older: servers jq peers nextest ## Run the library's tests on the container imag
 verify: ## Check format, lints, docs, layers and the minimum Rust version; change nothing
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	cd simulation && cargo fmt --all --check && cargo clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --quiet
 	scripts/check-layers.py
 	scripts/check-msrv.sh
@@ -97,6 +99,9 @@ memcheck: servers ## Run the tests of watches under valgrind
 
 model: nextest ## Explore the protocol's largest models, of millions of states
 	cargo nextest run --release -p zklock-recipe --profile model
+
+simulate: ## Run the library on simulated servers, network and clocks, by random seeds (MINUTES=, MODE=; SEED= runs one, with TRACE=1 line by line)
+	cd simulation && cargo run --release -- $(if $(SEED),--seed $(SEED),--minutes $(or $(MINUTES),10)) $(if $(MODE),--mode $(MODE)) $(if $(TRACE),--trace)
 
 torture: servers ## Take servers and clients apart for ten minutes, and look for two holders (MODE=lock|rw|multi|election|registry|semaphore|slots|once|shared, SECONDS=, SEED=)
 	cargo run --release -p zklock-proof -- torture --mode $(or $(MODE),lock) --clients 8 --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))

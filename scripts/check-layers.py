@@ -214,7 +214,8 @@ def main(roots):
 
 if __name__ == "__main__":
     sys.setrecursionlimit(10_000)
-    roots = sys.argv[1:] or sorted(str(path) for path in pathlib.Path(".").glob("*/src")) + ["src"]
+    places = [path for pattern in ("*/src", "simulation/world/src") for path in pathlib.Path(".").glob(pattern)]
+    roots = sys.argv[1:] or sorted(map(str, places)) + ["src"]
     roots = [(root, name) for root in roots for name in MAINS if (pathlib.Path(root) / name).exists()]
     if main(roots):
         sys.exit(1)

@@ -14,7 +14,7 @@ use crate::trace::note;
 const ELECTION: u64 = SECOND;
 
 /// The world with its servers.
-pub struct Cluster {
+pub(crate) struct Cluster {
     /// The world. What happens at servers is the cluster's.
     pub world: World,
     /// The run's own randomness.
@@ -59,7 +59,7 @@ thread_local! {
 }
 
 /// Calls the function at this instant. A process may call this, too.
-pub fn later(instant: u64, call: impl FnOnce(&mut Cluster) + 'static) {
+pub(crate) fn later(instant: u64, call: impl FnOnce(&mut Cluster) + 'static) {
     act(instant, Act::Call(Box::new(call)));
 }
 
@@ -73,17 +73,17 @@ fn act(instant: u64, act: Act) {
 }
 
 /// The machine of the server with this number.
-pub fn server(number: u8) -> Host {
+pub(crate) fn server(number: u8) -> Host {
     Host(number.into())
 }
 
 impl Cluster {
     /// Starts these servers.
-    pub fn new(seed: u64, servers: Vec<Config>) -> Self {
+    pub(crate) fn new(seed: u64, servers: Vec<Config>) -> Self {
         let mut random = Random::new(seed);
         // It reads a clock the first time.
-        fastrand::seed(random.next());
-        let world = World::new(random.next());
+        fastrand::seed(random.bits());
+        let world = World::new(random.bits());
         drop(ACTS.take());
         let (machines, peers, cuts) = (BTreeMap::new(), Peers::default(), BTreeMap::new());
         let mut cluster = Self { world, random, machines, peers, cuts };
@@ -102,23 +102,23 @@ impl Cluster {
     }
 
     /// Clocks of a machine that has been up for a while. Its oscillator is within 100 parts in a million.
-    pub fn clocks(&mut self) -> Clocks {
+    pub(crate) fn clocks(&mut self) -> Clocks {
         let uptime = self.random.between(100 * SECOND, 1_000_000 * SECOND);
         let unix = 1_800_000_000 * SECOND + self.random.below(SECOND);
         Clocks::new(uptime, unix, SECOND - SECOND / 10_000 + self.random.below(SECOND / 5_000))
     }
 
     /// Calls the function after this time.
-    pub fn after(&mut self, time: Duration, call: impl FnOnce(&mut Self) + 'static) {
+    pub(crate) fn after(&mut self, time: Duration, call: impl FnOnce(&mut Self) + 'static) {
         later(self.world.now() + nanoseconds(time), call);
     }
 
     /// Goes on until this instant.
-    pub fn run(&mut self, until: Duration) {
+    pub(crate) fn run(&mut self, until: Duration) {
         let until = nanoseconds(until);
         later(until, |_| ());
         while self.world.now() < until {
-            let Some(happening) = self.world.next() else { return };
+            let Some(happening) = self.world.advance() else { return };
             match happening {
                 Happening::Accepted(host, connection) => {
                     self.happens(host, Event::Accepted(ConnectionId(connection.0)));
@@ -147,7 +147,7 @@ impl Cluster {
     }
 
     /// Cuts the way from one host to another, or ends one of its cuts.
-    pub fn cut(&mut self, from: Host, to: Host, begins: bool) {
+    pub(crate) fn cut(&mut self, from: Host, to: Host, begins: bool) {
         let cuts = self.cuts.entry((from, to)).or_default();
         *cuts = if begins { *cuts + 1 } else { *cuts - 1 };
         let is_cut = *cuts > 0;
@@ -160,7 +160,7 @@ impl Cluster {
     }
 
     /// Ends a server at once. Its clients' connections are reset.
-    pub fn crash(&mut self, host: Host) {
+    pub(crate) fn crash(&mut self, host: Host) {
         if matches!(self.machine(host).state, State::Down) {
             return;
         }
@@ -177,7 +177,7 @@ impl Cluster {
     }
 
     /// Starts a server that has crashed: it has what its disk has.
-    pub fn restart(&mut self, host: Host) {
+    pub(crate) fn restart(&mut self, host: Host) {
         if !matches!(self.machine(host).state, State::Down) {
             return;
         }
@@ -190,7 +190,7 @@ impl Cluster {
     }
 
     /// Stops a server, as SIGSTOP does.
-    pub fn pause(&mut self, host: Host) {
+    pub(crate) fn pause(&mut self, host: Host) {
         if !matches!(self.machine(host).state, State::Running) {
             return;
         }
@@ -199,7 +199,7 @@ impl Cluster {
     }
 
     /// Has a server go on that was stopped.
-    pub fn go_on(&mut self, host: Host) {
+    pub(crate) fn go_on(&mut self, host: Host) {
         if !matches!(self.machine(host).state, State::Paused(_)) {
             return;
         }
@@ -270,7 +270,7 @@ fn number_of(host: Host) -> ServerId {
 }
 
 /// How a host is called in traces and connect strings.
-pub fn name(host: Host) -> String {
+pub(crate) fn name(host: Host) -> String {
     format!("h{}", host.0)
 }
 

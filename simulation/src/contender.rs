@@ -16,7 +16,7 @@ use crate::trace::note;
 
 /// What a process does.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub(crate) struct Part {
     /// What its tasks contend for.
     pub member: Member,
     /// The connect string.
@@ -32,7 +32,7 @@ pub struct Part {
 }
 
 /// Runs until every task has finished.
-pub async fn run(process: ProcessId, part: Part, mut random: Random) {
+pub(crate) async fn run(process: ProcessId, part: Part, mut random: Random) {
     let whos = (0..part.tasks).map(|task| Who { process, task });
     whos.clone().for_each(|who| history::doing(who, Some("it connects")));
     let session = loop {

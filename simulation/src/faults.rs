@@ -5,13 +5,13 @@ use std::time::Duration;
 use world::{Host, Latency, MILLISECOND, Random, SECOND};
 
 use crate::cluster::{Cluster, server};
-use crate::run::Run;
+use crate::processes::{Processes, host};
 use crate::trace::note;
 
 /// Something that goes wrong at an instant, and for how long.
 #[derive(Clone, Debug)]
-pub struct Fault {
-    /// When it begins, from the begin of the run.
+pub(crate) struct Fault {
+    /// When it begins, from the begin of the processes.
     pub at: Duration,
     /// How long it lasts.
     pub lasts: Duration,
@@ -21,7 +21,7 @@ pub struct Fault {
 
 /// What goes wrong.
 #[derive(Clone, Debug)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Bytes from one host to another are held.
     OneWay(Host, Host),
     /// Bytes between two hosts are held.
@@ -48,8 +48,8 @@ pub enum Kind {
     Set(u32, i64),
 }
 
-/// Draws the faults of a run.
-pub fn draw(
+/// Draws the faults of a processes.
+pub(crate) fn draw(
     random: &mut Random,
     servers: u8,
     processes: u32,
@@ -103,32 +103,27 @@ fn kind(random: &mut Random, servers: u8, processes: u32, timeout: Duration) -> 
     }
 }
 
-/// The host of a process.
-pub fn host(process: u32) -> Host {
-    Host(100 + process as u16)
-}
-
 impl Fault {
     /// Has the fault begin and end at its time.
-    pub fn schedule(self, cluster: &mut Cluster, run: &Run) {
+    pub(crate) fn schedule(self, cluster: &mut Cluster, processes: &Processes) {
         let begun = self.clone();
-        let (first, second) = (run.clone(), run.clone());
+        let (first, second) = (processes.clone(), processes.clone());
         let end = self.at + self.lasts;
         cluster.after(self.at, move |cluster| begun.begin(cluster, &first));
         cluster.after(end, move |cluster| self.end(cluster, &second));
     }
 
-    fn begin(&self, cluster: &mut Cluster, run: &Run) {
+    fn begin(&self, cluster: &mut Cluster, processes: &Processes) {
         note("fault", format_args!("{:?} for {:?}", self.kind, self.lasts));
-        self.apply(cluster, run, true);
+        self.apply(cluster, processes, true);
     }
 
-    fn end(&self, cluster: &mut Cluster, run: &Run) {
+    fn end(&self, cluster: &mut Cluster, processes: &Processes) {
         note("fault", format_args!("{:?} is over", self.kind));
-        self.apply(cluster, run, false);
+        self.apply(cluster, processes, false);
     }
 
-    fn apply(&self, cluster: &mut Cluster, run: &Run, begins: bool) {
+    fn apply(&self, cluster: &mut Cluster, processes: &Processes, begins: bool) {
         let now = cluster.world.now();
         match self.kind {
             Kind::OneWay(from, to) => cut(cluster, from, to, begins),
@@ -136,7 +131,7 @@ impl Fault {
                 cut(cluster, one, other, begins);
                 cut(cluster, other, one, begins);
             }
-            Kind::Isolated(host) => isolate(cluster, run, host, begins),
+            Kind::Isolated(host) => isolate(cluster, processes, host, begins),
             Kind::Slow(one, other, most) => {
                 let most = (most.as_nanos() as u64).max(MILLISECOND);
                 let latency =
@@ -148,23 +143,23 @@ impl Fault {
             Kind::Paused(host) => cluster.go_on(host),
             Kind::Crashed(host) if begins => cluster.crash(host),
             Kind::Crashed(host) => cluster.restart(host),
-            Kind::Stopped(process) if begins => run.with(process, |id| cluster.world.stop(id)),
-            Kind::Stopped(process) => run.with(process, |id| cluster.world.go_on(id)),
+            Kind::Stopped(process) if begins => processes.with(process, |id| cluster.world.stop(id)),
+            Kind::Stopped(process) => processes.with(process, |id| cluster.world.go_on(id)),
             Kind::Suspended(process) => {
-                isolate(cluster, run, host(process), begins);
-                run.with(process, |id| {
+                isolate(cluster, processes, host(process), begins);
+                processes.with(process, |id| {
                     cluster.world.turn_clocks(id, |clocks, now| clocks.suspend(now, begins));
                     if begins { cluster.world.stop(id) } else { cluster.world.go_on(id) }
                 });
             }
-            Kind::Killed(process) if begins => run.kill(cluster, process, false),
-            Kind::Died(process) if begins => run.kill(cluster, process, true),
-            Kind::Killed(process) | Kind::Died(process) => run.start(cluster, process),
-            Kind::Slewed(process, rate) => run.with(process, |id| {
+            Kind::Killed(process) if begins => processes.kill(cluster, process, false),
+            Kind::Died(process) if begins => processes.kill(cluster, process, true),
+            Kind::Killed(process) | Kind::Died(process) => processes.start(cluster, process),
+            Kind::Slewed(process, rate) => processes.with(process, |id| {
                 let rate = if begins { rate } else { SECOND };
                 cluster.world.turn_clocks(id, |clocks, now| clocks.slew(now, rate));
             }),
-            Kind::Set(process, seconds) if begins => run.with(process, |id| {
+            Kind::Set(process, seconds) if begins => processes.with(process, |id| {
                 cluster.world.turn_clocks(id, |clocks, _| clocks.set(now, seconds * SECOND as i64));
             }),
             Kind::Set(..) => {}
@@ -179,8 +174,8 @@ fn cut(cluster: &mut Cluster, from: Host, to: Host, begins: bool) {
     }
 }
 
-fn isolate(cluster: &mut Cluster, run: &Run, host: Host, begins: bool) {
-    for other in run.hosts() {
+fn isolate(cluster: &mut Cluster, processes: &Processes, host: Host, begins: bool) {
+    for other in processes.hosts() {
         cut(cluster, host, other, begins);
         cut(cluster, other, host, begins);
     }

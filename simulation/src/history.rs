@@ -18,7 +18,7 @@ use crate::trace::note;
 
 /// What a guard gives its holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub(crate) enum Claim {
     /// Nobody else may hold the path.
     Exclusive(String),
     /// Nobody may hold the path exclusively.
@@ -35,7 +35,7 @@ pub enum Claim {
 }
 
 /// A guard that its holder may give up, and that the checks look at.
-pub type Kept = Arc<Mutex<Option<AnyGuard>>>;
+pub(crate) type Kept = Arc<Mutex<Option<AnyGuard>>>;
 
 /// One guard, from its grant on.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ struct Hold {
 
 /// One task of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Who {
+pub(crate) struct Who {
     /// The process.
     pub process: ProcessId,
     /// Which of its tasks.
@@ -99,17 +99,17 @@ impl fmt::Display for Who {
 }
 
 /// Begins anew.
-pub fn begin() {
+pub(crate) fn begin() {
     drop(HISTORY.take());
 }
 
 /// Ends the history and returns what was seen.
-pub fn end() -> Outcome {
+pub(crate) fn end() -> Outcome {
     HISTORY.take().outcome
 }
 
 /// A guard was granted just now. Returns the number of the hold.
-pub fn granted(who: Who, claims: Vec<Claim>, token: i64, guard: &Kept) -> u64 {
+pub(crate) fn granted(who: Who, claims: Vec<Claim>, token: i64, guard: &Kept) -> u64 {
     let now = world::now();
     note(who, format_args!("granted {claims:?}, token {token}"));
     let number = HISTORY.with_borrow_mut(|history| {
@@ -127,7 +127,7 @@ pub fn granted(who: Who, claims: Vec<Claim>, token: i64, guard: &Kept) -> u64 {
 }
 
 /// Gives up a guard, so that its holder may release it.
-pub fn give_up(number: u64) -> Option<AnyGuard> {
+pub(crate) fn give_up(number: u64) -> Option<AnyGuard> {
     HISTORY.with_borrow_mut(|history| {
         let hold = history.holds.get_mut(&number)?;
         let guard = hold.guard.upgrade()?.lock().ok()?.take()?;
@@ -137,19 +137,19 @@ pub fn give_up(number: u64) -> Option<AnyGuard> {
 }
 
 /// A guard was lost, as its holder has just heard.
-pub fn lost(who: Who, reason: impl fmt::Display) {
+pub(crate) fn lost(who: Who, reason: impl fmt::Display) {
     note(who, format_args!("lost: {reason}"));
     HISTORY.with_borrow_mut(|history| history.outcome.losses += 1);
 }
 
 /// Something happened that must not.
-pub fn wrong(what: String) {
+pub(crate) fn wrong(what: String) {
     note("VIOLATION", &what);
     HISTORY.with_borrow_mut(|history| history.outcome.violations.push(what));
 }
 
 /// A process is gone, and nothing of it is held or waited for any more.
-pub fn gone(process: ProcessId) {
+pub(crate) fn gone(process: ProcessId) {
     let now = world::now();
     HISTORY.with_borrow_mut(|history| {
         history.unfinished.retain(|who, _| who.process != process);
@@ -160,17 +160,17 @@ pub fn gone(process: ProcessId) {
 }
 
 /// Has every contender finish: hold what it contends for once more, and stop.
-pub fn finish() {
+pub(crate) fn finish() {
     HISTORY.with_borrow_mut(|history| history.is_ending = true);
 }
 
 /// Returns whether contenders are to finish.
-pub fn is_ending() -> bool {
+pub(crate) fn is_ending() -> bool {
     HISTORY.with_borrow(|history| history.is_ending)
 }
 
 /// What a contender does; `None` once it has finished.
-pub fn doing(who: Who, what: Option<&'static str>) {
+pub(crate) fn doing(who: Who, what: Option<&'static str>) {
     HISTORY.with_borrow_mut(|history| match what {
         Some(what) => history.unfinished.insert(who, what),
         None => history.unfinished.remove(&who),
@@ -178,7 +178,7 @@ pub fn doing(who: Who, what: Option<&'static str>) {
 }
 
 /// Who has not finished.
-pub fn unfinished() -> Vec<String> {
+pub(crate) fn unfinished() -> Vec<String> {
     HISTORY.with_borrow(|history| {
         history.unfinished.iter().map(|(who, what)| format!("{who} has not finished: {what}")).collect()
     })

@@ -12,6 +12,7 @@ mod faults;
 mod history;
 mod members;
 mod peers;
+mod processes;
 mod run;
 mod trace;
 

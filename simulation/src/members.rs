@@ -57,7 +57,7 @@ const CAPACITY: u32 = 3;
 const PATHS: [&str; 3] = ["/lock/a", "/lock/b", "/lock/c"];
 
 /// Begins an acquisition. Without patience it is a try; with an endless one it waits for as long as it takes.
-pub fn acquire(
+pub(crate) fn acquire(
     member: Member,
     session: &Session,
     random: &mut Random,

@@ -1,18 +1,16 @@
 //! One run: a system drawn from a seed, its faults, and what was seen.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::time::Duration;
 
-use world::{Host, MILLISECOND, Preemption, ProcessId, Random};
+use world::Random;
 use zklock_ensemble::{Config, ServerId};
 
-use crate::cluster::{Cluster, server};
-use crate::contender::{self, Part};
-use crate::faults::{self, Fault};
+use crate::cluster::Cluster;
+use crate::contender::Part;
+use crate::faults;
 use crate::history::{self, Outcome};
 use crate::members::Member;
+use crate::processes::Processes;
 
 /// What a run is made of, beside its seed.
 #[derive(Clone, Debug, Default)]
@@ -21,19 +19,6 @@ pub struct Choices {
     pub member: Option<Member>,
     /// Which of the faults are left out.
     pub without: Vec<usize>,
-}
-
-/// A run's processes. Cloning it is cheap.
-#[derive(Clone)]
-pub struct Run(Rc<RefCell<State>>);
-
-struct State {
-    part: Part,
-    servers: u8,
-    processes: u32,
-    /// The processes that are running.
-    running: BTreeMap<u32, ProcessId>,
-    random: Random,
 }
 
 /// How long faults happen, in session timeouts.
@@ -66,17 +51,16 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
         config
     });
     let storm = timeout * STORM;
-    let mut cluster = Cluster::new(random.next(), configs.collect());
+    let mut cluster = Cluster::new(random.bits(), configs.collect());
     let faults = faults::draw(&mut random.fork(), servers, processes, timeout, storm);
-    let state = State { part, servers, processes, running: BTreeMap::new(), random };
-    let run = Run(Rc::new(RefCell::new(state)));
+    let all = Processes::new(part, servers, processes, random);
     for process in 0..processes {
-        run.start(&mut cluster, process);
+        all.start(&mut cluster, process);
     }
     let drawn = faults.len();
     for (number, fault) in faults.into_iter().enumerate() {
         if !choices.without.contains(&number) {
-            Fault::schedule(fault, &mut cluster, &run);
+            fault.schedule(&mut cluster, &all);
         }
     }
     cluster.run(storm);
@@ -88,43 +72,4 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     let fingerprint = cluster.world.fingerprint();
     drop(cluster);
     Outcome { fingerprint, time: storm + calm, faults: drawn, ..history::end() }
-}
-
-impl Run {
-    /// Starts a process, if it is not running.
-    pub fn start(&self, cluster: &mut Cluster, process: u32) {
-        let state = &mut *self.0.borrow_mut();
-        if state.running.contains_key(&process) {
-            return;
-        }
-        let often = state.random.below(3) as u16 * 20;
-        let preemption = Preemption { often, longest: 100 * MILLISECOND };
-        let (part, random, clocks) = (state.part.clone(), state.random.fork(), cluster.clocks());
-        let id = cluster
-            .world
-            .spawn(faults::host(process), clocks, preemption, |id| contender::run(id, part, random));
-        state.running.insert(process, id);
-    }
-
-    /// Kills a process, if it is running.
-    pub fn kill(&self, cluster: &mut Cluster, process: u32, with_its_machine: bool) {
-        if let Some(id) = self.0.borrow_mut().running.remove(&process) {
-            cluster.world.kill(id, with_its_machine);
-            history::gone(id);
-        }
-    }
-
-    /// Calls the function with the process, if it is running.
-    pub fn with(&self, process: u32, function: impl FnOnce(ProcessId)) {
-        let id = self.0.borrow().running.get(&process).copied();
-        if let Some(id) = id {
-            function(id);
-        }
-    }
-
-    /// Every host.
-    pub fn hosts(&self) -> Vec<Host> {
-        let state = self.0.borrow();
-        (1..=state.servers).map(server).chain((0..state.processes).map(faults::host)).collect()
-    }
 }

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let began = Instant::now();
     let from = args.from.unwrap_or_else(|| {
         let unix = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-        Random::new(unix.as_nanos() as u64).next() >> 32
+        Random::new(unix.as_nanos() as u64).bits() >> 32
     });
     let next = AtomicU64::new(from);
     let is_over = AtomicBool::new(false);

@@ -55,7 +55,7 @@ impl Drop for Trace {
 }
 
 /// Writes a line, if somebody wants it.
-pub fn note(who: impl fmt::Display, what: impl fmt::Display) {
+pub(crate) fn note(who: impl fmt::Display, what: impl fmt::Display) {
     SINK.with_borrow_mut(|sink| {
         let now = world::now();
         let (seconds, nanoseconds) = (now / world::SECOND, now % world::SECOND);

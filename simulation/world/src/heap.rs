@@ -61,13 +61,13 @@ impl Heap {
     /// Has the event happen at this instant, or now if it is past. Events of one instant happen in a random order.
     pub(crate) fn push(&mut self, at: u64, event: Event) {
         self.pushed += 1;
-        self.events.push(Reverse((at.max(self.now), self.random.next(), self.pushed)));
+        self.events.push(Reverse((at.max(self.now), self.random.bits(), self.pushed)));
         self.bodies.insert(self.pushed, event);
     }
 
     /// Makes this a part of the fingerprint.
     pub(crate) fn print(&mut self, what: u64) {
-        self.fingerprint = Random::new(self.fingerprint ^ what).next();
+        self.fingerprint = Random::new(self.fingerprint ^ what).bits();
     }
 
     /// Goes on to the next event.
@@ -93,6 +93,6 @@ pub(crate) fn begin(seed: u64) {
     let old = HEAP.replace(Heap::new());
     drop(old);
     let mut random = Random::new(seed);
-    libc::begin(random.next());
+    libc::begin(random.bits());
     with(|heap| heap.random = random);
 }

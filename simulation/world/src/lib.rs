@@ -1,13 +1,13 @@
 //! The world that zklock's simulation runs the shipped code in: one thread, one seed, and a heap of events in global time.
 //!
 //! ```text
-//!  process  ── async-io, async-net (shims) ──▶ timers, network ──▶ heap ──▶ World::next ──▶ the servers' side
+//!  process  ── async-io, async-net (shims) ──▶ timers, network ──▶ heap ──▶ World::advance ──▶ the servers' side
 //!     ▲                                                             │
 //!     └────────────── step until idle (clocks of its own) ◀─────────┘
 //! ```
 //!
 //! A simulated process is a current-thread runtime of tokio. The world steps it whenever bytes or a timer reach it, until
-//! it is idle. The other end of each connection belongs to the caller of [`World::next`]: servers are state machines
+//! it is idle. The other end of each connection belongs to the caller of [`World::advance`]: servers are state machines
 //! there, on the same heap, by [`at`].
 //!
 //! Two runs with the same seed take the same steps if nothing in a process depends on an address, on the environment, or
@@ -33,7 +33,7 @@ pub use timers::Timer;
 /// A millisecond, in nanoseconds.
 pub const MILLISECOND: u64 = 1_000_000;
 
-/// Has [`World::next`] return `Custom` with this number at this instant.
+/// Has [`World::advance`] return `Custom` with this number at this instant.
 pub fn at(instant: u64, number: u64) {
     heap::with(|heap| heap.push(instant, heap::Event::Custom(number)));
 }

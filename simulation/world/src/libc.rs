@@ -4,6 +4,8 @@
 //! simulation they answer from the state below; on other threads they ask the kernel. This file has all `unsafe` of the
 //! simulation.
 
+#![expect(unsafe_code, reason = "these functions are called by the C library's rules")]
+
 use std::cell::Cell;
 use std::ffi::{c_int, c_long, c_uint, c_void};
 
@@ -85,7 +87,7 @@ pub(crate) fn take_sleep() -> Option<Option<u64>> {
 /// # Safety
 /// As for the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn clock_gettime(id: libc::clockid_t, answer: *mut libc::timespec) -> c_int {
+pub(crate) unsafe extern "C" fn clock_gettime(id: libc::clockid_t, answer: *mut libc::timespec) -> c_int {
     let clocks = match PLACE.get() {
         Place::Inside(clocks) => clocks,
         // SAFETY: the arguments are the caller's.
@@ -117,7 +119,7 @@ pub unsafe extern "C" fn clock_gettime(id: libc::clockid_t, answer: *mut libc::t
 /// # Safety
 /// As for the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_wait(
+pub(crate) unsafe extern "C" fn epoll_wait(
     epoll: c_int,
     events: *mut libc::epoll_event,
     most: c_int,
@@ -142,14 +144,14 @@ pub unsafe extern "C" fn epoll_wait(
 /// # Safety
 /// As for the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn getrandom(buffer: *mut c_void, length: usize, flags: c_uint) -> isize {
+pub(crate) unsafe extern "C" fn getrandom(buffer: *mut c_void, length: usize, flags: c_uint) -> isize {
     if matches!(PLACE.get(), Place::Outside) {
         // SAFETY: the arguments are the caller's.
         return unsafe { libc::syscall(libc::SYS_getrandom, buffer, length, flags) as isize };
     }
     let mut random = RANDOM.get();
     // SAFETY: the caller gives so many bytes, and any of them may be written.
-    unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), length) }.fill_with(|| random.next() as u8);
+    unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), length) }.fill_with(|| random.bits() as u8);
     RANDOM.set(random);
     length as isize
 }
@@ -159,7 +161,7 @@ pub unsafe extern "C" fn getrandom(buffer: *mut c_void, length: usize, flags: c_
 /// # Safety
 /// As for the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn getpid() -> libc::pid_t {
+pub(crate) unsafe extern "C" fn getpid() -> libc::pid_t {
     match is_inside() {
         true => crate::process::current().0 as libc::pid_t,
         // SAFETY: the call has no arguments.
@@ -172,7 +174,7 @@ pub unsafe extern "C" fn getpid() -> libc::pid_t {
 /// # Safety
 /// As for the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn uname(names: *mut libc::utsname) -> c_int {
+pub(crate) unsafe extern "C" fn uname(names: *mut libc::utsname) -> c_int {
     // SAFETY: the argument is the caller's.
     let answer = unsafe { libc::syscall(libc::SYS_uname, names) as c_int };
     if answer == 0 && is_inside() {

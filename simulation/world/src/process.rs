@@ -42,7 +42,7 @@ enum State {
     Stopped,
 }
 
-/// What the caller of [`World::next`] acts upon.
+/// What the caller of [`World::advance`] acts upon.
 #[derive(Debug)]
 pub enum Happening {
     /// A client's connection has reached this host.
@@ -178,7 +178,7 @@ impl World {
     }
 
     /// Goes on until something happens that the caller acts upon. Returns `None` if nothing will ever happen any more.
-    pub fn next(&mut self) -> Option<Happening> {
+    pub fn advance(&mut self) -> Option<Happening> {
         loop {
             if let Some(happening) = heap::with(|heap| heap.happened.pop_front()) {
                 return Some(happening);

@@ -11,7 +11,7 @@ impl Random {
     }
 
     /// Returns the next 64 random bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,7 +21,7 @@ impl Random {
 
     /// Returns a random number below this one, or 0 if it is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+        ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
     /// Returns a random number from `low` to `high`, both included.
@@ -36,6 +36,6 @@ impl Random {
 
     /// Makes a generator whose sequence is independent of this one's.
     pub fn fork(&mut self) -> Self {
-        Self(self.next())
+        Self(self.bits())
     }
 }

@@ -25,7 +25,7 @@ fn alone<T: Send + 'static>(simulation: impl FnOnce() -> T + Send + 'static) -> 
 fn run(world: &mut World, until: u64, mut at: impl FnMut(&mut World, u64)) {
     world::at(until, u64::MAX);
     loop {
-        match world.next().expect("the end is on the heap") {
+        match world.advance().expect("the end is on the heap") {
             Happening::Received(_, connection, bytes) => world.send(connection, bytes),
             Happening::Accepted(..) | Happening::Closed(..) => {}
             Happening::Custom(u64::MAX) => return,

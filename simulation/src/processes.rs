@@ -1,0 +1,73 @@
+//! The processes of a run: faults kill them, and start them anew.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use world::{Host, MILLISECOND, Preemption, ProcessId, Random};
+
+use crate::cluster::{Cluster, server};
+use crate::contender::{self, Part};
+use crate::history;
+
+/// A run's processes. Cloning it is cheap.
+#[derive(Clone)]
+pub(crate) struct Processes(Rc<RefCell<State>>);
+
+struct State {
+    part: Part,
+    servers: u8,
+    processes: u32,
+    /// The processes that are running.
+    running: BTreeMap<u32, ProcessId>,
+    random: Random,
+}
+
+/// The host of a process.
+pub(crate) fn host(process: u32) -> Host {
+    Host(100 + process as u16)
+}
+
+impl Processes {
+    /// None of them runs yet.
+    pub(crate) fn new(part: Part, servers: u8, processes: u32, random: Random) -> Self {
+        let running = BTreeMap::new();
+        Self(Rc::new(RefCell::new(State { part, servers, processes, running, random })))
+    }
+
+    /// Starts a process, if it is not running.
+    pub(crate) fn start(&self, cluster: &mut Cluster, process: u32) {
+        let state = &mut *self.0.borrow_mut();
+        if state.running.contains_key(&process) {
+            return;
+        }
+        let often = state.random.below(3) as u16 * 20;
+        let preemption = Preemption { often, longest: 100 * MILLISECOND };
+        let (part, random, clocks) = (state.part.clone(), state.random.fork(), cluster.clocks());
+        let id =
+            cluster.world.spawn(host(process), clocks, preemption, |id| contender::run(id, part, random));
+        state.running.insert(process, id);
+    }
+
+    /// Kills a process, if it is running.
+    pub(crate) fn kill(&self, cluster: &mut Cluster, process: u32, with_its_machine: bool) {
+        if let Some(id) = self.0.borrow_mut().running.remove(&process) {
+            cluster.world.kill(id, with_its_machine);
+            history::gone(id);
+        }
+    }
+
+    /// Calls the function with the process, if it is running.
+    pub(crate) fn with(&self, process: u32, function: impl FnOnce(ProcessId)) {
+        let id = self.0.borrow().running.get(&process).copied();
+        if let Some(id) = id {
+            function(id);
+        }
+    }
+
+    /// Every host.
+    pub(crate) fn hosts(&self) -> Vec<Host> {
+        let state = self.0.borrow();
+        (1..=state.servers).map(server).chain((0..state.processes).map(host)).collect()
+    }
+}

@@ -1,0 +1,29 @@
+//! Seeds that a developer waits for: `make simulate` runs more of them.
+
+use std::process::{Command, Output};
+
+fn simulate(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_zklock-simulation")).args(arguments).output().unwrap()
+}
+
+#[test]
+fn a_seed_has_one_trace_whatever_the_environment() {
+    for mode in ["lock", "semaphore"] {
+        let arguments = ["--seed", "7", "--trace", "--mode", mode];
+        let first = simulate(&arguments);
+        assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stdout));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zklock-simulation"));
+        let second = command.args(arguments).env_clear().env("FILLER", "x".repeat(12_345)).output().unwrap();
+        assert!(first.stdout == second.stdout, "two runs of one seed differ");
+        let other = simulate(&["--seed", "8", "--trace", "--mode", mode]);
+        assert_ne!(first.stdout, other.stdout);
+    }
+}
+
+#[test]
+fn a_minute_of_seeds_finds_nothing() {
+    let ran = simulate(&["--minutes", "1"]);
+    let said = String::from_utf8_lossy(&ran.stdout);
+    println!("{said}");
+    assert!(ran.status.success() && said.contains("PASS"), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+}
