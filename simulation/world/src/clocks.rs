@@ -3,6 +3,9 @@
 /// A thousand million nanoseconds: a second, and the rate of a clock that goes as global time does.
 pub const SECOND: u64 = 1_000_000_000;
 
+/// A millisecond, in nanoseconds.
+pub const MILLISECOND: u64 = 1_000_000;
+
 /// One of a machine's clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {

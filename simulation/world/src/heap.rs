@@ -1,13 +1,11 @@
-//! The heap of events in global time, and all that they change.
+//! The heap of events in global time.
 
-use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap};
 
-use crate::network::{Direction, Network};
-use crate::process::{Happening, Process, ProcessId};
+use crate::ids::{ConnectionId, Direction, ProcessId};
+use crate::libc;
 use crate::random::Random;
-use crate::{ConnectionId, libc};
 
 /// Something that happens at an instant.
 #[derive(Debug)]
@@ -20,7 +18,7 @@ pub(crate) enum Event {
     Custom(u64),
 }
 
-/// The state of the world, except for the runtimes of its processes.
+/// The events to come, and the randomness that orders them.
 pub(crate) struct Heap {
     now: u64,
     events: BinaryHeap<Reverse<(u64, u64, u64)>>,
@@ -29,33 +27,17 @@ pub(crate) struct Heap {
     /// Changes with everything that happens.
     pub(crate) fingerprint: u64,
     pub(crate) random: Random,
-    pub(crate) processes: BTreeMap<ProcessId, Process>,
-    pub(crate) network: Network,
-    pub(crate) happened: VecDeque<Happening>,
 }
 
 impl Heap {
-    fn new() -> Self {
-        Self {
-            now: 0,
-            events: BinaryHeap::new(),
-            bodies: BTreeMap::new(),
-            pushed: 0,
-            fingerprint: 0,
-            random: Random::new(0),
-            processes: BTreeMap::new(),
-            network: Network::default(),
-            happened: VecDeque::new(),
-        }
+    pub(crate) fn new(random: Random) -> Self {
+        let (events, bodies) = (BinaryHeap::new(), BTreeMap::new());
+        Self { now: 0, events, bodies, pushed: 0, fingerprint: 0, random }
     }
 
+    /// The instant of global time: inside a step it includes what preemptions have taken.
     pub(crate) fn now(&self) -> u64 {
-        self.now
-    }
-
-    /// The instant at which something happens that is done now: inside a step, after what preemptions have taken.
-    pub(crate) fn instant(&self) -> u64 {
-        if libc::is_inside() { libc::now() } else { self.now }
+        if libc::current().is_some() { libc::now() } else { self.now }
     }
 
     /// Has the event happen at this instant, or now if it is past. Events of one instant happen in a random order.
@@ -77,22 +59,4 @@ impl Heap {
         self.print(at ^ number);
         self.bodies.remove(&number)
     }
-}
-
-thread_local! {
-    static HEAP: RefCell<Heap> = RefCell::new(Heap::new());
-}
-
-/// Calls the function with the heap. It must not wake or drop anything of a process, because a process calls this, too.
-pub(crate) fn with<T>(function: impl FnOnce(&mut Heap) -> T) -> T {
-    HEAP.with_borrow_mut(function)
-}
-
-/// Begins anew, with this seed.
-pub(crate) fn begin(seed: u64) {
-    let old = HEAP.replace(Heap::new());
-    drop(old);
-    let mut random = Random::new(seed);
-    libc::begin(random.bits());
-    with(|heap| heap.random = random);
 }

@@ -15,35 +15,35 @@
 
 mod clocks;
 mod heap;
+mod ids;
 mod libc;
 mod network;
-mod process;
 mod random;
 mod sockets;
+mod state;
 mod timers;
+mod world;
 
-pub use clocks::{Clock, Clocks, SECOND};
+pub use clocks::{Clock, Clocks, MILLISECOND, SECOND};
+pub use ids::{ConnectionId, Happening, Host, ProcessId};
 pub use libc::Preemption;
-pub use network::{ConnectionId, Host, Latency};
-pub use process::{Happening, ProcessId, World};
+pub use network::Latency;
 pub use random::Random;
 pub use sockets::{Connecting, Socket};
 pub use timers::Timer;
-
-/// A millisecond, in nanoseconds.
-pub const MILLISECOND: u64 = 1_000_000;
+pub use world::World;
 
 /// Has [`World::advance`] return `Custom` with this number at this instant.
 pub fn at(instant: u64, number: u64) {
-    heap::with(|heap| heap.push(instant, heap::Event::Custom(number)));
+    state::with(|state| state.heap.push(instant, heap::Event::Custom(number)));
 }
 
 /// The name of the process that is being stepped.
 pub fn current() -> String {
-    format!("p{}", process::current().0)
+    libc::current().map_or_else(String::new, |process| format!("p{}", process.0))
 }
 
 /// The instant of global time: inside a step it includes what preemptions have taken.
 pub fn now() -> u64 {
-    if libc::is_inside() { libc::now() } else { heap::with(|heap| heap.now()) }
+    state::with(|state| state.heap.now())
 }

@@ -6,10 +6,12 @@
 
 #![expect(unsafe_code, reason = "these functions are called by the C library's rules")]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_long, c_uint, c_void};
+use std::task::{Context, Poll, Waker};
 
 use crate::clocks::{Clock, Clocks};
+use crate::ids::ProcessId;
 use crate::random::Random;
 
 /// What the thread's calls are answered from.
@@ -20,7 +22,7 @@ enum Place {
     /// A simulation runs on this thread, and no simulated process is being stepped. Nobody may read a clock.
     Between,
     /// A simulated process is being stepped.
-    Inside(Clocks),
+    Inside(ProcessId, Clocks),
 }
 
 /// How often a process is preempted when it reads a clock, and for how long at most.
@@ -39,6 +41,7 @@ thread_local! {
     static PREEMPTION: Cell<Preemption> = const { Cell::new(Preemption { often: 0, longest: 0 }) };
     static RANDOM: Cell<Random> = const { Cell::new(Random::new(0)) };
     static SLEEPS: Cell<Option<Option<u64>>> = const { Cell::new(None) };
+    static STEP: RefCell<Option<Waker>> = const { RefCell::new(None) };
 }
 
 /// From now on this thread is the simulation's.
@@ -48,17 +51,16 @@ pub(crate) fn begin(seed: u64) {
 }
 
 /// Steps into a process at this instant of global time.
-pub(crate) fn enter(clocks: Clocks, now: u64, preemption: Preemption) {
-    PLACE.set(Place::Inside(clocks));
+pub(crate) fn enter(process: ProcessId, clocks: Clocks, now: u64, preemption: Preemption) {
+    PLACE.set(Place::Inside(process, clocks));
     NOW.set(now);
     PREEMPTION.set(preemption);
     SLEEPS.set(None);
 }
 
-/// Steps out of the process, and returns the instant of global time at which it rests.
-pub(crate) fn leave() -> u64 {
+/// Steps out of the process.
+pub(crate) fn leave() {
     PLACE.set(Place::Between);
-    NOW.get()
 }
 
 /// The instant of global time inside a step.
@@ -66,9 +68,12 @@ pub(crate) fn now() -> u64 {
     NOW.get()
 }
 
-/// Returns whether a process is being stepped.
-pub(crate) fn is_inside() -> bool {
-    matches!(PLACE.get(), Place::Inside(_))
+/// The process that is being stepped.
+pub(crate) fn current() -> Option<ProcessId> {
+    match PLACE.get() {
+        Place::Inside(process, _) => Some(process),
+        Place::Outside | Place::Between => None,
+    }
 }
 
 /// What the process last read from `CLOCK_MONOTONIC`, in nanoseconds.
@@ -76,10 +81,18 @@ pub(crate) fn last_read() -> u64 {
     READ.get()
 }
 
-/// Returns whether the process's runtime has gone to sleep since the last call, and in how many milliseconds it wants to
-/// be woken.
-pub(crate) fn take_sleep() -> Option<Option<u64>> {
-    SLEEPS.take()
+/// Ready once the process's runtime goes to sleep, with the time in milliseconds after which it wants to be woken.
+pub(crate) fn poll_asleep(context: &mut Context<'_>) -> Poll<Option<u64>> {
+    match SLEEPS.take() {
+        Some(wakes) => {
+            STEP.take();
+            Poll::Ready(wakes)
+        }
+        None => {
+            STEP.replace(Some(context.waker().clone()));
+            Poll::Pending
+        }
+    }
 }
 
 /// Stands before the C library's function.
@@ -89,7 +102,7 @@ pub(crate) fn take_sleep() -> Option<Option<u64>> {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn clock_gettime(id: libc::clockid_t, answer: *mut libc::timespec) -> c_int {
     let clocks = match PLACE.get() {
-        Place::Inside(clocks) => clocks,
+        Place::Inside(_, clocks) => clocks,
         // SAFETY: the arguments are the caller's.
         Place::Outside => return unsafe { libc::syscall(libc::SYS_clock_gettime, id, answer) as c_int },
         Place::Between => refuse("a clock was read between two steps of simulated processes"),
@@ -125,7 +138,7 @@ pub(crate) unsafe extern "C" fn epoll_wait(
     most: c_int,
     milliseconds: c_int,
 ) -> c_int {
-    if !is_inside() {
+    if current().is_none() {
         let none: *const c_void = std::ptr::null();
         // SAFETY: the arguments are the caller's; no signal mask is given.
         return unsafe {
@@ -134,7 +147,12 @@ pub(crate) unsafe extern "C" fn epoll_wait(
     }
     if milliseconds != 0 {
         SLEEPS.set(Some(u64::try_from(milliseconds).ok()));
-        crate::process::interrupt();
+        // The runtime polls its main future again, which ends the step.
+        STEP.with_borrow(|waker| {
+            if let Some(waker) = waker {
+                waker.wake_by_ref();
+            }
+        });
     }
     0
 }
@@ -162,10 +180,10 @@ pub(crate) unsafe extern "C" fn getrandom(buffer: *mut c_void, length: usize, fl
 /// As for the C library's.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn getpid() -> libc::pid_t {
-    match is_inside() {
-        true => crate::process::current().0 as libc::pid_t,
+    match current() {
+        Some(process) => process.0 as libc::pid_t,
         // SAFETY: the call has no arguments.
-        false => unsafe { libc::syscall(libc::SYS_getpid) as libc::pid_t },
+        None => unsafe { libc::syscall(libc::SYS_getpid) as libc::pid_t },
     }
 }
 
@@ -177,7 +195,7 @@ pub(crate) unsafe extern "C" fn getpid() -> libc::pid_t {
 pub(crate) unsafe extern "C" fn uname(names: *mut libc::utsname) -> c_int {
     // SAFETY: the argument is the caller's.
     let answer = unsafe { libc::syscall(libc::SYS_uname, names) as c_int };
-    if answer == 0 && is_inside() {
+    if answer == 0 && current().is_some() {
         // SAFETY: the kernel has written it.
         let name = unsafe { &mut (*names).nodename };
         name.fill(0);

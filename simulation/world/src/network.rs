@@ -4,18 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::task::Waker;
 
-use crate::MILLISECOND;
+use crate::clocks::MILLISECOND;
 use crate::heap::{Event, Heap};
-use crate::process::{Happening, ProcessId};
+use crate::ids::{ConnectionId, Direction, Happening, Host, ProcessId};
 use crate::random::Random;
-
-/// A machine in the network. Its name is `h` with its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Host(pub u16);
-
-/// One connection. No two have the same number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ConnectionId(pub u64);
 
 /// How long bytes are under way, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -43,12 +35,6 @@ const WINDOW: usize = 64 * 1024;
 
 /// The longest pause before a kernel sends again what was lost by a cut.
 const RETRANSMISSION: u64 = 400 * MILLISECOND;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    ToServer,
-    ToClient,
-}
 
 #[derive(Debug)]
 enum Segment {
@@ -142,6 +128,8 @@ pub(crate) struct Network {
     listening: BTreeSet<Host>,
     cuts: BTreeSet<(Host, Host)>,
     latencies: BTreeMap<(Host, Host), Latency>,
+    /// What has happened at servers.
+    pub(crate) happened: VecDeque<Happening>,
 }
 
 impl Network {
@@ -156,181 +144,220 @@ impl Network {
     pub(crate) fn set_latency(&mut self, from: Host, to: Host, latency: Latency) {
         self.latencies.insert((from, to), latency);
     }
-}
 
-/// Begins a connection of a process.
-pub(crate) fn open(heap: &mut Heap, process: ProcessId, server: Host) -> ConnectionId {
-    heap.network.opened += 1;
-    let id = ConnectionId(heap.network.opened);
-    let client = heap.processes[&process].host;
-    let (to_server, to_client) = (Lane::default(), Lane::default());
-    let near = Near::default();
-    let connection = Connection { process, client, server, to_server, to_client, near, far: Far::Unopened };
-    heap.network.connections.insert(id, connection);
-    push(heap, id, Direction::ToServer, Segment::Open);
-    id
-}
+    /// Begins a connection of a process.
+    pub(crate) fn open(
+        &mut self,
+        heap: &mut Heap,
+        process: ProcessId,
+        client: Host,
+        server: Host,
+    ) -> ConnectionId {
+        self.opened += 1;
+        let id = ConnectionId(self.opened);
+        let (to_server, to_client) = (Lane::default(), Lane::default());
+        let near = Near::default();
+        let connection =
+            Connection { process, client, server, to_server, to_client, near, far: Far::Unopened };
+        self.connections.insert(id, connection);
+        self.push(heap, id, Direction::ToServer, Segment::Open);
+        id
+    }
 
-/// Writes bytes of the client.
-pub(crate) fn write(heap: &mut Heap, id: ConnectionId, bytes: &[u8]) {
-    push(heap, id, Direction::ToServer, Segment::Bytes(bytes.to_vec()));
-}
+    /// Writes bytes of the client.
+    pub(crate) fn write(&mut self, heap: &mut Heap, id: ConnectionId, bytes: &[u8]) {
+        self.push(heap, id, Direction::ToServer, Segment::Bytes(bytes.to_vec()));
+    }
 
-/// Ends what the client writes.
-pub(crate) fn end(heap: &mut Heap, id: ConnectionId) {
-    push(heap, id, Direction::ToServer, Segment::End);
-}
+    /// Ends what the client writes.
+    pub(crate) fn end(&mut self, heap: &mut Heap, id: ConnectionId) {
+        self.push(heap, id, Direction::ToServer, Segment::End);
+    }
 
-/// Closes the client's end. A kernel resets a connection that is closed before everything was read.
-pub(crate) fn drop_near(heap: &mut Heap, id: ConnectionId) -> Vec<Waker> {
-    let Some(connection) = heap.network.connections.get_mut(&id) else { return Vec::new() };
-    let near = std::mem::take(&mut connection.near);
-    connection.near.is_closed = true;
-    let last = if near.received.is_empty() { Segment::End } else { Segment::Reset };
-    push(heap, id, Direction::ToServer, last);
-    near.reader.into_iter().chain(near.writer).collect()
-}
+    /// Closes the client's end. A kernel resets a connection that is closed before everything was read.
+    pub(crate) fn drop_near(&mut self, heap: &mut Heap, id: ConnectionId) -> Vec<Waker> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Vec::new() };
+        let near = std::mem::take(&mut connection.near);
+        connection.near.is_closed = true;
+        let last = if near.received.is_empty() { Segment::End } else { Segment::Reset };
+        self.push(heap, id, Direction::ToServer, last);
+        near.reader.into_iter().chain(near.writer).collect()
+    }
 
-/// Closes every connection of a process that is gone. Returns its ends, which must not be dropped while the heap is in use.
-pub(crate) fn abandon(heap: &mut Heap, process: ProcessId, with_its_machine: bool) -> Vec<Near> {
-    let ids = heap.network.connections.iter().filter(|(_, connection)| connection.process == process);
-    let ids = ids.map(|(id, _)| *id).collect::<Vec<_>>();
-    let abandoned = ids.into_iter().map(|id| {
-        if !with_its_machine {
-            push(heap, id, Direction::ToServer, Segment::End);
+    /// Closes every connection of a process that is gone. Returns its ends, which must not be dropped while the heap is in use.
+    pub(crate) fn abandon(
+        &mut self,
+        heap: &mut Heap,
+        process: ProcessId,
+        with_its_machine: bool,
+    ) -> Vec<Near> {
+        let ids = self.connections.iter().filter(|(_, connection)| connection.process == process);
+        let ids = ids.map(|(id, _)| *id).collect::<Vec<_>>();
+        let abandoned = ids.into_iter().map(|id| {
+            if !with_its_machine {
+                self.push(heap, id, Direction::ToServer, Segment::End);
+            }
+            let connection = self.connections.get_mut(&id).expect("it was there");
+            std::mem::replace(&mut connection.near, Near { is_closed: true, ..Near::default() })
+        });
+        abandoned.collect()
+    }
+
+    /// Writes bytes of the server.
+    pub(crate) fn send(&mut self, heap: &mut Heap, id: ConnectionId, bytes: Vec<u8>) {
+        if self.connections.get(&id).is_some_and(|connection| connection.far == Far::Open) {
+            self.push(heap, id, Direction::ToClient, Segment::Bytes(bytes));
         }
-        let connection = heap.network.connections.get_mut(&id).expect("it was there");
-        std::mem::replace(&mut connection.near, Near { is_closed: true, ..Near::default() })
-    });
-    abandoned.collect()
-}
-
-/// Writes bytes of the server.
-pub(crate) fn send(heap: &mut Heap, id: ConnectionId, bytes: Vec<u8>) {
-    if heap.network.connections.get(&id).is_some_and(|connection| connection.far == Far::Open) {
-        push(heap, id, Direction::ToClient, Segment::Bytes(bytes));
     }
-}
 
-/// Closes the server's end.
-pub(crate) fn close(heap: &mut Heap, id: ConnectionId) {
-    finish(heap, id, Segment::End);
-}
+    /// Closes the server's end.
+    pub(crate) fn close(&mut self, heap: &mut Heap, id: ConnectionId) {
+        self.finish(heap, id, Segment::End);
+    }
 
-pub(crate) fn listen(heap: &mut Heap, host: Host, listens: bool) {
-    if listens {
-        heap.network.listening.insert(host);
-        return;
+    pub(crate) fn listen(&mut self, heap: &mut Heap, host: Host, listens: bool) {
+        if listens {
+            self.listening.insert(host);
+            return;
+        }
+        self.listening.remove(&host);
+        let ids = self.connections.iter().filter(|(_, connection)| connection.server == host);
+        for id in ids.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.finish(heap, id, Segment::Reset);
+        }
     }
-    heap.network.listening.remove(&host);
-    let ids = heap.network.connections.iter().filter(|(_, connection)| connection.server == host);
-    for id in ids.map(|(id, _)| *id).collect::<Vec<_>>() {
-        finish(heap, id, Segment::Reset);
-    }
-}
 
-fn finish(heap: &mut Heap, id: ConnectionId, last: Segment) {
-    let Some(connection) = heap.network.connections.get_mut(&id) else { return };
-    if connection.far == Far::Open {
-        connection.far = Far::Closed;
-        push(heap, id, Direction::ToClient, last);
+    fn finish(&mut self, heap: &mut Heap, id: ConnectionId, last: Segment) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.far == Far::Open {
+            connection.far = Far::Closed;
+            self.push(heap, id, Direction::ToClient, last);
+        }
     }
-}
 
-pub(crate) fn cut(heap: &mut Heap, from: Host, to: Host, is_cut: bool) {
-    if is_cut {
-        heap.network.cuts.insert((from, to));
-        return;
-    }
-    heap.network.cuts.remove(&(from, to));
-    let mut healed = Vec::new();
-    for (id, connection) in &mut heap.network.connections {
-        for direction in [Direction::ToServer, Direction::ToClient] {
-            if connection.way(direction) == (from, to) && connection.lane(direction).stalled {
-                connection.lane(direction).stalled = false;
-                healed.push((*id, direction));
+    pub(crate) fn cut(&mut self, heap: &mut Heap, from: Host, to: Host, is_cut: bool) {
+        if is_cut {
+            self.cuts.insert((from, to));
+            return;
+        }
+        self.cuts.remove(&(from, to));
+        let mut healed = Vec::new();
+        for (id, connection) in &mut self.connections {
+            for direction in [Direction::ToServer, Direction::ToClient] {
+                if connection.way(direction) == (from, to) && connection.lane(direction).stalled {
+                    connection.lane(direction).stalled = false;
+                    healed.push((*id, direction));
+                }
             }
         }
+        for (id, direction) in healed {
+            let at = heap.now() + heap.random.below(RETRANSMISSION);
+            heap.push(at, Event::Arrive(id, direction));
+        }
     }
-    for (id, direction) in healed {
-        let at = heap.now() + heap.random.below(RETRANSMISSION);
-        heap.push(at, Event::Arrive(id, direction));
-    }
-}
 
-/// Has the client's end receive again what waited for it to read.
-pub(crate) fn has_read(heap: &mut Heap, id: ConnectionId) {
-    let Some(connection) = heap.network.connections.get_mut(&id) else { return };
-    if connection.to_client.stalled && connection.near.received.len() < WINDOW {
-        connection.to_client.stalled = false;
-        let at = heap.instant();
-        heap.push(at, Event::Arrive(id, Direction::ToClient));
+    /// Has the client's end receive again what waited for it to read.
+    pub(crate) fn has_read(&mut self, heap: &mut Heap, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.to_client.stalled && connection.near.received.len() < WINDOW {
+            connection.to_client.stalled = false;
+            let at = heap.now();
+            heap.push(at, Event::Arrive(id, Direction::ToClient));
+        }
     }
-}
 
-fn push(heap: &mut Heap, id: ConnectionId, direction: Direction, segment: Segment) {
-    let now = heap.instant();
-    let Some(connection) = heap.network.connections.get_mut(&id) else { return };
-    let (from, to) = connection.way(direction);
-    let latency = heap.network.latency(from, to).draw(&mut heap.random);
-    let lane = heap.network.connections.get_mut(&id).expect("it is there").lane(direction);
-    lane.latest = lane.latest.max(now + latency);
-    let mut print = id.0;
-    if let Segment::Bytes(bytes) = &segment {
-        lane.bytes += bytes.len();
-        print =
-            bytes.iter().fold(print, |print, byte| print.wrapping_mul(0x100_0000_01b3) ^ u64::from(*byte));
-    }
-    lane.segments.push_back((lane.latest, segment));
-    let (at, is_stalled) = (lane.latest, lane.stalled);
-    heap.print(print);
-    if !is_stalled {
-        heap.push(at, Event::Arrive(id, direction));
-    }
-}
-
-/// Takes the segments that have reached their end. Returns wakers, and the process that has something to do.
-pub(crate) fn arrive(
-    heap: &mut Heap,
-    id: ConnectionId,
-    direction: Direction,
-) -> (Vec<Waker>, Option<ProcessId>) {
-    let mut wakers = Vec::new();
-    let mut process = None;
-    loop {
+    fn push(&mut self, heap: &mut Heap, id: ConnectionId, direction: Direction, segment: Segment) {
         let now = heap.now();
-        let Some(connection) = heap.network.connections.get_mut(&id) else { break };
+        let Some(connection) = self.connections.get_mut(&id) else { return };
         let (from, to) = connection.way(direction);
-        let is_cut = heap.network.cuts.contains(&(from, to));
-        let is_full = direction == Direction::ToClient && connection.near.received.len() >= WINDOW;
-        let lane = connection.lane(direction);
-        if lane.stalled || lane.segments.front().is_none_or(|(at, _)| *at > now) {
-            break;
-        }
-        if is_cut || is_full {
-            lane.stalled = true;
-            break;
-        }
-        let (_, segment) = lane.segments.pop_front().expect("there is a first one");
+        let latency = self.latency(from, to).draw(&mut heap.random);
+        let lane = self.connections.get_mut(&id).expect("it is there").lane(direction);
+        lane.latest = lane.latest.max(now + latency);
+        let mut print = id.0;
         if let Segment::Bytes(bytes) = &segment {
-            lane.bytes -= bytes.len();
+            lane.bytes += bytes.len();
+            print = bytes
+                .iter()
+                .fold(print, |print, byte| print.wrapping_mul(0x100_0000_01b3) ^ u64::from(*byte));
         }
-        match direction {
-            Direction::ToClient => {
-                wakers.extend(reach_client(connection, segment));
-                process = Some(connection.process);
-            }
-            Direction::ToServer => {
-                wakers.extend(connection.near.writer.take());
-                process = Some(connection.process).filter(|_| !wakers.is_empty());
-                reach_server(heap, id, segment);
-            }
+        lane.segments.push_back((lane.latest, segment));
+        let (at, is_stalled) = (lane.latest, lane.stalled);
+        heap.print(print);
+        if !is_stalled {
+            heap.push(at, Event::Arrive(id, direction));
         }
     }
-    if heap.network.connections.get(&id).is_some_and(Connection::is_forgotten) {
-        heap.network.connections.remove(&id);
+
+    /// Takes the segments that have reached their end. Returns wakers, and the process that has something to do.
+    pub(crate) fn arrive(
+        &mut self,
+        heap: &mut Heap,
+        id: ConnectionId,
+        direction: Direction,
+    ) -> (Vec<Waker>, Option<ProcessId>) {
+        let mut wakers = Vec::new();
+        let mut process = None;
+        loop {
+            let now = heap.now();
+            let Some(connection) = self.connections.get_mut(&id) else { break };
+            let (from, to) = connection.way(direction);
+            let is_cut = self.cuts.contains(&(from, to));
+            let is_full = direction == Direction::ToClient && connection.near.received.len() >= WINDOW;
+            let lane = connection.lane(direction);
+            if lane.stalled || lane.segments.front().is_none_or(|(at, _)| *at > now) {
+                break;
+            }
+            if is_cut || is_full {
+                lane.stalled = true;
+                break;
+            }
+            let (_, segment) = lane.segments.pop_front().expect("there is a first one");
+            if let Segment::Bytes(bytes) = &segment {
+                lane.bytes -= bytes.len();
+            }
+            match direction {
+                Direction::ToClient => {
+                    wakers.extend(reach_client(connection, segment));
+                    process = Some(connection.process);
+                }
+                Direction::ToServer => {
+                    wakers.extend(connection.near.writer.take());
+                    process = Some(connection.process).filter(|_| !wakers.is_empty());
+                    self.reach_server(heap, id, segment);
+                }
+            }
+        }
+        if self.connections.get(&id).is_some_and(Connection::is_forgotten) {
+            self.connections.remove(&id);
+        }
+        (wakers, process)
     }
-    (wakers, process)
+
+    fn reach_server(&mut self, heap: &mut Heap, id: ConnectionId, segment: Segment) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let server = connection.server;
+        match (connection.far, segment) {
+            (Far::Unopened, Segment::Open) if self.listening.contains(&server) => {
+                connection.far = Far::Open;
+                self.push(heap, id, Direction::ToClient, Segment::Open);
+                self.happened.push_back(Happening::Accepted(server, id));
+            }
+            (Far::Open, Segment::Bytes(bytes)) => {
+                self.happened.push_back(Happening::Received(server, id, bytes));
+            }
+            (Far::Open, Segment::End | Segment::Reset) => {
+                connection.far = Far::Closed;
+                self.happened.push_back(Happening::Closed(server, id));
+            }
+            // Nobody listens, or the server has closed its end.
+            (Far::Unopened | Far::Closed, Segment::Open | Segment::Bytes(_)) => {
+                connection.far = Far::Closed;
+                self.push(heap, id, Direction::ToClient, Segment::Reset);
+            }
+            (Far::Unopened | Far::Closed, Segment::End | Segment::Reset) => connection.far = Far::Closed,
+            (Far::Open, Segment::Open) => {}
+        }
+    }
 }
 
 fn reach_client(connection: &mut Connection, segment: Segment) -> Vec<Waker> {
@@ -345,30 +372,4 @@ fn reach_client(connection: &mut Connection, segment: Segment) -> Vec<Waker> {
         Segment::Reset => return connection.fail(ErrorKind::ConnectionRefused),
     }
     connection.near.reader.take().into_iter().collect()
-}
-
-fn reach_server(heap: &mut Heap, id: ConnectionId, segment: Segment) {
-    let Some(connection) = heap.network.connections.get_mut(&id) else { return };
-    let server = connection.server;
-    match (connection.far, segment) {
-        (Far::Unopened, Segment::Open) if heap.network.listening.contains(&server) => {
-            connection.far = Far::Open;
-            push(heap, id, Direction::ToClient, Segment::Open);
-            heap.happened.push_back(Happening::Accepted(server, id));
-        }
-        (Far::Open, Segment::Bytes(bytes)) => {
-            heap.happened.push_back(Happening::Received(server, id, bytes));
-        }
-        (Far::Open, Segment::End | Segment::Reset) => {
-            connection.far = Far::Closed;
-            heap.happened.push_back(Happening::Closed(server, id));
-        }
-        // Nobody listens, or the server has closed its end.
-        (Far::Unopened | Far::Closed, Segment::Open | Segment::Bytes(_)) => {
-            connection.far = Far::Closed;
-            push(heap, id, Direction::ToClient, Segment::Reset);
-        }
-        (Far::Unopened | Far::Closed, Segment::End | Segment::Reset) => connection.far = Far::Closed,
-        (Far::Open, Segment::Open) => {}
-    }
 }

@@ -5,9 +5,9 @@ use std::io::{Error, ErrorKind, Result};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use crate::heap;
-use crate::network::{self, Connection, ConnectionId, Host};
-use crate::process;
+use crate::ids::{ConnectionId, Host};
+use crate::network::Connection;
+use crate::{libc, state};
 
 /// The client's end of a connection. Dropping it closes it.
 #[derive(Debug)]
@@ -22,8 +22,12 @@ impl Socket {
     pub fn connect(name: &str) -> Result<Connecting> {
         let host = name.strip_prefix('h').and_then(|number| number.parse().ok()).map(Host);
         let host = host.ok_or_else(|| Error::new(ErrorKind::NotFound, "no such host"))?;
-        let process = process::current();
-        Ok(Connecting(Some(Self(heap::with(|heap| network::open(heap, process, host))))))
+        let process = libc::current().expect("a simulated process");
+        let id = state::with(|state| {
+            let client = state.processes[&process].host;
+            state.network.open(&mut state.heap, process, client, host)
+        });
+        Ok(Connecting(Some(Self(id))))
     }
 
     /// Reads what has arrived. No byte is read when the other end has closed.
@@ -34,7 +38,7 @@ impl Socket {
             }
         });
         drop(old);
-        heap::with(|heap| network::has_read(heap, self.0));
+        state::with(|state| state.network.has_read(&mut state.heap, self.0));
         read
     }
 
@@ -77,24 +81,24 @@ impl Socket {
         });
         drop(old);
         if matches!(written, Poll::Ready(Ok(_))) {
-            heap::with(|heap| network::write(heap, self.0, bytes));
+            state::with(|state| state.network.write(&mut state.heap, self.0, bytes));
         }
         written
     }
 
     /// Ends what this end writes.
     pub fn end(&self) {
-        heap::with(|heap| network::end(heap, self.0));
+        state::with(|state| state.network.end(&mut state.heap, self.0));
     }
 
     fn with<T>(&self, function: impl FnOnce(&mut Connection) -> T) -> T {
-        heap::with(|heap| function(heap.network.connections.get_mut(&self.0).expect("an open connection")))
+        state::with(|state| function(state.network.connections.get_mut(&self.0).expect("an open connection")))
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        let wakers = heap::with(|heap| network::drop_near(heap, self.0));
+        let wakers = state::with(|state| state.network.drop_near(&mut state.heap, self.0));
         drop(wakers);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::task::Waker;
 
-use crate::process::{self, ProcessId};
-use crate::{heap, libc};
+use crate::ids::ProcessId;
+use crate::{libc, state};
 
 /// A timer that is set. Dropping it takes it back.
 #[derive(Debug)]
@@ -15,10 +15,10 @@ pub struct Timer {
 impl Timer {
     /// Has the waker woken so many nanoseconds after the clock that the process has read last.
     pub fn set(nanoseconds: u64, waker: Waker) -> Self {
-        let process = process::current();
+        let process = libc::current().expect("a simulated process");
         let at = libc::last_read().saturating_add(nanoseconds);
-        let key = heap::with(|heap| {
-            let process = heap.processes.get_mut(&process).expect("the process that is being stepped");
+        let key = state::with(|state| {
+            let process = state.processes.get_mut(&process).expect("the process that is being stepped");
             process.set += 1;
             process.timers.insert((at, process.set), waker);
             (at, process.set)
@@ -29,8 +29,8 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        let waker = heap::with(|heap| {
-            heap.processes.get_mut(&self.process).map(|process| process.timers.remove(&self.key))
+        let waker = state::with(|state| {
+            state.processes.get_mut(&self.process).map(|process| process.timers.remove(&self.key))
         });
         drop(waker);
     }

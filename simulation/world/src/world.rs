@@ -1,78 +1,17 @@
-//! Simulated processes: runtimes that are stepped until they are idle.
+//! The world as its owner has it: it starts processes, and steps them until they are idle.
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
-use std::task::{Poll, Waker};
+use std::task::Waker;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::clocks::{Clock, Clocks};
-use crate::heap::{self, Event};
+use crate::clocks::{Clock, Clocks, MILLISECOND};
+use crate::heap::Event;
+use crate::ids::{ConnectionId, Happening, Host, ProcessId};
 use crate::libc::{self, Preemption};
-use crate::network::{ConnectionId, Host, Latency};
-use crate::{MILLISECOND, network};
-
-/// A simulated process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ProcessId(pub u32);
-
-/// What a process is, except for its runtime.
-pub(crate) struct Process {
-    pub(crate) host: Host,
-    clocks: Clocks,
-    preemption: Preemption,
-    /// Preemptions have taken the time up to this instant.
-    busy: u64,
-    state: State,
-    /// By what `CLOCK_MONOTONIC` shows then, and in order.
-    pub(crate) timers: BTreeMap<(u64, u64), Waker>,
-    /// How many timers were set.
-    pub(crate) set: u64,
-    /// What `CLOCK_MONOTONIC` shows when the runtime wants to be woken.
-    wakes: Option<u64>,
-    /// Which of its events with a number counts.
-    number: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Running,
-    /// Stopped by a signal or with its machine. It is stepped when it goes on.
-    Stopped,
-}
-
-/// What the caller of [`World::advance`] acts upon.
-#[derive(Debug)]
-pub enum Happening {
-    /// A client's connection has reached this host.
-    Accepted(Host, ConnectionId),
-    /// Bytes have reached this host.
-    Received(Host, ConnectionId, Vec<u8>),
-    /// The client's end of a connection is closed, or the connection was reset.
-    Closed(Host, ConnectionId),
-    /// What the caller has asked for by [`at`](crate::at).
-    Custom(u64),
-}
-
-thread_local! {
-    static MAIN: RefCell<Option<Waker>> = const { RefCell::new(None) };
-    static CURRENT: Cell<Option<ProcessId>> = const { Cell::new(None) };
-}
-
-/// The process that is being stepped.
-pub(crate) fn current() -> ProcessId {
-    CURRENT.get().expect("a simulated process")
-}
-
-/// Has the step of the present process end: its runtime has nothing to do.
-pub(crate) fn interrupt() {
-    MAIN.with_borrow(|waker| {
-        if let Some(waker) = waker {
-            waker.wake_by_ref();
-        }
-    });
-}
+use crate::network::Latency;
+use crate::state::{self, Process, State};
 
 /// The world, by its one owner.
 pub struct World {
@@ -83,7 +22,7 @@ pub struct World {
 impl World {
     /// Makes an empty world. This thread belongs to it from now on; a world that was there before is forgotten.
     pub fn new(seed: u64) -> Self {
-        heap::begin(seed);
+        state::begin(seed);
         Self { runtimes: BTreeMap::new(), started: 0 }
     }
 
@@ -105,16 +44,16 @@ impl World {
             clocks,
             preemption,
             busy: 0,
-            state: State::Running,
+            is_stopped: false,
             timers: BTreeMap::new(),
             set: 0,
             wakes: None,
             number: 0,
         };
-        let now = heap::with(|heap| {
-            heap.processes.insert(id, process);
-            heap.push(heap.now(), Event::Step(id, None));
-            heap.now()
+        let now = state::with(|state| {
+            state.processes.insert(id, process);
+            state.heap.push(state.heap.now(), Event::Step(id, None));
+            state.heap.now()
         });
         let runtime = inside(id, clocks, now, Preemption::default(), || {
             let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -129,19 +68,19 @@ impl World {
     /// Returns `None` if the process is gone.
     pub fn within<T>(&self, id: ProcessId, function: impl FnOnce() -> T) -> Option<T> {
         let (clocks, now) =
-            heap::with(|heap| heap.processes.get(&id).map(|process| (process.clocks, heap.now())))?;
+            state::with(|state| state.processes.get(&id).map(|process| (process.clocks, state.heap.now())))?;
         Some(inside(id, clocks, now, Preemption::default(), function))
     }
 
     /// Stops the process, as a signal does: its clocks go on, and the kernel takes what arrives for it.
     pub fn stop(&mut self, id: ProcessId) {
-        change(id, |process, _| process.state = State::Stopped);
+        change(id, |process, _| process.is_stopped = true);
     }
 
     /// Has a stopped process go on.
     pub fn go_on(&mut self, id: ProcessId) {
-        change(id, |process, _| process.state = State::Running);
-        heap::with(|heap| heap.push(heap.now(), Event::Step(id, None)));
+        change(id, |process, _| process.is_stopped = false);
+        state::with(|state| state.heap.push(state.heap.now(), Event::Step(id, None)));
     }
 
     /// Changes the clocks of the process.
@@ -154,11 +93,11 @@ impl World {
     pub fn kill(&mut self, id: ProcessId, with_its_machine: bool) {
         let Some(runtime) = self.runtimes.remove(&id) else { return };
         let Some((process, now)) =
-            heap::with(|heap| heap.processes.remove(&id).map(|process| (process, heap.now())))
+            state::with(|state| state.processes.remove(&id).map(|process| (process, state.heap.now())))
         else {
             return;
         };
-        let ends = heap::with(|heap| network::abandon(heap, id, with_its_machine));
+        let ends = state::with(|state| state.network.abandon(&mut state.heap, id, with_its_machine));
         inside(id, process.clocks, now, Preemption::default(), || drop((runtime, process.timers, ends)));
     }
 
@@ -169,24 +108,25 @@ impl World {
 
     /// A number that changes with everything that happens: two runs that took the same steps have the same one.
     pub fn fingerprint(&self) -> u64 {
-        heap::with(|heap| heap.fingerprint)
+        state::with(|state| state.heap.fingerprint)
     }
 
     /// The instant of global time.
     pub fn now(&self) -> u64 {
-        heap::with(|heap| heap.now())
+        state::with(|state| state.heap.now())
     }
 
     /// Goes on until something happens that the caller acts upon. Returns `None` if nothing will ever happen any more.
     pub fn advance(&mut self) -> Option<Happening> {
         loop {
-            if let Some(happening) = heap::with(|heap| heap.happened.pop_front()) {
+            if let Some(happening) = state::with(|state| state.network.happened.pop_front()) {
                 return Some(happening);
             }
-            match heap::with(|heap| heap.pop())? {
+            match state::with(|state| state.heap.pop())? {
                 Event::Step(id, number) => self.step(id, number),
                 Event::Arrive(connection, direction) => {
-                    let (wakers, process) = heap::with(|heap| network::arrive(heap, connection, direction));
+                    let (wakers, process) =
+                        state::with(|state| state.network.arrive(&mut state.heap, connection, direction));
                     wakers.into_iter().for_each(Waker::wake);
                     if let Some(id) = process {
                         self.step(id, None);
@@ -199,15 +139,15 @@ impl World {
 
     fn step(&mut self, id: ProcessId, number: Option<u64>) {
         let Some(runtime) = self.runtimes.get(&id) else { return };
-        let begun = heap::with(|heap| {
-            let now = heap.now();
-            let process = heap.processes.get_mut(&id)?;
-            if process.state == State::Stopped || number.is_some_and(|number| number != process.number) {
+        let begun = state::with(|state| {
+            let now = state.heap.now();
+            let process = state.processes.get_mut(&id)?;
+            if process.is_stopped || number.is_some_and(|number| number != process.number) {
                 return None;
             }
             if process.busy > now {
                 let busy = process.busy;
-                heap.push(busy, Event::Step(id, None));
+                state.heap.push(busy, Event::Step(id, None));
                 return None;
             }
             let shown = process.clocks.read(Clock::Monotonic, now);
@@ -219,55 +159,51 @@ impl World {
         due.into_values().for_each(Waker::wake);
         let mut busy = now;
         let wakes = inside(id, clocks, now, preemption, || {
-            let wakes = runtime.block_on(poll_fn(|context| {
-                MAIN.replace(Some(context.waker().clone()));
-                libc::take_sleep().map_or(Poll::Pending, Poll::Ready)
-            }));
+            let wakes = runtime.block_on(poll_fn(libc::poll_asleep));
             busy = libc::now();
             wakes.map(|milliseconds| libc::last_read() + milliseconds * MILLISECOND)
         });
-        MAIN.take();
-        heap::with(|heap| {
-            if let Some(process) = heap.processes.get_mut(&id) {
+        state::with(|state| {
+            if let Some(process) = state.processes.get_mut(&id) {
                 (process.busy, process.wakes) = (busy, wakes);
             }
-            schedule(heap, id);
+            schedule(state, id);
         });
     }
 
     /// Writes bytes to the client of a connection.
     pub fn send(&mut self, connection: ConnectionId, bytes: Vec<u8>) {
-        heap::with(|heap| network::send(heap, connection, bytes));
+        state::with(|state| state.network.send(&mut state.heap, connection, bytes));
     }
 
     /// Closes the server's end of a connection; what was written before arrives first.
     pub fn close(&mut self, connection: ConnectionId) {
-        heap::with(|heap| network::close(heap, connection));
+        state::with(|state| state.network.close(&mut state.heap, connection));
     }
 
     /// Has clients reach this host from now on, or be refused by it. If it refuses, its connections are reset.
     pub fn listen(&mut self, host: Host, listens: bool) {
-        heap::with(|heap| network::listen(heap, host, listens));
+        state::with(|state| state.network.listen(&mut state.heap, host, listens));
     }
 
     /// Cuts the way from one host to another, or heals it. What is sent meanwhile arrives after that.
     pub fn cut(&mut self, from: Host, to: Host, is_cut: bool) {
-        heap::with(|heap| network::cut(heap, from, to, is_cut));
+        state::with(|state| state.network.cut(&mut state.heap, from, to, is_cut));
     }
 
     /// Returns whether the way is cut.
     pub fn is_cut(&self, from: Host, to: Host) -> bool {
-        heap::with(|heap| heap.network.is_cut(from, to))
+        state::with(|state| state.network.is_cut(from, to))
     }
 
     /// Sets how long bytes take from one host to another.
     pub fn set_latency(&mut self, from: Host, to: Host, latency: Latency) {
-        heap::with(|heap| heap.network.set_latency(from, to, latency));
+        state::with(|state| state.network.set_latency(from, to, latency));
     }
 
     /// Draws how long one message takes from one host to another, in nanoseconds.
     pub fn latency(&mut self, from: Host, to: Host) -> u64 {
-        heap::with(|heap| heap.network.latency(from, to).draw(&mut heap.random))
+        state::with(|state| state.network.latency(from, to).draw(&mut state.heap.random))
     }
 }
 
@@ -286,32 +222,30 @@ fn inside<T>(
     preemption: Preemption,
     function: impl FnOnce() -> T,
 ) -> T {
-    CURRENT.set(Some(id));
-    libc::enter(clocks, now, preemption);
+    libc::enter(id, clocks, now, preemption);
     let returned = function();
     libc::leave();
-    CURRENT.set(None);
     returned
 }
 
 fn change(id: ProcessId, function: impl FnOnce(&mut Process, u64)) {
-    heap::with(|heap| {
-        let now = heap.now();
-        if let Some(process) = heap.processes.get_mut(&id) {
+    state::with(|state| {
+        let now = state.heap.now();
+        if let Some(process) = state.processes.get_mut(&id) {
             function(process, now);
-            schedule(heap, id);
+            schedule(state, id);
         }
     });
 }
 
 /// Has the process stepped when its next timer is due.
-fn schedule(heap: &mut heap::Heap, id: ProcessId) {
-    let Some(process) = heap.processes.get_mut(&id) else { return };
+fn schedule(state: &mut State, id: ProcessId) {
+    let Some(process) = state.processes.get_mut(&id) else { return };
     process.number += 1;
     let first = process.timers.keys().next().map(|(at, _)| *at);
     let Some(next) = first.into_iter().chain(process.wakes).min() else { return };
     if let Some(when) = process.clocks.when_monotonic(next) {
         let (when, number) = (when.max(process.busy), process.number);
-        heap.push(when, Event::Step(id, Some(number)));
+        state.heap.push(when, Event::Step(id, Some(number)));
     }
 }
