@@ -27,6 +27,11 @@ impl Disk {
     }
 
     pub(crate) fn append(&mut self, transaction: Arc<Transaction>) {
+        let (last, next) = (self.logged(), transaction.zxid);
+        debug_assert!(
+            next == last + 1 || next > last && next & 0xFFFF_FFFF == 1,
+            "{next:#x} behind {last:#x}"
+        );
         self.log.push_back(transaction);
     }
 

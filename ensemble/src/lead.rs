@@ -206,6 +206,7 @@ impl Server {
         let (me, now) = (self.config.id, turn.now.monotonic);
         self.disk.append(transaction.clone());
         let Some(reign) = self.reign() else { return self.commit(&transaction, turn) };
+        debug_assert!(reign.established, "a leader proposes once a majority has its log");
         let acknowledged = BTreeSet::from([me]);
         reign.outstanding.push_back(Proposal { transaction: transaction.clone(), acknowledged });
         for follower in reign.followers.values_mut().filter(|follower| follower.complete) {

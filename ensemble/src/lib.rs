@@ -17,7 +17,42 @@
 //! assert!(answer.starts_with(b"Zookeeper version: 3.9.5"));
 //! ```
 //!
-//! A simulated server is a claim about ZooKeeper. `tests/conformance` holds it to real servers.
+//! # Several servers
+//!
+//! Each server of an ensemble is a [`Server`] of its own. The driver carries [`PeerMessage`]s between them, in order for
+//! each pair: it may hold them, and it may lose a connection with everything on it ([`Event::PeerGone`] at both ends). No
+//! server votes. Whenever servers look for a leader, the driver asks [`elect`] who leads, and tells each server that
+//! `elect` names: at once, or as late as an election takes.
+//!
+//! A server that crashes is [restarted](Server::restart): its log survives, its connections do not. A server that is
+//! paused gets no events. When it goes on, it gets what has come for it meanwhile, and then [`Event::Wake`].
+//!
+//! # What is easily forgotten
+//!
+//! Comments name these facts of ZooKeeper by their letters.
+//!
+//! - (a) Sessions expire in buckets of ticks, on the leader's clock. Touches of followers' clients come with the answers to
+//!   its pings, every half tick. A leader that was paused expires sessions first. A new leader starts all of them anew.
+//! - (b) A stale connection keeps a moved session alive: a touch asks nobody who owns the session.
+//! - (c) A session's owner is a server. By another server, a write is answered by closing the connection, without a reply.
+//! - (d) Revalidation asks no majority, so a deposed leader revalidates.
+//! - (e) Requests of a closing session are dropped without a reply.
+//! - (f) Everything behind a write of its session waits for it.
+//! - (g) A sync with nothing outstanding is answered without a majority.
+//! - (h) Requests that fail or only check take a zxid. The leader checks against changes that it has only proposed.
+//! - (i) A node's `cversion` is twice the number of creations less the children. Sequential names have the raw number.
+//! - (j) A watcher hears of a deletion once, then of the parent's children, then comes the reply.
+//! - (k) The end of a session is one transaction. Its ephemeral nodes go in the order of a Java hash set.
+//! - (l) Each change of leader closes every client's connection. A client that has seen more than a server is refused.
+//! - (m) A transaction that one follower has logged is committed or cut off by who leads next.
+//! - (n) Containers vanish between `exists` and `create`.
+//! - (o) Versions differ: [`Version`].
+//!
+//! # What it is not
+//!
+//! A simulated server is a claim about ZooKeeper. `tests/conformance` holds it to real servers. Left out are observers,
+//! quotas, reconfiguration, read-only mode, local sessions, SASL and TLS, throttling, limits of connections, and the time
+//! that disks take: what is logged is on the disk at once.
 
 mod auth;
 mod client;

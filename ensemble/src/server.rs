@@ -22,7 +22,7 @@ use crate::{
 /// The pause between the deletions of two containers: ten thousand a minute.
 const CONTAINER_PAUSE: Duration = Duration::from_millis(6);
 
-/// A simulated ZooKeeper server. It does nothing by itself: see the [crate](crate).
+/// A simulated ZooKeeper server. It does nothing by itself: see the [crate].
 #[derive(Debug)]
 pub struct Server {
     pub(crate) config: Config,
@@ -121,14 +121,15 @@ impl Server {
             Role::Starting => Some(Duration::ZERO),
             Role::Looking => None,
             Role::Following(following) => Some(following.deadline),
-            Role::Leading(leading) => {
-                let containers = self.tree.has_mortal() || !leading.dying.is_empty();
-                let check = containers.then_some(leading.container_check);
-                let reign = leading.reign.as_ref();
-                let reign =
-                    reign.map(|reign| if reign.established { reign.next_half } else { reign.patience });
-                [leading.preparation.sessions.next(), check, reign].into_iter().flatten().min()
-            }
+            Role::Leading(leading) => match &leading.reign {
+                Some(reign) if !reign.established => Some(reign.patience),
+                reign => {
+                    let containers = self.tree.has_mortal() || !leading.dying.is_empty();
+                    let check = containers.then_some(leading.container_check);
+                    let half = reign.as_ref().map(|reign| reign.next_half);
+                    [leading.preparation.sessions.next(), check, half].into_iter().flatten().min()
+                }
+            },
         };
         [role, self.connections.next_idle()].into_iter().flatten().min()
     }
@@ -194,7 +195,9 @@ impl Server {
     /// Does what the clock says.
     fn due(&mut self, turn: &mut Turn<'_>) {
         let now = turn.now.monotonic;
-        while let Role::Leading(leading) = &mut self.role {
+        // A leader that has no majority yet expires nobody.
+        while self.role.serves() {
+            let Role::Leading(leading) = &mut self.role else { break };
             let Some(session) = leading.preparation.sessions.expire(now) else { break };
             self.submit(self.internal(session, Write::CloseSession), turn);
         }

@@ -45,13 +45,13 @@ fn configuration(real: &Real) -> Config {
 
 /// Real servers are late when the machine is busy.
 const LATE: Duration = Duration::from_secs(3);
-const TICK: Duration = Duration::from_millis(200);
+const TICK: Duration = Duration::from_millis(500);
 
 /// Two clients of one server. The first one creates the node, and the second one watches it; then the first one is silent.
 /// Returns the connection that hears of the node's end.
 fn watch_what_ends<W: World>(play: &mut Play<W>, timeout: Duration, creates: &[(i32, &str, i32)]) -> u64 {
     play.step(0, &Step::Connect { timeout: timeout.as_millis() as i32 });
-    play.step(1, &Step::Connect { timeout: 4_000 });
+    play.step(1, &Step::Connect { timeout: 9_000 });
     for (code, path, flags) in creates {
         let body = Frame::default().string(path);
         let body = if *code == 2 { body.int(-1) } else { body.string("").with(step::world(31)).int(*flags) };

@@ -10,6 +10,8 @@ use crate::{
 
 const PING: i32 = 11;
 const SYNC: i32 = 9;
+/// The number of the syncs that wait for everything.
+const SETTLES: i32 = 999_999;
 const CLOSE: i32 = -11;
 
 pub(crate) struct Play<W> {
@@ -69,11 +71,29 @@ impl<W: World> Play<W> {
         seen
     }
 
+    /// Has a client hear of everything that has happened. With several servers it syncs until its server has applied it: the
+    /// leader answers a sync of its own client before it applies what it has told its followers to commit.
     fn settle(&mut self, client: usize, seen: &mut String) {
-        match self.servers {
-            1 => self.ask(client, PING, &[], seen),
-            _ => self.ask(client, SYNC, &Frame::default().string("/").0, seen),
+        if self.servers == 1 {
+            return self.ask(client, PING, &[], seen);
         }
+        let connection = self.clients[client].connection;
+        let sync = Frame::default().int(SETTLES).int(SYNC).string("/").finish();
+        self.world.send(connection, &sync);
+        while let Some(frame) = self.world.receive(connection) {
+            let mut fields = Fields::new(&frame, 0);
+            let (xid, zxid) = (fields.int(), fields.long());
+            if xid == SETTLES && zxid < self.zxid {
+                self.world.send(connection, &sync);
+                continue;
+            }
+            let _ = writeln!(seen, "xid {xid} zxid {zxid:#x} {:?}", &frame[12..]);
+            if xid == SETTLES {
+                return;
+            }
+        }
+        seen.push_str("closed\n");
+        self.connect(client, 5_000, 0, seen);
     }
 
     /// The client goes to another server with its session. Then its former connection asks for more.

@@ -72,6 +72,8 @@ fn play(seed: u64) -> Vec<String> {
     }
     let logged = |id| net.server(id).standing().logged;
     assert!((1..=3).all(|id| net.server(id).serves() && logged(id) == logged(1)), "seed {seed}");
+    let children = [1, 2, 3].map(|server| net.children(server));
+    assert!(children.iter().all(|other| *other == children[0]), "seed {seed}: the trees differ");
     let leader = net.server(1).standing().leader;
     assert!((1..=3).any(|id| leader == Some(ServerId(id))));
     net.trace

@@ -351,6 +351,23 @@ fn a_server_that_was_away_gets_what_it_lacks_or_everything() {
 }
 
 #[test]
+fn a_leader_without_a_majority_expires_nobody() {
+    let mut net = three();
+    let (_, session) = net.connect(1);
+    net.crash(3);
+    net.held.insert((2, 1));
+    net.elect(&[1, 2]);
+    let logged = net.server(1).standing().logged;
+    net.pass(TICK * 9);
+    assert_eq!(net.server(1).standing().logged, logged);
+    net.held.clear();
+    net.settle();
+    let back = net.open(2, Some(&session), 0);
+    net.settle();
+    assert_eq!(net.session(back), Some(session), "its timeout begins when the leader's reign does");
+}
+
+#[test]
 fn messages_of_a_former_connection_are_late() {
     let mut net = three();
     let (client, _) = net.connect(3);

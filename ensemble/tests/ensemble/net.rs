@@ -252,6 +252,15 @@ impl Net {
         self.ask(client, xid, 8, &[&bytes(path.as_bytes())[..], &[1]].concat());
     }
 
+    /// The root's children, as a server lists them after everything that was committed.
+    pub(crate) fn children(&mut self, server: u8) -> Vec<u8> {
+        let (client, _) = self.connect(server);
+        self.sync(client, 1);
+        self.heard(client);
+        self.watch_children(client, 2, "/");
+        self.frame(client).expect("an answer").split_off(16)
+    }
+
     pub(crate) fn close(&mut self, client: u64, xid: i32) {
         self.ask(client, xid, -11, &[]);
     }
