@@ -27,6 +27,9 @@ pub struct Config {
     pub words: Vec<String>,
     /// How often the leader looks for containers that have become empty.
     pub container_check: Duration,
+    /// How long a leader takes from telling its followers to commit to committing itself. Meanwhile it reads the past, even
+    /// behind a sync.
+    pub apply_delay: Duration,
     /// Whether nodes may have a time to live: ZooKeeper's `extendedTypesEnabled`.
     pub extended_types: bool,
     /// The address that every client has: its identity of the scheme `ip`.
@@ -66,6 +69,7 @@ impl Config {
             version: Version::V3_9_5,
             words: Vec::new(),
             container_check: Duration::from_secs(60),
+            apply_delay: Duration::ZERO,
             extended_types: false,
             client_address: "127.0.0.1".into(),
             log_length: 10_000,

@@ -197,7 +197,10 @@ impl Server {
     pub(crate) fn pass_time(&mut self, turn: &mut Turn<'_>) {
         match &self.role {
             Role::Following(following) if following.deadline <= turn.now.monotonic => self.look(turn),
-            Role::Leading(_) => self.pass_reign(turn),
+            Role::Leading(_) => {
+                self.apply_committed(turn);
+                self.pass_reign(turn);
+            }
             Role::Starting | Role::Looking | Role::Following(_) => {}
         }
     }

@@ -27,6 +27,7 @@ impl Server {
             established: false,
             followers: BTreeMap::new(),
             outstanding: VecDeque::new(),
+            committed: VecDeque::new(),
             syncs: VecDeque::new(),
             tick: 0,
             is_half: true,
@@ -145,11 +146,13 @@ impl Server {
                 (*id, follower.logged)
             })
             .collect();
+        let committed = reign.committed.back().map(|(_, transaction)| transaction.zxid);
         self.disk.current = reign.epoch;
         for (id, logged) in waiting {
             // (m) What is behind the leader's log in a follower's log is cut off. What is missing there is sent.
             let applied = self.tree.zxid;
-            let common = self.disk.at_most(logged.min(applied));
+            let committed = committed.unwrap_or(applied);
+            let common = self.disk.at_most(logged.min(committed));
             let begin = match common {
                 Some(common) => Message::Truncate(common),
                 None => Message::Snapshot(Box::new(self.tree.clone())),
@@ -159,7 +162,7 @@ impl Server {
             for transaction in missing {
                 let zxid = transaction.zxid;
                 self.send_follower(id, Message::Proposal(transaction), turn);
-                if zxid <= applied {
+                if zxid <= committed {
                     self.send_follower(id, Message::Commit(zxid), turn);
                 }
             }
@@ -219,7 +222,7 @@ impl Server {
 
     /// Commits, in order, what a majority has logged.
     fn advance(&mut self, turn: &mut Turn<'_>) {
-        let voters = self.config.voters;
+        let (voters, delay) = (self.config.voters, self.config.apply_delay);
         while let Some(reign) = self.reign() {
             let logged = |proposal: &Proposal| Reign::is_quorum(voters, proposal.acknowledged.len() - 1);
             if !reign.established || !reign.outstanding.front().is_some_and(logged) {
@@ -229,12 +232,26 @@ impl Server {
             for id in self.forwarded() {
                 self.send_follower(id, Message::Commit(transaction.zxid), turn);
             }
-            self.commit(&transaction, turn);
+            let zxid = transaction.zxid;
+            if let Some(reign) = self.reign() {
+                reign.committed.push_back((turn.now.monotonic + delay, transaction));
+            }
+            self.apply_committed(turn);
             while let Some((_, id)) =
-                self.reign().and_then(|reign| pop_if(&mut reign.syncs, |(zxid, _)| *zxid <= transaction.zxid))
+                self.reign().and_then(|reign| pop_if(&mut reign.syncs, |(behind, _)| *behind <= zxid))
             {
                 self.send_follower(id, Message::Synced, turn);
             }
+        }
+    }
+
+    /// (g) The leader answers syncs of its own clients before it has applied what its followers may have applied.
+    pub(crate) fn apply_committed(&mut self, turn: &mut Turn<'_>) {
+        let now = turn.now.monotonic;
+        while let Some((_, transaction)) =
+            self.reign().and_then(|reign| pop_if(&mut reign.committed, |(due, _)| *due <= now))
+        {
+            self.commit(&transaction, turn);
         }
     }
 

@@ -41,6 +41,8 @@ pub(crate) struct Reign {
     pub(crate) established: bool,
     pub(crate) followers: BTreeMap<ServerId, Follower>,
     pub(crate) outstanding: VecDeque<Proposal>,
+    /// What followers have been told to commit, and when the leader commits it itself.
+    pub(crate) committed: VecDeque<(Duration, Arc<Transaction>)>,
     /// Syncs of followers' clients, each behind the transaction that was proposed last.
     pub(crate) syncs: VecDeque<(i64, ServerId)>,
     /// Whole ticks, as the leader counts them. After a pause it goes on where it was.

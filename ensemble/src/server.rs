@@ -127,7 +127,9 @@ impl Server {
                     let containers = self.tree.has_mortal() || !leading.dying.is_empty();
                     let check = containers.then_some(leading.container_check);
                     let half = reign.as_ref().map(|reign| reign.next_half);
-                    [leading.preparation.sessions.next(), check, half].into_iter().flatten().min()
+                    let commit =
+                        reign.as_ref().and_then(|reign| reign.committed.front()).map(|(due, _)| *due);
+                    [leading.preparation.sessions.next(), check, half, commit].into_iter().flatten().min()
                 }
             },
         };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklock_ensemble::ServerId;
+use zklock_ensemble::{Config, ServerId};
 
 use crate::net::{Net, TICK};
 
@@ -20,7 +20,8 @@ impl Dice {
 /// Plays a seed, and returns everything that the servers sent to each other.
 fn play(seed: u64) -> Vec<String> {
     let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-    let mut net = Net::new(3);
+    let apply_delay = Duration::from_millis(seed % 3 * 200);
+    let mut net = Net::with(3, |config| Config { apply_delay, ..config });
     let everything = (1..=3_u8).flat_map(|from| (1..=3).map(move |to| (from, to)));
     net.held.extend(everything.filter(|(from, to)| from != to));
     let mut clients: Vec<(u64, Vec<String>)> = Vec::new();

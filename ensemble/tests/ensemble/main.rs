@@ -94,6 +94,25 @@ fn a_sync_with_nothing_outstanding_needs_no_majority() {
 }
 
 #[test]
+fn a_leader_reads_the_past_behind_a_sync_until_it_has_applied_what_it_has_committed() {
+    let delay = TICK / 100;
+    let mut net = Net::with(3, |config| Config { apply_delay: delay, ..config });
+    net.elect(&[1, 2, 3]);
+    let writer = net.open(1, None, 0);
+    let reader = net.open(3, None, 0);
+    net.pass(TICK);
+    assert!(net.session(writer).is_some() && net.session(reader).is_some());
+    net.create(writer, 1, "/a", 0);
+    assert_eq!(net.heard(writer), ["1: 0"]);
+    net.sync(reader, 1);
+    net.exists(reader, 2, "/a", false);
+    assert_eq!(net.heard(reader), ["1: 0", "2: -101"], "(g)");
+    net.pass(delay);
+    net.exists(reader, 3, "/a", false);
+    assert_eq!(net.heard(reader), ["3: 0"]);
+}
+
+#[test]
 fn the_leader_checks_against_what_it_has_proposed() {
     let mut net = three();
     let ((one, _), (other, _)) = (net.connect(3), net.connect(3));

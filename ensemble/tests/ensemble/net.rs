@@ -205,6 +205,10 @@ impl Net {
     pub(crate) fn connect(&mut self, server: u8) -> (u64, Session) {
         let client = self.open(server, None, 0);
         self.settle();
+        if self.clients[&client].bytes.is_empty() {
+            // The leader takes its time.
+            self.pass(TICK / 2);
+        }
         let session = self.session(client).expect("a session");
         (client, session)
     }
