@@ -47,7 +47,7 @@ fix: ## Format, and apply what clippy suggests
 	cargo fmt --all
 
 package: ## Build the crates as they would be published
-	cargo package -p zklock-recipe -p zklock-testcontainers -p zklock -p zklock-cli -p zklock-sqlx
+	cargo package -p zklock-recipe -p zklock-ensemble -p zklock-testcontainers -p zklock -p zklock-cli -p zklock-sqlx
 
 image: ## Have the container image zookeeper:3.9, pulled or built
 	testcontainers/image/build.sh

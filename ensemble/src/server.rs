@@ -163,6 +163,7 @@ impl Server {
             Event::FromPeer(peer, message) => self.hear(peer, message, turn),
             Event::PeerGone(peer) => self.peer_gone(peer, turn),
             Event::Elected(appointment) => self.appoint(appointment, turn),
+            Event::Expire(session) => self.expire(session, turn),
             Event::Wake => {}
         }
         if reads_first {
@@ -192,6 +193,14 @@ impl Server {
         let id = i64::from(self.config.id.0);
         let time = milliseconds(turn.now.wall) as i64;
         self.numbers.session = self.numbers.session.max(((time << 24) as u64 >> 8) as i64 | id << 56);
+    }
+
+    fn expire(&mut self, session: i64, turn: &mut Turn<'_>) {
+        if let Role::Leading(leading) = &mut self.role
+            && leading.preparation.sessions.end(session)
+        {
+            self.submit(self.internal(session, Write::CloseSession), turn);
+        }
     }
 
     /// Does what the clock says.

@@ -126,6 +126,14 @@ impl Tracker {
         }
     }
 
+    /// Has a session close from now on, whatever its timeout. Returns whether it lived.
+    pub(crate) fn end(&mut self, session: i64) -> bool {
+        let lives = self.sessions.get(&session).is_some_and(|tracked| !tracked.closing);
+        self.expiry.remove(session);
+        self.close(session);
+        lives
+    }
+
     pub(crate) fn remove(&mut self, session: i64) {
         self.sessions.remove(&session);
         self.expiry.remove(session);

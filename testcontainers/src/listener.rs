@@ -25,7 +25,10 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// Accepts on a free port of `host` and calls `accepted` for each connection, on the accepting thread.
-    pub(crate) fn start(host: Ipv4Addr, accepted: impl Fn(TcpStream) + Send + 'static) -> io::Result<Self> {
+    pub(crate) fn start(
+        host: Ipv4Addr,
+        mut accepted: impl FnMut(TcpStream) + Send + 'static,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind((host, 0))?;
         let address = listener.local_addr()?;
         let ending = Arc::new(AtomicBool::new(false));

@@ -7,5 +7,6 @@ mod data_file;
 mod ensemble;
 mod gone;
 mod image;
+mod in_process;
 mod link;
 mod server;

@@ -1,0 +1,202 @@
+//! A simulated server in this process, at a real port of this machine.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use zklock_ensemble::{Config, ConnectionId, Effect, Event, Now, Server, ServerId};
+
+use crate::listener::{Listener, spawn};
+
+/// The longest session timeout that the server grants: what clients ask for, whatever the tick.
+const LONGEST_SESSION: Duration = Duration::from_secs(600);
+
+/// A simulated ZooKeeper server in this process, at a real port of this machine. It starts in a millisecond, without
+/// Java and without a container. It ends when it is dropped, and its data with it.
+///
+/// It speaks ZooKeeper's protocol as a standalone server of 3.9.5 does, at least all that zookeeper-client and zklock
+/// send: nodes of every kind, watches, transactions, ACLs with `digest`, sessions, `srvr` and `conf`. Random requests
+/// are sent to it and to real servers in zklock's tests, and the answers are compared. It has no TLS, no SASL, no
+/// quotas, no reconfiguration and no second server, and it writes nothing to disk. So it is for many quick tests of a
+/// service's own logic. Test what must never happen twice on a real [`ZooKeeper`](crate::ZooKeeper) or
+/// [`Ensemble`](crate::Ensemble), too.
+///
+/// A [`Link`](crate::Link) in front of it cuts connections, loses replies and delays them.
+///
+/// A service loses its leader in milliseconds:
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use zklock_testcontainers::InProcess;
+/// use zookeeper_client::{Acls, Client, CreateMode};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = InProcess::start(Duration::from_millis(100))?;
+/// let leader = Client::connect(&server.connect_string()).await?;
+/// let mode = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+/// leader.create("/leader", b"web1", &mode).await?;
+///
+/// let other = Client::connect(&server.connect_string()).await?;
+/// let (_, _, watcher) = other.get_and_watch_data("/leader").await?;
+/// server.expire_session(leader.session_id().0);
+/// watcher.changed().await; // web2 leads now
+/// assert!(leader.get_data("/leader").await.is_err());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct InProcess {
+    listener: Listener,
+    inputs: Sender<Input>,
+}
+
+enum Input {
+    Accepted(ConnectionId, TcpStream),
+    Of(Event),
+    /// The server is to crash and to start again.
+    Restart,
+    /// The server is to end.
+    End,
+}
+
+impl InProcess {
+    /// Starts a server with this tick. It grants session timeouts from two ticks to ten minutes.
+    ///
+    /// # Errors
+    ///
+    /// If this machine has no port or no thread left.
+    pub fn start(tick: Duration) -> io::Result<Self> {
+        let (inputs, taken) = channel();
+        let accepted = inputs.clone();
+        let mut connected = 0;
+        let listener = Listener::start(Ipv4Addr::LOCALHOST, move |stream| {
+            connected += 1;
+            let id = ConnectionId(connected);
+            let Ok(reader) = stream.try_clone() else { return };
+            // The other end is gone if the server is.
+            let _ = accepted.send(Input::Accepted(id, stream));
+            let inputs = accepted.clone();
+            let _ = spawn("zk-read", move || read(id, reader, &inputs));
+        })?;
+        let config = Config {
+            tick,
+            min_session_timeout: tick * 2,
+            max_session_timeout: LONGEST_SESSION,
+            words: vec!["*".to_owned()],
+            ..Config::new(ServerId(1), 1)
+        };
+        spawn("zk-server", move || Driver::new(Server::new(config)).run(&taken))?;
+        Ok(Self { listener, inputs })
+    }
+
+    /// The server's address, `127.0.0.1:PORT`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.listener.port())
+    }
+
+    /// The connect string for clients.
+    pub fn connect_string(&self) -> String {
+        self.address()
+    }
+
+    /// Expires a session at once, as if its client had been silent for its timeout. A session that does not exist is
+    /// none to expire.
+    pub fn expire_session(&self, id: i64) {
+        self.send(Input::Of(Event::Expire(id)));
+    }
+
+    /// Has the server crash and start again, with its data. Connections break, and sessions live on.
+    pub fn restart(&self) {
+        self.send(Input::Restart);
+    }
+
+    fn send(&self, input: Input) {
+        // The server ends by the last input.
+        let _ = self.inputs.send(input);
+    }
+}
+
+impl Drop for InProcess {
+    fn drop(&mut self) {
+        self.send(Input::End);
+    }
+}
+
+fn read(id: ConnectionId, mut stream: TcpStream, inputs: &Sender<Input>) {
+    let mut buffer = [0; 16 * 1024];
+    while let Ok(length @ 1..) = stream.read(&mut buffer) {
+        if inputs.send(Input::Of(Event::Received(id, buffer[..length].to_vec()))).is_err() {
+            return;
+        }
+    }
+    let _ = inputs.send(Input::Of(Event::Closed(id)));
+}
+
+/// The thread that has the server.
+struct Driver {
+    server: Server,
+    started: Instant,
+    streams: BTreeMap<ConnectionId, TcpStream>,
+}
+
+impl Driver {
+    fn new(server: Server) -> Self {
+        Self { server, started: Instant::now(), streams: BTreeMap::new() }
+    }
+
+    /// Runs until it is told to end.
+    fn run(mut self, inputs: &Receiver<Input>) {
+        loop {
+            let wake = self.server.next_wake().map(|at| at.saturating_sub(self.started.elapsed()));
+            match inputs.recv_timeout(wake.unwrap_or(Duration::MAX)) {
+                Ok(Input::Accepted(id, stream)) => {
+                    self.streams.insert(id, stream);
+                    self.handle(Event::Accepted(id));
+                }
+                Ok(Input::Of(event)) => {
+                    if let Event::Closed(id) = event {
+                        self.streams.remove(&id);
+                    }
+                    self.handle(event);
+                }
+                Ok(Input::Restart) => {
+                    self.server = self.server.restart();
+                    self.close_all();
+                    self.handle(Event::Wake);
+                }
+                Err(RecvTimeoutError::Timeout) => self.handle(Event::Wake),
+                Ok(Input::End) | Err(RecvTimeoutError::Disconnected) => return self.close_all(),
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        let wall = UNIX_EPOCH.elapsed().unwrap_or_default();
+        let now = Now { monotonic: self.started.elapsed(), wall };
+        let mut effects = Vec::new();
+        self.server.handle(now, event, &mut effects);
+        for effect in effects {
+            match effect {
+                // A client that has gone is closed by its reader.
+                Effect::Send(id, bytes) => {
+                    drop(self.streams.get(&id).map(|mut stream| stream.write_all(&bytes)))
+                }
+                Effect::Close(id) => {
+                    drop(self.streams.remove(&id).map(|stream| stream.shutdown(Shutdown::Both)))
+                }
+                // A server alone has no peers.
+                Effect::ToPeer(..) => {}
+            }
+        }
+    }
+
+    fn close_all(&mut self) {
+        for stream in std::mem::take(&mut self.streams).into_values() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
