@@ -205,10 +205,10 @@ impl Cluster {
         }
         note(name(host), "goes on");
         if let State::Paused(events) = std::mem::replace(&mut self.machine(host).state, State::Running) {
-            self.happens(host, Event::Wake);
             for event in events {
                 self.happens(host, event);
             }
+            self.happens(host, Event::Wake);
         }
     }
 
