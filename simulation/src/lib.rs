@@ -19,4 +19,4 @@ mod trace;
 pub use history::Outcome;
 pub use members::Member;
 pub use run::{Choices, run};
-pub use trace::Trace;
+pub use trace::print_trace;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use world::Random;
-use zklock_ensemble::{Config, ServerId};
+use zklock_ensemble::{Config, ServerId, Version};
 
 use crate::cluster::Cluster;
 use crate::contender::Part;
@@ -11,6 +11,7 @@ use crate::faults;
 use crate::history::{self, Outcome};
 use crate::members::Member;
 use crate::processes::Processes;
+use crate::trace;
 
 /// What a run is made of, beside its seed.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +27,7 @@ const STORM: u32 = 60;
 
 /// Runs a seed, and returns what was seen.
 pub fn run(seed: u64, choices: &Choices) -> Outcome {
+    let _listening = trace::listen();
     history::begin();
     // tokio catches panics of tasks that nobody awaits.
     std::panic::set_hook(Box::new(|panic| history::wrong(format!("a panic: {panic}"))));
@@ -43,11 +45,17 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
         tasks: random.between(1, 3) as u32,
         think: timeout / [20, 4, 1][random.below(3) as usize],
     };
+    let apply_delay = Duration::from_millis([0, 1, 20][random.below(3) as usize]);
+    let version = [Version::V3_8_0, Version::V3_9_3, Version::V3_9_5][random.below(3) as usize];
     let configs = (1..=servers).map(|number| {
         let mut config = Config::new(ServerId(number), servers);
         config.tick = tick;
         config.min_session_timeout = tick * 2;
         config.max_session_timeout = tick * 20;
+        config.apply_delay = apply_delay;
+        config.version = version;
+        // Directories without a lock vanish while the lock is in use.
+        config.container_check = timeout;
         config
     });
     let storm = timeout * STORM;

@@ -150,6 +150,7 @@ fn shrunk(args: &Args, seed: u64) -> Vec<usize> {
     let mut without = args.without.clone();
     let mut size = all.div_ceil(2);
     while size > 0 && began.elapsed() < LONGEST {
+        let before = without.len();
         for first in (0..all).step_by(size) {
             let more = (first..all.min(first + size)).filter(|number| !without.contains(number));
             let tried = without.iter().copied().chain(more).collect::<Vec<_>>();
@@ -159,7 +160,7 @@ fn shrunk(args: &Args, seed: u64) -> Vec<usize> {
                 let _ = std::io::stdout().flush();
             }
         }
-        size /= 2;
+        size = if size == 1 && without.len() > before { 1 } else { size / 2 };
     }
     println!(" {} of {all} faults are left", all - without.len());
     without

@@ -1,6 +1,6 @@
 //! What happens in a run, line by line.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::fmt::{self, Debug, Write};
 
 use tracing::field::{Field, Visit};
@@ -8,66 +8,27 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Where the lines of this thread go.
-#[derive(Debug)]
-enum Sink {
-    Nowhere,
-    Lines(String),
-    Stdout,
-}
-
 thread_local! {
-    static SINK: RefCell<Sink> = const { RefCell::new(Sink::Nowhere) };
+    static IS_PRINTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Writes down what happens on this thread until it is dropped.
-pub struct Trace(#[expect(dead_code, reason = "it is dropped with the trace")] DefaultGuard);
-
-impl Trace {
-    /// Keeps the lines.
-    pub fn keep() -> Self {
-        Self::to(Sink::Lines(String::new()))
-    }
-
-    /// Prints the lines.
-    pub fn print() -> Self {
-        Self::to(Sink::Stdout)
-    }
-
-    fn to(sink: Sink) -> Self {
-        SINK.replace(sink);
-        Self(tracing::subscriber::set_default(Lines))
-    }
-
-    /// Returns the lines that were kept.
-    pub fn lines(self) -> String {
-        match SINK.replace(Sink::Nowhere) {
-            Sink::Lines(lines) => lines,
-            Sink::Nowhere | Sink::Stdout => String::new(),
-        }
-    }
+/// From now on this thread prints what happens.
+pub fn print_trace() {
+    IS_PRINTED.set(true);
 }
 
-impl Drop for Trace {
-    fn drop(&mut self) {
-        SINK.replace(Sink::Nowhere);
-    }
+/// Has `tracing` on for this thread until the answer is dropped, whether or not lines are printed. So a run takes the same
+/// steps with a trace as without one.
+pub(crate) fn listen() -> DefaultGuard {
+    tracing::subscriber::set_default(Lines)
 }
 
-/// Writes a line, if somebody wants it.
+/// Prints a line, if lines are printed.
 pub(crate) fn note(who: impl fmt::Display, what: impl fmt::Display) {
-    SINK.with_borrow_mut(|sink| {
+    if IS_PRINTED.get() {
         let now = world::now();
-        let (seconds, nanoseconds) = (now / world::SECOND, now % world::SECOND);
-        match sink {
-            Sink::Nowhere => {}
-            Sink::Lines(lines) => {
-                // A string takes everything.
-                let _ = writeln!(lines, "{seconds:>6}.{nanoseconds:09} {who}: {what}");
-            }
-            Sink::Stdout => println!("{seconds:>6}.{nanoseconds:09} {who}: {what}"),
-        }
-    });
+        println!("{:>6}.{:09} {who}: {what}", now / world::SECOND, now % world::SECOND);
+    }
 }
 
 /// Writes the events of `tracing` as lines.
@@ -87,6 +48,9 @@ impl Subscriber for Lines {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
+        if !IS_PRINTED.get() {
+            return;
+        }
         let mut text = String::new();
         event.record(&mut Fields(&mut text));
         note(format_args!("{} {}", world::current(), event.metadata().target()), text);

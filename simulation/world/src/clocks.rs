@@ -100,8 +100,11 @@ impl Clocks {
 
     fn turn(&mut self, now: u64) {
         let slewed = (u128::from(self.oscillator) * u128::from(self.slew) / u128::from(SECOND)) as u64;
-        let awake = |rate| if self.suspended { 0 } else { rate };
-        let rates = [awake(slewed), slewed, awake(self.oscillator), slewed];
+        // After a suspension the kernel adds the time that has passed by the machine's real-time clock, which no slew moves.
+        let rates = match self.suspended {
+            true => [0, self.oscillator, 0, self.oscillator],
+            false => [slewed, slewed, self.oscillator, slewed],
+        };
         for (line, rate) in self.lines.iter_mut().zip(rates) {
             line.turn(now, rate);
         }
