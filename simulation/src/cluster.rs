@@ -212,6 +212,14 @@ impl Cluster {
         }
     }
 
+    /// Has a server's clocks run at this rate, in parts of [`SECOND`].
+    pub(crate) fn slew(&mut self, host: Host, rate: u64) {
+        let now = self.world.now();
+        self.machine(host).clocks.slew(now, rate);
+        // Its next wake is at another instant now.
+        self.happens(host, Event::Wake);
+    }
+
     /// Has the servers that look for a leader elect one, if enough of them reach each other.
     fn elect(&mut self) {
         let running = self.machines.values().filter(|machine| matches!(machine.state, State::Running));

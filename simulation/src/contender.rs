@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use world::{ProcessId, Random};
 use zklock::Session;
 
-use crate::history::{self, Kept, Who};
+use crate::history::{self, Kept, Stage, Who};
 use crate::members::{self, Member};
 use crate::trace::note;
 
@@ -27,8 +27,16 @@ pub(crate) struct Part {
     pub tick: Duration,
     /// How many tasks contend.
     pub tasks: u32,
+    /// Whether it is never preempted: what is true at one look at a clock is true at the next one of the same step.
+    pub is_prompt: bool,
     /// The longest pause between two acquisitions.
     pub think: Duration,
+    /// The longest hold, mostly.
+    pub hold: Duration,
+    /// How far clocks may drift, in parts per million.
+    pub drift: Option<u32>,
+    /// For how long it waits before it takes over.
+    pub delay: Option<Duration>,
 }
 
 /// Runs until every task has finished.
@@ -37,6 +45,10 @@ pub(crate) async fn run(process: ProcessId, part: Part, mut random: Random) {
     whos.clone().for_each(|who| history::doing(who, Some("it connects")));
     let session = loop {
         let builder = Session::builder(&part.servers).session_timeout(part.timeout).tick(part.tick);
+        let builder = match part.drift {
+            Some(drift) => builder.clock_drift(drift),
+            None => builder,
+        };
         match builder.connect().await {
             Ok(session) => break session,
             Err(error) => note(world::current(), error),
@@ -48,6 +60,10 @@ pub(crate) async fn run(process: ProcessId, part: Part, mut random: Random) {
             history::wrong(format!("a task of {} panicked: {error}", world::current()));
         }
     }
+    // An operator looks at the tree while this session lives.
+    while history::stage() != Stage::Close {
+        sleep(part.timeout / 10).await;
+    }
     if let Err(error) = session.close().await {
         note(world::current(), error);
     }
@@ -55,7 +71,7 @@ pub(crate) async fn run(process: ProcessId, part: Part, mut random: Random) {
 
 async fn contend(who: Who, part: Part, session: Session, mut random: Random) {
     loop {
-        let is_last = history::is_ending();
+        let is_last = history::stage() != Stage::Storm;
         let held = turn(who, &part, &session, &mut random, is_last).await;
         if is_last && held {
             return history::doing(who, None);
@@ -76,7 +92,7 @@ async fn turn(who: Who, part: &Part, session: &Session, random: &mut Random, is_
         _ => Some(endless),
     };
     history::doing(who, Some("it acquires"));
-    let call = members::acquire(part.member, session, random, patience);
+    let call = members::acquire(who, part, session, random, patience, is_last);
     let mut call = pin!(call);
     // Some callers poll a few times and then do something else for a while.
     if !is_last && random.once_in(8) {
@@ -125,16 +141,22 @@ async fn hold(
     };
     if !guard.is_held() {
         note(who, "the guard was lost before its caller had it");
+        if part.is_prompt {
+            history::wrong(format!(
+                "{who} has got a guard that was lost before, token {}",
+                guard.token().zxid()
+            ));
+        }
         return false;
     }
-    let (token, lost) = (guard.token().zxid(), guard.lost());
+    let (token, lost) = (guard.token(), guard.lost());
     let guard: Kept = Arc::new(Mutex::new(Some(guard)));
     let number = history::granted(who, claims, token, &guard);
     history::doing(who, Some("it holds"));
     let longest = match random.below(8) {
         _ if is_last => Duration::from_millis(200),
         0 => part.timeout * 3,
-        _ => part.timeout / 4,
+        _ => part.hold,
     };
     tokio::select! {
         () = sleep(random_part(random, longest)) => {}

@@ -5,6 +5,7 @@ use std::time::Duration;
 use world::{Host, Latency, MILLISECOND, Random, SECOND};
 
 use crate::cluster::{Cluster, server};
+use crate::operator::Deed;
 use crate::processes::{Processes, host};
 use crate::trace::note;
 
@@ -44,18 +45,35 @@ pub(crate) enum Kind {
     Died(u32),
     /// All clocks of a process but `CLOCK_MONOTONIC_RAW` run at another rate, in parts of [`SECOND`].
     Slewed(u32, u64),
+    /// As that, of a server, by no more than chrony slews.
+    SlewedServer(Host, u64),
     /// The time of day jumps, in seconds.
     Set(u32, i64),
+    /// An operator does something.
+    Operated(Deed),
+}
+
+/// What faults can reach.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exposed {
+    pub(crate) servers: u8,
+    pub(crate) processes: u32,
+    /// The session timeout.
+    pub(crate) timeout: Duration,
+    /// Whether machines of processes are suspended. Otherwise their clocks are slewed: a lease has two clocks, and a suspension stops
+    /// the one that nobody slews.
+    pub(crate) suspends: bool,
+    /// Whether leases allow for servers whose clocks are slewed.
+    pub(crate) slews_servers: bool,
+    /// Whether an operator deletes nodes of contenders.
+    pub(crate) is_operated: bool,
+    /// Whether an operator changes a capacity.
+    pub(crate) is_resized: bool,
 }
 
 /// Draws the faults of a processes.
-pub(crate) fn draw(
-    random: &mut Random,
-    servers: u8,
-    processes: u32,
-    timeout: Duration,
-    until: Duration,
-) -> Vec<Fault> {
+pub(crate) fn draw(random: &mut Random, world: &Exposed, until: Duration) -> Vec<Fault> {
+    let timeout = world.timeout;
     // Between five faults in a session timeout and one in ten of them.
     let mean = timeout.as_nanos() as u64 * [1, 5, 25, 50][random.below(4) as usize] / 5;
     let mut at = Duration::from_secs(5);
@@ -71,18 +89,20 @@ pub(crate) fn draw(
         if at + lasts > until {
             return faults;
         }
-        faults.push(Fault { at, lasts, kind: kind(random, servers, processes, timeout) });
+        faults.push(Fault { at, lasts, kind: kind(random, world) });
     }
 }
 
-fn kind(random: &mut Random, servers: u8, processes: u32, timeout: Duration) -> Kind {
+fn kind(random: &mut Random, world: &Exposed) -> Kind {
+    let Exposed { servers, processes, timeout, .. } = *world;
     let process = random.below(processes.into()) as u32;
     let this = server(random.between(1, servers.into()) as u8);
     let other = match random.below(3) {
         0 => server(random.between(1, servers.into()) as u8),
         _ => host(process),
     };
-    match random.below(16) {
+    let rates = [SECOND / 2, SECOND / 1000 * 917, SECOND / 1000 * 1083];
+    match random.below(19) {
         0 => Kind::OneWay(this, other),
         1 => Kind::OneWay(other, this),
         2 => Kind::Cut(this, other),
@@ -92,13 +112,18 @@ fn kind(random: &mut Random, servers: u8, processes: u32, timeout: Duration) -> 
         6 => Kind::Paused(this),
         7 => Kind::Crashed(this),
         8 | 9 => Kind::Stopped(process),
-        10 => Kind::Suspended(process),
+        10 | 13 | 14 if world.suspends => Kind::Suspended(process),
+        10 => Kind::Stopped(process),
         11 => Kind::Killed(process),
         12 => Kind::Died(process),
-        13 | 14 => {
-            let rates = [SECOND / 2, SECOND / 1000 * 917, SECOND / 1000 * 1083];
-            Kind::Slewed(process, rates[random.below(3) as usize])
-        }
+        13 | 14 => Kind::Slewed(process, rates[random.below(3) as usize]),
+        15 if world.slews_servers => Kind::SlewedServer(this, rates[random.between(1, 2) as usize]),
+        16 | 17 if world.is_operated => Kind::Operated(match random.below(4) {
+            0 => Deed::Touch,
+            1 if world.is_resized => Deed::Resize(random.between(1, 5) as u32),
+            _ => Deed::Delete,
+        }),
+        15..=17 => Kind::Isolated(host(process)),
         _ => Kind::Set(process, [-7200, -5, 5, 86_400][random.below(4) as usize]),
     }
 }
@@ -159,10 +184,12 @@ impl Fault {
                 let rate = if begins { rate } else { SECOND };
                 cluster.world.turn_clocks(id, |clocks, now| clocks.slew(now, rate));
             }),
+            Kind::SlewedServer(host, rate) => cluster.slew(host, if begins { rate } else { SECOND }),
             Kind::Set(process, seconds) if begins => processes.with(process, |id| {
                 cluster.world.turn_clocks(id, |clocks, _| clocks.set(now, seconds * SECOND as i64));
             }),
-            Kind::Set(..) => {}
+            Kind::Operated(deed) if begins => processes.operate(cluster, deed),
+            Kind::Set(..) | Kind::Operated(_) => {}
         }
     }
 }

@@ -5,15 +5,16 @@
 //! every other guard whether it is valid at that instant, by the clocks of the other guard's process.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use world::{ProcessId, World};
-use zklock::AnyGuard;
+use zklock::{AnyGuard, FencingToken};
 
 use crate::cluster::{self, Cluster};
+use crate::interventions;
 use crate::trace::note;
 
 /// What a guard gives its holder.
@@ -29,8 +30,10 @@ pub(crate) enum Claim {
         path: String,
         /// How many permits this guard has.
         weight: u32,
-        /// How many there are.
+        /// How many there are, as its holder has stated.
         capacity: u32,
+        /// How many there were in the beginning.
+        first: u32,
     },
 }
 
@@ -44,10 +47,13 @@ struct Hold {
     claims: Vec<Claim>,
     token: i64,
     granted: u64,
+    turn: u32,
     /// Its holder has it, and it ends with the holder's process.
     guard: Weak<Mutex<Option<AnyGuard>>>,
     /// When the holder gave the guard up, and whether it was valid then.
     given_up: Option<(u64, bool)>,
+    /// Whether the guard has said that it is lost.
+    is_lost: bool,
 }
 
 /// One task of a process.
@@ -76,14 +82,31 @@ pub struct Outcome {
     pub violations: Vec<String>,
 }
 
+/// The stages of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// Contenders contend, and faults happen.
+    #[default]
+    Storm,
+    /// Contenders are to hold what they contend for once more.
+    Calm,
+    /// An operator looks whether anything is left.
+    Audit,
+    /// Nothing was left. Contenders close their sessions.
+    Close,
+}
+
 #[derive(Default)]
 struct History {
     holds: BTreeMap<u64, Hold>,
     numbered: u64,
     /// The highest token granted for each path that is held exclusively.
-    tokens: BTreeMap<String, i64>,
-    /// Whether contenders are to finish, and who has not yet.
-    is_ending: bool,
+    tokens: BTreeMap<String, (i64, u32)>,
+    /// The runs that have begun.
+    runs: BTreeSet<String>,
+    /// How far the end has come.
+    stage: Stage,
+    /// Who has not finished.
     unfinished: BTreeMap<Who, &'static str>,
     outcome: Outcome,
 }
@@ -100,6 +123,7 @@ impl fmt::Display for Who {
 
 /// Begins anew.
 pub(crate) fn begin() {
+    interventions::begin();
     drop(HISTORY.take());
 }
 
@@ -109,16 +133,18 @@ pub(crate) fn end() -> Outcome {
 }
 
 /// A guard was granted just now. Returns the number of the hold.
-pub(crate) fn granted(who: Who, claims: Vec<Claim>, token: i64, guard: &Kept) -> u64 {
+pub(crate) fn granted(who: Who, claims: Vec<Claim>, token: FencingToken, guard: &Kept) -> u64 {
+    let (token, turn) = (token.zxid(), token.turn());
     let now = world::now();
-    note(who, format_args!("granted {claims:?}, token {token}"));
+    note(who, format_args!("granted {claims:?}, token {token}, turn {turn}"));
     let number = HISTORY.with_borrow_mut(|history| {
         history.numbered += 1;
         history.outcome.grants += 1;
         let guard = Arc::downgrade(guard);
-        history
-            .holds
-            .insert(history.numbered, Hold { who, claims, token, granted: now, guard, given_up: None });
+        history.holds.insert(
+            history.numbered,
+            Hold { who, claims, token, turn, granted: now, guard, given_up: None, is_lost: false },
+        );
         history.numbered
     });
     // What other processes did before this instant may not have been simulated yet.
@@ -159,14 +185,29 @@ pub(crate) fn gone(process: ProcessId) {
     });
 }
 
-/// Has every contender finish: hold what it contends for once more, and stop.
-pub(crate) fn finish() {
-    HISTORY.with_borrow_mut(|history| history.is_ending = true);
+/// Has the next stage begin.
+pub(crate) fn enter(stage: Stage) {
+    note("stage", format_args!("{stage:?}"));
+    HISTORY.with_borrow_mut(|history| history.stage = stage);
 }
 
-/// Returns whether contenders are to finish.
-pub(crate) fn is_ending() -> bool {
-    HISTORY.with_borrow(|history| history.is_ending)
+/// Returns the present stage.
+pub(crate) fn stage() -> Stage {
+    HISTORY.with_borrow(|history| history.stage)
+}
+
+/// An operator has looked at the tree, and has found these orphans.
+pub(crate) fn audited(orphans: Vec<String>) {
+    orphans.iter().for_each(|orphan| wrong(format!("nobody contends any more, and this is left: {orphan}")));
+    enter(Stage::Close);
+}
+
+/// A run has begun, and its caller does the work.
+pub(crate) fn began(who: Who, name: &str) {
+    note(who, format_args!("does {name}"));
+    if !HISTORY.with_borrow_mut(|history| history.runs.insert(name.to_owned())) {
+        wrong(format!("{who} does {name}, which has begun before"));
+    }
 }
 
 /// What a contender does; `None` once it has finished.
@@ -191,36 +232,48 @@ fn check(world: &World, number: u64) {
         // Nobody asks again about a hold that was over before this instant.
         history.holds.retain(|other, hold| *other == number || hold.given_up.is_none_or(|(at, _)| at > now));
         let others = history.holds.iter().filter(|(other, hold)| **other != number && hold.granted <= now);
-        (history.holds.get(&number).cloned(), others.map(|(_, hold)| hold.clone()).collect::<Vec<_>>())
+        let others = others.map(|(other, hold)| (*other, hold.clone())).collect::<Vec<_>>();
+        (history.holds.get(&number).cloned(), others)
     });
-    let Some(Hold { who, claims, token, .. }) = hold else { return };
-    let is_held = |hold: &Hold| {
-        let guard = hold.guard.upgrade();
-        guard.is_some_and(|guard| {
-            guard.lock().is_ok_and(|guard| guard.as_ref().is_some_and(AnyGuard::is_held))
-        })
-    };
-    let valid = others.into_iter().filter(|hold| match hold.given_up {
+    let Some(Hold { who, claims, token, turn, .. }) = hold else { return };
+    let valid = others.into_iter().filter(|(other, hold)| match hold.given_up {
         // Its holder gave it up later than now, in a step that is ahead of others.
         Some((_, was_valid)) => was_valid,
-        None => world.within(hold.who.process, || is_held(hold)).unwrap_or(false),
+        None => world.within(hold.who.process, || asked(*other, hold)).unwrap_or(false),
     });
-    let valid = valid.map(|hold| (hold.who, hold.claims, hold.token)).collect::<Vec<_>>();
+    // What an operator does may leave two guards, if the later one has come to an empty place.
+    let valid = valid.filter(|(_, hold)| !interventions::is_excused(hold.token, token));
+    let valid = valid.map(|(_, hold)| (hold.who, hold.claims, hold.token)).collect::<Vec<_>>();
     for claim in &claims {
-        if let Some(problem) = conflict(claim, &valid) {
+        if let Some(problem) = conflict(claim, token, &valid) {
             wrong(format!("{who}, token {token}: {problem}"));
         }
         if let Claim::Exclusive(path) = claim {
-            let before = HISTORY.with_borrow_mut(|history| history.tokens.insert(path.clone(), token));
-            if before.is_some_and(|before| before >= token) {
+            let before =
+                HISTORY.with_borrow_mut(|history| history.tokens.insert(path.clone(), (token, turn)));
+            if before.is_some_and(|before| before >= (token, turn)) {
                 wrong(format!("{who} has the token {token} of {path}, and {before:?} was granted before"));
             }
         }
     }
 }
 
+/// Asks a guard whether it is held. Once it is lost, it must never be held again.
+fn asked(number: u64, hold: &Hold) -> bool {
+    let Some(guard) = hold.guard.upgrade() else { return false };
+    let is_held = guard.lock().is_ok_and(|guard| guard.as_ref().is_some_and(AnyGuard::is_held));
+    let was_lost = HISTORY.with_borrow_mut(|history| {
+        let hold = history.holds.get_mut(&number);
+        hold.is_some_and(|hold| std::mem::replace(&mut hold.is_lost, !is_held))
+    });
+    if is_held && was_lost {
+        wrong(format!("the guard of {}, token {}, was lost, and is held again", hold.who, hold.token));
+    }
+    is_held
+}
+
 /// Says which guards that are valid do not go with the claim.
-fn conflict(claim: &Claim, valid: &[(Who, Vec<Claim>, i64)]) -> Option<String> {
+fn conflict(claim: &Claim, token: i64, valid: &[(Who, Vec<Claim>, i64)]) -> Option<String> {
     let all =
         || valid.iter().flat_map(|(who, claims, token)| claims.iter().map(move |claim| (who, token, claim)));
     let found = |mut wrong: Box<dyn FnMut(&Claim) -> bool + '_>| {
@@ -234,13 +287,21 @@ fn conflict(claim: &Claim, valid: &[(Who, Vec<Claim>, i64)]) -> Option<String> {
             Claim::Permits { .. } => false,
         })),
         Claim::Shared(path) => found(Box::new(move |other| other == &Claim::Exclusive(path.clone()))),
-        Claim::Permits { path, weight, capacity } => {
+        Claim::Permits { path, weight, capacity, first } => {
             let held = all().map(|(.., other)| match other {
                 Claim::Permits { path: other, weight, .. } if other == path => *weight,
                 _ => 0,
             });
             let held = held.sum::<u32>();
-            (held + weight > *capacity).then(|| format!("{held} of {capacity} permits of {path} are held"))
+            if !interventions::may_be_admitted(token, *capacity, *first) {
+                return Some(format!(
+                    "it has a permit of {capacity}, and the capacity of {path} was another one"
+                ));
+            }
+            // A capacity that is lowered takes nothing from those who hold.
+            let is_last = valid.iter().all(|(.., other)| *other < token);
+            (is_last && held + weight > *capacity)
+                .then(|| format!("{held} of {capacity} permits of {path} are held"))
         }
     }
 }

@@ -5,10 +5,12 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use world::Random;
-use zklock::once::Claim as OnceClaim;
-use zklock::{Access, AcquireError, AnyGuard, Session};
+use zklock::once::{Claim as OnceClaim, OnceOptions, RunEnd};
+use zklock::{Access, AcquireError, AnyGuard, LockOptions, LocksOptions, Session};
 
-use crate::history::Claim;
+use crate::contender::Part;
+use crate::history::{self, Claim, Who};
+use crate::interventions;
 
 /// A member of the family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,25 +56,31 @@ impl Member {
 type Taken = Result<Option<(AnyGuard, Vec<Claim>)>, AcquireError>;
 
 const CAPACITY: u32 = 3;
+/// The directory of the permits of a semaphore at the first path.
+pub(crate) const POOL: &str = "/lock/a/permits";
 const PATHS: [&str; 3] = ["/lock/a", "/lock/b", "/lock/c"];
 
 /// Begins an acquisition. Without patience it is a try; with an endless one it waits for as long as it takes.
 pub(crate) fn acquire(
-    member: Member,
+    who: Who,
+    part: &Part,
     session: &Session,
     random: &mut Random,
     patience: Option<Duration>,
+    is_last: bool,
 ) -> BoxFuture<'static, Taken> {
     let session = session.clone();
     let mut random = random.fork();
+    let options = part.delay.map_or(LockOptions::new(), |delay| LockOptions::new().takeover_delay(delay));
+    let capacity = interventions::capacity().unwrap_or(CAPACITY);
     let path = PATHS[random.below(2) as usize];
     let exclusive = move |path: &str| vec![Claim::Exclusive(path.to_owned())];
     let permits =
-        move |weight| vec![Claim::Permits { path: PATHS[0].to_owned(), weight, capacity: CAPACITY }];
+        move |weight| vec![Claim::Permits { path: PATHS[0].to_owned(), weight, capacity, first: CAPACITY }];
     // Every member has the same three ways.
     macro_rules! by_patience {
-        ($of:expr, $try:ident, $timeout:ident $(, $argument:expr)*) => {{
-            let member = $of;
+        ($of:expr, $options:expr, $try:ident, $timeout:ident $(, $argument:expr)*) => {{
+            let member = $of.with_options($options).expect("options");
             async move {
                 match patience {
                     None => member.$try($($argument),*).await,
@@ -81,18 +89,24 @@ pub(crate) fn acquire(
             }
         }};
     }
-    match member {
-        Member::Lock => by_patience!(session.lock(PATHS[0]).expect("a lock"), try_acquire, acquire_timeout)
-            .map_ok(move |guard| guard.map(|guard| (guard.into_any(), exclusive(PATHS[0]))))
-            .boxed(),
-        Member::ReadWrite if random.once_in(3) => {
-            by_patience!(session.rw_lock(PATHS[0]).expect("a lock"), try_write, write_timeout)
+    match part.member {
+        Member::Lock => {
+            by_patience!(session.lock(PATHS[0]).expect("a lock"), options, try_acquire, acquire_timeout)
                 .map_ok(move |guard| guard.map(|guard| (guard.into_any(), exclusive(PATHS[0]))))
                 .boxed()
         }
-        Member::ReadWrite => by_patience!(session.rw_lock(PATHS[0]).expect("a lock"), try_read, read_timeout)
-            .map_ok(|guard| guard.map(|guard| (guard.into_any(), vec![Claim::Shared(PATHS[0].to_owned())])))
-            .boxed(),
+        Member::ReadWrite if random.once_in(3) => {
+            by_patience!(session.rw_lock(PATHS[0]).expect("a lock"), options, try_write, write_timeout)
+                .map_ok(move |guard| guard.map(|guard| (guard.into_any(), exclusive(PATHS[0]))))
+                .boxed()
+        }
+        Member::ReadWrite => {
+            by_patience!(session.rw_lock(PATHS[0]).expect("a lock"), options, try_read, read_timeout)
+                .map_ok(|guard| {
+                    guard.map(|guard| (guard.into_any(), vec![Claim::Shared(PATHS[0].to_owned())]))
+                })
+                .boxed()
+        }
         Member::Several => {
             let mut chosen = Vec::new();
             for path in PATHS {
@@ -106,19 +120,19 @@ pub(crate) fn acquire(
                 chosen.push((Access::exclusive(path), Claim::Exclusive(path.to_owned())));
             }
             let (accesses, claims): (Vec<_>, Vec<_>) = chosen.into_iter().unzip();
-            by_patience!(session.lock_all(accesses).expect("locks"), try_acquire, acquire_timeout)
+            by_patience!(session.lock_all(accesses).expect("locks"), options, try_acquire, acquire_timeout)
                 .map_ok(|guard| guard.map(|guard| (guard.into_any(), claims)))
                 .boxed()
         }
         Member::Semaphore => {
-            let weight = random.between(1, CAPACITY.into()) as u32;
-            let semaphore = session.semaphore(PATHS[0], CAPACITY).expect("a semaphore");
-            by_patience!(semaphore, try_acquire_many, acquire_many_timeout, weight)
+            let weight = random.between(1, capacity.into()) as u32;
+            let semaphore = session.semaphore(PATHS[0], capacity).expect("a semaphore");
+            by_patience!(semaphore, options, try_acquire_many, acquire_many_timeout, weight)
                 .map_ok(move |guard| guard.map(|guard| (guard.into_any(), permits(weight))))
                 .boxed()
         }
         Member::Slots => {
-            by_patience!(session.slots(PATHS[0], 2).expect("slots"), try_acquire, acquire_timeout)
+            by_patience!(session.slots(PATHS[0], 2).expect("slots"), options, try_acquire, acquire_timeout)
                 .map_ok(move |slot| {
                     slot.map(|slot| {
                         let claim = Claim::Exclusive(format!("{}#{}", PATHS[0], slot.index()));
@@ -129,6 +143,7 @@ pub(crate) fn acquire(
         }
         Member::Election => by_patience!(
             session.election(PATHS[0]).expect("an election"),
+            options,
             try_campaign,
             campaign_timeout,
             "value"
@@ -137,22 +152,30 @@ pub(crate) fn acquire(
         .boxed(),
         Member::Keys => {
             let key = ["a", "b"][random.below(2) as usize];
-            by_patience!(session.locks("/lock").expect("locks"), try_acquire, acquire_timeout, key)
+            let options = LocksOptions::new().lock(options);
+            by_patience!(session.locks("/lock").expect("locks"), options, try_acquire, acquire_timeout, key)
                 .map_ok(move |guard| guard.map(|guard| (guard.into_any(), exclusive(key))))
                 .boxed()
         }
         Member::Once => {
-            let name = format!("run-{}", random.below(1 << 32));
+            // Several services come to do one run. In the end each has one of its own.
+            let name = match is_last {
+                true => format!("last-{who}"),
+                false => format!("run-{}", world::now() / part.timeout.as_nanos() as u64),
+            };
+            let options = OnceOptions::new().lock(options);
+            let completes = random.once_in(2);
             async move {
-                let once = session.once(PATHS[0]).expect("runs");
+                let once = session.once(PATHS[0]).expect("runs").with_options(options).expect("options");
                 let claim = match patience {
                     None => once.try_claim(&name).await?,
                     Some(patience) => once.claim_timeout(&name, patience).await?,
                 };
-                Ok(claim.and_then(|claim| match claim {
-                    OnceClaim::Run(run) => Some((run.into_guard().into_any(), exclusive(PATHS[0]))),
-                    _ => None,
-                }))
+                let Some(OnceClaim::Run(run)) = claim else { return Ok(None) };
+                history::began(who, &name);
+                let guard =
+                    if completes { run.record(RunEnd::Succeeded).await.ok() } else { Some(run.into_guard()) };
+                Ok(guard.map(|guard| (guard.into_any(), exclusive(PATHS[0]))))
             }
             .boxed()
         }

@@ -3,12 +3,14 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use world::{Host, MILLISECOND, Preemption, ProcessId, Random};
 
 use crate::cluster::{Cluster, server};
 use crate::contender::{self, Part};
 use crate::history;
+use crate::operator::{self, Deed};
 
 /// A run's processes. Cloning it is cheap.
 #[derive(Clone)]
@@ -22,6 +24,9 @@ struct State {
     running: BTreeMap<u32, ProcessId>,
     random: Random,
 }
+
+/// The host of an operator.
+const OPERATOR: Host = Host(99);
 
 /// The host of a process.
 pub(crate) fn host(process: u32) -> Host {
@@ -43,7 +48,8 @@ impl Processes {
         }
         let often = state.random.below(3) as u16 * 20;
         let preemption = Preemption { often, longest: 100 * MILLISECOND };
-        let (part, random, clocks) = (state.part.clone(), state.random.fork(), cluster.clocks());
+        let part = Part { is_prompt: often == 0, ..state.part.clone() };
+        let (random, clocks) = (state.random.fork(), cluster.clocks());
         let id =
             cluster.world.spawn(host(process), clocks, preemption, |id| contender::run(id, part, random));
         state.running.insert(process, id);
@@ -55,6 +61,19 @@ impl Processes {
             cluster.world.kill(id, with_its_machine);
             history::gone(id);
         }
+    }
+
+    /// Has an operator do something.
+    pub(crate) fn operate(&self, cluster: &mut Cluster, deed: Deed) {
+        let state = &mut *self.0.borrow_mut();
+        let (part, random, clocks) = (state.part.clone(), state.random.fork(), cluster.clocks());
+        cluster.world.spawn(OPERATOR, clocks, Preemption::default(), |_| operator::run(deed, part, random));
+    }
+
+    /// Has an operator look at what is left of contenders that have finished, and say what is wrong with it.
+    pub(crate) fn audit(&self, cluster: &mut Cluster, patience: Duration) {
+        let (part, clocks) = (self.0.borrow().part.clone(), cluster.clocks());
+        cluster.world.spawn(OPERATOR, clocks, Preemption::default(), |_| operator::audit(part, patience));
     }
 
     /// Calls the function with the process, if it is running.

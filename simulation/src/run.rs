@@ -7,8 +7,8 @@ use zklock_ensemble::{Config, ServerId, Version};
 
 use crate::cluster::Cluster;
 use crate::contender::Part;
-use crate::faults;
-use crate::history::{self, Outcome};
+use crate::faults::{self, Exposed};
+use crate::history::{self, Outcome, Stage};
 use crate::members::Member;
 use crate::processes::Processes;
 use crate::trace;
@@ -25,6 +25,9 @@ pub struct Choices {
 /// How long faults happen, in session timeouts.
 const STORM: u32 = 60;
 
+/// For so long zklock looks for the node of a create that was not answered.
+const LATE: Duration = Duration::from_secs(60);
+
 /// Runs a seed, and returns what was seen.
 pub fn run(seed: u64, choices: &Choices) -> Outcome {
     let _listening = trace::listen();
@@ -37,21 +40,30 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     let timeout = (tick * random.between(4, 20) as u32).max(Duration::from_millis(800));
     let processes = random.between(2, 6) as u32;
     let drawn = Member::ALL[random.below(Member::ALL.len() as u64) as usize];
+    let member = choices.member.unwrap_or(drawn);
+    let is_operated = random.once_in(3);
+    // Clocks of servers are within 100 parts in a million, unless faults slew them.
+    let drift = [None, Some(1_000)][random.below(2) as usize];
     let part = Part {
-        member: choices.member.unwrap_or(drawn),
+        member,
         servers: (1..=servers).map(|number| format!("h{number}:2181")).collect::<Vec<_>>().join(","),
         timeout,
         tick,
         tasks: random.between(1, 3) as u32,
         think: timeout / [20, 4, 1][random.below(3) as usize],
+        hold: [timeout / 20, timeout / 4, timeout * 4][random.below(3) as usize],
+        drift,
+        is_prompt: false,
+        delay: (is_operated || random.once_in(4)).then_some(timeout),
     };
     let apply_delay = Duration::from_millis([0, 1, 20][random.below(3) as usize]);
     let version = [Version::V3_8_0, Version::V3_9_3, Version::V3_9_5][random.below(3) as usize];
+    let is_uneven = random.once_in(3);
     let configs = (1..=servers).map(|number| {
         let mut config = Config::new(ServerId(number), servers);
         config.tick = tick;
         config.min_session_timeout = tick * 2;
-        config.max_session_timeout = tick * 20;
+        config.max_session_timeout = tick * if is_uneven { random.between(4, 20) as u32 } else { 20 };
         config.apply_delay = apply_delay;
         config.version = version;
         // Directories without a lock vanish while the lock is in use.
@@ -59,8 +71,13 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
         config
     });
     let storm = timeout * STORM;
-    let mut cluster = Cluster::new(random.bits(), configs.collect());
-    let faults = faults::draw(&mut random.fork(), servers, processes, timeout, storm);
+    let configs = configs.collect();
+    let mut cluster = Cluster::new(random.bits(), configs);
+    let is_resized = is_operated && member == Member::Semaphore;
+    let slews_servers = drift.is_none();
+    let suspends = random.once_in(2);
+    let exposed = Exposed { servers, processes, timeout, suspends, slews_servers, is_operated, is_resized };
+    let faults = faults::draw(&mut random.fork(), &exposed, storm);
     let all = Processes::new(part, servers, processes, random);
     for process in 0..processes {
         all.start(&mut cluster, process);
@@ -72,12 +89,24 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
         }
     }
     cluster.run(storm);
-    history::finish();
-    // A killed contender's session, the acquisitions before the last one, holds of three timeouts, and connecting.
-    let calm = timeout * 20 + Duration::from_secs(120);
-    cluster.run(storm + calm);
-    history::unfinished().into_iter().for_each(history::wrong);
+    history::enter(Stage::Calm);
+    // A killed contender's session, the acquisitions before the last one with their delays, their holds, and connecting.
+    let mut time = storm + timeout * 40 + Duration::from_secs(120);
+    cluster.run(time);
+    let unfinished = history::unfinished();
+    if unfinished.is_empty() {
+        history::enter(Stage::Audit);
+        all.audit(&mut cluster, timeout * 2 + LATE);
+        while history::stage() == Stage::Audit {
+            time += timeout;
+            cluster.run(time);
+        }
+        // The sessions are closed.
+        time += timeout * 2;
+        cluster.run(time);
+    }
+    unfinished.into_iter().for_each(history::wrong);
     let fingerprint = cluster.world.fingerprint();
-    drop(cluster);
-    Outcome { fingerprint, time: storm + calm, faults: drawn, ..history::end() }
+    drop((cluster, all));
+    Outcome { fingerprint, time, faults: drawn, ..history::end() }
 }

@@ -1,0 +1,146 @@
+//! An operator: a process with a plain client that deletes and writes nodes of contenders. In the end it looks at what is left.
+
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+use world::Random;
+use zookeeper_client::{Client, Error, Stat};
+
+use crate::contender::Part;
+use crate::history;
+use crate::interventions;
+use crate::members::POOL;
+use crate::trace::note;
+
+/// What an operator does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Deed {
+    /// It deletes the node of a contender, or a leader's announcement.
+    Delete,
+    /// It writes the data of a contender's node once more.
+    Touch,
+    /// It gives a semaphore this capacity.
+    Resize(u32),
+}
+
+/// A node that goes with its session.
+struct Ephemeral {
+    path: String,
+    stat: Stat,
+}
+
+/// The longest part by which the times of day of two servers differ.
+const SKEW: Duration = Duration::from_secs(2);
+
+/// Runs until the deed is done.
+pub(crate) async fn run(deed: Deed, part: Part, mut random: Random) {
+    let client = connect(&part).await;
+    let done = match deed {
+        Deed::Delete | Deed::Touch => meddle(&client, deed, &part, &mut random).await,
+        Deed::Resize(capacity) => return resize(client, capacity, &part).await,
+    };
+    if let Err(error) = done {
+        note("operator", error);
+    }
+}
+
+/// Looks at the tree until nothing is left that goes with a session. What is there all the time, and longer than this, is an
+/// orphan.
+pub(crate) async fn audit(part: Part, patience: Duration) {
+    let began = tokio::time::Instant::now();
+    let mut left = None::<Vec<(String, i64)>>;
+    loop {
+        let client = connect(&part).await;
+        if let Ok(Ok(found)) = timeout(part.timeout * 5, ephemerals(&client)).await {
+            let found = found.into_iter().map(|node| (node.path, node.stat.czxid)).collect::<Vec<_>>();
+            let still = left.take().map_or(found.clone(), |left| {
+                left.into_iter().filter(|node| found.contains(node)).collect::<Vec<_>>()
+            });
+            if still.is_empty() || began.elapsed() > patience {
+                let orphans = still.iter().map(|(path, czxid)| format!("{path}, zxid {czxid}"));
+                return history::audited(orphans.collect());
+            }
+            left = Some(still);
+        }
+        sleep(part.timeout).await;
+    }
+}
+
+async fn connect(part: &Part) -> Client {
+    loop {
+        let connector = Client::connector().with_session_timeout(part.timeout);
+        match timeout(part.timeout, connector.connect(&part.servers)).await {
+            Ok(Ok(client)) => return client,
+            Ok(Err(_)) | Err(_) => sleep(part.timeout / 20).await,
+        }
+    }
+}
+
+/// Deletes a node that goes with a session, or writes to it.
+async fn meddle(client: &Client, deed: Deed, part: &Part, random: &mut Random) -> Result<(), Error> {
+    let nodes = ephemerals(client).await?;
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let Ephemeral { path, stat } = &nodes[random.below(nodes.len() as u64) as usize];
+    note("operator", format_args!("{deed:?} {path}, zxid {}", stat.czxid));
+    if let Deed::Touch = deed {
+        let (data, _) = client.get_data(path).await?;
+        client.set_data(path, &data, None).await?;
+        return Ok(());
+    }
+    // Who has been there for two timeouts has looked at the queue by now, or has lost the connection and will look again.
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+    let since = now.saturating_sub(part.timeout * 2 + SKEW).as_millis() as i64;
+    let others = nodes.iter().filter(|node| node.stat.ctime < since).map(|node| node.stat.czxid);
+    interventions::deleting(stat.czxid, others);
+    client.delete(path, None).await
+}
+
+/// Writes the capacity until that is confirmed.
+async fn resize(mut client: Client, capacity: u32, part: &Part) {
+    let mut before = None;
+    loop {
+        let written = async {
+            let (_, stat) = client.get_data(POOL).await?;
+            let before = *before.get_or_insert(stat.mzxid);
+            let data = format!("{{\"permits\":{capacity}}}");
+            // A request that comes late writes nothing then.
+            let stat = client.set_data(POOL, data.as_bytes(), Some(stat.version)).await?;
+            Ok((before, stat.mzxid))
+        };
+        match timeout(part.timeout * 5, written).await {
+            Ok(Ok(zxids)) => {
+                note("operator", format_args!("the capacity is {capacity} from zxid {} on", zxids.1));
+                return interventions::resized(capacity, zxids);
+            }
+            // Nobody has acquired a permit yet.
+            Ok(Err(Error::NoNode)) => return,
+            Ok(Err(Error::BadVersion)) => {}
+            Ok(Err(_)) | Err(_) => client = connect(part).await,
+        }
+    }
+}
+
+/// Finds every node that goes with its session.
+async fn ephemerals(client: &Client) -> Result<Vec<Ephemeral>, Error> {
+    client.sync("/").await?;
+    let (mut found, mut open) = (Vec::new(), vec!["/lock".to_owned()]);
+    while let Some(path) = open.pop() {
+        let Some(stat) = client.check_stat(&path).await? else { continue };
+        if stat.ephemeral_owner != 0 {
+            found.push(Ephemeral { path, stat });
+        } else if stat.num_children > 0 {
+            match client.list_children(&path).await {
+                Ok(mut children) => {
+                    // A server lists them in the order of a hash.
+                    children.sort();
+                    open.extend(children.into_iter().map(|child| format!("{path}/{child}")));
+                }
+                Err(Error::NoNode) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(found)
+}
