@@ -11,40 +11,17 @@ use world::{ProcessId, Random};
 use zklock::Session;
 
 use crate::history::{self, Kept, Stage, Who};
-use crate::members::{self, Member};
+use crate::members;
+use crate::part::Part;
 use crate::trace::note;
-
-/// What a process does.
-#[derive(Clone, Debug)]
-pub(crate) struct Part {
-    /// What its tasks contend for.
-    pub member: Member,
-    /// The connect string.
-    pub servers: String,
-    /// The session timeout that it asks for.
-    pub timeout: Duration,
-    /// The servers' tick.
-    pub tick: Duration,
-    /// How many tasks contend.
-    pub tasks: u32,
-    /// Whether it is never preempted: what is true at one look at a clock is true at the next one of the same step.
-    pub is_prompt: bool,
-    /// The longest pause between two acquisitions.
-    pub think: Duration,
-    /// The longest hold, mostly.
-    pub hold: Duration,
-    /// How far clocks may drift, in parts per million.
-    pub drift: Option<u32>,
-    /// For how long it waits before it takes over.
-    pub delay: Option<Duration>,
-}
 
 /// Runs until every task has finished.
 pub(crate) async fn run(process: ProcessId, part: Part, mut random: Random) {
     let whos = (0..part.tasks).map(|task| Who { process, task });
     whos.clone().for_each(|who| history::doing(who, Some("it connects")));
     let session = loop {
-        let builder = Session::builder(&part.servers).session_timeout(part.timeout).tick(part.tick);
+        let builder = Session::builder(&part.servers).tick(part.tick);
+        let builder = if part.is_exact { builder.session_timeout(part.timeout) } else { builder };
         let builder = match part.drift {
             Some(drift) => builder.clock_drift(drift),
             None => builder,
@@ -53,6 +30,7 @@ pub(crate) async fn run(process: ProcessId, part: Part, mut random: Random) {
             Ok(session) => break session,
             Err(error) => note(world::current(), error),
         }
+        sleep(Duration::from_millis(100)).await;
     };
     let tasks = whos.map(|who| tokio::spawn(contend(who, part.clone(), session.clone(), random.fork())));
     for task in join_all(tasks.collect::<Vec<_>>()).await {

@@ -13,12 +13,13 @@ mod history;
 mod interventions;
 mod members;
 mod operator;
+mod part;
 mod peers;
 mod processes;
 mod run;
 mod trace;
 
 pub use history::Outcome;
-pub use members::Member;
+pub use part::Member;
 pub use run::{Choices, run};
 pub use trace::print_trace;

@@ -8,49 +8,9 @@ use world::Random;
 use zklock::once::{Claim as OnceClaim, OnceOptions, RunEnd};
 use zklock::{Access, AcquireError, AnyGuard, LockOptions, LocksOptions, Session};
 
-use crate::contender::Part;
 use crate::history::{self, Claim, Who};
 use crate::interventions;
-
-/// A member of the family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Member {
-    /// One lock.
-    Lock,
-    /// A lock with readers.
-    ReadWrite,
-    /// Several locks at once.
-    Several,
-    /// A semaphore.
-    Semaphore,
-    /// Slots with numbers.
-    Slots,
-    /// An election.
-    Election,
-    /// Locks by key, for which the tasks of a process contend among themselves first.
-    Keys,
-    /// Runs that must happen once.
-    Once,
-}
-
-impl Member {
-    /// Every member.
-    pub const ALL: [Self; 8] = [
-        Self::Lock,
-        Self::ReadWrite,
-        Self::Several,
-        Self::Semaphore,
-        Self::Slots,
-        Self::Election,
-        Self::Keys,
-        Self::Once,
-    ];
-
-    /// The member of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|member| format!("{member:?}").eq_ignore_ascii_case(name))
-    }
-}
+use crate::part::{Member, Part};
 
 /// What an acquisition gives: a guard, and what it stands for.
 type Taken = Result<Option<(AnyGuard, Vec<Claim>)>, AcquireError>;

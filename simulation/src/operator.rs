@@ -6,10 +6,10 @@ use tokio::time::{sleep, timeout};
 use world::Random;
 use zookeeper_client::{Client, Error, Stat};
 
-use crate::contender::Part;
 use crate::history;
 use crate::interventions;
 use crate::members::POOL;
+use crate::part::Part;
 use crate::trace::note;
 
 /// What an operator does.

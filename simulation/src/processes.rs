@@ -8,9 +8,10 @@ use std::time::Duration;
 use world::{Host, MILLISECOND, Preemption, ProcessId, Random};
 
 use crate::cluster::{Cluster, server};
-use crate::contender::{self, Part};
+use crate::contender;
 use crate::history;
 use crate::operator::{self, Deed};
+use crate::part::Part;
 
 /// A run's processes. Cloning it is cheap.
 #[derive(Clone)]

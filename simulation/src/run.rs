@@ -6,10 +6,10 @@ use world::Random;
 use zklock_ensemble::{Config, ServerId, Version};
 
 use crate::cluster::Cluster;
-use crate::contender::Part;
 use crate::faults::{self, Exposed};
 use crate::history::{self, Outcome, Stage};
-use crate::members::Member;
+use crate::part::Member;
+use crate::part::Part;
 use crate::processes::Processes;
 use crate::trace;
 
@@ -25,6 +25,12 @@ pub struct Choices {
 /// How long faults happen, in session timeouts.
 const STORM: u32 = 60;
 
+/// With a shorter session timeout, heartbeats cannot keep a lease.
+const SHORTEST: Duration = Duration::from_millis(800);
+
+/// A process asks for this session timeout if nobody says another one.
+const DEFAULT: Duration = Duration::from_secs(10);
+
 /// For so long zklock looks for the node of a create that was not answered.
 const LATE: Duration = Duration::from_secs(60);
 
@@ -37,7 +43,12 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     let mut random = Random::new(seed);
     let servers = [1, 3, 3, 5][random.below(4) as usize];
     let tick = Duration::from_millis([100, 500, 2_000][random.below(3) as usize]);
-    let timeout = (tick * random.between(4, 20) as u32).max(Duration::from_millis(800));
+    let drawn = |random: &mut Random| (tick * random.between(4, 20) as u32).max(SHORTEST);
+    // Servers that grant different timeouts, or more than every process asks for.
+    let limits = (1..=servers).map(|_| drawn(&mut random)).collect::<Vec<_>>();
+    let longest = limits.iter().copied().max().unwrap_or(SHORTEST).min(DEFAULT);
+    let is_uneven = random.once_in(3);
+    let timeout = if is_uneven { longest } else { drawn(&mut random) };
     let processes = random.between(2, 6) as u32;
     let drawn = Member::ALL[random.below(Member::ALL.len() as u64) as usize];
     let member = choices.member.unwrap_or(drawn);
@@ -48,6 +59,7 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
         member,
         servers: (1..=servers).map(|number| format!("h{number}:2181")).collect::<Vec<_>>().join(","),
         timeout,
+        is_exact: !is_uneven,
         tick,
         tasks: random.between(1, 3) as u32,
         think: timeout / [20, 4, 1][random.below(3) as usize],
@@ -58,12 +70,11 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     };
     let apply_delay = Duration::from_millis([0, 1, 20][random.below(3) as usize]);
     let version = [Version::V3_8_0, Version::V3_9_3, Version::V3_9_5][random.below(3) as usize];
-    let is_uneven = random.once_in(3);
     let configs = (1..=servers).map(|number| {
         let mut config = Config::new(ServerId(number), servers);
         config.tick = tick;
         config.min_session_timeout = tick * 2;
-        config.max_session_timeout = tick * if is_uneven { random.between(4, 20) as u32 } else { 20 };
+        config.max_session_timeout = if is_uneven { limits[usize::from(number) - 1] } else { tick * 20 };
         config.apply_delay = apply_delay;
         config.version = version;
         // Directories without a lock vanish while the lock is in use.
