@@ -101,10 +101,16 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     }
     cluster.run(storm);
     history::enter(Stage::Calm);
-    // A killed contender's session, the acquisitions before the last one with their delays, their holds, and connecting.
-    let mut time = storm + timeout * 40 + Duration::from_secs(120);
-    cluster.run(time);
-    let unfinished = history::unfinished();
+    // From one who finishes to the next one: a killed contender's session, acquisitions before the last one with their
+    // delays, their holds, and connecting.
+    let longest = timeout * 40 + Duration::from_secs(120);
+    let (mut time, mut quiet, mut unfinished) = (storm, Duration::ZERO, history::unfinished());
+    while !unfinished.is_empty() && quiet < longest {
+        time += timeout;
+        cluster.run(time);
+        let before = std::mem::replace(&mut unfinished, history::unfinished()).len();
+        quiet = if unfinished.len() < before { Duration::ZERO } else { quiet + timeout };
+    }
     if unfinished.is_empty() {
         history::enter(Stage::Audit);
         all.audit(&mut cluster, timeout * 2 + LATE);
