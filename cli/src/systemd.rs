@@ -1,5 +1,6 @@
 //! What the service manager hears of this process: systemd, or another one that speaks its protocol
-//! ([sd_notify](https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html)).
+//! ([sd_notify](https://www.freedesktop.org/software/systemd/man/latest/sd_notify.html)). The crate `sd-notify` 0.5 blocks
+//! while systemd's queue is full, and the loop that would wait is the one that extends the lease.
 
 use std::cell::Cell;
 use std::convert::Infallible;
