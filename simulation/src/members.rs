@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use world::Random;
 use zklock::once::{Claim as OnceClaim, OnceOptions, RunEnd};
-use zklock::{Access, AcquireError, AnyGuard, LockOptions, LocksOptions, Session};
+use zklock::{Access, AcquireError, AnyGuard, Guard, LockOptions, LocksOptions, Session};
 
 use crate::history::{self, Claim, Who};
 use crate::interventions;
@@ -133,8 +133,11 @@ pub(crate) fn acquire(
                 };
                 let Some(OnceClaim::Run(run)) = claim else { return Ok(None) };
                 history::began(who, &name);
-                let guard =
-                    if completes { run.record(RunEnd::Succeeded).await.ok() } else { Some(run.into_guard()) };
+                // A record that is polled late gives a guard that is lost.
+                let guard = match completes {
+                    true => run.record(RunEnd::Succeeded).await.ok().filter(Guard::is_held),
+                    false => Some(run.into_guard()),
+                };
                 Ok(guard.map(|guard| (guard.into_any(), exclusive(PATHS[0]))))
             }
             .boxed()
