@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool jq peers manifests nextest units container bench compare scale memcheck model margins redis simulate torture
+.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool jq peers manifests nextest units container bench compare scale memcheck model margins redis simulate breaks torture
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -102,6 +102,9 @@ model: nextest ## Explore the protocol's largest models, of millions of states
 
 simulate: ## Run the library on simulated servers, network and clocks, by random seeds (MINUTES=, MODE=; SEED= runs one, with TRACE=1 line by line)
 	cd simulation && cargo run --release -- $(if $(SEED),--seed $(SEED),--minutes $(or $(MINUTES),10)) $(if $(MODE),--mode $(MODE)) $(if $(TRACE),--trace)
+
+breaks: ## Break the library by each patch in simulation/breaks/, and see which breaks the simulation finds: hours (BREAKS= their numbers)
+	scripts/breaks.py $(BREAKS)
 
 torture: servers ## Take servers and clients apart for ten minutes, and look for two holders (MODE=lock|rw|multi|election|registry|semaphore|slots|once|shared, SECONDS=, SEED=)
 	cargo run --release -p zklock-proof -- torture --mode $(or $(MODE),lock) --clients 8 --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Breaks the library by each patch in simulation/breaks/, and has the simulation look for what is wrong: on one core, for ten
+minutes at most. Prints what was found. Fails if a patch does not apply or build, or if a break was not found."""
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SCRATCH = ROOT / "target" / "breaks"
+TREE, TARGET = SCRATCH / "tree", SCRATCH / "target"
+
+
+def copy():
+    """A copy of what the simulation is built from. Files that have not changed keep their times, so Cargo builds little."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    shutil.rmtree(TREE, ignore_errors=True)
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        source, copied = ROOT / name, TREE / name
+        if source.is_file():
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, copied)
+
+
+def apply(patch, *options):
+    # The copy is no repository, so that paths are below it.
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(SCRATCH)}
+    applied = subprocess.run(["git", "apply", *options, str(patch)], cwd=TREE, env=environment)
+    if applied.returncode != 0:
+        sys.exit(f"{patch.name} does not apply")
+
+
+def build(patch):
+    command = ["cargo", "build", "--release", "--quiet"]
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(TARGET), "RUSTFLAGS": "--cap-lints allow"}
+    if subprocess.run(command, cwd=TREE / "simulation", env=environment).returncode != 0:
+        sys.exit(f"{patch.name} does not build")
+
+
+def look(minutes):
+    """Runs the simulation until it finds something. Returns the violation, or nothing, and after how long that was."""
+    began, hours, is_found = time.monotonic(), "0.0", False
+    command = [str(TARGET / "release" / "zklock-simulation"), "--jobs", "1", "--minutes", str(minutes)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        for line in running.stdout:
+            if progress := re.search(r"([0-9.]+) simulated hours", line):
+                hours = progress.group(1)
+            if is_found:
+                # The faults of the seed need not be made fewer.
+                running.terminate()
+                return line.strip(), time.monotonic() - began, hours
+            is_found = line.startswith("FAIL")
+    return None, time.monotonic() - began, hours
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("numbers", nargs="*", type=int, help="try these breaks alone")
+    parser.add_argument("--minutes", type=int, default=10, help="how long to look for each at most")
+    arguments = parser.parse_args()
+    patches = sorted((ROOT / "simulation" / "breaks").glob("*.patch"))
+    patches = [patch for patch in patches if not arguments.numbers or int(patch.name[:2]) in arguments.numbers]
+    copy()
+    for patch in patches:
+        apply(patch, "--check")
+    missed = 0
+    print("| break | found by | after | simulated hours |\n|---|---|---|---|", flush=True)
+    for patch in patches:
+        apply(patch)
+        build(patch)
+        violation, seconds, hours = look(arguments.minutes)
+        apply(patch, "--reverse")
+        missed += violation is None
+        print(f"| {patch.stem} | {violation or '**not found**'} | {seconds:.0f} s | {hours} |", flush=True)
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    main()
