@@ -119,7 +119,7 @@ async fn hold(
     };
     if !guard.is_held() {
         note(who, "the guard was lost before its caller had it");
-        if part.is_prompt {
+        if part.is_prompt && part.member.is_given_at_once() {
             history::wrong(format!(
                 "{who} has got a guard that was lost before, token {}",
                 guard.token().zxid()

@@ -36,6 +36,12 @@ impl Member {
         Self::Once,
     ];
 
+    /// Whether its caller has the guard in the step in which that is granted. Otherwise zklock writes to a server in between, and the
+    /// process may be stopped.
+    pub(crate) fn is_given_at_once(self) -> bool {
+        !matches!(self, Self::Election | Self::Once)
+    }
+
     /// The member of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|member| format!("{member:?}").eq_ignore_ascii_case(name))
