@@ -80,22 +80,28 @@ pub(crate) fn draw(random: &mut Random, world: &Exposed, until: Duration) -> Vec
     let mut faults = Vec::new();
     loop {
         at += Duration::from_nanos(random.below(2 * mean));
-        let lasts = match random.below(4) {
-            0 => timeout / 10,
-            1 => timeout * 3,
-            _ => timeout,
-        };
-        let lasts = Duration::from_nanos(random.below(lasts.as_nanos() as u64));
-        if at + lasts > until {
+        if at > until {
             return faults;
         }
-        faults.push(Fault { at, lasts, kind: kind(random, world) });
+        let kind = kind(random, world);
+        let lasts = match (random.below(4), &kind) {
+            // A network is slow for long, and a clock is slewed for long.
+            (0, Kind::Slewed(..) | Kind::SlewedServer(..) | Kind::Slow(..)) => timeout * 20,
+            (0, _) => timeout / 10,
+            (1, _) => timeout * 3,
+            _ => timeout * 3 / 2,
+        };
+        let lasts = Duration::from_nanos(random.below(lasts.as_nanos() as u64));
+        if at + lasts <= until {
+            faults.push(Fault { at, lasts, kind });
+        }
     }
 }
 
 fn kind(random: &mut Random, world: &Exposed) -> Kind {
     let Exposed { servers, processes, timeout, .. } = *world;
-    let process = random.below(processes.into()) as u32;
+    // One machine is worse than the others.
+    let process = if random.once_in(3) { 0 } else { random.below(processes.into()) as u32 };
     let this = server(random.between(1, servers.into()) as u8);
     let other = match random.below(3) {
         0 => server(random.between(1, servers.into()) as u8),
