@@ -11,7 +11,7 @@ use world::{ProcessId, Random};
 use zklock::Session;
 
 use crate::history::{self, Kept, Stage, Who};
-use crate::members;
+use crate::members::{self, Service};
 use crate::part::Part;
 use crate::trace::note;
 
@@ -32,14 +32,23 @@ pub(crate) async fn run(process: ProcessId, part: Part, mut random: Random) {
         }
         sleep(Duration::from_millis(100)).await;
     };
-    let tasks = whos.map(|who| tokio::spawn(contend(who, part.clone(), session.clone(), random.fork())));
+    let service = Service::new(session.clone(), &part);
+    let tasks = whos.map(|who| tokio::spawn(contend(who, part.clone(), service.clone(), random.fork())));
     for task in join_all(tasks.collect::<Vec<_>>()).await {
         if let Err(error) = task {
             history::wrong(format!("a task of {} panicked: {error}", world::current()));
         }
     }
+    while history::stage() < Stage::Eviction {
+        sleep(part.timeout / 10).await;
+    }
+    let who = Who { process, task: part.tasks };
+    if history::is_evicted(who) {
+        while !evicted(who, &part, &service, &mut random).await {}
+        history::doing(who, None);
+    }
     // An operator looks at the tree while this session lives.
-    while history::stage() != Stage::Close {
+    while history::stage() < Stage::Close {
         sleep(part.timeout / 10).await;
     }
     if let Err(error) = session.close().await {
@@ -47,10 +56,10 @@ pub(crate) async fn run(process: ProcessId, part: Part, mut random: Random) {
     }
 }
 
-async fn contend(who: Who, part: Part, session: Session, mut random: Random) {
+async fn contend(who: Who, part: Part, service: Service, mut random: Random) {
     loop {
         let is_last = history::stage() != Stage::Storm;
-        let held = turn(who, &part, &session, &mut random, is_last).await;
+        let held = turn(who, &part, &service, &mut random, is_last).await;
         if is_last && held {
             return history::doing(who, None);
         }
@@ -60,8 +69,25 @@ async fn contend(who: Who, part: Part, session: Session, mut random: Random) {
     }
 }
 
+/// One acquisition, with a hold until that is lost. Returns whether it was.
+async fn evicted(who: Who, part: &Part, service: &Service, random: &mut Random) -> bool {
+    let endless = Some(Duration::from_secs(100_000));
+    match members::acquire(who, part, service, random, endless, true).await {
+        Ok(Some((guard, _))) => {
+            history::doing(who, Some("an operator is to delete its node"));
+            history::lost(who, guard.lost().await);
+            true
+        }
+        Ok(None) => false,
+        Err(error) => {
+            note(who, error);
+            false
+        }
+    }
+}
+
 /// One acquisition, and the hold behind it. Returns whether there was one.
-async fn turn(who: Who, part: &Part, session: &Session, random: &mut Random, is_last: bool) -> bool {
+async fn turn(who: Who, part: &Part, service: &Service, random: &mut Random, is_last: bool) -> bool {
     let endless = Duration::from_secs(100_000);
     let patience = match random.below(4) {
         _ if is_last => Some(endless),
@@ -70,7 +96,7 @@ async fn turn(who: Who, part: &Part, session: &Session, random: &mut Random, is_
         _ => Some(endless),
     };
     history::doing(who, Some("it acquires"));
-    let call = members::acquire(who, part, session, random, patience, is_last);
+    let call = members::acquire(who, part, service, random, patience, is_last);
     let mut call = pin!(call);
     // Some callers poll a few times and then do something else for a while.
     if !is_last && random.once_in(8) {

@@ -166,7 +166,7 @@ impl Fault {
             Kind::Slow(one, other, most) => {
                 let most = (most.as_nanos() as u64).max(MILLISECOND);
                 let latency =
-                    if begins { Latency { least: MILLISECOND / 5, most } } else { Latency::default() };
+                    if begins { Latency { least: MILLISECOND / 5, most } } else { processes.latency() };
                 cluster.world.set_latency(one, other, latency);
                 cluster.world.set_latency(other, one, latency);
             }

@@ -90,6 +90,8 @@ pub(crate) enum Stage {
     Storm,
     /// Contenders are to hold what they contend for once more.
     Calm,
+    /// One contender holds once more, until an operator has deleted its node.
+    Eviction,
     /// An operator looks whether anything is left.
     Audit,
     /// Nothing was left. Contenders close their sessions.
@@ -104,6 +106,8 @@ struct History {
     tokens: BTreeMap<String, (i64, u32)>,
     /// The runs that have begun.
     runs: BTreeSet<String>,
+    /// Whether a contender holds once more in the end.
+    has_evicted: bool,
     /// How far the end has come.
     stage: Stage,
     /// Who has not finished.
@@ -189,6 +193,17 @@ pub(crate) fn gone(process: ProcessId) {
 pub(crate) fn enter(stage: Stage) {
     note("stage", format_args!("{stage:?}"));
     HISTORY.with_borrow_mut(|history| history.stage = stage);
+}
+
+/// Whether this is the contender that holds once more: the first one that asks.
+pub(crate) fn is_evicted(who: Who) -> bool {
+    HISTORY.with_borrow_mut(|history| {
+        let is_first = !std::mem::replace(&mut history.has_evicted, true);
+        if is_first {
+            history.unfinished.insert(who, "it is to hold once more");
+        }
+        is_first
+    })
 }
 
 /// Returns the present stage.

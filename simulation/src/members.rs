@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use world::Random;
 use zklock::once::{Claim as OnceClaim, OnceOptions, RunEnd};
-use zklock::{Access, AcquireError, AnyGuard, Guard, LockOptions, LocksOptions, Session};
+use zklock::{Access, AcquireError, AnyGuard, Guard, LockOptions, Locks, LocksOptions, Session};
 
 use crate::history::{self, Claim, Who};
 use crate::interventions;
@@ -18,20 +18,43 @@ type Taken = Result<Option<(AnyGuard, Vec<Claim>)>, AcquireError>;
 const CAPACITY: u32 = 3;
 /// The directory of the permits of a semaphore at the first path.
 pub(crate) const POOL: &str = "/lock/a/permits";
+/// The announcement of a leader there.
+pub(crate) const ANNOUNCEMENT: &str = "/lock/a/leader";
 const PATHS: [&str; 3] = ["/lock/a", "/lock/b", "/lock/c"];
+
+/// What a process contends with.
+#[derive(Clone)]
+pub(crate) struct Service {
+    session: Session,
+    /// The tasks of a process share it: they pass a lock on among themselves.
+    locks: Locks,
+}
+
+impl Service {
+    /// What a process in this session contends with.
+    pub(crate) fn new(session: Session, part: &Part) -> Self {
+        let options = LocksOptions::new().lock(options(part));
+        let locks = session.locks("/lock").and_then(|locks| locks.with_options(options)).expect("locks");
+        Self { session, locks }
+    }
+}
+
+fn options(part: &Part) -> LockOptions {
+    part.delay.map_or(LockOptions::new(), |delay| LockOptions::new().takeover_delay(delay))
+}
 
 /// Begins an acquisition. Without patience it is a try; with an endless one it waits for as long as it takes.
 pub(crate) fn acquire(
     who: Who,
     part: &Part,
-    session: &Session,
+    service: &Service,
     random: &mut Random,
     patience: Option<Duration>,
     is_last: bool,
 ) -> BoxFuture<'static, Taken> {
-    let session = session.clone();
+    let Service { session, locks } = service.clone();
     let mut random = random.fork();
-    let options = part.delay.map_or(LockOptions::new(), |delay| LockOptions::new().takeover_delay(delay));
+    let options = options(part);
     let capacity = interventions::capacity().unwrap_or(CAPACITY);
     let path = PATHS[random.below(2) as usize];
     let exclusive = move |path: &str| vec![Claim::Exclusive(path.to_owned())];
@@ -41,6 +64,10 @@ pub(crate) fn acquire(
     macro_rules! by_patience {
         ($of:expr, $options:expr, $try:ident, $timeout:ident $(, $argument:expr)*) => {{
             let member = $of.with_options($options).expect("options");
+            by_patience!(=> member, $try, $timeout $(, $argument)*)
+        }};
+        (=> $member:ident, $try:ident, $timeout:ident $(, $argument:expr)*) => {{
+            let member = $member;
             async move {
                 match patience {
                     None => member.$try($($argument),*).await,
@@ -112,8 +139,7 @@ pub(crate) fn acquire(
         .boxed(),
         Member::Keys => {
             let key = ["a", "b"][random.below(2) as usize];
-            let options = LocksOptions::new().lock(options);
-            by_patience!(session.locks("/lock").expect("locks"), options, try_acquire, acquire_timeout, key)
+            by_patience!(=> locks, try_acquire, acquire_timeout, key)
                 .map_ok(move |guard| guard.map(|guard| (guard.into_any(), exclusive(key))))
                 .boxed()
         }

@@ -8,7 +8,7 @@ use zookeeper_client::{Client, Error, Stat};
 
 use crate::history;
 use crate::interventions;
-use crate::members::POOL;
+use crate::members::{ANNOUNCEMENT, POOL};
 use crate::part::Part;
 use crate::trace::note;
 
@@ -17,6 +17,8 @@ use crate::trace::note;
 pub(crate) enum Deed {
     /// It deletes the node of a contender, or a leader's announcement.
     Delete,
+    /// It deletes the node of the one contender that is left, and no announcement.
+    Evict,
     /// It writes the data of a contender's node once more.
     Touch,
     /// It gives a semaphore this capacity.
@@ -37,6 +39,7 @@ pub(crate) async fn run(deed: Deed, part: Part, mut random: Random) {
     let client = connect(&part).await;
     let done = match deed {
         Deed::Delete | Deed::Touch => meddle(&client, deed, &part, &mut random).await,
+        Deed::Evict => return evict(client, &part).await,
         Deed::Resize(capacity) => return resize(client, capacity, &part).await,
     };
     if let Err(error) = done {
@@ -95,6 +98,26 @@ async fn meddle(client: &Client, deed: Deed, part: &Part, random: &mut Random) -
     let others = nodes.iter().filter(|node| node.stat.ctime < since).map(|node| node.stat.czxid);
     interventions::deleting(stat.czxid, others);
     client.delete(path, None).await
+}
+
+/// Deletes the nodes of contenders, as soon as there are any.
+async fn evict(mut client: Client, part: &Part) {
+    let mut has_any = false;
+    loop {
+        sleep(part.timeout).await;
+        let nodes = ephemerals(&client).await.unwrap_or_default();
+        let nodes = nodes.into_iter().filter(|node| node.path != ANNOUNCEMENT).collect::<Vec<_>>();
+        for node in &nodes {
+            note("operator", format_args!("evicts {}", node.path));
+            if client.delete(&node.path, None).await.is_err() {
+                client = connect(part).await;
+            }
+        }
+        if has_any && nodes.is_empty() {
+            return;
+        }
+        has_any |= !nodes.is_empty();
+    }
 }
 
 /// Writes the capacity until that is confirmed.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use world::{Host, MILLISECOND, Preemption, ProcessId, Random};
+use world::{Host, Latency, MILLISECOND, Preemption, ProcessId, Random};
 
 use crate::cluster::{Cluster, server};
 use crate::contender;
@@ -23,6 +23,8 @@ struct State {
     processes: u32,
     /// The processes that are running.
     running: BTreeMap<u32, ProcessId>,
+    /// How long a message takes between two hosts.
+    latency: Latency,
     random: Random,
 }
 
@@ -36,9 +38,21 @@ pub(crate) fn host(process: u32) -> Host {
 
 impl Processes {
     /// None of them runs yet.
-    pub(crate) fn new(part: Part, servers: u8, processes: u32, random: Random) -> Self {
+    pub(crate) fn new(part: Part, servers: u8, processes: u32, latency: Latency, random: Random) -> Self {
         let running = BTreeMap::new();
-        Self(Rc::new(RefCell::new(State { part, servers, processes, running, random })))
+        Self(Rc::new(RefCell::new(State { part, servers, processes, running, latency, random })))
+    }
+
+    /// How long a message takes between two hosts.
+    pub(crate) fn latency(&self) -> Latency {
+        self.0.borrow().latency
+    }
+
+    /// Has messages take their time between all hosts.
+    pub(crate) fn heal(&self, cluster: &mut Cluster) {
+        for from in self.hosts() {
+            self.hosts().into_iter().for_each(|to| cluster.world.set_latency(from, to, self.latency()));
+        }
     }
 
     /// Starts a process, if it is not running.

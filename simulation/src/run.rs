@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use world::Random;
+use world::{Latency, Random};
 use zklock_ensemble::{Config, ServerId, Version};
 
 use crate::cluster::Cluster;
 use crate::faults::{self, Exposed};
 use crate::history::{self, Outcome, Stage};
+use crate::operator::Deed;
 use crate::part::Member;
 use crate::part::Part;
 use crate::processes::Processes;
@@ -89,7 +90,14 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     let suspends = random.once_in(2);
     let exposed = Exposed { servers, processes, timeout, suspends, slews_servers, is_operated, is_resized };
     let faults = faults::draw(&mut random.fork(), &exposed, storm);
-    let all = Processes::new(part, servers, processes, random);
+    let longest_way = timeout.as_nanos() as u64 / 40;
+    // The servers are near, or they are in another region.
+    let latency = match random.once_in(3) {
+        true => Latency { least: longest_way / 4, most: longest_way },
+        false => Latency::default(),
+    };
+    let all = Processes::new(part, servers, processes, latency, random);
+    all.heal(&mut cluster);
     for process in 0..processes {
         all.start(&mut cluster, process);
     }
@@ -110,6 +118,13 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
         cluster.run(time);
         let before = std::mem::replace(&mut unfinished, history::unfinished()).len();
         quiet = if unfinished.len() < before { Duration::ZERO } else { quiet + timeout };
+    }
+    if unfinished.is_empty() {
+        history::enter(Stage::Eviction);
+        all.operate(&mut cluster, Deed::Evict);
+        time += timeout * 10;
+        cluster.run(time);
+        unfinished = history::unfinished();
     }
     if unfinished.is_empty() {
         history::enter(Stage::Audit);
