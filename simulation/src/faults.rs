@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     Isolated(Host),
     /// Bytes between two hosts take up to so long.
     Slow(Host, Host, Duration),
+    /// Bytes between a host and all others take up to so long.
+    Far(Host, Duration),
     /// A server is stopped by a signal.
     Paused(Host),
     /// A server crashes, and is started again afterwards.
@@ -86,7 +88,7 @@ pub(crate) fn draw(random: &mut Random, world: &Exposed, until: Duration) -> Vec
         let kind = kind(random, world);
         let lasts = match (random.below(4), &kind) {
             // A network is slow for long, and a clock is slewed for long.
-            (0, Kind::Slewed(..) | Kind::SlewedServer(..) | Kind::Slow(..)) => timeout * 20,
+            (0, Kind::Slewed(..) | Kind::SlewedServer(..) | Kind::Slow(..) | Kind::Far(..)) => timeout * 20,
             (0, _) => timeout / 10,
             (1, _) => timeout * 3,
             _ => timeout * 3 / 2,
@@ -114,7 +116,12 @@ fn kind(random: &mut Random, world: &Exposed) -> Kind {
         2 => Kind::Cut(this, other),
         3 => Kind::Isolated(this),
         4 => Kind::Isolated(host(process)),
-        5 => Kind::Slow(this, other, Duration::from_nanos(random.below(timeout.as_nanos() as u64))),
+        5 => {
+            let most = timeout / [1, 3, 8][random.below(3) as usize];
+            let most = Duration::from_nanos(random.below(most.as_nanos() as u64));
+            let far = [this, other][random.below(2) as usize];
+            if random.once_in(2) { Kind::Slow(this, other, most) } else { Kind::Far(far, most) }
+        }
         6 => Kind::Paused(this),
         7 => Kind::Crashed(this),
         8 | 9 => Kind::Stopped(process),
@@ -163,12 +170,10 @@ impl Fault {
                 cut(cluster, other, one, begins);
             }
             Kind::Isolated(host) => isolate(cluster, processes, host, begins),
-            Kind::Slow(one, other, most) => {
-                let most = (most.as_nanos() as u64).max(MILLISECOND);
-                let latency =
-                    if begins { Latency { least: MILLISECOND / 5, most } } else { processes.latency() };
-                cluster.world.set_latency(one, other, latency);
-                cluster.world.set_latency(other, one, latency);
+            Kind::Slow(one, other, most) => slow(cluster, processes, (one, other), begins.then_some(most)),
+            Kind::Far(host, most) => {
+                let others = processes.hosts().into_iter().filter(|other| *other != host);
+                others.for_each(|other| slow(cluster, processes, (host, other), begins.then_some(most)));
             }
             Kind::Paused(host) if begins => cluster.pause(host),
             Kind::Paused(host) => cluster.go_on(host),
@@ -212,4 +217,14 @@ fn isolate(cluster: &mut Cluster, processes: &Processes, host: Host, begins: boo
         cut(cluster, host, other, begins);
         cut(cluster, other, host, begins);
     }
+}
+
+/// Has bytes between two hosts take up to so long, or as long as mostly.
+fn slow(cluster: &mut Cluster, processes: &Processes, (one, other): (Host, Host), most: Option<Duration>) {
+    let latency = most.map_or(processes.latency(), |most| {
+        let most = (most.as_nanos() as u64).max(MILLISECOND);
+        Latency { least: MILLISECOND / 5, most }
+    });
+    cluster.world.set_latency(one, other, latency);
+    cluster.world.set_latency(other, one, latency);
 }

@@ -31,9 +31,6 @@ struct Ephemeral {
     stat: Stat,
 }
 
-/// The longest part by which the times of day of two servers differ.
-const SKEW: Duration = Duration::from_secs(2);
-
 /// Runs until the deed is done.
 pub(crate) async fn run(deed: Deed, part: Part, mut random: Random) {
     let client = connect(&part).await;
@@ -81,22 +78,24 @@ async fn connect(part: &Part) -> Client {
 
 /// Deletes a node that goes with a session, or writes to it.
 async fn meddle(client: &Client, deed: Deed, part: &Part, random: &mut Random) -> Result<(), Error> {
-    let nodes = ephemerals(client).await?;
-    if nodes.is_empty() {
-        return Ok(());
+    let before = ephemerals(client).await?;
+    // Who is there for two timeouts has looked at the queue by then, or has lost the connection and will look again.
+    if let Deed::Delete = deed {
+        sleep(part.timeout * 2).await;
     }
-    let Ephemeral { path, stat } = &nodes[random.below(nodes.len() as u64) as usize];
+    let nodes = ephemerals(client).await?;
+    let Some(oldest) = nodes.iter().min_by_key(|node| node.stat.czxid) else { return Ok(()) };
+    // Mostly it is the holder that is in somebody's way.
+    let any = &nodes[random.below(nodes.len() as u64) as usize];
+    let Ephemeral { path, stat } = if random.once_in(2) { oldest } else { any };
     note("operator", format_args!("{deed:?} {path}, zxid {}", stat.czxid));
     if let Deed::Touch = deed {
         let (data, _) = client.get_data(path).await?;
         client.set_data(path, &data, None).await?;
         return Ok(());
     }
-    // Who has been there for two timeouts has looked at the queue by now, or has lost the connection and will look again.
-    let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    let since = now.saturating_sub(part.timeout * 2 + SKEW).as_millis() as i64;
-    let others = nodes.iter().filter(|node| node.stat.ctime < since).map(|node| node.stat.czxid);
-    interventions::deleting(stat.czxid, others);
+    let was_there = |czxid: &i64| before.iter().any(|node| node.stat.czxid == *czxid);
+    interventions::deleting(stat.czxid, nodes.iter().map(|node| node.stat.czxid).filter(was_there));
     client.delete(path, None).await
 }
 
