@@ -90,7 +90,10 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     let suspends = random.once_in(2);
     let exposed = Exposed { servers, processes, timeout, suspends, slews_servers, is_operated, is_resized };
     let faults = faults::draw(&mut random.fork(), &exposed, storm);
-    let longest_way = timeout.as_nanos() as u64 / 40;
+    // A quorum's answer takes six ways. If it takes much of the timeout, heartbeats keep no lease.
+    let shortest =
+        limits.iter().copied().min().filter(|_| is_uneven).map_or(timeout, |least| least.min(timeout));
+    let longest_way = shortest.as_nanos() as u64 / 80;
     // The servers are near, or they are in another region.
     let latency = match random.once_in(3) {
         true => Latency { least: longest_way / 4, most: longest_way },
