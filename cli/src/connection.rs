@@ -60,7 +60,7 @@ pub(crate) struct Connection {
 
     /// The servers' tickTime [default: learned from a server: from its answer to `conf`, or from the session timeouts
     /// that it grants]
-    #[arg(long, global = true, env = "ZKLOCK_TICK", value_name = "DURATION", value_parser = duration::parse)]
+    #[arg(long, global = true, env = "ZKLOCK_TICK", value_name = "DURATION", value_parser = duration::parse_tick)]
     pub(crate) tick: Option<Duration>,
 
     /// How many parts per million a server's clock may be too fast or too slow; the default covers chrony's slews
@@ -353,7 +353,7 @@ impl Connection {
 fn each(causes: &[ServerFailure]) -> String {
     let is_away = |failure: &ServerFailure| matches!(failure.cause, ServerProblem::NoConnection(_));
     let advice = match causes.is_empty() || causes.iter().any(is_away) {
-        true => "; check that the servers run, and can be reached from here",
+        true => "; check their names and ports, that they run, and that they can be reached from here",
         false => "",
     };
     let causes = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");

@@ -7,7 +7,10 @@ use jiff::{Span, SpanRelativeTo};
 /// Parses `10`, `0.5`, `1500ms`, `10s`, `1m30s` and `1d`, with days of 24 hours. A number alone is in seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string());
+        return match seconds < 0.0 {
+            true => Err("it is negative".to_owned()),
+            false => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string()),
+        };
     }
     let span = text.parse::<Span>().ok();
     let span = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
@@ -23,6 +26,15 @@ pub(crate) fn parse_period(text: &str) -> Result<Duration, String> {
     match period.subsec_nanos() {
         0 if !period.is_zero() => Ok(period),
         _ => Err("a period must be whole seconds, at least 1".to_owned()),
+    }
+}
+
+/// Parses the servers' tick. A lease that is computed with none would be too long.
+pub(crate) fn parse_tick(text: &str) -> Result<Duration, String> {
+    let tick = parse(text)?;
+    match tick < Duration::from_millis(1) {
+        true => Err("a server's tickTime is 1ms or more; give the value of the servers".to_owned()),
+        false => Ok(tick),
     }
 }
 

@@ -50,6 +50,11 @@ impl ServerAddress {
         if text.contains("://") {
             return Err("a scheme is neither tcp:// nor tcp+tls://");
         }
+        if text.contains(|character: char| {
+            character.is_whitespace() || character.is_control() || character == ';'
+        }) {
+            return Err("an address contains a blank or a semicolon; commas separate servers");
+        }
         if !text.starts_with('[') && text.matches(':').count() > 1 {
             return Err("an IPv6 address needs brackets: [::1]:2181");
         }
@@ -67,9 +72,6 @@ impl ServerAddress {
         };
         if host.is_empty() {
             return Err("a host is missing");
-        }
-        if host.contains(|character: char| character.is_whitespace() || character.is_control()) {
-            return Err("a host contains a blank");
         }
         Ok(Self { host: host.to_owned(), port, tls })
     }
@@ -144,8 +146,8 @@ mod tests {
             ("[::1]x:2181", "something other than a port follows a bracket"),
             ("::1", "an IPv6 address needs brackets: [::1]:2181"),
             ("zk1,fe80::1:2181", "an IPv6 address needs brackets: [::1]:2181"),
-            ("zk 1", "a host contains a blank"),
-            ("zk1 zk2:2181", "a host contains a blank"),
+            ("zk 1", "an address contains a blank"),
+            ("zk1:2181; zk2:2181", "an address contains a blank or a semicolon; commas separate servers"),
             ("http://zk1:2181", "a scheme is neither tcp:// nor tcp+tls://"),
             ("zk1/app,zk2", "the chroot stands once, after the last server"),
             ("zk1:2181/app,zk2:2181/app", "the chroot stands once, after the last server"),

@@ -48,7 +48,7 @@ fn unreachable(server: &Server, found: &mut Findings) {
         (Err(why), _) => (
             "unreachable",
             format!("{address} cannot be reached: {why}"),
-            "start it (its log says why it ended), repair the network to it, or take it out of the connect string",
+            "check its name and port, start it (its log says why it ended), repair the network to it, or take it out of the connect string",
         ),
         (Ok(words), visit) => match (&words.mode, visit) {
             (Mode::Silent(why), _) => (
