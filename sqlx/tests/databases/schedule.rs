@@ -226,6 +226,12 @@ async fn play<P: Place>(
         // The other one may have waited for this step.
         for who in [who, 1 - who] {
             if let Some((step, outcome)) = within("the step", actors[who].settle(place)).await {
+                // Who is refused was behind the other one, whose begin may not have returned yet.
+                while outcome == Outcome::Refused && actors[1 - who].under_way.is_some() {
+                    if let Some((step, outcome)) = within("the step", actors[1 - who].settle(place)).await {
+                        history.push((1 - who, step, outcome));
+                    }
+                }
                 history.push((who, step, outcome));
             }
         }
