@@ -14,7 +14,7 @@ test: redis-server postgres systemd promtool jq peers manifests nextest ## Run e
 		cargo test --quiet --workspace --doc && \
 		cargo build --quiet --examples && `# some are run by tests, and those with tests of their own are not built with them` \
 		cargo run --quiet -p zklock-test-support -- cargo nextest run --workspace --no-fail-fast $(if $(CI),--profile ci)
-	cd simulation && cargo test --quiet --workspace `# a workspace of its own; one test is a minute of seeds`
+	cd simulation && cargo test --quiet --workspace `# a workspace of its own; one test is a hundred seeds`
 
 containers: servers nextest ## Run the tests of zklock-testcontainers in containers, if an engine answers
 	cargo nextest run -p zklock-testcontainers --no-fail-fast $(if $(CI),--profile ci) \
