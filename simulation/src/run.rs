@@ -99,6 +99,8 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
         true => Latency { least: longest_way / 4, most: longest_way },
         false => Latency::default(),
     };
+    // Before its last turn each contender may have another one, behind those of all others.
+    let turns = (part.hold * 2 + part.delay.unwrap_or_default()) * (processes * part.tasks);
     let all = Processes::new(part, servers, processes, latency, random);
     all.heal(&mut cluster);
     for process in 0..processes {
@@ -114,7 +116,7 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     history::enter(Stage::Calm);
     // From one who finishes to the next one: a killed contender's session, acquisitions before the last one with their
     // delays, their holds, and connecting.
-    let longest = timeout * 40 + Duration::from_secs(120);
+    let longest = timeout * 40 + Duration::from_secs(120) + turns;
     let (mut time, mut quiet, mut unfinished) = (storm, Duration::ZERO, history::unfinished());
     while !unfinished.is_empty() && quiet < longest {
         time += timeout;
