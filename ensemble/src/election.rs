@@ -26,7 +26,7 @@ pub struct Standing {
     pub logged: i64,
 }
 
-/// The outcome of an election: which servers learn of which leader.
+/// Elects a leader. Returns the servers that learn of a leader, each with its appointment.
 ///
 /// `standings` has the servers that run; leave out those that are paused or crashed. `reaches` says whether messages of
 /// the first server get to the second one.

@@ -36,7 +36,7 @@ pub(crate) enum Message {
     /// The answer to a ping: the sessions that the follower has heard of since the last one, with their timeouts.
     Touched(Vec<(i64, i32)>),
 
-    /// The follower's log goes on behind this transaction. What comes later there is not in the leader's log.
+    /// The follower's log goes on behind this transaction. The leader's log lacks the later ones.
     Truncate(i64),
     /// The follower is too far behind: here is everything.
     Snapshot(Box<Tree>),

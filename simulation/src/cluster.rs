@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use world::{Clock, Clocks, Happening, Host, Random, SECOND, World};
+use world::{Clock, Clocks, Happening, Host, RETRANSMISSION, Random, SECOND, World};
 use zklock_ensemble::{Config, ConnectionId, Effect, Event, Now, Server, ServerId, elect};
 
 use crate::peers::Peers;
@@ -15,7 +15,7 @@ const ELECTION: u64 = SECOND;
 
 /// The world with its servers.
 pub(crate) struct Cluster {
-    /// The world. What happens at servers is the cluster's.
+    /// The world, with the network and the processes. The cluster takes what the world says of servers.
     pub world: World,
     /// The run's own randomness.
     pub random: Random,
@@ -154,7 +154,8 @@ impl Cluster {
         if is_cut != self.world.is_cut(from, to) {
             self.world.cut(from, to, is_cut);
             if !is_cut {
-                act(self.peers.healed(&self.world, &mut self.random), Act::Peer(from, to));
+                let again = self.world.now() + self.random.below(RETRANSMISSION);
+                act(again, Act::Peer(from, to));
             }
         }
     }
@@ -200,16 +201,14 @@ impl Cluster {
 
     /// Has a server go on that was stopped.
     pub(crate) fn go_on(&mut self, host: Host) {
-        if !matches!(self.machine(host).state, State::Paused(_)) {
-            return;
-        }
+        let State::Paused(events) = &mut self.machine(host).state else { return };
+        let events = std::mem::take(events);
+        self.machine(host).state = State::Running;
         note(name(host), "goes on");
-        if let State::Paused(events) = std::mem::replace(&mut self.machine(host).state, State::Running) {
-            for event in events {
-                self.happens(host, event);
-            }
-            self.happens(host, Event::Wake);
+        for event in events {
+            self.happens(host, event);
         }
+        self.happens(host, Event::Wake);
     }
 
     /// Has a server's clocks run at this rate, in parts of [`SECOND`].

@@ -2,11 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use world::{Host, MILLISECOND, World};
+use world::{Host, World};
 use zklock_ensemble::PeerMessage;
-
-/// The longest pause before a kernel sends again what was lost by a cut.
-const RETRANSMISSION: u64 = 400 * MILLISECOND;
 
 /// The ways between servers.
 #[derive(Default)]
@@ -37,11 +34,6 @@ impl Peers {
         };
         let number = lane.messages.iter().take_while(|(at, _)| *at <= world.now()).count();
         lane.messages.drain(..number).map(|(_, message)| message).collect()
-    }
-
-    /// Returns when to look again whether something has arrived, after the end of a cut.
-    pub(crate) fn healed(&self, world: &World, random: &mut world::Random) -> u64 {
-        world.now() + random.below(RETRANSMISSION)
     }
 
     /// Loses what a server that has crashed sent, and what was sent to it.

@@ -9,8 +9,7 @@ use crate::cluster::Cluster;
 use crate::faults::{self, Exposed};
 use crate::history::{self, Outcome, Stage};
 use crate::operator::Deed;
-use crate::part::Member;
-use crate::part::Part;
+use crate::part::{Member, Part};
 use crate::processes::Processes;
 use crate::trace;
 

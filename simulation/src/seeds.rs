@@ -83,13 +83,17 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     println!("FAIL: seed {seed}");
     violations.iter().for_each(|violation| println!("  {violation}"));
     let without = shrunk(args, seed);
-    let without = without.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+    let without = list(&without);
     println!("again: zklock-simulation --seed {seed}{} --without '{without}' --trace", mode(args));
     ExitCode::FAILURE
 }
 
 fn mode(args: &Args) -> String {
     args.mode.map(|member| format!(" --mode {member:?}").to_lowercase()).unwrap_or_default()
+}
+
+fn list(numbers: &[usize]) -> String {
+    numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// Runs a seed, and now and then a second time.
@@ -108,7 +112,7 @@ fn end(args: &Args, seed: u64, without: &[usize], in_another_place: bool) -> End
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.arg("--seed").arg(seed.to_string()).args(args.mode.map(|member| format!("--mode={member:?}")));
     if !without.is_empty() {
-        command.arg("--without").arg(without.iter().map(usize::to_string).collect::<Vec<_>>().join(","));
+        command.arg("--without").arg(list(without));
     }
     if in_another_place {
         // Addresses on the stack move with the environment.

@@ -11,7 +11,7 @@ use zklock_ensemble::{Appointment, Config, ServerId, Standing, elect};
 
 const EPHEMERAL: i32 = 1;
 
-/// Three servers, of which the third one leads.
+/// Three servers. The third one leads.
 fn three() -> Net {
     let mut net = Net::new(3);
     net.elect(&[1, 2, 3]);

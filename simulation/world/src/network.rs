@@ -34,7 +34,7 @@ impl Default for Latency {
 const WINDOW: usize = 64 * 1024;
 
 /// The longest pause before a kernel sends again what was lost by a cut.
-const RETRANSMISSION: u64 = 400 * MILLISECOND;
+pub const RETRANSMISSION: u64 = 400 * MILLISECOND;
 
 #[derive(Debug)]
 enum Segment {

@@ -101,11 +101,6 @@ impl World {
         inside(id, process.clocks, now, Preemption::default(), || drop((runtime, process.timers, ends)));
     }
 
-    /// Returns whether the process is there.
-    pub fn has(&self, id: ProcessId) -> bool {
-        self.runtimes.contains_key(&id)
-    }
-
     /// A number that changes with everything that happens: two runs that took the same steps have the same one.
     pub fn fingerprint(&self) -> u64 {
         state::with(|state| state.heap.fingerprint)
