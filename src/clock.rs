@@ -1,4 +1,4 @@
-//! The two clocks that leases are computed with.
+//! The clocks that leases are computed with.
 
 use std::time::Duration;
 
@@ -8,34 +8,100 @@ use zklock_recipe::Moment;
 
 /// This clock goes on while the machine is suspended, as the ensemble's clocks do; `Instant` and `CLOCK_MONOTONIC`
 /// stop. NTP slews it.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 const BOOT: ClockId = ClockId::Boottime;
 
 /// On macOS and the BSDs, the clock of this name goes on during suspension, or no clock does.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
 const BOOT: ClockId = ClockId::Monotonic;
 
-/// Nobody slews this clock. It stops while the machine is suspended, at least on Linux.
-#[cfg(any(target_os = "linux", target_os = "macos"))]
+/// Nobody slews this clock. On Linux it stops while the machine is suspended.
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "macos"))]
 const RAW: ClockId = ClockId::MonotonicRaw;
 
 /// The BSDs have no clock that nobody slews.
-#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "macos")))]
 const RAW: ClockId = ClockId::Monotonic;
 
-/// Returns this instant. Neither clock ever goes back, and nobody can set them.
+/// Two readings of a clock are taken for one instant if they are no further apart.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const AT_ONCE: Duration = Duration::from_micros(100);
+
+/// How many times the clocks are read at most for two such readings. Where each reading takes long, nothing is nearer.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const TRIES: usize = 4;
+
+/// More than any clock shows, so that the difference of two clocks is never negative. In a time namespace either may be ahead.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const LONG: Duration = Duration::from_secs(1 << 40);
+
+/// Returns this instant. Nobody can set its clocks.
+///
+/// The time of suspensions is read first. A suspension or a preemption between the readings makes the answer an instant that was
+/// now during this call, never one that is still to come.
 pub(crate) fn now() -> Moment {
-    Moment::new(read(BOOT), read(RAW))
+    let suspended = suspended();
+    Moment::new(read(BOOT), read(RAW), suspended)
 }
 
-/// Returns the instant that was now before the machine was suspended for this long.
-#[cfg(test)]
-pub(crate) fn before_a_suspension(length: Duration) -> Moment {
-    Moment::new(read(BOOT) - length, read(RAW))
+/// Returns for how long the machine has been suspended, from some instant on. NTP slews the two clocks alike that show it, so their
+/// difference is not slewed.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn suspended() -> Duration {
+    let (mut apart, mut suspended) = (Duration::MAX, LONG);
+    for _ in 0..TRIES {
+        let (before, boot, after) = (read(ClockId::Monotonic), read(BOOT), read(ClockId::Monotonic));
+        if after.saturating_sub(before) < apart {
+            // The later reading makes the time short, if anything.
+            (apart, suspended) = (after.saturating_sub(before), (LONG + boot).saturating_sub(after));
+        }
+        if apart <= AT_ONCE {
+            break;
+        }
+    }
+    suspended
+}
+
+/// These systems do not say it. Their raw clock goes on while the machine is suspended, or no clock does.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn suspended() -> Duration {
+    Duration::ZERO
 }
 
 fn read(clock: ClockId) -> Duration {
     let now = clock_gettime(clock);
     // Neither part is negative on these clocks, and the nanoseconds are below a thousand million.
-    Duration::new(now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0))
+    let now = Duration::new(now.tv_sec.try_into().unwrap_or(0), now.tv_nsec.try_into().unwrap_or(0));
+    #[cfg(test)]
+    let now = if clock == BOOT { now + tests::SUSPENDED.get() } else { now };
+    now
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        /// For how long a test says that the machine was suspended.
+        pub(super) static SUSPENDED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    }
+
+    /// From now on the clocks show that the machine was suspended for this much longer.
+    pub(crate) fn suspend(length: Duration) {
+        SUSPENDED.set(SUSPENDED.get() + length);
+    }
+
+    #[test]
+    fn a_suspension_ends_what_must_be_over_and_counts_for_nothing_that_must_have_lasted() {
+        let minute = Duration::from_secs(60);
+        let (before, was_suspended) = (now(), suspended());
+        suspend(minute);
+        let after = now();
+        assert!(after.most_since(before) >= minute);
+        assert!(after.least_since(before) < minute);
+        assert_eq!(after.until(before.plus(minute)), Duration::ZERO);
+        assert!(suspended() - was_suspended > minute / 2);
+    }
 }

@@ -7,9 +7,9 @@
 //! it together. No writer holds it at the same time. This stays true if processes crash, if clients *or ZooKeeper
 //! servers* are partitioned, if replies are lost, and if servers are paused. It has [limits](#what-it-cannot-do). A
 //! guard is valid until its *lease* ends, and only a quorum's confirmations extend a lease. So a server that is
-//! partitioned from its ensemble cannot keep a guard valid. A guard compares its lease with two clocks whenever it is
-//! asked, and needs no background task for that. One clock is `CLOCK_BOOTTIME`, which goes on while the machine is
-//! suspended. The other one is `CLOCK_MONOTONIC_RAW`, which NTP does not slew.
+//! partitioned from its ensemble cannot keep a guard valid. A guard compares its lease with clocks whenever it is asked,
+//! and needs no background task for that. One clock is `CLOCK_BOOTTIME`. Another one is `CLOCK_MONOTONIC_RAW`, which NTP
+//! does not slew, and the time for which the machine was suspended.
 //!
 //! * A [`Lock`] has one holder. A [`RwLock`] has one writer or many readers. A [`MultiLock`] acquires several locks at
 //!   once, without deadlock. All of them are equally strict, and contend with each other at the same paths.

@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The clock of leases: the time since boot. It does not stop while the machine is suspended.
+/// Returns this instant, for two processes of one machine. This clock does not stop while the machine is suspended, and NTP does
+/// not slew it.
 pub(crate) fn now() -> Duration {
-    by(ClockId::Boottime)
+    // NTP slews the first two alike, and only a suspension parts them.
+    let (boot, monotonic) = (by(ClockId::Boottime), by(ClockId::Monotonic));
+    (by(ClockId::MonotonicRaw) + boot).saturating_sub(monotonic)
 }
 
 pub(crate) fn by(clock: ClockId) -> Duration {

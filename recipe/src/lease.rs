@@ -1,5 +1,5 @@
 //! The lease of a session: how long the session's nodes certainly exist. A guard is valid only while its session's
-//! lease is. This file is pure: every instant is an argument, as two clocks show it.
+//! lease is. This file is pure: every instant is an argument, as three clocks show it.
 //!
 //! # The leader
 //!
@@ -51,8 +51,9 @@
 //! # Clocks
 //!
 //! The leader expires and pings by its own clock. That clock may be slewed, and so may our own. The lease is valid
-//! while both our clocks say so, and a lag has passed when both say so. One of the two is not slewed. So the `margin`,
-//! and the part of the lag that allows for drift, must cover only the leader's clock and the oscillators.
+//! while all our clocks say so, and a lag has passed when all say so. For either question one of them is not slewed, and
+//! no suspension deceives it. So the `margin`, and the part of the lag that allows for drift, must cover only the
+//! leader's clock and the oscillators.
 //!
 //! So the ensemble keeps the session's nodes at least until `T - margin` after `known`.
 

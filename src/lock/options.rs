@@ -136,7 +136,7 @@ impl LockOptions {
     /// gives the lock up in the background, also if its caller never polls again, has forgotten the guard, or keeps other guards
     /// of the hold. The default is no limit.
     ///
-    /// The time begins with the grant. With [`Locks`](crate::Locks), it begins when the task takes its turn. Both clocks of the lease count, so the time in which the machine is suspended counts, too. The limit never makes a guard last longer than
+    /// The time begins with the grant. With [`Locks`](crate::Locks), it begins when the task takes its turn. Each clock of the lease counts, so the time in which the machine is suspended counts, too. The limit never makes a guard last longer than
     /// its lease. A [`stop_margin`](Self::stop_margin) also lies before this end
     /// ([`LostReason::MaxHoldEnds`](crate::LostReason::MaxHoldEnds)). [`Lock::with_options`](crate::Lock::with_options) and its like
     /// refuse a limit that is zero, or no longer than the margin. Make it longer than what follows a grant before the caller

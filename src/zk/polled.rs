@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use super::shared_lease::SharedLease;
-use crate::clock;
 use crate::mutex::Mutex;
 
 /// How many times in a session timeout the session looks at the work that callers should poll.
@@ -38,12 +37,12 @@ pub(crate) fn was_late() {
 
 /// Looks at all work, and for a suspension of the machine, [`LOOKS`] times a session timeout.
 pub(crate) async fn patrol(polled: Weak<Polled>, lease: Arc<SharedLease>) {
-    let (mut before, mut looked_at) = (LATE.load(Ordering::Relaxed), clock::now());
+    let mut before = LATE.load(Ordering::Relaxed);
     while polled.strong_count() > 0 {
         // The background task awaits this, inside its runtime.
         tokio::time::sleep(lease.lengths().timeout / LOOKS).await;
         let Some(polled) = polled.upgrade() else { return };
-        looked_at = lease.wake_after_suspension(looked_at);
+        lease.wake_after_suspension();
         let late = LATE.load(Ordering::Relaxed);
         let late = std::mem::replace(&mut before, late) != late;
         // Work that begins or ends meanwhile must not find this mutex locked.

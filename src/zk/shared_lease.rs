@@ -11,8 +11,7 @@
 //! 2. Everything else wakes all: a connection that comes or goes, a request to resume the session, the session's end.
 //! 3. Timers stand still while the machine is suspended and the clocks of the lease go on, so a waiter may sleep on after
 //!    its end. The first evidence after a suspension wakes all. Evidence for a lease that has lapsed wakes all, too. The
-//!    session's patrol does so if no evidence comes (`zk::polled`). The lease's two clocks show a suspension, at least on
-//!    Linux: one of them stands still, too.
+//!    session's patrol does so if no evidence comes (`zk::polled`). Linux says for how long the machine was suspended.
 //! 4. A guard whose node was not seen since a connection was lost ends earlier than the lease. So until the last such end is
 //!    over, heartbeats wake all.
 
@@ -25,14 +24,8 @@ use zklock_recipe::{Lapse, Lease, Lengths, Moment, Present, SessionEnd, Term};
 use crate::clock;
 use crate::mutex::Mutex;
 
-/// If the lease's clocks have parted by so much between two instants, the machine was suspended. NTP slews one of them by
-/// 0.05% mostly.
-const PARTED: Duration = Duration::from_millis(50);
-
-/// Whether the machine was suspended between these instants.
-fn was_suspended(last: Moment, now: Moment) -> bool {
-    now.most_since(last) - now.least_since(last) > PARTED
-}
+/// A suspension that is shorter than this makes no timer late enough to matter.
+const SHORT: Duration = Duration::from_millis(50);
 
 /// A session's lease, which is compared with this machine's clocks.
 pub(crate) struct SharedLease {
@@ -44,6 +37,8 @@ pub(crate) struct SharedLease {
     heard: watch::Sender<Sent>,
     /// The latest heartbeat that was answered in full. Only holders at risk wait for it.
     beaten: watch::Sender<Sent>,
+    /// For how long the machine had been suspended when all were last woken for that reason.
+    suspended: Mutex<Duration>,
 }
 
 /// When and where a request was sent.
@@ -60,7 +55,8 @@ impl SharedLease {
     pub(crate) fn new(lease: Lease, asked: Moment) -> Self {
         let asked = Sent { connection: 0, at: asked };
         let (heard, beaten) = (watch::Sender::new(asked), watch::Sender::new(asked));
-        Self { lease: watch::Sender::new(lease), lost: Mutex::default(), heard, beaten }
+        let suspended = Mutex::new(clock::suspended());
+        Self { lease: watch::Sender::new(lease), lost: Mutex::default(), heard, beaten, suspended }
     }
 
     /// Takes in that the leader has answered a heartbeat's sync that was sent then.
@@ -81,20 +77,28 @@ impl SharedLease {
     /// Takes in evidence of the session's life.
     fn prove(&self, wakes: bool, evidence: impl FnOnce(&mut Lease, Moment)) {
         self.lease.send_if_modified(|lease| {
-            let (now, last) = (clock::now(), self.heard.borrow().at);
+            let now = clock::now();
             let lapsed = lease.remaining(now).is_zero();
             evidence(lease, now);
-            wakes || lapsed || was_suspended(last, now)
+            wakes || lapsed || self.was_suspended()
         });
     }
 
-    /// Wakes all if the machine was suspended since then: their timers stood still. Returns this instant.
-    pub(super) fn wake_after_suspension(&self, last: Moment) -> Moment {
-        let now = clock::now();
-        if was_suspended(last, now) {
+    /// Wakes all if the machine was suspended since they were last woken for that: their timers stood still.
+    pub(super) fn wake_after_suspension(&self) {
+        if self.was_suspended() {
             self.lease.send_modify(|_| {});
         }
-        now
+    }
+
+    /// Whether the machine was suspended since the last call that said so.
+    fn was_suspended(&self) -> bool {
+        let (mut before, suspended) = (self.suspended.lock(), clock::suspended());
+        let was_suspended = suspended.saturating_sub(*before) > SHORT;
+        if was_suspended {
+            *before = suspended;
+        }
+        was_suspended
     }
 
     /// Whether a guard may have ended, since the last call, before the lease does.
@@ -274,6 +278,7 @@ mod tests {
     use zklock_recipe::Reckoning;
 
     use super::*;
+    use crate::clock::tests::suspend;
 
     fn lease(asked: Moment) -> SharedLease {
         let reckoning = Reckoning { tick: Duration::from_millis(100), drift_ppm: 0 };
@@ -307,8 +312,9 @@ mod tests {
 
     #[test]
     fn the_first_evidence_after_a_suspension_wakes_all() {
+        let lease = lease(clock::now());
         // The lease is still valid, and the timers of those who wait for its end are late by a second.
-        let lease = lease(clock::before_a_suspension(Duration::from_secs(1)));
+        suspend(Duration::from_secs(1));
         assert!(!lease.remaining().is_zero());
         let mut changes = lease.changes();
         lease.confirmed(now(0));
@@ -322,10 +328,13 @@ mod tests {
     fn a_look_after_a_suspension_wakes_all_though_no_evidence_comes() {
         let lease = lease(clock::now());
         let mut changes = lease.changes();
-        lease.wake_after_suspension(clock::before_a_suspension(Duration::from_secs(1)));
+        lease.wake_after_suspension();
+        assert!(!changes.has_changed().unwrap());
+        suspend(Duration::from_secs(1));
+        lease.wake_after_suspension();
         assert!(changes.has_changed().unwrap());
         changes.mark_unchanged();
-        lease.wake_after_suspension(clock::now());
+        lease.wake_after_suspension();
         assert!(!changes.has_changed().unwrap());
     }
 

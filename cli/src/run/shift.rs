@@ -431,7 +431,7 @@ impl<'a> Shift<'a> {
         Ok(())
     }
 
-    /// The end of the lease as the time since boot, as far as it is known. It is never later than the true one.
+    /// The end of the lease by the program's own clock, as far as it is known. It is never later than the true one.
     fn lease_end(&self) -> Duration {
         // The clock is read first, so that a pause between the two makes the result earlier.
         let now = clock::now();

@@ -1,4 +1,4 @@
-//! When to send which signal. Pure: every instant is an argument, as the time since boot.
+//! When to send which signal. Pure: every instant is an argument, by the program's own clock.
 
 use std::time::Duration;
 

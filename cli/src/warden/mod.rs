@@ -10,8 +10,8 @@
 //! The holder tells the warden when the lease ends, and when to stop the command. The warden keeps three rules:
 //!
 //! 1. *Every process gets SIGKILL no later than a [`RESERVE`] before the end of the lease, as far as the warden knows the
-//!    end.* The warden goes by the clock since boot, so it does this even if the holder is stopped or busy, or the machine was
-//!    suspended.
+//!    end.* The warden goes by a clock that nobody slews and no suspension stops, so it does this even if the holder is stopped or
+//!    busy, or the machine was suspended.
 //! 2. *If the holder is gone, every process gets SIGKILL at once.* The kernel alone would kill the command, but not the
 //!    processes that the command started.
 //! 3. *The warden ends after every process is gone.* The holder waits for that before it releases the lock. The warden is the

@@ -1,5 +1,5 @@
-//! The messages between the holder and the warden: one JSON object a line, over a pair of sockets. An instant is the time
-//! since boot, by the clock that both share.
+//! The messages between the holder and the warden: one JSON object a line, over a pair of sockets. An instant is one of
+//! `clock::now`, which both share.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::marker::PhantomData;

@@ -14,8 +14,8 @@ impl Limit {
         Self(longest.map(|longest| began.plus(longest)))
     }
 
-    /// How much is left of it; `None` without a limit. It is zero once either clock has reached it: of two clocks, one may stop
-    /// while the machine is suspended, and the holder must not gain by that.
+    /// How much is left of it; `None` without a limit. It is zero once any clock has reached it: one of them may stop while the
+    /// machine is suspended, and the holder must not gain by that.
     pub fn left(self, now: Moment) -> Option<Duration> {
         self.0.map(|limit| now.until(limit))
     }
@@ -41,7 +41,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn at(boot: u32, raw: u32) -> Moment {
-        Moment::new(SECOND * boot, SECOND * raw)
+        Moment::new(SECOND * boot, SECOND * raw, Duration::ZERO)
     }
 
     #[test]

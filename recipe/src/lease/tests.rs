@@ -15,16 +15,20 @@ fn milliseconds(number: u64) -> Duration {
     Duration::from_millis(number)
 }
 
-/// An instant that both clocks agree on.
+fn by(boot: u64, raw: u64) -> Moment {
+    Moment::new(milliseconds(boot), milliseconds(raw), Duration::ZERO)
+}
+
+/// An instant that all clocks agree on.
 fn at(number: u64) -> Moment {
-    Moment::new(milliseconds(100_000 + number), milliseconds(50_000 + number))
+    by(100_000 + number, 50_000 + number)
 }
 
 fn established() -> Lease {
     Lease::established(RECKONING, T, at(0)).unwrap()
 }
 
-/// Until when it lasts, if both clocks agree.
+/// Until when it lasts, if all clocks agree.
 fn deadline(lease: &Lease) -> Moment {
     at(0).plus(lease.remaining(at(0)))
 }
@@ -90,15 +94,15 @@ fn a_lease_that_heartbeats_cannot_keep_is_refused() {
 
 #[test]
 fn a_moment_is_as_late_as_either_clock_says() {
-    let earlier = Moment::new(milliseconds(100), milliseconds(1_000));
-    let later = Moment::new(milliseconds(140), milliseconds(1_030));
+    let earlier = by(100, 1_000);
+    let later = by(140, 1_030);
     assert_eq!(later.most_since(earlier), milliseconds(40));
     assert_eq!(later.least_since(earlier), milliseconds(30));
     assert_eq!(earlier.most_since(later), Duration::ZERO);
     assert_eq!(earlier.until(later), milliseconds(30));
     assert_eq!(later.left_of(milliseconds(35), earlier), milliseconds(5));
     assert_eq!(later.left_of(milliseconds(30), earlier), Duration::ZERO);
-    let stopped = Moment::new(milliseconds(200), milliseconds(1_000));
+    let stopped = by(200, 1_000);
     assert!(!stopped.has_reached(later), "the machine was suspended: only one of its clocks went on");
     assert_eq!(stopped.until(later), Duration::ZERO);
 }
@@ -138,17 +142,20 @@ fn a_new_lease_counts_from_before_it_was_asked_for() {
 #[test]
 fn the_lease_ends_when_either_clock_says_so() {
     let lease = established();
-    let (boot, raw) = (milliseconds(100_000), milliseconds(50_000));
-    assert!(lease.term(Moment::new(boot, raw + milliseconds(9_000))).is_err());
-    assert!(lease.term(Moment::new(boot + milliseconds(9_000), raw)).is_err());
-    assert!(lease.term(Moment::new(boot + milliseconds(8_999), raw + milliseconds(8_999))).is_ok());
+    assert!(lease.term(by(100_000, 59_000)).is_err());
+    assert!(lease.term(by(109_000, 50_000)).is_err());
+    assert!(lease.term(by(108_999, 58_999)).is_ok());
+    // The slewed clock and the one that stops are short, after a suspension of five seconds.
+    let suspended = |length| Moment::new(milliseconds(107_000), milliseconds(54_000), milliseconds(length));
+    assert!(lease.term(suspended(4_999)).is_ok());
+    assert!(lease.term(suspended(5_000)).is_err());
 }
 
 #[test]
 fn a_lag_has_passed_when_both_clocks_say_so() {
     let mut lease = established();
     lease.touched(at(2_000), at(2_000));
-    let early = Moment::new(milliseconds(105_000), milliseconds(53_449));
+    let early = by(105_000, 53_449);
     lease.confirmed(0, early, early);
     let later = early.plus(milliseconds(100));
     lease.confirmed(0, later, later);

@@ -99,9 +99,9 @@ impl Assurance {
     }
 }
 
-/// Model time as the lease has it. That the clients have two clocks is not modelled.
+/// Model time as the lease has it. The model does not have the differences of clients' clocks.
 pub(crate) fn at(time: u8) -> Moment {
-    Moment::new(seconds(time), seconds(time))
+    Moment::new(seconds(time), seconds(time), Duration::ZERO)
 }
 
 pub(crate) fn seconds(number: u8) -> Duration {

@@ -283,7 +283,7 @@ impl World {
             Without::UnslewedClock => (passed(self.rates.0), passed(self.rates.0)),
             _ => (passed(self.rates.0), passed(self.rates.1)),
         };
-        self.now = Moment::new(self.now.boot + boot, self.now.raw + raw);
+        self.now = Moment::new(self.now.boot + boot, self.now.raw + raw, Duration::ZERO);
         self.leader.pass(real);
         if self.leader.now >= self.leader.pinged + TICK / 2 {
             self.leader.overdue += real;
@@ -301,7 +301,7 @@ impl World {
     /// When something was sent that arrives now: no earlier than its connection was made.
     fn sent(&self, ago: u64) -> Moment {
         let ago = milliseconds(ago);
-        let sent = Moment::new(self.now.boot - ago, self.now.raw - ago);
+        let sent = Moment::new(self.now.boot - ago, self.now.raw - ago, Duration::ZERO);
         if sent.has_reached(self.connected) { sent } else { self.connected }
     }
 
