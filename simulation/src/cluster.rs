@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use world::{Clock, Clocks, Happening, Host, RETRANSMISSION, Random, SECOND, World};
+use world::{Clock, Clocks, Happening, Host, Random, SECOND, World, retransmission};
 use zklock_ensemble::{Config, ConnectionId, Effect, Event, Now, Server, ServerId, elect};
 
 use crate::peers::Peers;
@@ -21,8 +21,8 @@ pub(crate) struct Cluster {
     pub random: Random,
     machines: BTreeMap<Host, Machine>,
     peers: Peers,
-    /// How many cuts there are between two hosts.
-    cuts: BTreeMap<(Host, Host), u32>,
+    /// How many cuts there are between two hosts, and since when.
+    cuts: BTreeMap<(Host, Host), (u32, u64)>,
 }
 
 /// One server on its machine.
@@ -148,15 +148,28 @@ impl Cluster {
 
     /// Cuts the way from one host to another, or ends one of its cuts.
     pub(crate) fn cut(&mut self, from: Host, to: Host, begins: bool) {
-        let cuts = self.cuts.entry((from, to)).or_default();
+        let now = self.world.now();
+        let (cuts, since) = self.cuts.entry((from, to)).or_insert((0, now));
         *cuts = if begins { *cuts + 1 } else { *cuts - 1 };
-        let is_cut = *cuts > 0;
-        if is_cut != self.world.is_cut(from, to) {
-            self.world.cut(from, to, is_cut);
-            if !is_cut {
-                let again = self.world.now() + self.random.below(RETRANSMISSION);
-                act(again, Act::Peer(from, to));
-            }
+        if begins && *cuts == 1 {
+            *since = now;
+            self.world.cut(from, to, true);
+        }
+        if *cuts == 0 {
+            let again = now + retransmission(now - *since, &mut self.random);
+            self.world.cut(from, to, false);
+            self.peers.delay(from, to, again);
+            act(again, Act::Peer(from, to));
+        }
+    }
+
+    /// Resets all connections between two hosts.
+    pub(crate) fn reset(&mut self, one: Host, other: Host) {
+        self.world.reset(one, other);
+        if self.machines.contains_key(&one) && self.machines.contains_key(&other) {
+            self.peers.reset(one, other);
+            self.happens(one, Event::PeerGone(number_of(other)));
+            self.happens(other, Event::PeerGone(number_of(one)));
         }
     }
 
@@ -209,6 +222,13 @@ impl Cluster {
             self.happens(host, event);
         }
         self.happens(host, Event::Wake);
+    }
+
+    /// Ends a session at its leader, as somebody does who connects with its password and closes it.
+    pub(crate) fn end_session(&mut self, session: i64) {
+        for host in self.machines.keys().copied().collect::<Vec<_>>() {
+            self.happens(host, Event::Expire(session));
+        }
     }
 
     /// Has a server's clocks run at this rate, in parts of [`SECOND`].

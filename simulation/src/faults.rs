@@ -29,6 +29,14 @@ pub(crate) enum Kind {
     Cut(Host, Host),
     /// A host is cut off from all others.
     Isolated(Host),
+    /// A host receives nothing.
+    Deaf(Host),
+    /// Nobody receives anything from a host.
+    Mute(Host),
+    /// The hosts with these numbers are cut off from all others.
+    Split(Vec<usize>),
+    /// The connections between two hosts are reset.
+    Reset(Host, Host),
     /// Bytes between two hosts take up to so long.
     Slow(Host, Host, Duration),
     /// Bytes between a host and all others take up to so long.
@@ -62,9 +70,6 @@ pub(crate) struct Exposed {
     pub(crate) processes: u32,
     /// The session timeout.
     pub(crate) timeout: Duration,
-    /// Whether machines of processes are suspended. Otherwise their clocks are slewed: a lease has two clocks, and a suspension stops
-    /// the one that nobody slews.
-    pub(crate) suspends: bool,
     /// Whether leases allow for servers whose clocks are slewed.
     pub(crate) slews_servers: bool,
     /// Whether an operator deletes nodes of contenders.
@@ -73,44 +78,76 @@ pub(crate) struct Exposed {
     pub(crate) is_resized: bool,
 }
 
-/// Draws the faults of a processes.
+/// Where a fault happens.
+#[derive(Clone, Copy)]
+struct Place {
+    process: u32,
+    server: Host,
+    other: Host,
+}
+
+impl Place {
+    fn draw(random: &mut Random, world: &Exposed) -> Self {
+        // One machine is worse than the others.
+        let process = if random.once_in(3) { 0 } else { random.below(world.processes.into()) as u32 };
+        let any = |random: &mut Random| server(random.between(1, world.servers.into()) as u8);
+        let server = any(random);
+        let other = if random.once_in(3) { any(random) } else { host(process) };
+        Self { process, server, other }
+    }
+}
+
+/// Draws the faults of a run.
 pub(crate) fn draw(random: &mut Random, world: &Exposed, until: Duration) -> Vec<Fault> {
     let timeout = world.timeout;
     // Between five faults in a session timeout and one in ten of them.
     let mean = timeout.as_nanos() as u64 * [1, 5, 25, 50][random.below(4) as usize] / 5;
     let mut at = Duration::from_secs(5);
-    let mut faults = Vec::new();
+    let mut faults = Vec::<Fault>::new();
     loop {
         at += Duration::from_nanos(random.below(2 * mean));
         if at > until {
             return faults;
         }
-        let kind = kind(random, world);
-        let lasts = match (random.below(4), &kind) {
-            // A network is slow for long, and a clock is slewed for long.
-            (0, Kind::Slewed(..) | Kind::SlewedServer(..) | Kind::Slow(..) | Kind::Far(..)) => timeout * 20,
-            (0, _) => timeout / 10,
-            (1, _) => timeout * 3,
-            _ => timeout * 3 / 2,
-        };
-        let lasts = Duration::from_nanos(random.below(lasts.as_nanos() as u64));
-        if at + lasts <= until {
-            faults.push(Fault { at, lasts, kind });
+        let place = Place::draw(random, world);
+        let (mut begins, mut kind) = (at, kind(random, world, place));
+        loop {
+            let fault = Fault { at: begins, lasts: length(random, timeout, &kind), kind };
+            let ends = fault.at + fault.lasts;
+            if ends > until {
+                break;
+            }
+            faults.push(fault.clone());
+            // What is broken breaks again, shortly before or after it is whole. The next fault is the same one, as with a link that
+            // flaps, or another one at the same place.
+            if random.once_in(2) {
+                break;
+            }
+            let most = timeout.as_nanos() as u64 >> random.below(12);
+            let shortly = Duration::from_nanos(random.below(most));
+            begins =
+                if random.once_in(3) { ends.saturating_sub(shortly).max(fault.at) } else { ends + shortly };
+            kind = if random.once_in(2) { fault.kind } else { self::kind(random, world, place) };
         }
     }
 }
 
-fn kind(random: &mut Random, world: &Exposed) -> Kind {
-    let Exposed { servers, processes, timeout, .. } = *world;
-    // One machine is worse than the others.
-    let process = if random.once_in(3) { 0 } else { random.below(processes.into()) as u32 };
-    let this = server(random.between(1, servers.into()) as u8);
-    let other = match random.below(3) {
-        0 => server(random.between(1, servers.into()) as u8),
-        _ => host(process),
+fn length(random: &mut Random, timeout: Duration, kind: &Kind) -> Duration {
+    let most = match (random.below(4), kind) {
+        // A network is slow for long, and a clock is slewed for long.
+        (0, Kind::Slewed(..) | Kind::SlewedServer(..) | Kind::Slow(..) | Kind::Far(..)) => timeout * 20,
+        (0, _) => timeout / 10,
+        (1, _) => timeout * 3,
+        _ => timeout * 3 / 2,
     };
+    Duration::from_nanos(random.below(most.as_nanos() as u64))
+}
+
+fn kind(random: &mut Random, world: &Exposed, place: Place) -> Kind {
+    let Exposed { servers, processes, timeout, .. } = *world;
+    let Place { process, server: this, other } = place;
     let rates = [SECOND / 2, SECOND / 1000 * 917, SECOND / 1000 * 1083];
-    match random.below(19) {
+    match random.below(24) {
         0 => Kind::OneWay(this, other),
         1 => Kind::OneWay(other, this),
         2 => Kind::Cut(this, other),
@@ -125,18 +162,25 @@ fn kind(random: &mut Random, world: &Exposed) -> Kind {
         6 => Kind::Paused(this),
         7 => Kind::Crashed(this),
         8 | 9 => Kind::Stopped(process),
-        10 | 13 | 14 if world.suspends => Kind::Suspended(process),
-        10 => Kind::Stopped(process),
+        10 => Kind::Suspended(process),
         11 => Kind::Killed(process),
         12 => Kind::Died(process),
         13 | 14 => Kind::Slewed(process, rates[random.below(3) as usize]),
         15 if world.slews_servers => Kind::SlewedServer(this, rates[random.between(1, 2) as usize]),
-        16 | 17 if world.is_operated => Kind::Operated(match random.below(4) {
+        16 | 17 if world.is_operated => Kind::Operated(match random.below(5) {
             0 => Deed::Touch,
-            1 if world.is_resized => Deed::Resize(random.between(1, 5) as u32),
+            1 => Deed::EndSession,
+            2 if world.is_resized => Deed::Resize(random.between(1, 5) as u32),
             _ => Deed::Delete,
         }),
         15..=17 => Kind::Isolated(host(process)),
+        18 => Kind::Deaf([this, host(process)][random.below(2) as usize]),
+        19 => Kind::Mute([this, host(process)][random.below(2) as usize]),
+        20 | 21 => {
+            let hosts = usize::from(servers) + processes as usize;
+            Kind::Split((0..hosts).filter(|_| random.once_in(2)).collect())
+        }
+        22 => Kind::Reset(this, other),
         _ => Kind::Set(process, [-7200, -5, 5, 86_400][random.below(4) as usize]),
     }
 }
@@ -169,7 +213,18 @@ impl Fault {
                 cut(cluster, one, other, begins);
                 cut(cluster, other, one, begins);
             }
-            Kind::Isolated(host) => isolate(cluster, processes, host, begins),
+            Kind::Isolated(host) => {
+                part(cluster, processes, |from, to| from == host || to == host, begins);
+            }
+            Kind::Deaf(host) => part(cluster, processes, |_, to| to == host, begins),
+            Kind::Mute(host) => part(cluster, processes, |from, _| from == host, begins),
+            Kind::Split(ref side) => {
+                let all = processes.hosts();
+                let is_there =
+                    |host| all.iter().position(|other| *other == host).is_some_and(|it| side.contains(&it));
+                part(cluster, processes, |from, to| is_there(from) != is_there(to), begins);
+            }
+            Kind::Reset(one, other) if begins => cluster.reset(one, other),
             Kind::Slow(one, other, most) => slow(cluster, processes, (one, other), begins.then_some(most)),
             Kind::Far(host, most) => {
                 let others = processes.hosts().into_iter().filter(|other| *other != host);
@@ -182,7 +237,8 @@ impl Fault {
             Kind::Stopped(process) if begins => processes.with(process, |id| cluster.world.stop(id)),
             Kind::Stopped(process) => processes.with(process, |id| cluster.world.go_on(id)),
             Kind::Suspended(process) => {
-                isolate(cluster, processes, host(process), begins);
+                let machine = host(process);
+                part(cluster, processes, |from, to| from == machine || to == machine, begins);
                 processes.with(process, |id| {
                     cluster.world.turn_clocks(id, |clocks, now| clocks.suspend(now, begins));
                     if begins { cluster.world.stop(id) } else { cluster.world.go_on(id) }
@@ -200,7 +256,7 @@ impl Fault {
                 cluster.world.turn_clocks(id, |clocks, _| clocks.set(now, seconds * SECOND as i64));
             }),
             Kind::Operated(deed) if begins => processes.operate(cluster, deed),
-            Kind::Set(..) | Kind::Operated(_) => {}
+            Kind::Reset(..) | Kind::Set(..) | Kind::Operated(_) => {}
         }
     }
 }
@@ -212,10 +268,13 @@ fn cut(cluster: &mut Cluster, from: Host, to: Host, begins: bool) {
     }
 }
 
-fn isolate(cluster: &mut Cluster, processes: &Processes, host: Host, begins: bool) {
-    for other in processes.hosts() {
-        cut(cluster, host, other, begins);
-        cut(cluster, other, host, begins);
+/// Cuts these ways, or ends a cut of them.
+fn part(cluster: &mut Cluster, processes: &Processes, is_cut: impl Fn(Host, Host) -> bool, begins: bool) {
+    let hosts = processes.hosts();
+    for from in &hosts {
+        for to in hosts.iter().filter(|to| is_cut(*from, **to)) {
+            cut(cluster, *from, *to, begins);
+        }
     }
 }
 

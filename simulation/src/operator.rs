@@ -6,6 +6,7 @@ use tokio::time::{sleep, timeout};
 use world::Random;
 use zookeeper_client::{Client, Error, Stat};
 
+use crate::cluster::{self, Cluster};
 use crate::history;
 use crate::interventions;
 use crate::members::{ANNOUNCEMENT, POOL};
@@ -17,6 +18,8 @@ use crate::trace::note;
 pub(crate) enum Deed {
     /// It deletes the node of a contender, or a leader's announcement.
     Delete,
+    /// It ends the session of a contender.
+    EndSession,
     /// It deletes the node of the one contender that is left, and no announcement.
     Evict,
     /// It writes the data of a contender's node once more.
@@ -35,7 +38,7 @@ struct Ephemeral {
 pub(crate) async fn run(deed: Deed, part: Part, mut random: Random) {
     let client = connect(&part).await;
     let done = match deed {
-        Deed::Delete | Deed::Touch => meddle(&client, deed, &part, &mut random).await,
+        Deed::Delete | Deed::EndSession | Deed::Touch => meddle(&client, deed, &part, &mut random).await,
         Deed::Evict => return evict(client, &part).await,
         Deed::Resize(capacity) => return resize(client, capacity, &part).await,
     };
@@ -80,7 +83,7 @@ async fn connect(part: &Part) -> Client {
 async fn meddle(client: &Client, deed: Deed, part: &Part, random: &mut Random) -> Result<(), Error> {
     let before = ephemerals(client).await?;
     // Who is there for two timeouts has looked at the queue by then, or has lost the connection and will look again.
-    if let Deed::Delete = deed {
+    if let Deed::Delete | Deed::EndSession = deed {
         sleep(part.timeout * 2).await;
     }
     let nodes = ephemerals(client).await?;
@@ -95,8 +98,17 @@ async fn meddle(client: &Client, deed: Deed, part: &Part, random: &mut Random) -
         return Ok(());
     }
     let was_there = |czxid: &i64| before.iter().any(|node| node.stat.czxid == *czxid);
-    interventions::deleting(stat.czxid, nodes.iter().map(|node| node.stat.czxid).filter(was_there));
-    client.delete(path, None).await
+    let others = nodes.iter().map(|node| node.stat.czxid).filter(was_there);
+    if let Deed::Delete = deed {
+        interventions::deleting(stat.czxid, others);
+        return client.delete(path, None).await;
+    }
+    let session = stat.ephemeral_owner;
+    for node in nodes.iter().filter(|node| node.stat.ephemeral_owner == session) {
+        interventions::deleting(node.stat.czxid, others.clone());
+    }
+    cluster::later(world::now(), move |cluster: &mut Cluster| cluster.end_session(session));
+    Ok(())
 }
 
 /// Deletes the nodes of contenders, as soon as there are any.

@@ -36,6 +36,19 @@ impl Peers {
         lane.messages.drain(..number).map(|(_, message)| message).collect()
     }
 
+    /// Has what is under way arrive at this instant or later, and what is sent later behind it.
+    pub(crate) fn delay(&mut self, from: Host, to: Host, until: u64) {
+        if let Some(lane) = self.lanes.get_mut(&(from, to)).filter(|lane| !lane.messages.is_empty()) {
+            lane.messages.iter_mut().for_each(|(at, _)| *at = (*at).max(until));
+            lane.latest = lane.latest.max(until);
+        }
+    }
+
+    /// Loses what is under way between two servers.
+    pub(crate) fn reset(&mut self, one: Host, other: Host) {
+        self.lanes.retain(|way, _| ![(one, other), (other, one)].contains(way));
+    }
+
     /// Loses what a server that has crashed sent, and what was sent to it.
     pub(crate) fn lose(&mut self, host: Host) {
         self.lanes.retain(|(from, to), _| *from != host && *to != host);

@@ -86,8 +86,7 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     let mut cluster = Cluster::new(random.bits(), configs);
     let is_resized = is_operated && member == Member::Semaphore;
     let slews_servers = drift.is_none();
-    let suspends = random.once_in(2);
-    let exposed = Exposed { servers, processes, timeout, suspends, slews_servers, is_operated, is_resized };
+    let exposed = Exposed { servers, processes, timeout, slews_servers, is_operated, is_resized };
     let faults = faults::draw(&mut random.fork(), &exposed, storm);
     // A quorum's answer takes six ways. If it takes much of the timeout, heartbeats keep no lease.
     let shortest =

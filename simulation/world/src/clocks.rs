@@ -53,7 +53,7 @@ pub struct Clocks {
     /// The rate of the machine's oscillator, and the slew on top of it, in parts of [`SECOND`].
     oscillator: u64,
     slew: u64,
-    suspended: bool,
+    suspensions: u32,
 }
 
 impl Clocks {
@@ -65,7 +65,7 @@ impl Clocks {
             lines: [line(uptime), line(uptime), line(uptime), line(unix)],
             oscillator,
             slew: SECOND,
-            suspended: false,
+            suspensions: 0,
         }
     }
 
@@ -85,9 +85,9 @@ impl Clocks {
         self.turn(now);
     }
 
-    /// Suspends the machine, or wakes it up.
-    pub fn suspend(&mut self, now: u64, suspended: bool) {
-        self.suspended = suspended;
+    /// Suspends the machine, or ends one of its suspensions. It wakes up with the end of the last one.
+    pub fn suspend(&mut self, now: u64, begins: bool) {
+        self.suspensions = if begins { self.suspensions + 1 } else { self.suspensions.saturating_sub(1) };
         self.turn(now);
     }
 
@@ -101,7 +101,7 @@ impl Clocks {
     fn turn(&mut self, now: u64) {
         let slewed = (u128::from(self.oscillator) * u128::from(self.slew) / u128::from(SECOND)) as u64;
         // After a suspension the kernel adds the time that has passed by the machine's real-time clock, which no slew moves.
-        let rates = match self.suspended {
+        let rates = match self.suspensions > 0 {
             true => [0, self.oscillator, 0, self.oscillator],
             false => [slewed, slewed, self.oscillator, slewed],
         };

@@ -27,7 +27,7 @@ mod world;
 pub use clocks::{Clock, Clocks, MILLISECOND, SECOND};
 pub use ids::{ConnectionId, Happening, Host, ProcessId};
 pub use libc::Preemption;
-pub use network::{Latency, RETRANSMISSION};
+pub use network::{Latency, retransmission};
 pub use random::Random;
 pub use sockets::{Connecting, Socket};
 pub use timers::Timer;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::task::Waker;
 
-use crate::clocks::MILLISECOND;
+use crate::clocks::{MILLISECOND, SECOND};
 use crate::heap::{Event, Heap};
 use crate::ids::{ConnectionId, Direction, Happening, Host, ProcessId};
 use crate::random::Random;
@@ -33,8 +33,20 @@ impl Default for Latency {
 /// How many bytes a kernel keeps for a program that does not read.
 const WINDOW: usize = 64 * 1024;
 
-/// The longest pause before a kernel sends again what was lost by a cut.
-pub const RETRANSMISSION: u64 = 400 * MILLISECOND;
+/// For so long Linux sends again what a closed connection has left (`tcp_orphan_retries`).
+const GIVEN_UP: u64 = 102 * SECOND;
+
+/// How long after the end of a cut a kernel sends again what it has sent in vain for so long. The first pause is 200 ms or somewhat
+/// longer, and each further one is twice as long, up to two minutes.
+pub fn retransmission(lasted: u64, random: &mut Random) -> u64 {
+    let first = random.between(200 * MILLISECOND, 400 * MILLISECOND);
+    let (mut at, mut pause) = (first, first);
+    while at < lasted {
+        pause = (2 * pause).min(120 * SECOND);
+        at += pause;
+    }
+    at - lasted
+}
 
 #[derive(Debug)]
 enum Segment {
@@ -53,8 +65,8 @@ struct Lane {
     latest: u64,
     /// The bytes under way.
     bytes: usize,
-    /// The first segments wait for the end of a cut, or for a program that reads.
-    stalled: bool,
+    /// Since when the first segments wait for the end of a cut, or for a program that reads.
+    stalled: Option<u64>,
 }
 
 /// The client's end.
@@ -241,26 +253,50 @@ impl Network {
             return;
         }
         self.cuts.remove(&(from, to));
-        let mut healed = Vec::new();
+        let (mut healed, now) = (Vec::new(), heap.now());
         for (id, connection) in &mut self.connections {
             for direction in [Direction::ToServer, Direction::ToClient] {
-                if connection.way(direction) == (from, to) && connection.lane(direction).stalled {
-                    connection.lane(direction).stalled = false;
-                    healed.push((*id, direction));
+                if connection.way(direction) == (from, to)
+                    && let Some(since) = connection.lane(direction).stalled.take()
+                {
+                    healed.push((*id, direction, now - since));
                 }
             }
         }
-        for (id, direction) in healed {
-            let at = heap.now() + heap.random.below(RETRANSMISSION);
-            heap.push(at, Event::Arrive(id, direction));
+        for (id, direction, lasted) in healed {
+            let pause = retransmission(lasted, &mut heap.random);
+            let connection = self.connections.get_mut(&id).expect("it is there");
+            let is_given_up = connection.near.is_closed && lasted + pause > GIVEN_UP;
+            let lane = connection.lane(direction);
+            if is_given_up {
+                lane.segments.clear();
+            }
+            // What is written later arrives behind that.
+            lane.segments.iter_mut().for_each(|(at, _)| *at = (*at).max(now + pause));
+            lane.latest = lane.latest.max(now + pause);
+            heap.push(now + pause, Event::Arrive(id, direction));
+        }
+    }
+
+    /// Resets every connection between two hosts. What is under way is lost.
+    pub(crate) fn reset(&mut self, heap: &mut Heap, one: Host, other: Host) {
+        let between =
+            |it: &Connection| [(it.client, it.server), (it.server, it.client)].contains(&(one, other));
+        let ids = self.connections.iter().filter(|(_, connection)| between(connection));
+        for id in ids.map(|(id, _)| *id).collect::<Vec<_>>() {
+            for direction in [Direction::ToServer, Direction::ToClient] {
+                let lane = self.connections.get_mut(&id).expect("it is there").lane(direction);
+                *lane = Lane { stalled: lane.stalled, ..Lane::default() };
+                self.push(heap, id, direction, Segment::Reset);
+            }
         }
     }
 
     /// Has the client's end receive again what waited for it to read.
     pub(crate) fn has_read(&mut self, heap: &mut Heap, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        if connection.to_client.stalled && connection.near.received.len() < WINDOW {
-            connection.to_client.stalled = false;
+        if connection.to_client.stalled.is_some() && connection.near.received.len() < WINDOW {
+            connection.to_client.stalled = None;
             let at = heap.now();
             heap.push(at, Event::Arrive(id, Direction::ToClient));
         }
@@ -281,7 +317,7 @@ impl Network {
                 .fold(print, |print, byte| print.wrapping_mul(0x100_0000_01b3) ^ u64::from(*byte));
         }
         lane.segments.push_back((lane.latest, segment));
-        let (at, is_stalled) = (lane.latest, lane.stalled);
+        let (at, is_stalled) = (lane.latest, lane.stalled.is_some());
         heap.print(print);
         if !is_stalled {
             heap.push(at, Event::Arrive(id, direction));
@@ -304,11 +340,11 @@ impl Network {
             let is_cut = self.cuts.contains(&(from, to));
             let is_full = direction == Direction::ToClient && connection.near.received.len() >= WINDOW;
             let lane = connection.lane(direction);
-            if lane.stalled || lane.segments.front().is_none_or(|(at, _)| *at > now) {
+            if lane.stalled.is_some() || lane.segments.front().is_none_or(|(at, _)| *at > now) {
                 break;
             }
             if is_cut || is_full {
-                lane.stalled = true;
+                lane.stalled = Some(now);
                 break;
             }
             let (_, segment) = lane.segments.pop_front().expect("there is a first one");

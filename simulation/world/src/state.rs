@@ -24,8 +24,8 @@ pub(crate) struct Process {
     pub(crate) preemption: Preemption,
     /// Preemptions have taken the time up to this instant.
     pub(crate) busy: u64,
-    /// A signal has stopped it, or its machine is suspended. It is stepped when it goes on.
-    pub(crate) is_stopped: bool,
+    /// How often signals have stopped it, or its machine was suspended. It is stepped when all of that is over.
+    pub(crate) stops: u32,
     /// By what `CLOCK_MONOTONIC` shows then, and in order.
     pub(crate) timers: BTreeMap<(u64, u64), Waker>,
     /// How many timers were set.

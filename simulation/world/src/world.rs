@@ -44,7 +44,7 @@ impl World {
             clocks,
             preemption,
             busy: 0,
-            is_stopped: false,
+            stops: 0,
             timers: BTreeMap::new(),
             set: 0,
             wakes: None,
@@ -74,12 +74,12 @@ impl World {
 
     /// Stops the process, as a signal does: its clocks go on, and the kernel takes what arrives for it.
     pub fn stop(&mut self, id: ProcessId) {
-        change(id, |process, _| process.is_stopped = true);
+        change(id, |process, _| process.stops += 1);
     }
 
     /// Has a stopped process go on.
     pub fn go_on(&mut self, id: ProcessId) {
-        change(id, |process, _| process.is_stopped = false);
+        change(id, |process, _| process.stops = process.stops.saturating_sub(1));
         state::with(|state| state.heap.push(state.heap.now(), Event::Step(id, None)));
     }
 
@@ -137,7 +137,7 @@ impl World {
         let begun = state::with(|state| {
             let now = state.heap.now();
             let process = state.processes.get_mut(&id)?;
-            if process.is_stopped || number.is_some_and(|number| number != process.number) {
+            if process.stops > 0 || number.is_some_and(|number| number != process.number) {
                 return None;
             }
             if process.busy > now {
@@ -184,6 +184,11 @@ impl World {
     /// Cuts the way from one host to another, or heals it. What is sent meanwhile arrives after that.
     pub fn cut(&mut self, from: Host, to: Host, is_cut: bool) {
         state::with(|state| state.network.cut(&mut state.heap, from, to, is_cut));
+    }
+
+    /// Resets every connection between two hosts. What is under way is lost.
+    pub fn reset(&mut self, one: Host, other: Host) {
+        state::with(|state| state.network.reset(&mut state.heap, one, other));
     }
 
     /// Returns whether the way is cut.
