@@ -19,7 +19,7 @@ use crate::{duration, place, signals, text};
 /// Asks, says whom it asked, and waits for the answer or for a signal.
 pub(crate) async fn ask(ask: Ask, connection: &Connection, console: Console) -> Outcome {
     let mut ending = signals::arriving(signals::FATAL).map_err(Failure::internal)?;
-    let session = connection.session().await?;
+    let session = connection.session_to_look().await?;
     let outcome = tokio::select! {
         outcome = asked(&ask, &session, connection, console) => outcome,
         Some(signal) = ending.next() => Ok(exit::after_signal(signal)),

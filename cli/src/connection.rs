@@ -7,6 +7,7 @@ mod tls;
 
 use std::env;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -17,6 +18,8 @@ use zookeeper_client::{Client, Connector, Error, SaslOptions};
 
 pub(crate) use tls::Tls;
 
+use crate::closing;
+use crate::console::Console;
 use crate::duration;
 use crate::exit::Code;
 use crate::failure::{Failure, REJECTED};
@@ -35,6 +38,15 @@ const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The session timeout of a plain client. Its session owns no nodes. The client takes a connection for dead after 2/5 of
 /// it.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the servers may be silent before zklock says so.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// Longer than any session timeout that servers grant by default. Asked for it, they grant their longest.
+const LONG_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// The largest clock drift, in parts per million. With more, nothing would be left of a lease.
+const MOST_DRIFT: u32 = 999_999;
 
 /// How to reach ZooKeeper.
 #[derive(Args, Debug)]
@@ -109,13 +121,8 @@ struct Attempt {
 }
 
 impl Connection {
-    /// A session for locks.
-    pub(crate) async fn session(&self) -> Result<Session, Failure> {
-        self.session_within(Duration::MAX, false).await
-    }
-
-    /// The same. `timeout` bounds the attempt if it is shorter than the connect timeout. If the chroot does not exist,
-    /// `creates_chroot` has the first lock create it.
+    /// A session for locks. `timeout` bounds the attempt if it is shorter than the connect timeout. If the chroot does not
+    /// exist, `creates_chroot` has the first lock create it.
     pub(crate) async fn session_within(
         &self,
         timeout: Duration,
@@ -126,20 +133,84 @@ impl Connection {
         if creates_chroot {
             builder = builder.create_chroot();
         }
-        let connected = builder.connect().await;
-        connected.map_err(|error| self.failure(error, &attempt))
+        let connected = self.told_if_late(&attempt, builder.connect()).await;
+        self.known(connected, &attempt).await
     }
 
     /// The same, with the session timeout that the servers grant if they do not grant the one that was asked for.
     pub(crate) async fn session_as_granted(&self) -> Result<Session, Failure> {
         let attempt = self.attempt(Duration::MAX);
-        let connected = match self.builder()?.connect().await {
-            Err(ConnectError::TimeoutNotGranted { granted, .. }) => {
-                self.builder()?.session_timeout(granted).connect().await
+        let builder = || self.builder();
+        let connected = self.told_if_late(&attempt, granted(builder)).await?;
+        self.known(connected, &attempt).await
+    }
+
+    /// A session that holds no lock, so that any session timeout will do, and any tick.
+    pub(crate) async fn session_to_look(&self) -> Result<Session, Failure> {
+        self.told_if_late(&self.attempt(Duration::MAX), self.session_to_look_again()).await
+    }
+
+    /// The same, for a program that looks again and again, and says itself that no server answers.
+    pub(crate) async fn session_to_look_again(&self) -> Result<Session, Failure> {
+        let connected = match granted(|| self.builder()).await? {
+            // No lease is possible with the longer tick and the session timeout that was asked for. With the longest session
+            // timeout one is. What is said of other sessions is right with the longer tick.
+            Err(ConnectError::TickUnknown { longer, .. }) => {
+                granted(|| Ok(self.builder()?.tick(longer).session_timeout(LONG_TIMEOUT))).await?
             }
             connected => connected,
         };
-        connected.map_err(|error| self.failure(error, &attempt))
+        self.known(connected, &self.attempt(Duration::MAX)).await
+    }
+
+    /// The session, if the servers know the client as the options ask for.
+    ///
+    /// A server without SASL answers its first message as if no more were to come (`ZooKeeperServer.processSasl`), and serves
+    /// the client without an identity.
+    async fn known(
+        &self,
+        connected: Result<Session, ConnectError>,
+        attempt: &Attempt,
+    ) -> Result<Session, Failure> {
+        let session = connected.map_err(|error| self.failure(error, attempt))?;
+        if self.sasl.is_none() {
+            return Ok(session);
+        }
+        let client = self.client().await?;
+        let users = client.list_auth_users().await;
+        closing::client(client).await;
+        match users {
+            // Servers before 3.7 do not say it.
+            Ok(users) if !users.is_empty() && users.iter().all(|user| user.scheme() != "sasl") => {
+                closing::session(&session).await;
+                let users = users.iter().map(|user| format!("{}:{}", user.scheme(), user.user()));
+                Err(Failure::new(
+                    Code::NotAuthorized,
+                    format_args!(
+                        "the servers took no SASL credentials, and know this client as {}; check that each server has a JAAS \
+                         file with a section Server, or leave out --sasl",
+                        text::harmless(&users.collect::<Vec<_>>().join(" and "))
+                    ),
+                ))
+            }
+            _ => Ok(session),
+        }
+    }
+
+    /// Awaits servers. If they are silent, it says so once, also to a quiet user.
+    async fn told_if_late<T>(&self, attempt: &Attempt, servers: impl Future<Output = T>) -> T {
+        let mut servers = pin!(servers);
+        if let Ok(answer) = tokio::time::timeout(SILENCE, &mut servers).await {
+            return answer;
+        }
+        Console::Quiet.alarm(format_args!(
+            "no server of {:?} has answered for {}; zklock goes on trying ({} is {})",
+            self.connect_string(),
+            duration::text(SILENCE),
+            attempt.option,
+            duration::text(attempt.bound)
+        ));
+        servers.await
     }
 
     fn attempt(&self, timeout: Duration) -> Attempt {
@@ -209,7 +280,8 @@ impl Connection {
                 }
             }
         };
-        match tokio::time::timeout(self.patience(), connecting).await {
+        let connecting = tokio::time::timeout(self.patience(), connecting);
+        match self.told_if_late(&self.attempt(Duration::MAX), connecting).await {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(Error::AuthFailed)) => Err(self.rejected()),
             Ok(Err(error)) => Err(error.into()),
@@ -302,9 +374,7 @@ impl Connection {
     /// The digest credentials, if there are any.
     fn digest(&self) -> Result<Option<String>, Failure> {
         let (source, digest) = match (&self.digest_file, env::var(DIGEST)) {
-            (Some(file), _) => {
-                (file.display().to_string(), file::read(file)?.trim_end_matches(['\r', '\n']).to_owned())
-            }
+            (Some(file), _) => (file.display().to_string(), file::read(file)?),
             (None, Ok(digest)) if !digest.is_empty() => (DIGEST.to_owned(), digest),
             (None, Err(env::VarError::NotUnicode(_))) => {
                 return Err(Failure::usage(format_args!("{DIGEST} is not UTF-8")));
@@ -347,6 +417,18 @@ impl Connection {
         };
         Failure::new(Code::NotAuthorized, message)
     }
+}
+
+/// Connects with the session timeout that the servers grant if they do not grant the one that was asked for.
+async fn granted(
+    builder: impl Fn() -> Result<SessionBuilder, Failure>,
+) -> Result<Result<Session, ConnectError>, Failure> {
+    Ok(match builder()?.connect().await {
+        Err(ConnectError::TimeoutNotGranted { granted, .. }) => {
+            builder()?.session_timeout(granted).connect().await
+        }
+        connected => connected,
+    })
 }
 
 /// The causes, and what to check if they do not say it.

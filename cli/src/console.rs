@@ -43,6 +43,11 @@ impl Console {
         }
     }
 
+    /// Prints that no server answers, at every level: nothing else shows why a quiet program does not go on.
+    pub(crate) fn alarm(self, message: impl Display) {
+        print(AnsiColor::Yellow.on_default(), message);
+    }
+
     /// Prints an error, at every level.
     pub(crate) fn error(self, message: impl Display) {
         print(AnsiColor::Red.on_default(), message);

@@ -28,7 +28,7 @@ const IN_FLIGHT: usize = 64;
 
 /// Prints the locks that somebody holds, in the order of their paths.
 pub(crate) async fn list(list: List, connection: &Connection, console: Console) -> Outcome {
-    let session = connection.session_as_granted().await?;
+    let session = connection.session_to_look().await?;
     let seen = seen(&session, &list).await;
     closing::session(&session).await;
     let (exists, hidden, locks) = seen?;

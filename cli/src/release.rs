@@ -95,7 +95,7 @@ impl What {
 /// Those that are to lose it, one at least; how many others keep it; and what it is, unless they hold a part of a pool.
 async fn holders(release: &Release, connection: &Connection) -> Result<(Vec<Entry>, usize, What), Failure> {
     let path = release.path.as_str();
-    let session = connection.session().await?;
+    let session = connection.session_to_look().await?;
     let seen = async {
         let (lock, election, pool) = found(&session, path, None).await?;
         let what = if election.is_some() { What::Lead } else { What::Lock };

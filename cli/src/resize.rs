@@ -15,7 +15,7 @@ use crate::{closing, question};
 
 /// Asks the user if more is held than the new number allows, and changes the number.
 pub(crate) async fn resize(resize: Resize, connection: &Connection, console: Console) -> Outcome {
-    let session = connection.session().await?;
+    let session = connection.session_to_look().await?;
     let resized = resize_in(&session, &resize, connection, console).await;
     closing::session(&session).await;
     console.note(resized?);

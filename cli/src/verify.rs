@@ -19,7 +19,7 @@ pub(crate) async fn verify(verify: Verify, connection: &Connection, console: Con
     // No path has a line break, so a line is a sequencer.
     let lines = verify.sequencers.iter().flat_map(|text| text.split('\n'));
     let sequencers = lines.map(str::parse::<Sequencer>).collect::<Result<Vec<_>, _>>()?;
-    let session = connection.session().await?;
+    let session = connection.session_to_look().await?;
     let answers = join_all(sequencers.iter().map(|it| session.verify_sequencer(it))).await;
     closing::session(&session).await;
     let mut failures = answers.into_iter().filter_map(Result::err).map(Failure::from).collect::<Vec<_>>();

@@ -175,6 +175,9 @@ impl SessionBuilder {
     }
 
     /// Authenticates each connection with SASL, with zookeeper-client's options.
+    ///
+    /// A server without SASL answers as if it had taken the credentials, and gives the session no identity
+    /// (`ZooKeeperServer.processSasl`). zklock does not notice it.
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     #[cfg_attr(docsrs, doc(cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))))]
     pub fn sasl(mut self, options: impl Into<zookeeper_client::SaslOptions>) -> Self {

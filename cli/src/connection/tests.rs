@@ -29,7 +29,7 @@ async fn rejected_credentials_are_told_by_both_kinds_of_client() {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(&file, "alice:wonderland").unwrap();
     let alice = options(&["-s", &server.connect_string(), "--digest-file", file.path().to_str().unwrap()]);
-    let codes = [alice.client().await.map(drop), alice.session().await.map(drop)]
+    let codes = [alice.client().await.map(drop), alice.session_to_look().await.map(drop)]
         .map(|connected| connected.map_err(|failure| failure.code));
     assert_eq!(codes, [Err(Code::NotAuthorized); 2]);
 }
@@ -40,7 +40,7 @@ async fn both_kinds_of_client_are_given_up_in_time() {
     let link = Link::start(server.connect_string()).await.unwrap();
     link.black_hole();
     let nobody = options(&["-s", &link.address(), "--connect-timeout", "300ms"]);
-    let codes = [nobody.client().await.map(drop), nobody.session().await.map(drop)]
+    let codes = [nobody.client().await.map(drop), nobody.session_to_look().await.map(drop)]
         .map(|connected| connected.map_err(|failure| failure.code));
     assert_eq!(codes, [Err(Code::Unreachable); 2]);
 }

@@ -8,7 +8,9 @@ use std::future::pending;
 
 use zklock::{FencingToken, Session, SessionState};
 
+use super::outage::Outage;
 use crate::console::Console;
+use crate::duration;
 use crate::queue::Entry;
 
 /// The variable with the tokens of a command, and of the commands around it.
@@ -70,23 +72,35 @@ impl Kin {
         }
     }
 
-    /// Remembers the sessions. If one ends while this process has a place in a queue, it says that the place is gone.
+    /// Remembers the sessions, and tells the outage of their states. If one ends while this process has a place in a queue, it
+    /// says that the place is gone, and why.
     pub(super) async fn follow(
         &self,
         session: &Session,
         has_place: &Cell<bool>,
+        outage: &Outage,
         console: Console,
     ) -> Infallible {
         let mut events = session.events();
         let mut ended = None;
         while let Some(event) = events.next().await {
             self.sessions.borrow_mut().insert(event.id);
+            let away = outage.length();
+            outage.hear(event.state);
             let now = event.generation + u64::from(event.state == SessionState::Expired);
             // The reader of events may miss that the session expired, but not that another one has taken over.
             if ended.replace(now).is_some_and(|before| before < now) && has_place.take() {
-                console.warn(
-                    "the ZooKeeper session of this contender has expired; zklock joins the queue again, at the end",
-                );
+                let why = match away {
+                    // Whether the servers have ended the session, or this process has given it up: the outage is the cause.
+                    Some(length) if length > session.timeout() / 2 => {
+                        format!(
+                            "no server has answered this contender for {} or more, so it has lost its place",
+                            duration::text(length)
+                        )
+                    }
+                    _ => "the ZooKeeper session of this contender has expired".to_owned(),
+                };
+                console.warn(format_args!("{why}; zklock joins the queue again, at the end"));
             }
         }
         pending().await

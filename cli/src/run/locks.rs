@@ -179,6 +179,10 @@ impl Names {
         if self.are_several { "are" } else { "is" }
     }
 
+    pub(super) fn them(&self) -> &'static str {
+        if self.are_several { "them" } else { "it" }
+    }
+
     pub(super) fn was(&self) -> &'static str {
         if self.are_several { "were" } else { "was" }
     }

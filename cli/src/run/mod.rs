@@ -7,6 +7,7 @@ mod hearing;
 mod job;
 mod kin;
 mod locks;
+mod outage;
 mod pool;
 mod shift;
 mod target;

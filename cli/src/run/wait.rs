@@ -10,9 +10,11 @@ use zklock::{AcquireError, inspect::places};
 
 use super::context::Context;
 use super::kin::Kin;
+use super::outage::Outage;
 use super::target::{Taken, Target};
 use crate::console::Console;
 use crate::duration;
+use crate::exit::Code;
 use crate::failure::Failure;
 
 /// How long zklock waits before it says that it waits.
@@ -34,7 +36,8 @@ pub(super) async fn wait(
 ) -> Result<Waited, Failure> {
     let (asked, console) = (context.run.timeout, context.console);
     let (session, kin) = (context.session, context.kin);
-    context.systemd.status(format_args!("waiting for {}", target.names()));
+    let (names, outage) = (target.names(), Outage::default());
+    context.systemd.status(format_args!("waiting for {names}"));
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let patience = if asked == Some(Duration::ZERO) { None } else { left.or(Some(Duration::MAX)) };
@@ -44,14 +47,15 @@ pub(super) async fn wait(
         let answer = tokio::select! {
             answer = attempt => answer,
             signal = context.signals.next_fatal() => return Ok(Err(signal)),
-            never = announce(target, kin, console) => match never {},
-            never = kin.follow(session, &has_place, console) => match never {},
+            never = announce(target, kin, &outage, console) => match never {},
+            never = kin.follow(session, &has_place, &outage, console) => match never {},
+            never = outage.tell(&names, console) => match never {},
             never = context.systemd.keep_pinging() => match never {},
             never = context.descendants.keep_reaping() => match never {},
         };
         match answer {
             Ok(Some(taken)) => return Ok(Ok(taken)),
-            Ok(None) => return Err(not_in_time(target, kin, asked, console).await),
+            Ok(None) => return Err(not_in_time(target, kin, &outage, asked, console).await),
             Err(AcquireError::NodeDeleted { .. }) => {
                 console
                     .warn("somebody deleted this contender's node; zklock joins the queue again, at the end");
@@ -62,8 +66,7 @@ pub(super) async fn wait(
 }
 
 /// Says who holds what the command waits for, once it is clear that zklock waits.
-async fn announce(target: &Target, kin: &Kin, console: Console) -> Infallible {
-    let mut has_complained = false;
+async fn announce(target: &Target, kin: &Kin, outage: &Outage, console: Console) -> Infallible {
     loop {
         sleep(UNTOLD).await;
         match timeout(PATIENCE, target.blocked(kin)).await {
@@ -75,28 +78,52 @@ async fn announce(target: &Target, kin: &Kin, console: Console) -> Infallible {
                 }
                 return pending().await;
             }
-            Ok(Err(_)) | Err(_) if has_complained => {}
-            Ok(Err(_)) | Err(_) => {
-                console.note(format_args!("waiting for {}: ZooKeeper does not answer", target.names()));
-                has_complained = true;
-            }
+            // An ACL may hide the queue.
+            Ok(Err(failure)) if failure.code != Code::Unreachable => {}
+            Ok(Err(_)) | Err(_) => outage.say(&target.names(), PATIENCE, console),
         }
     }
 }
 
-async fn not_in_time(target: &Target, kin: &Kin, asked: Option<Duration>, console: Console) -> Failure {
-    // The message is for nobody if the console is quiet, so the servers are not asked for the holders.
-    let blocked = match console.is_quiet() {
-        true => Vec::new(),
-        false => timeout(PATIENCE, target.blocked(kin)).await.ok().and_then(Result::ok).unwrap_or_default(),
+/// Why nothing was acquired: others have it, or no server says whether they do.
+async fn not_in_time(
+    target: &Target,
+    kin: &Kin,
+    outage: &Outage,
+    asked: Option<Duration>,
+    console: Console,
+) -> Failure {
+    let names = target.names();
+    let asked = asked.filter(|asked| !asked.is_zero());
+    let blocked = match (asked, console.is_quiet()) {
+        // A server has just answered, and the holders are for nobody.
+        (None, true) => Vec::new(),
+        _ => match (timeout(PATIENCE, target.blocked(kin)).await, asked) {
+            (Ok(Ok(blocked)), _) => blocked,
+            (Ok(Err(failure)), _) if failure.code != Code::Unreachable => Vec::new(),
+            (Ok(Err(_)) | Err(_), None) => Vec::new(),
+            (Ok(Err(_)) | Err(_), Some(asked)) => {
+                let length = outage.length().unwrap_or_default().max(PATIENCE);
+                return Failure::new(
+                    Code::Unreachable,
+                    format_args!(
+                        "{names} {} not acquired within {}: ZooKeeper has not answered for {} or more, so zklock does not \
+                         know whether somebody holds {}",
+                        names.was(),
+                        duration::text(asked),
+                        duration::text(length),
+                        names.them()
+                    ),
+                );
+            }
+        },
     };
     let holders = match &blocked[..] {
         [one] if target.is_one() => one.holder.clone(),
         all => all.iter().map(|lock| format!("; {}{}", lock.name, lock.holder)).collect(),
     };
-    let names = target.names();
     Failure::not_acquired(match asked {
-        Some(Duration::ZERO) | None => format!("{names} {}{holders}", target.busy()),
+        None => format!("{names} {}{holders}", target.busy()),
         Some(asked) => {
             format!("{names} {} not acquired within {}{holders}", names.was(), duration::text(asked))
         }

@@ -49,7 +49,7 @@ struct Seen<'a> {
 
 /// Prints the queue, or its changes until a signal.
 pub(crate) async fn show(show: Show, connection: &Connection, console: Console) -> Outcome {
-    let session = connection.session().await?;
+    let session = connection.session_to_look().await?;
     let outcome = answer(&show, connection, &session, console).await;
     closing::session(&session).await;
     outcome

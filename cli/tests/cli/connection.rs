@@ -251,3 +251,18 @@ async fn a_server_may_demand_sasl() {
         ran(&[alice, sasl], &["run", "--acl", "creator", "/lock"], &["-s", &servers, "--", "true"]).await;
     assert_eq!(run.code, 0, "{run:?}");
 }
+
+/// Such a server answers the first message of SASL as if it were the last one, and serves the client as anybody.
+#[tokio::test]
+async fn servers_that_take_no_sasl_credentials_are_refused() {
+    let (_server, servers) = at(server().await);
+    let variables = [("ZKLOCK_DIGEST", SECRET), ("ZKLOCK_SASL", "digest-md5"), ("ZKLOCK_SERVERS", &servers)];
+    for command in
+        [&["run", "--acl", "creator", "/lock", "--", "true"][..], &["show", "/lock"], &["ls"], &["doctor"]]
+    {
+        let refused = ran(&variables, command, &[]).await;
+        assert_eq!(refused.code, 77, "{refused:?}");
+        let said = "the servers took no SASL credentials, and know this client as ip:";
+        assert!(refused.stderr.contains(said) && refused.stderr.contains("leave out --sasl"), "{refused:?}");
+    }
+}

@@ -1,14 +1,17 @@
 //! The exit codes of the table in `--help`. The commands' own files test more of each, and the others: 64 in `usage`, 70 and 76
 //! in `loss`, 126 and 127 in `run`.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use zklock_testcontainers::Link;
 use zookeeper_client::{Acls, CreateMode};
 
-use crate::support::looker::{DIGEST, NOBODY, answers, authorized, contend_as_kazoo, zklock};
-use crate::support::{Ran, at, ended, lock_of, output, run, signal, until_queued, with_session};
+use crate::support::looker::{
+    DIGEST, NOBODY, answers, authorized, contend_as_kazoo, of_unknown_tick, zklock,
+};
+use crate::support::{Ran, at, ended, line, lines, lock_of, output, run, signal, until_queued, with_session};
 use zklock_test_support::{operator, own_server, server};
 
 const PATH: &str = "/lock/codes";
@@ -147,4 +150,33 @@ async fn connected_in_vain(child: &tokio::process::Child) {
         u64::from_str_radix(caught.trim(), 16).unwrap() >> (Signal::TERM.as_raw() - 1) & 1 == 1
     })
     .await;
+}
+
+/// They hold no lock, so they need no lease.
+#[tokio::test]
+async fn a_tick_that_nobody_knows_keeps_nobody_from_looking() {
+    let server = of_unknown_tick().await;
+    let servers = server.connect_string();
+    let options = ["--session-timeout", "20s", "--tick", "2s", "--restart"];
+    let mut holder = run(&servers, &options, PATH, "echo; cat");
+    let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut begun = lines(&mut holder.stdout);
+    line(&mut begun).await;
+    output(run(&servers, &["-t", "0"], PATH, "true")).await.is(64, "", "--tick");
+    for option in [&[][..], &["--session-timeout", "10s"]] {
+        for (command, code) in [
+            (&["show", "--json", PATH][..], 0),
+            (&["ls"], 0),
+            (&["leader", "/feed"], 1),
+            (&["verify", "7:a:1:/lock"], 1),
+            (&["resize", "/workers", "3"], 66),
+            (&["ask", "-r", "deploy", "-w", "10ms", PATH], 1),
+            (&["release", "--force", "--yes", PATH], 0),
+        ] {
+            let ran = zklock(&servers, &[option, command].concat()).await;
+            assert_eq!(ran.code, code, "{command:?}: {ran:?}");
+        }
+        // The lock was taken from it, and it has it again.
+        line(&mut begun).await;
+    }
 }

@@ -14,7 +14,7 @@ use tokio::process::Child;
 use zklock_test_support::{eventually, own_server, server, until_nothing_is_left, within};
 use zklock_testcontainers::{Link, RequestKind};
 
-use crate::support::looker::{NOBODY, answers};
+use crate::support::looker::{NOBODY, answers, of_unknown_tick};
 use crate::support::{ended, line, lines, lock_of, signal, with_session, zklock};
 
 /// A running exporter.
@@ -325,4 +325,36 @@ async fn an_exporter_needs_neither_servers_nor_polite_clients() {
 
     let taken = format!("export --listen {}", exporter.address);
     answers(NOBODY, &[(&taken, 64, "", "--listen"), ("export --max-nodes 0", 64, "", "--max-nodes")]).await;
+}
+
+/// It says so at its first look. After that the metrics say it.
+#[tokio::test]
+async fn silent_servers_are_told_once() {
+    let server = server().await;
+    let link = Link::start(server.address()).await.unwrap();
+    link.black_hole();
+    let mut command = zklock(&server.at(link.address()));
+    command.args(["export", "--listen", "127.0.0.1:0", "--connect-timeout", "3s", "--min-interval", "0"]);
+    let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = lines(&mut process.stderr);
+    let address = line(&mut said).await;
+    let address =
+        address.strip_prefix("zklock: listening at http://").unwrap().strip_suffix("/metrics").unwrap();
+    assert!(line(&mut said).await.contains(" has answered for 2s; zklock goes on trying"));
+    assert!(line(&mut said).await.contains("zklock tries again at each scrape"));
+    let exporter = Exporter { address: address.to_owned(), process };
+    for _ in 0..2 {
+        assert_eq!(exporter.scrape().await.values("zklock_up", &[]), [0.0]);
+    }
+    link.restore();
+    link.cut();
+    eventually("an answer", async || exporter.scrape().await.values("zklock_up", &[]) == [1.0]).await;
+    assert_eq!(line(&mut said).await, "zklock: ZooKeeper answers again");
+}
+
+#[tokio::test]
+async fn an_exporter_needs_no_tick() {
+    let server = of_unknown_tick().await;
+    let exporter = Exporter::start(&server.connect_string(), &[]).await;
+    exporter.scrape().await.is("zklock_up", &[], 1.0);
 }

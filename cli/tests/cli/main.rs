@@ -15,6 +15,7 @@ mod members;
 mod nested;
 mod night;
 mod once;
+mod outage;
 mod permits;
 mod places;
 mod readers;

@@ -1,8 +1,11 @@
 //! Running the program as a person does who looks at queues.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use zklock::LockOptions;
 use zklock_test_support::{Server, monitored};
+use zklock_testcontainers::ZooKeeper;
 use zookeeper_client::{Acl, Acls, Client, CreateMode};
 
 use super::Ran;
@@ -96,6 +99,13 @@ pub(crate) fn rows(text: &str) -> Vec<Vec<&str>> {
     text.lines()
         .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
         .collect()
+}
+
+/// A server that does not say its tick. No tick fits its limits of session timeouts with which a session of 10 s has a lease.
+pub(crate) async fn of_unknown_tick() -> ZooKeeper {
+    let server =
+        ZooKeeper::builder().tick_time(Duration::from_secs(2)).property("4lw.commands.whitelist", "srvr");
+    server.min_session_timeout(Duration::from_secs(20)).start().await.expect("a ZooKeeper server")
 }
 
 /// How many sessions the servers keep.

@@ -1,0 +1,88 @@
+//! The servers are away: while a command waits for its lock, and when a command begins.
+
+use std::process::Stdio;
+
+use zklock_testcontainers::Link;
+
+use crate::support::looker::zklock;
+use crate::support::{ended, finished, line, lines, run, run_on, until_queued, with_session};
+use zklock_test_support::{own_server, server};
+
+const PATH: &str = "/lock/away";
+
+/// A lock that is held is 75. Here nobody knows whether it is.
+#[tokio::test]
+async fn a_wait_that_ends_while_no_server_answers_is_69() {
+    let (server, servers, session) = with_session(own_server().await).await;
+    let _guard = session.lock(PATH).unwrap().acquire().await.unwrap();
+    let _slot = session.slots("/workers", 1).unwrap().acquire().await.unwrap();
+    let common = ["--session-timeout", "4s", "--timeout", "14s"];
+    let with = |options: &[&'static str]| [&common[..], options].concat();
+    let waiters = [
+        run(&servers, &common, PATH, "echo in"),
+        run(&servers, &with(&["--quiet"]), PATH, "echo in"),
+        run_on(&servers, &with(&["--slot", "/workers/1"]), "echo in"),
+    ];
+    let waiters = waiters.map(|mut waiter| {
+        waiter.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
+    });
+    until_queued(&session, PATH, 3).await;
+    until_queued(&session, "/workers/queue", 1).await;
+    server.own().pause().await.unwrap();
+    let [loud, quiet, slot] = waiters.map(finished);
+    let (loud, quiet, slot) = tokio::join!(loud, quiet, slot);
+    for (ended, names, is_loud) in
+        [(&loud, PATH, true), (&quiet, PATH, false), (&slot, "a slot of /workers", true)]
+    {
+        ended.is(69, "", &format!("{names} was not acquired within 14s: ZooKeeper has not answered for "));
+        ended.is(69, "", " or more, so zklock does not know whether somebody holds it");
+        ended.is(69, "", &format!("waiting for {names}: ZooKeeper has not answered for "));
+        // The session is over because of the outage, and not the other way round.
+        assert!(!ended.stderr.contains("has expired"), "{ended:?}");
+        assert_eq!(ended.stderr.contains("no server has answered this contender for "), is_loud, "{ended:?}");
+    }
+    assert_eq!(quiet.stderr.lines().count(), 2, "{quiet:?}");
+}
+
+/// An outage that is over is told, too, and the command runs.
+#[tokio::test]
+async fn a_wait_goes_on_after_an_outage() {
+    let (server, _servers, session) = with_session(server().await).await;
+    let link = Link::start(server.address()).await.unwrap();
+    let guard = session.lock(PATH).unwrap().acquire().await.unwrap();
+    let mut waiter = run(&server.at(link.address()), &["--session-timeout", "20s"], PATH, "exit 3");
+    let mut waiter = waiter.stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = lines(&mut waiter.stderr);
+    assert!(line(&mut told).await.contains("held by"));
+    link.refuse();
+    link.cut();
+    assert!(line(&mut told).await.contains("waiting for /lock/away: ZooKeeper has not answered for "));
+    link.accept();
+    assert_eq!(line(&mut told).await, "zklock: waiting for /lock/away: ZooKeeper answers again");
+    guard.release().await.unwrap();
+    assert_eq!(ended(&mut waiter).await.code(), Some(3));
+}
+
+#[tokio::test]
+async fn silent_servers_are_named_once_before_the_attempt_ends() {
+    let server = server().await;
+    let link = Link::start(server.address()).await.unwrap();
+    link.black_hole();
+    let servers = server.at(link.address());
+    let told = format!(
+        "zklock: no server of {servers:?} has answered for 2s; zklock goes on trying (--connect-timeout is 4s)\n"
+    );
+    for command in [
+        &["show", PATH][..],
+        &["ls"],
+        &["leader", PATH],
+        &["doctor", PATH],
+        &["release", "--force", "--yes", PATH],
+        // A job that hangs without a word is worse than a mail.
+        &["run", "--quiet", PATH, "--", "true"],
+    ] {
+        let ran = zklock(&servers, &[&["--connect-timeout", "4s"], command].concat()).await;
+        assert!(ran.code == 69, "{ran:?}");
+        assert_eq!(ran.stderr.matches(&told).count(), 1, "{ran:?}");
+    }
+}
