@@ -169,7 +169,7 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
 }
 
 /// A number of milliseconds since the Unix epoch, as a point in time.
-fn time(milliseconds: u64) -> Option<SystemTime> {
+pub(crate) fn time(milliseconds: u64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_millis(milliseconds))
 }
 

@@ -4,18 +4,22 @@ use std::fmt::Display;
 use std::time::{Duration, SystemTime};
 
 use futures::future::try_join;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Serialize, Serializer};
 use zklock::inspect::{Contender, ForeignClient, ForeignContender, Kind};
 use zklock::{Lock, LockOptions, QueryError, Session};
 use zookeeper_client::SessionId;
 
+use crate::duration;
 use crate::failure::Failure;
 use crate::layout::Layout;
 use crate::text;
 
 /// The text for an unknown value.
 const UNKNOWN: &str = "-";
+
+/// Two clocks differ if their times of one create are this far apart: a create takes less.
+const APART: SignedDuration = SignedDuration::from_mins(1);
 
 /// One contender. The fields of the JSON have the same names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -39,6 +43,9 @@ pub(crate) struct Entry {
     /// When it began to contend, by its own clock.
     #[serde(serialize_with = "written")]
     pub(crate) since: Option<Timestamp>,
+    /// When its node was created, by the leader's clock.
+    #[serde(skip)]
+    pub(crate) created: Option<Timestamp>,
     /// The session and the token are `None` if an ACL hides the node.
     #[serde(serialize_with = "written")]
     pub(crate) session: Option<SessionId>,
@@ -152,6 +159,7 @@ impl From<&Contender> for Entry {
             client: contender.client.map(|client| client.to_string()),
             owner: contender.owner.clone(),
             since: contender.since.and_then(timestamp),
+            created: contender.created.and_then(timestamp),
             session: contender.session.map(SessionId),
             token: contender.token.map(|token| token.zxid()),
             sequence: Some(contender.number),
@@ -190,18 +198,43 @@ impl Entry {
         known.map_or_else(|| UNKNOWN.to_owned(), text::harmless)
     }
 
-    /// When it began to contend, and how long ago that is. The age is left out if its clock is ahead of this one.
+    /// When it began to contend, and how long ago that is. The age is left out if its clock is ahead of this one. A wrong
+    /// clock is told.
     pub(crate) fn since_text(&self, now: Timestamp) -> String {
         let Some(since) = self.since else { return UNKNOWN.to_owned() };
-        match self.age(now) {
-            Some(age) => format!("{since:.0} ({})", text::age(age)),
-            None => format!("{since:.0}"),
+        match [self.age(now), self.clock_text(now)].into_iter().flatten().collect::<Vec<_>>().join("; ") {
+            about if about.is_empty() => format!("{since:.0}"),
+            about => format!("{since:.0} ({about})"),
         }
     }
 
+    /// The same, as the end of a sentence about it.
+    pub(crate) fn came_text(&self, now: Timestamp) -> String {
+        let came = self.age(now).map(|age| format!(", who came {age} ago"));
+        let clock = self.clock_text(now).map(|clock| format!(" ({clock})"));
+        came.into_iter().chain(clock).collect()
+    }
+
     /// How long it has contended.
-    pub(crate) fn age(&self, now: Timestamp) -> Option<Duration> {
-        Duration::try_from(now.duration_since(self.since?)).ok()
+    fn age(&self, now: Timestamp) -> Option<String> {
+        Duration::try_from(now.duration_since(self.since?)).ok().map(text::age)
+    }
+
+    /// How far the clock by which it came is ahead of the leader's, by which its node was created. `None` if they are close.
+    pub(crate) fn clock_ahead(&self) -> Option<SignedDuration> {
+        let ahead = self.since?.duration_since(self.created?);
+        (ahead.abs() > APART).then_some(ahead)
+    }
+
+    /// Says which clock makes its age wrong. No node is created later than now.
+    fn clock_text(&self, now: Timestamp) -> Option<String> {
+        let early = self.created?.duration_since(now);
+        let (whose, ahead) = match self.clock_ahead() {
+            _ if early > APART => ("this machine's clock", -early),
+            ahead => ("its clock", ahead?),
+        };
+        let way = if ahead.is_positive() { "ahead of" } else { "behind" };
+        Some(format!("{whose} is {} {way} the servers'", duration::text(ahead.unsigned_abs())))
     }
 
     pub(crate) fn session_text(&self) -> String {
@@ -272,6 +305,7 @@ pub(crate) mod tests {
             client: None,
             owner: Some(owner.to_owned()),
             since: Timestamp::from_second(1_000_000_000).ok(),
+            created: None,
             session: Some(SessionId(0x0100_001c_4e6f_0000)),
             token: Some(token),
             sequence: Some(sequence),
@@ -285,5 +319,26 @@ pub(crate) mod tests {
         let at = |seconds: i64| Timestamp::from_second(1_000_000_000 + seconds).unwrap();
         assert_eq!(entry.since_text(at(200)), "2001-09-09T01:46:40Z (3m 20s)");
         assert_eq!(entry.since_text(at(-1)), "2001-09-09T01:46:40Z");
+    }
+
+    #[test]
+    fn a_clock_that_is_more_than_a_minute_off_is_told() {
+        let at = |seconds: i64| Timestamp::from_second(1_000_000_000 + seconds).unwrap();
+        let created = |seconds| Entry { created: Some(at(seconds)), ..entry("a", 1, 7) };
+        for (seconds, told) in [
+            (-3600, "(<1s; its clock is 1h 0m ahead of the servers')"),
+            (61, "(1m 1s; its clock is 1m 1s behind the servers')"),
+            (60, "(1m 0s)"),
+            (-60, "(<1s)"),
+        ] {
+            assert_eq!(
+                created(seconds).since_text(at(seconds.max(0))),
+                format!("2001-09-09T01:46:40Z {told}")
+            );
+        }
+        let came = created(3600).came_text(at(3600));
+        assert_eq!(came, ", who came 1h 0m ago (its clock is 1h 0m behind the servers')");
+        let ours = "2001-09-09T01:46:40Z (this machine's clock is 5m 0s behind the servers')";
+        assert_eq!(created(0).since_text(at(-300)), ours);
     }
 }

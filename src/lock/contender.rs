@@ -34,6 +34,9 @@ pub struct Contender {
     pub data: Option<String>,
     /// When the contender entered the queue, by the wall clock of its own machine.
     pub since: Option<SystemTime>,
+    /// When its node was created, by the wall clock of the leader at that time. If it is far from `since`, one of the two clocks
+    /// is wrong. `None` if this session may not read the node.
+    pub created: Option<SystemTime>,
     /// The id of the contender's ZooKeeper session; `None` if this session may not read the node.
     pub session: Option<i64>,
     /// The fencing token that the contender has, or will have, as the holder, except for its turn: a process that passes the lock
@@ -76,6 +79,7 @@ impl Contender {
             since: data.as_ref().and_then(NodeData::since),
             owner: data.as_ref().map(|data| data.owner.clone()),
             data: data.and_then(|data| data.data),
+            created: node.seen.as_ref().and_then(|seen| seen.created),
             session: node.seen.as_ref().map(|seen| seen.session),
             token: node.seen.map(|seen| FencingToken::new(seen.czxid)),
         }

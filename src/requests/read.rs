@@ -1,13 +1,14 @@
 //! Reads contenders' nodes.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use zklock_recipe::{Event, Layout, Own, Place};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, MultiReadResult};
 
 use super::reply::failure;
-use crate::node::{NodeData, decode};
+use crate::node::{NodeData, decode, time};
 use crate::settings::Settings;
 
 /// A node in the queue, of any contender.
@@ -25,6 +26,8 @@ pub(crate) struct Seen {
     pub(super) version: i32,
     /// The id of the session that owns the node.
     pub(crate) session: i64,
+    /// When the node was created, by the leader's clock.
+    pub(crate) created: Option<SystemTime>,
     /// The node's data; `None` if it is not zklock's.
     pub(crate) data: Option<NodeData>,
 }
@@ -33,8 +36,9 @@ impl Seen {
     /// `is_ours` says whether the node has a name of zklock's ([`is_ours`]).
     pub(super) fn new(is_ours: bool, data: &[u8], stat: &zk::Stat) -> Self {
         let (czxid, version, session) = (stat.czxid, stat.version, stat.ephemeral_owner);
+        let created = stat.ctime.try_into().ok().and_then(time);
         let data = is_ours.then(|| decode::<NodeData>(data)).flatten();
-        Self { czxid, version, session, data }
+        Self { czxid, version, session, created, data }
     }
 }
 

@@ -14,7 +14,6 @@ use super::kin::Kin;
 use crate::args::Run;
 use crate::failure::Failure;
 use crate::queue::{entries, holders};
-use crate::text;
 
 /// The locks that a command waits for. One lock is the shortest list of locks: it is acquired as a plain lock is.
 pub(super) struct Locks {
@@ -119,9 +118,7 @@ fn blocker(queue: &[Contender], own: i64, kind: Kind, kin: &Kin) -> Option<Strin
         (Kind::Shared, several) => format!(", held by {several} readers, of whom the first is {owner}"),
         _ => format!(", held by {owner}"),
     };
-    if let Some(age) = first.age(Timestamp::now()) {
-        let _infallible = write!(about, ", who came {} ago", text::age(age));
-    }
+    about += &first.came_text(Timestamp::now());
     let waiting = entries.len() - holding.len();
     if waiting > 0 {
         let _infallible = write!(about, "; {waiting} waiting");

@@ -13,7 +13,6 @@ use super::kin::{Kin, Kinship};
 use super::locks::{Blocked, Names, Patience};
 use crate::failure::Failure;
 use crate::pool::{self, PermitsOf, SlotOf};
-use crate::text;
 
 /// How long others may take that are just passing the turnstile. Without any wait, of several commands that start at once
 /// all but one would find it busy, though there is room for all.
@@ -96,10 +95,8 @@ impl Pool {
         }
         let mut about = format!(", {} of {} held", pool.held, pool.stock.total());
         if let Some(oldest) = pool.oldest() {
-            let _infallible = write!(about, ", by {}", oldest.owner_text());
-            if let Some(age) = oldest.age(Timestamp::now()) {
-                let _infallible = write!(about, ", who came {} ago", text::age(age));
-            }
+            let _infallible =
+                write!(about, ", by {}{}", oldest.owner_text(), oldest.came_text(Timestamp::now()));
             match pool.holders.len() - 1 {
                 0 => {}
                 1 => about.push_str(", and 1 other"),

@@ -1,14 +1,13 @@
 //! What the servers know of those who hold a lock: since when, whether they live, and by when the lock is free if not.
 
 use std::collections::BTreeSet;
-use std::iter::repeat;
 use std::time::Duration;
 
-use futures::future::{join, try_join, try_join_all};
-use jiff::{SignedDuration, Timestamp};
+use futures::future::join;
+use jiff::Timestamp;
 use serde::Serialize;
 use zklock::Session;
-use zookeeper_client::{SessionId, Stat};
+use zookeeper_client::SessionId;
 
 use crate::closing;
 use crate::connection::Connection;
@@ -20,9 +19,6 @@ use crate::text;
 
 /// Of more readers than this, the others are left out.
 const MOST: usize = 8;
-
-/// Two clocks differ if their times of one create are this far apart: a create takes less.
-const APART: SignedDuration = SignedDuration::from_mins(1);
 
 /// A holder. The fields of the JSON have the same names.
 #[derive(Serialize)]
@@ -61,17 +57,10 @@ pub(super) async fn vigils(
         return Ok(Vec::new());
     }
     let sessions = holders.iter().map(|(_, session)| session.0).collect::<Vec<_>>();
-    let dates = dates(connection, path, queue, &holders);
-    let (contacts, dates) = join(contacts(connection, &sessions), dates).await;
-    let (contacts, (since, created)) = (contacts?, dates.unwrap_or_default());
+    let (contacts, since) = join(contacts(connection, &sessions), since(connection, path, queue)).await;
     let (now, tick) = (Timestamp::now(), session.tick());
-    let created = created.into_iter().chain(repeat(None));
-    Ok(holders
-        .iter()
-        .zip(contacts)
-        .zip(created)
-        .map(|(((entry, id), contact), created)| vigil(entry, *id, contact, since, created, now, tick))
-        .collect())
+    let known = holders.iter().zip(contacts?);
+    Ok(known.map(|((entry, id), contact)| vigil(entry, *id, contact, since, now, tick)).collect())
 }
 
 fn vigil(
@@ -79,7 +68,6 @@ fn vigil(
     session: SessionId,
     contact: Contact,
     since: Option<Timestamp>,
-    created: Option<Timestamp>,
     now: Timestamp,
     tick: Duration,
 ) -> Vigil {
@@ -90,7 +78,7 @@ fn vigil(
         is_first: entry.position == 0,
         session: session.to_string(),
         held_since_at_latest: since.and_then(rounded_up),
-        clock_ahead_ms: created.and_then(|created| ahead(entry, created)),
+        clock_ahead_ms: entry.clock_ahead().and_then(|ahead| i64::try_from(ahead.as_millis()).ok()),
         heard_ago_ms: None,
         heard_by: None,
         session_timeout_ms: None,
@@ -114,41 +102,22 @@ fn rounded_up(time: Timestamp) -> Option<String> {
     time.checked_add(Duration::from_millis(999)).ok().map(|time| format!("{time:.0}"))
 }
 
-/// How far the clock by which this contender came is ahead of the leader's, by which its node was created. `None` if they are
-/// close.
-fn ahead(entry: &Entry, created: Timestamp) -> Option<i64> {
-    let ahead = entry.since?.duration_since(created);
-    (ahead.abs() > APART).then(|| i64::try_from(ahead.as_millis()).ok()).flatten()
-}
-
-/// Since when the holders are the first in the queue at least, and when the node of each was created, by the leader's clock.
+/// Since when the holders are the first in the queue at least, by the leader's clock.
 ///
 /// The directory's `pzxid` names the last transaction that created or deleted a child. If that one created the last
 /// contender, nobody has left since. So the one that is the first now was the first then. The queue may have been read at
 /// another server than the stat, which lags behind: so the same client lists the directory again, and has to find exactly
 /// the contenders of the queue.
-async fn dates(
-    connection: &Connection,
-    path: &str,
-    queue: &[Entry],
-    holders: &[(&Entry, SessionId)],
-) -> Option<(Option<Timestamp>, Vec<Option<Timestamp>>)> {
+async fn since(connection: &Connection, path: &str, queue: &[Entry]) -> Option<Timestamp> {
     let last = queue.iter().max_by_key(|entry| entry.token)?;
-    let entries = holders.iter().map(|(entry, _)| *entry).chain([last]).collect::<Vec<_>>();
     let client = connection.client().await.ok()?;
-    let stats = try_join_all(entries.iter().map(|entry| client.check_stat(&entry.node)));
-    let looks = try_join(client.get_children(path), stats).await;
+    let listed = client.get_children(path).await;
     closing::client(client).await;
-    let ((children, directory), stats) = looks.ok()?;
-    let created = |(entry, stat): (&&Entry, &Option<Stat>)| {
-        let stat = stat.filter(|stat| entry.token == Some(stat.czxid))?;
-        Timestamp::from_millisecond(stat.ctime).ok()
-    };
-    let mut created = entries.iter().zip(&stats).map(created).collect::<Vec<_>>();
+    let (children, directory) = listed.ok()?;
     let queued = queue.iter().filter_map(|entry| entry.node.rsplit('/').next()).collect::<BTreeSet<_>>();
     let found = children.iter().map(String::as_str).collect::<BTreeSet<_>>();
     let is_unchanged = found == queued && last.token == Some(directory.pzxid);
-    Some((created.pop()?.filter(|_| is_unchanged), created))
+    last.created.filter(|_| is_unchanged)
 }
 
 impl Vigil {
@@ -162,11 +131,6 @@ impl Vigil {
             Some(since) => format!("{owner} has {place} since {since}, or longer."),
             None => format!("{owner}: nothing shows since when it has {place}."),
         };
-        if let Some(ahead) = self.clock_ahead_ms {
-            let way = if ahead > 0 { "ahead of" } else { "behind" };
-            let apart = duration::text(Duration::from_millis(ahead.unsigned_abs()));
-            said += &format!(" The clock of its machine is {apart} {way} the servers'.");
-        }
         if let (Some(ago), Some(by), Some(free)) = (self.heard_ago_ms, &self.heard_by, &self.free_by) {
             let (ago, by) = (duration::text(Duration::from_millis(ago)), text::harmless(by));
             said += &format!(
@@ -180,26 +144,5 @@ impl Vigil {
             said += &format!(" The servers do not say whether it lives ({}).", text::harmless(why));
         }
         said + "\n"
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::queue::tests::entry;
-
-    #[test]
-    fn a_clock_that_is_more_than_a_minute_off_is_told() {
-        let entry = entry("alpha", 1, 7);
-        let told = |seconds| {
-            let created = entry.since.unwrap() - SignedDuration::from_secs(seconds);
-            vigil(&entry, SessionId(1), Contact::Gone, None, Some(created), created, Duration::ZERO).text()
-        };
-        for (seconds, said) in [(3600, "1h 0m ahead of the servers'"), (-61, "1m 1s behind the servers'")] {
-            assert!(told(seconds).contains(said), "{}", told(seconds));
-        }
-        for close in [60, 0, -60] {
-            assert!(!told(close).contains("clock"), "{}", told(close));
-        }
     }
 }

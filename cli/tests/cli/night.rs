@@ -154,3 +154,33 @@ async fn without_the_word_nobody_claims_to_know() {
     let report = zklock(&servers, &["doctor", "--tick", "2s", "--json", "/lock/orders"]).await.report();
     assert_eq!(codes(&report), ["path-held"]);
 }
+
+/// Each age is the difference of two clocks.
+#[tokio::test]
+async fn an_age_by_a_wrong_clock_is_told_as_such_wherever_it_is_printed() {
+    let (server, servers, session) = with_session(server().await).await;
+    let guard = lock_of(&session, "/lock/orders", "alpha").acquire().await.unwrap();
+    let slots = session.slots("/workers", 1).unwrap();
+    let slot = slots.acquire().await.unwrap();
+    let client = operator(&server).await;
+    for node in [guard.node(), slot.node()] {
+        let mut data: Value = serde_json::from_slice(&client.get_data(&node).await.unwrap().0).unwrap();
+        data["since"] = json!(data["since"].as_u64().unwrap() - 3_600_000);
+        client.set_data(&node, data.to_string().as_bytes(), None).await.unwrap();
+    }
+    let wrong = "its clock is 1h 0m behind the servers')";
+    for (command, mark) in [
+        ("show /lock/orders", "(1h 0m; "),
+        ("show /workers", "(1h 0m; "),
+        ("ls", "(1h 0m; "),
+        ("doctor /lock/orders /workers", "(1h 0m; "),
+        ("ask -r deploy -w 10ms /lock/orders", "(1h 0m; "),
+        ("run -t 2 /lock/orders -- true", ", who came 1h 0m ago ("),
+        ("run -t 2 --slot /workers/1 -- true", ", who came 1h 0m ago ("),
+        ("release --force --yes /lock/orders", "(1h 0m; "),
+    ] {
+        let ran = zklock(&servers, &command.split(' ').collect::<Vec<_>>()).await;
+        let told = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(told.contains(&format!("{mark}{wrong}")), "{command}: {ran:?}");
+    }
+}
