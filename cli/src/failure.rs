@@ -229,8 +229,9 @@ impl Cause for AcquireError {
                  change the capacity, run `zklock resize {path} {stated}`"
             )),
             Self::Count { path, stated, found } => Failure::usage(format_args!(
-                "{path} has {found} slots, but --slot states {stated}; state {found}. To change the number, run \
-                 `zklock resize {path} {stated}`"
+                "{path} has {}, but --slot states {stated}; state {found}. To change the number, run \
+                 `zklock resize {path} {stated}`",
+                text::counted(*found, "slot")
             )),
             _ => Failure::internal(self),
         }

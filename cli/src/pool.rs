@@ -11,6 +11,7 @@ use zklock::{
 use crate::failure::Failure;
 use crate::queue::{Entry, entries};
 use crate::table::{self, Column};
+use crate::text::counted;
 
 /// The slots of `--slot PATH/COUNT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,11 +86,19 @@ impl Stock {
         }
     }
 
+    /// Says what the path is.
+    pub(crate) fn what(self) -> &'static str {
+        match self {
+            Self::Semaphore { .. } => "is a semaphore",
+            Self::Slots { .. } => "has slots",
+        }
+    }
+
     /// Says how much of it is held.
     pub(crate) fn text(self, held: u64) -> String {
         match self {
-            Self::Semaphore { capacity } => format!("{held} of {capacity} permits"),
-            Self::Slots { count } => format!("{held} of {count} slots"),
+            Self::Semaphore { capacity } => format!("{held} of {}", counted(capacity, "permit")),
+            Self::Slots { count } => format!("{held} of {}", counted(count, "slot")),
         }
     }
 }

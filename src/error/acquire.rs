@@ -196,8 +196,9 @@ pub enum AcquireError {
     /// The path has another number of slots than this process states. The very first acquisition sets the number, and
     /// [`Slots::set_count`](crate::Slots::set_count) changes it.
     #[error(
-        "{path} has {found} slots, but this process states {stated}; state the same number in all processes, or change \
-         it with `set_count`"
+        "{path} has {found} slot{}, but this process states {stated}; state the same number in all processes, or change \
+         it with `set_count`",
+        plural(*found)
     )]
     Count {
         /// The path of the slots.
@@ -221,7 +222,7 @@ pub enum AcquireError {
         capacity: u32,
     },
     /// The preferred index does not exist.
-    #[error("{path} has no slot {index}, because it has {count} slots; prefer an index below {count}")]
+    #[error("{path} has no slot {index}, because it has {count} slot{}; prefer an index below {count}", plural(*count))]
     Index {
         /// The path of the slots.
         path: String,
@@ -317,6 +318,11 @@ pub enum AcquireError {
         /// The path of the record.
         path: String,
     },
+}
+
+/// The end of the noun behind this number.
+fn plural(number: u32) -> &'static str {
+    if number == 1 { "" } else { "s" }
 }
 
 impl AcquireError {

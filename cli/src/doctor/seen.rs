@@ -136,6 +136,13 @@ impl Seen {
         (!addresses.is_empty()).then(|| addresses.join(", "))
     }
 
+    /// The same, with the verb behind them.
+    pub(super) fn named_are(&self, holds: impl Fn(&Server) -> bool) -> Option<String> {
+        let named = self.named(holds)?;
+        let are = if named.contains(", ") { "are" } else { "is" };
+        Some(format!("{named} {are}"))
+    }
+
     pub(super) fn modes(&self) -> impl Iterator<Item = &Mode> {
         self.words().map(|words| &words.mode)
     }

@@ -167,7 +167,7 @@ mod tests {
             [
                 "left by a, token 3",
                 "granted to b, token 4",
-                "1 came to wait, 1 wait no more; 1 waiting",
+                "1 came to wait, 1 waits no more; 1 waiting",
                 "2 came unseen between two looks: contenders that went, asks or directories"
             ]
         );

@@ -5,7 +5,7 @@ use zklock::{Lock, Session};
 use crate::args::Show;
 use crate::failure::Failure;
 use crate::found::found;
-use crate::pool::{Pool, Stock};
+use crate::pool::Pool;
 use crate::queue::{Entry, entries};
 
 /// What [`Sight::what`] says of a lock.
@@ -83,11 +83,8 @@ impl<'a> Eye<'a> {
     }
 
     fn pool(&self, pool: Pool) -> Sight {
-        let what = match pool.stock {
-            Stock::Semaphore { .. } => "is a semaphore",
-            Stock::Slots { .. } => "has slots",
-        };
-        Sight { path: self.show.path.clone(), queue: Vec::new(), pool: Some(pool), what: Some(what) }
+        let what = Some(pool.stock.what());
+        Sight { path: self.show.path.clone(), pool: Some(pool), what, ..Sight::default() }
     }
 }
 

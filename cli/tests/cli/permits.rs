@@ -359,3 +359,24 @@ async fn a_number_is_changed_and_holders_keep_what_they_have() {
     let _guard = session.lock("/lock").unwrap().acquire().await.unwrap();
     zklock(&servers, &["resize", "/lock", "2"]).await.is(64, "", "/lock is neither a semaphore nor slots");
 }
+
+#[tokio::test]
+async fn one_slot_is_one_slot() {
+    let (_server, servers, session) = with_session(server().await).await;
+    let _slot = session.slots("/workers", 1).unwrap().acquire().await.unwrap();
+    let _permit = session.semaphore("/convert", 1).unwrap().acquire().await.unwrap();
+    answers(
+        &servers,
+        &[("run --slot /workers/2 -- true", 64, "", "/workers has 1 slot, but --slot states 2")],
+    )
+    .await;
+    for (command, said) in [
+        ("show /workers", "1 of 1 slot held, nobody waits\n"),
+        ("show /convert", "1 of 1 permit held, nobody waits\n"),
+        ("ls", "1 of 1 slot: "),
+        ("doctor /workers", "1 of 1 slot of /workers is held, nobody waits"),
+    ] {
+        let ran = zklock(&servers, &command.split(' ').collect::<Vec<_>>()).await;
+        assert!(ran.stdout.contains(said), "{ran:?}");
+    }
+}

@@ -8,6 +8,7 @@ use crate::duration::text;
 use crate::layout::Layout;
 use crate::pool::Amount;
 use crate::servers::Contact;
+use crate::text::counted;
 
 pub(super) fn look(seen: &Seen, found: &mut Findings) {
     for queue in &seen.locks {
@@ -37,8 +38,11 @@ fn verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
     if let Some(holder) = silent {
         // Of a lock it may be one of several readers.
         let number = queue.holders.iter().filter(is_silent).count();
-        let more =
-            if number > 1 { format!(". {} more holders are silent", number - 1) } else { String::new() };
+        let more = match number {
+            ..=1 => String::new(),
+            2 => ". 1 more holder is silent".to_owned(),
+            _ => format!(". {} more holders are silent", number - 1),
+        };
         let what = format!("{state}. A holder is silent: {}{more}", described(holder));
         found.warning("holder-silent", what, dead(seen, holder, "gives its place away"));
     }
@@ -95,7 +99,10 @@ fn state(queue: &Queue) -> String {
         several => format!("{several} contenders wait"),
     };
     match &queue.pool {
-        Some(room) => format!("{} of {path} are held, {wait}", room.stock.text(room.held)),
+        Some(room) => {
+            let are = if room.stock.total() == 1 { "is" } else { "are" };
+            format!("{} of {path} {are} held, {wait}", room.stock.text(room.held))
+        }
         None if queue.holders.is_empty() => format!("nobody holds {path}"),
         None => format!("{path} is held, {wait}"),
     }
@@ -134,7 +141,8 @@ fn shared(queue: &Queue, layout: Layout, found: &mut Findings) {
     found.note(
         "shared-queue",
         format!(
-            "{path} is a queue of the layout {layout}, with {contenders} contenders of zklock and {theirs} of the other client"
+            "{path} is a queue of the layout {layout}, with {} of zklock and {theirs} of the other client",
+            counted(*contenders, "contender")
         ),
         format!(
             "each program that uses zklock there needs --layout {layout}, and a --takeover-delay for which a holder of \

@@ -306,7 +306,13 @@ fn each_path_has_a_verdict() {
     // One of two readers is silent.
     let mut readers = held(heard(2), 0);
     readers.holders.push(one(8, None, heard(6)));
-    assert_verdict(readers, &[(Warning, "holder-silent")], &["A holder is silent: vm:8, in the queue"]);
+    assert_verdict(
+        readers.clone(),
+        &[(Warning, "holder-silent")],
+        &["A holder is silent: vm:8, in the queue"],
+    );
+    readers.holders.push(one(9, None, heard(6)));
+    assert_verdict(readers, &[(Warning, "holder-silent")], &[". 1 more holder is silent"]);
 }
 
 #[test]

@@ -41,11 +41,11 @@ const FLAWS: [Flaw; 3] = [
 ];
 
 pub(super) fn look(seen: &Seen, found: &mut Findings) {
-    if let Some(old) = seen.named(|server| version(server).is_some_and(|version| version < OLDEST)) {
+    if let Some(old_are) = seen.named_are(|server| version(server).is_some_and(|version| version < OLDEST)) {
         found.warning(
             "version-too-old",
             format!(
-                "{old} is older than ZooKeeper 3.6. If a reply is lost there, zklock cannot find its node"
+                "{old_are} older than ZooKeeper 3.6. If a reply is lost there, zklock cannot find its node"
             ),
             "update to ZooKeeper 3.9.4 or later",
         );
@@ -53,11 +53,11 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
     forgetful(seen, found);
     let imitates = |server: &Server| server.words.as_ref().is_ok_and(|words| words.imitator.is_some());
     let software = seen.words().find_map(|words| words.imitator.as_deref());
-    if let (Some(software), Some(servers)) = (software, seen.named(imitates)) {
+    if let (Some(software), Some(servers_are)) = (software, seen.named_are(imitates)) {
         found.warning(
             "no-zookeeper",
             format!(
-                "{servers} is not ZooKeeper but {software}. Leases depend on how ZooKeeper's servers keep sessions, so \
+                "{servers_are} not ZooKeeper but {software}. Leases depend on how ZooKeeper's servers keep sessions, so \
                  two clients may hold the same lock"
             ),
             "use ZooKeeper for locks",
