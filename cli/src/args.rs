@@ -190,7 +190,7 @@ pub(crate) struct Show {
 
     /// Exit with 0 if somebody holds the lock, with 1 if nobody does, and with 66 if PATH does not exist: ZooKeeper
     /// removes the directory of an unused lock within about a minute. With --quiet, print nothing. Contenders of other
-    /// clients do not count
+    /// clients do not count, and those of zklock with another layout do
     #[arg(long, conflicts_with = "watch")]
     pub(crate) exit_code: bool,
 }

@@ -7,7 +7,8 @@ use crate::closing;
 use crate::connection::Connection;
 use crate::exit::Code;
 use crate::failure::Failure;
-use crate::text::harmless;
+use crate::layout::Layout;
+use crate::text::{counted, harmless};
 
 /// Whether a path is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,20 @@ impl Place {
     }
 }
 
-/// Says of a path that nobody holds it, and which locks below it somebody holds. It is a failure if the path does not exist.
+/// Says of a path that nobody holds it in this queue, and how many foreign contenders are there.
+pub(crate) fn unheld_beside(path: &str, layout: Option<Layout>, foreign: usize) -> String {
+    let path = harmless(path);
+    let are = if foreign == 1 { "is" } else { "are" };
+    let there = format!("{} of other clients or layouts {are} there", counted(foreign, "contender"));
+    match (foreign, layout) {
+        (0, _) => format!("nobody holds {path}"),
+        (_, None) => format!("no contender of zklock holds {path}, but {there}"),
+        (_, Some(layout)) => format!("nobody holds {path} in a queue of {}, but {there}", layout.text()),
+    }
+}
+
+/// Says of a path that nobody holds it, and which locks below it somebody holds, or that foreign contenders are there. It is a
+/// failure if the path does not exist.
 pub(crate) async fn unheld(
     connection: &Connection,
     session: &Session,
@@ -52,6 +66,14 @@ pub(crate) async fn unheld(
 ) -> Result<String, Failure> {
     let place = Place::of(connection, path).await?;
     place.missing(path)?;
+    let foreign = match session.lock(path) {
+        Ok(lock) => lock.foreign_contenders().await?.len(),
+        Err(_) => 0,
+    };
+    if foreign > 0 {
+        let path = harmless(path);
+        return Ok(format!("{}; to see them, run `zklock show {path}`", unheld_beside(&path, None, foreign)));
+    }
     let below = match place {
         // What may not be listed is not counted.
         Place::There { children: 1.. } => session.locks_below(path).await.ok(),

@@ -61,6 +61,9 @@ pub(crate) struct Stranger {
     pub(crate) node: String,
     /// The client, as the node's name suggests.
     pub(crate) client: String,
+    /// Whether it is zklock's, with another layout.
+    #[serde(skip)]
+    pub(crate) is_zklocks: bool,
     /// `None` if an ACL hides the node, or if the node is not ephemeral.
     #[serde(serialize_with = "written")]
     pub(crate) session: Option<SessionId>,
@@ -71,6 +74,7 @@ impl From<&ForeignContender> for Stranger {
         Self {
             node: contender.path.clone(),
             client: contender.client.to_string(),
+            is_zklocks: contender.client == ForeignClient::Zklock,
             session: contender.session.map(SessionId),
         }
     }

@@ -12,7 +12,7 @@ use super::sight::{Eye, LOCK, Sight};
 use crate::failure::Outcome;
 use crate::output;
 use crate::queue::Entry;
-use crate::text::harmless;
+use crate::text::{counted, harmless};
 
 /// The pause between two looks. Reading a long queue takes time as well.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -22,6 +22,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 struct Log {
     what: Option<&'static str>,
     highest: Option<i32>,
+    foreign: usize,
 }
 
 /// Prints each change until nobody reads it. It fails if the path cannot be read at first.
@@ -83,7 +84,8 @@ impl Log {
                 let left = waits.lack(&waited).filter(|entry| !holds.has(entry)).count();
                 let came = waits_before.lack(&waiters).count();
                 if came + left > 0 {
-                    lines.push(format!("{came} came to wait, {left} wait no more; {waiting} waiting"));
+                    let wait = if left == 1 { "waits" } else { "wait" };
+                    lines.push(format!("{came} came to wait, {left} {wait} no more; {waiting} waiting"));
                 }
                 // A number counts the creates in a lock's directory: also those of an ask, or of a directory below. Numbers
                 // begin anew with the directory.
@@ -98,6 +100,10 @@ impl Log {
                 }
             }
         }
+        if sight.foreign > 0 && sight.foreign != self.foreign {
+            lines.push(format!("has {} of other clients or layouts", counted(sight.foreign, "contender")));
+        }
+        self.foreign = sight.foreign;
         self.highest = highest.or(self.highest);
         self.what = sight.what.or(self.what);
         lines

@@ -63,11 +63,13 @@ async fn answer(show: &Show, connection: &Connection, session: &Session, console
     let (contenders, mut foreign) = queue::seen(&lock).await?;
     foreign.extend(pool.iter().flat_map(|pool| &pool.foreign).map(Stranger::from));
     let once = runs::seen(session, &show.path).await?;
-    let is_held = !contenders.is_empty() || pool.as_ref().is_some_and(|pool| !pool.holders.is_empty());
+    let is_held = !contenders.is_empty()
+        || pool.as_ref().is_some_and(|pool| !pool.holders.is_empty())
+        || foreign.iter().any(|one| one.is_zklocks);
     // Whatever is there, the path exists then.
     let is_used = is_held || pool.is_some() || !foreign.is_empty() || !once.is_empty();
     let unheld = if is_used {
-        Ok(format!("nobody holds {}", show.path))
+        Ok(place::unheld_beside(&show.path, show.layout, foreign.len()))
     } else {
         place::unheld(connection, session, &show.path).await
     };

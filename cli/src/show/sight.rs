@@ -33,6 +33,8 @@ pub(super) struct Sight {
     pub(super) path: String,
     /// The lock's queue.
     pub(super) queue: Vec<Entry>,
+    /// How many foreign contenders are at the path, if nobody is in the queue.
+    pub(super) foreign: usize,
     pub(super) pool: Option<Pool>,
     /// Says what the path is; `None` if nothing shows it.
     pub(super) what: Option<&'static str>,
@@ -74,12 +76,14 @@ impl<'a> Eye<'a> {
 
     async fn queue(&self, lock: &Lock) -> Result<Sight, Failure> {
         let queue = entries(&lock.contenders().await?);
+        // Where somebody of zklock's is, a foreign contender changes nothing, and is not worth the reads of each look.
+        let foreign = if queue.is_empty() { lock.foreign_contenders().await?.len() } else { 0 };
         let what = match lock.path() == self.show.path {
             true => LOCK,
             false => "is the queue of an election",
         };
         let what = (!queue.is_empty()).then_some(what);
-        Ok(Sight { path: lock.path().to_owned(), queue, pool: None, what })
+        Ok(Sight { path: lock.path().to_owned(), queue, foreign, pool: None, what })
     }
 
     fn pool(&self, pool: Pool) -> Sight {

@@ -1,5 +1,6 @@
 //! Commands in the queues of other clients.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use zklock_test_support::{acquire, eventually, granted, make, operator, queue, s
 use zookeeper_client::{Acls, CreateMode};
 
 use crate::support::looker::{KAZOO, codes, contend_as, contend_as_kazoo, has, rows, zklock as look};
-use crate::support::{at, output, run, with_session, zklock};
+use crate::support::{at, line, lines, output, run, with_session, zklock};
 
 const OPTIONS: [&str; 6] = ["--layout", "kazoo", "--takeover-delay", "10ms", "--timeout", "6s"];
 
@@ -190,4 +191,36 @@ async fn kazoo_beside_zklocks_own_queue_is_told_how_to_wait_for_it() {
     for remedy in [r#"extra_lock_patterns=["lock-"]"#, "--layout kazoo"] {
         assert!(danger["advice"].as_str().unwrap().contains(remedy), "{danger}");
     }
+}
+
+/// zklock's own queue is no queue of theirs, and is not free.
+#[tokio::test]
+async fn a_queue_of_another_layout_is_told_where_nobody_of_the_one_that_was_asked_for_is() {
+    let (server, servers, session) = with_session(server().await).await;
+    let _guard = session.lock("/lock").unwrap().acquire().await.unwrap();
+    for layout in ["kazoo", "curator", "go"] {
+        let shown = look(&servers, &["show", "--exit-code", "--layout", layout, "/lock"]).await;
+        let said = format!(
+            "nobody holds /lock in a queue of {layout}, but 1 contender of other clients or layouts is there\n"
+        );
+        assert!(shown.code == 0 && shown.stdout.starts_with(&said), "{shown:?}");
+        assert!(shown.stdout.contains("lock-0000000000    zklock, with another layout"), "{shown:?}");
+        let options = ["--layout", layout, "--takeover-delay", "10ms", "-t", "6s"];
+        output(run(&servers, &options, "/lock", "true")).await.is(75, "", "zklock, with another layout");
+    }
+    // Without a layout, the other clients' queues are not zklock's.
+    let operator = operator(&server).await;
+    make(&operator, "/theirs").await;
+    contend_as_kazoo(&operator, "/theirs").await;
+    let beside = "no contender of zklock holds /theirs, but 1 contender of other clients or layouts is there";
+    let shown = look(&servers, &["show", "--exit-code", "/theirs"]).await;
+    assert!(shown.code == 1 && shown.stdout.starts_with(beside), "{shown:?}");
+    let command = ["release", "--force", "--yes", "/theirs"];
+    look(&servers, &command).await.is(1, "", beside);
+    look(&servers, &["ask", "-r", "deploy", "-w", "1s", "/theirs"]).await.is(64, "", "cannot be asked");
+    let mut watcher = zklock(&servers);
+    let mut watcher = watcher.args(["show", "--watch", "/theirs"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut log = lines(&mut watcher.stdout);
+    assert!(line(&mut log).await.ends_with("/theirs held by nobody; 0 waiting"));
+    assert!(line(&mut log).await.ends_with("/theirs has 1 contender of other clients or layouts"));
 }
