@@ -13,6 +13,7 @@ use zklock::{
 use crate::console::Console;
 use crate::duration;
 use crate::exit::Code;
+use crate::text;
 
 /// Makes a panic end the program at once, as an internal error.
 ///
@@ -242,7 +243,7 @@ impl Cause for RecordError {
     fn failure(&self) -> Failure {
         match self {
             Self::Lost { .. } | Self::Unconfirmed { .. } => Failure::new(Code::Lost, self),
-            Self::NotAuthorized { .. } => Failure::new(Code::NotAuthorized, self),
+            Self::NotAuthorized { path } => Failure::forbidden(path, self),
             _ => Failure::internal(self),
         }
     }
@@ -290,6 +291,15 @@ mod tests {
         assert_eq!(failure.code, Code::Usage);
         assert!(failure.to_string().contains("maxSessionTimeout"), "{failure}");
         assert_eq!(ConnectError::TickUnknown { shorter: second, longer: second }.failure().code, Code::Usage);
+    }
+
+    #[test]
+    fn a_path_from_the_servers_root_is_told_to_a_client_below_a_chroot() {
+        let below = |path: &str, chroot| Failure::forbidden(path, "").below(chroot).forbidden;
+        assert_eq!(below("/app/lock", "/app").as_deref(), Some("/lock"));
+        assert_eq!(below("/app/lock", "/").as_deref(), Some("/app/lock"));
+        assert_eq!(below("/application/lock", "/app"), None);
+        assert_eq!(below("/other/lock", "/app"), None);
     }
 
     #[test]

@@ -92,24 +92,41 @@ pub(crate) async fn unheld(
     })
 }
 
-/// Adds to a refusal by an ACL who this client is, and whom the ACL admits.
+/// Adds to a refusal by an ACL who this client is, whom the ACL admits, and which options may help.
 pub(crate) async fn explained(failure: Failure, connection: &Connection) -> Failure {
     let Some(path) = failure.forbidden_path() else { return failure };
-    match admitted(connection, path).await {
-        Some(admitted) => failure.with(admitted),
-        None => failure,
+    match guarded(connection, path).await {
+        Some((users, path, acl)) => {
+            let admitted = text(&users, &path, acl.as_deref());
+            failure.with(format_args!("{admitted}; {}", credentials(acl.as_deref())))
+        }
+        None => failure.with(credentials(None)),
     }
 }
 
-/// Says who this client is to the servers, and whom the ACL of a path admits. `None` if the servers do not say.
-async fn admitted(connection: &Connection, path: &str) -> Option<String> {
+/// Asks who this client is to the servers, and which ACL guards a path. `None` if the servers do not say.
+async fn guarded(connection: &Connection, path: &str) -> Option<(Vec<AuthUser>, String, Option<Vec<Acl>>)> {
     let client = connection.client().await.ok()?;
     let (users, acl) = (client.list_auth_users().await, guard(&client, path).await);
     closing::client(client).await;
-    // Servers before 3.7 do not say it.
-    let users = users.unwrap_or_default();
     let (path, acl) = acl?;
-    Some(text(&users, &path, acl.as_deref()))
+    // Servers before 3.7 do not say it.
+    Some((users.unwrap_or_default(), path, acl))
+}
+
+/// Names the options that make this client an identity of the ACL, if the ACL is known.
+fn credentials(acl: Option<&[Acl]>) -> String {
+    let options = [
+        ("digest", "--digest-file (or ZKLOCK_DIGEST)"),
+        ("sasl", "--digest-file (or ZKLOCK_DIGEST) with --sasl digest-md5"),
+        ("x509", "--tls-cert and --tls-key"),
+    ];
+    let is_named = |scheme: &str| acl.is_none_or(|acl| acl.iter().any(|acl| acl.scheme() == scheme));
+    let options = options.iter().filter(|(scheme, _)| is_named(scheme)).map(|(_, option)| *option);
+    match options.collect::<Vec<_>>().join(", or ") {
+        none if none.is_empty() => "the ACL names nobody whose credentials an option could give".to_owned(),
+        some => format!("give credentials that the ACL names: {some}"),
+    }
 }
 
 /// The nearest node at this path or above it, and its ACL. An ACL is hidden from those whom it grants nothing.
@@ -189,6 +206,15 @@ mod tests {
         let some = granting(Permission::READ | Permission::CREATE);
         assert!(said(Some(&some)).contains("grants digest:bob READ+CREATE"));
         assert_eq!(said(None), format!("{us}, and do not show it the ACL of /lock; {caveat}"));
+        assert_eq!(
+            credentials(Some(&some)),
+            "give credentials that the ACL names: --digest-file (or ZKLOCK_DIGEST)"
+        );
+        for option in ["--digest-file", "--sasl digest-md5", "--tls-cert"] {
+            assert!(credentials(None).contains(option));
+        }
+        let nobody = [Acl::new(Permission::READ, AuthId::new("world", "anyone"))];
+        assert!(credentials(Some(&nobody)).contains("names nobody"));
         assert_eq!(
             text(&[], "/lock", None),
             "the servers do not say who this client is, and do not show it the ACL of /lock"

@@ -26,8 +26,8 @@ pub(crate) async fn verify(verify: Verify, connection: &Connection, console: Con
     // An outdated sequencer is certain, and another error may hide an answer.
     failures.sort_by_key(|failure| failure.code != Code::No);
     // Any client may have written the sequencer and the path in it.
-    if let Some(failure) = failures.first() {
-        return Err(Failure::new(failure.code, text::harmless(&failure.to_string())));
+    if !failures.is_empty() {
+        return Err(failures.swap_remove(0).below(&connection.chroot()).harmless());
     }
     for sequencer in sequencers {
         console.detail(format_args!(

@@ -133,6 +133,8 @@ async fn credentials_open_a_lock_that_others_may_not_see() {
         ] {
             let ran = ran(variables, &command, &[&["-s", &servers], arguments].concat()).await;
             assert_eq!(ran.code, code, "{command:?} {variables:?} {arguments:?}: {ran:?}");
+            let advice = "give credentials that the ACL names: --digest-file (or ZKLOCK_DIGEST)";
+            assert_eq!(ran.stderr.contains(advice), code == 77, "{command:?}: {ran:?}");
         }
     }
     assert!(guard.is_held());

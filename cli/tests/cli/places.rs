@@ -118,12 +118,27 @@ async fn a_refusal_by_an_acl_names_both_sides() {
         assert!(refused.stderr.contains("and digest:operator, and "), "{refused:?}");
         assert!(refused.stderr.contains(said), "{refused:?}");
     }
+    // Every command names the options.
+    for command in [
+        "run /lock/shown -- true",
+        "ask -r deploy -w 1s /lock/hidden",
+        "show /lock/hidden",
+        "doctor /lock/hidden",
+    ] {
+        let refused = zklock_as(&servers, wrong, &command.split(' ').collect::<Vec<_>>()).await;
+        let told = format!("{}{}", refused.stdout, refused.stderr);
+        assert!(
+            told.contains("; give credentials that the ACL names: --digest-file (or ZKLOCK_DIGEST)"),
+            "{refused:?}"
+        );
+    }
     // An ancestor is closed.
     make(&operator, "/closed").await;
     set_acl(&operator, "/closed", &Acls::anyone_read()).await;
     let closed = zklock_as(&servers, wrong, &["lead", "--value", "x", "/closed/feed", "--", "true"]).await;
     closed.is(77, "", "(or CREATE on the nearest ancestor, if the directory does not exist)");
     closed.is(77, "", "and the ACL of /closed grants world:anyone READ");
+    closed.is(77, "", "; the ACL names nobody whose credentials an option could give");
     let unread = zklock_as(&servers, wrong, &["show", "/lock/hidden"]).await;
     unread.is(77, "", "do not show it the ACL of ");
     unread.is(77, "", "an ACL does not allow this session to read /lock/hidden");

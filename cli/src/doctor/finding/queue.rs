@@ -24,7 +24,7 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
 fn verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
     let path = &queue.path;
     if let Some(refused) = &queue.refused {
-        let advice = "use the credentials of the programs that use this path (--digest-file)";
+        let advice = "use the credentials of the programs that use this path";
         return found.warning("path-forbidden", refused, advice);
     }
     if let Some(missing) = &queue.missing {
