@@ -12,6 +12,8 @@ use crate::console::Console;
 use crate::election::Announcement;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
+use crate::found::found;
+use crate::place::Place;
 use crate::{output, signals, text};
 
 /// How often it looks whether the server has refused to answer.
@@ -19,27 +21,59 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Prints who leads, once or at each change.
 pub(crate) async fn leader(leader: Leader, connection: &Connection, console: Console) -> Outcome {
-    let session = connection.session().await?;
-    let outcome = answer(&leader, &session, console).await;
+    let session = connection.session_to_look().await?;
+    let outcome = answer(&leader, connection, &session, console).await;
     closing::session(&session).await;
     outcome
 }
 
-async fn answer(leader: &Leader, session: &Session, console: Console) -> Outcome {
+async fn answer(leader: &Leader, connection: &Connection, session: &Session, console: Console) -> Outcome {
     let election = session.election(&leader.path)?;
     if leader.watch {
+        if let Ok(None) = election.leader().await {
+            console.note(nobody(session, connection, &election).await);
+        }
         return signals::watching(output::while_read(watch(leader, session, &election, console))).await;
     }
     let found = election.leader().await?;
-    let nobody = found.is_none();
-    if nobody && !leader.json {
-        console.note(format_args!("nobody leads {}", text::harmless(&leader.path)));
+    let is_led = found.is_some();
+    if !is_led && !leader.json {
+        console.note(nobody(session, connection, &election).await);
     } else if leader.json {
         output::print_json(&found.map(Announcement::from))?;
     } else {
         output::print(&line(found))?;
     }
-    Ok(if nobody { Code::No.into() } else { ExitCode::SUCCESS })
+    Ok(if is_led { ExitCode::SUCCESS } else { Code::No.into() })
+}
+
+/// Says that nobody leads the election, and what is at its path.
+async fn nobody(session: &Session, connection: &Connection, election: &Election) -> String {
+    let path = text::harmless(election.path());
+    match what(session, connection, election).await {
+        Ok(what) => format!("nobody leads {path}: {path} {what}"),
+        // An ACL may hide what is there.
+        Err(_) => format!("nobody leads {path}"),
+    }
+}
+
+async fn what(session: &Session, connection: &Connection, election: &Election) -> Result<String, Failure> {
+    let path = election.path();
+    let (lock, of, pool) = found(session, path, None).await?;
+    Ok(match (of, pool) {
+        (Some(election), _) => format!("is the queue of the election {}", text::harmless(&election.path)),
+        (None, Some(pool)) => pool.stock.what().to_owned(),
+        (None, None) if !lock.contenders().await?.is_empty() => {
+            format!("is a lock; to see its holder, run `zklock show {}`", text::harmless(path))
+        }
+        _ if !session.lock(&election.queue())?.contenders().await?.is_empty() => {
+            "has candidates, and none of them leads yet".to_owned()
+        }
+        _ => match Place::of(connection, path).await? {
+            Place::There { .. } => "exists, and has no candidate".to_owned(),
+            Place::Nothing => "does not exist".to_owned(),
+        },
+    })
 }
 
 /// Prints each change until nobody reads it.

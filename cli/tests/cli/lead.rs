@@ -10,7 +10,7 @@ use zookeeper_client::{Acls, CreateMode};
 
 use crate::support::looker::{has, zklock as look};
 use crate::support::{at, ended, line, lines, output, signal, with_session, zklock};
-use zklock_test_support::{eventually, own_server, server, until_nothing_is_left, within};
+use zklock_test_support::{eventually, operator, own_server, server, until_nothing_is_left, within};
 
 const PATH: &str = "/feed";
 
@@ -37,7 +37,7 @@ async fn a_command_runs_while_its_value_is_announced() {
     let (server, servers) = at(server().await);
     let election = Session::connect(servers.clone()).await.unwrap().election(PATH).unwrap();
     let nobody = look(&servers, &["leader", PATH]).await;
-    nobody.is(1, "", "nobody leads /feed");
+    nobody.is(1, "", "nobody leads /feed: /feed does not exist\n");
     let nobody = look(&servers, &["leader", "--json", PATH]).await;
     nobody.is(1, "null\n", "");
 
@@ -188,4 +188,31 @@ async fn a_value_has_a_longest_length() {
     let (_server, servers) = at(server().await);
     let long = "x".repeat(Election::LONGEST_VALUE + 1);
     output(lead(&servers, &["--value", &long], "exit 0")).await.is(64, "", "--value has 16385 bytes");
+}
+
+#[tokio::test]
+async fn a_path_that_nobody_leads_is_told_by_its_kind() {
+    let (server, servers, session) = with_session(server().await).await;
+    let _lock = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let _slot = session.slots("/workers", 1).unwrap().acquire().await.unwrap();
+    let _permit = session.semaphore("/convert", 1).unwrap().acquire().await.unwrap();
+    let _leads = session.election(PATH).unwrap().campaign("here").await.unwrap();
+    let _candidate = session.lock("/other/queue").unwrap().acquire().await.unwrap();
+    let _there = zklock_test_support::make(&operator(&server).await, "/empty").await;
+    for (path, what) in [
+        ("/lock/orders", "is a lock; to see its holder, run `zklock show /lock/orders`\n"),
+        ("/workers", "has slots\n"),
+        ("/convert", "is a semaphore\n"),
+        ("/feed/queue", "is the queue of the election /feed\n"),
+        ("/other", "has candidates, and none of them leads yet\n"),
+        ("/empty", "exists, and has no candidate\n"),
+    ] {
+        let said = format!("nobody leads {path}: {path} {what}");
+        look(&servers, &["leader", path]).await.is(1, "", &said);
+    }
+    // One that watches is told at first.
+    let mut watcher = zklock(&servers);
+    let mut watcher = watcher.args(["leader", "--watch", "/workers"]).stderr(Stdio::piped()).spawn().unwrap();
+    let told = line(&mut lines(&mut watcher.stderr)).await;
+    assert_eq!(told, "zklock: nobody leads /workers: /workers has slots");
 }
