@@ -76,10 +76,11 @@ pub(crate) struct Connection {
     pub(crate) tick: Option<Duration>,
 
     /// How many parts per million a server's clock may be too fast or too slow; the default covers chrony's slews
-    #[arg(long, global = true, env = "ZKLOCK_CLOCK_DRIFT", value_name = "PPM", default_value_t = SessionBuilder::DEFAULT_CLOCK_DRIFT, value_parser = number(0, u32::MAX))]
+    #[arg(long, global = true, env = "ZKLOCK_CLOCK_DRIFT", value_name = "PPM", default_value_t = SessionBuilder::DEFAULT_CLOCK_DRIFT, value_parser = number(0, MOST_DRIFT))]
     pub(crate) clock_drift: u32,
 
-    /// A file with the digest credentials user:password. You can also put the credentials into ZKLOCK_DIGEST
+    /// A file with the digest credentials user:password, as its only line. You can also put the credentials into
+    /// ZKLOCK_DIGEST, which zklock does not read if this option is given
     #[arg(long, global = true, env = "ZKLOCK_DIGEST_FILE", value_name = "FILE")]
     digest_file: Option<PathBuf>,
 
@@ -320,7 +321,7 @@ impl Connection {
 
     /// The command that examines the same servers in the same way.
     pub(crate) fn doctor(&self) -> String {
-        let options = match self.tls_ca.is_some() || self.digest_file.is_some() {
+        let options = match self.tls_ca.is_some() || self.digest_file.is_some() || self.sasl.is_some() {
             true => ", with the same options for TLS and credentials",
             false => "",
         };
@@ -381,11 +382,20 @@ impl Connection {
             }
             (None, _) => return Ok(None),
         };
-        // The servers would accept it, and no ACL names such an identity.
-        if !digest.contains(':') {
-            return Err(Failure::usage(format_args!("{source} does not have the form user:password")));
+        let digest = digest.trim_end_matches(['\r', '\n']);
+        // The servers would accept each of these, and no ACL names such an identity.
+        if digest.contains(['\r', '\n']) {
+            return Err(Failure::usage(format_args!(
+                "{source} has more than one line; write user:password as its only line"
+            )));
         }
-        Ok(Some(digest))
+        match digest.split_once(':') {
+            None => Err(Failure::usage(format_args!("{source} does not have the form user:password"))),
+            Some(("", _)) => Err(Failure::usage(format_args!(
+                "{source} has no user before the colon; write user:password"
+            ))),
+            Some(_) => Ok(Some(digest.to_owned())),
+        }
     }
 
     /// The settings for TLS, if it is asked for.

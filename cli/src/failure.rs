@@ -162,8 +162,8 @@ impl Cause for ConnectError {
             )),
             Self::LeaseTooShort { timeout, lag, margin, heartbeat } => Failure::usage(format_args!(
                 "a session timeout of {} is too short for these servers: the leader may take {} to ask for a \
-                 heartbeat, clock drift takes {}, and three heartbeats of {} do not fit into the rest; give a longer \
-                 --session-timeout, or give --tick if the servers' tickTime is shorter",
+                 heartbeat, clock drift takes {} (--clock-drift), and three heartbeats of {} do not fit into the rest; give a \
+                 longer --session-timeout, or give --tick if the servers' tickTime is shorter",
                 duration::text(*timeout),
                 duration::text(*lag),
                 duration::text(*margin),

@@ -145,6 +145,8 @@ async fn what_cannot_be_used_is_a_matter_of_usage() {
     let files = Files::new();
     let junk = &files.write("junk", "no credentials, no certificate, no key");
     let empty = &files.write("empty", "\n");
+    let (several, nobody) =
+        (&files.write("several", "alice:a\nbob:b\n"), &files.write("nobody", ":secret\n"));
     let binary = &files.write("binary", "");
     fs::write(binary, [0xff, 0xfe, 0]).unwrap();
     let (directory, absent) = (files.directory(), &format!("{binary}.absent"));
@@ -157,6 +159,8 @@ async fn what_cannot_be_used_is_a_matter_of_usage() {
         &["--digest-file", directory],
         &["--digest-file", junk],
         &["--digest-file", empty],
+        &["--digest-file", several],
+        &["--digest-file", nobody],
         &["--digest-file", binary],
         &["--tls-ca", absent],
         &["--tls-ca", junk],
@@ -173,6 +177,11 @@ async fn what_cannot_be_used_is_a_matter_of_usage() {
         let run = doctor(&[], arguments).await;
         assert_eq!(run.code, 64, "{arguments:?}: {run:?}");
         assert!(!run.stderr.is_empty(), "{arguments:?}: {run:?}");
+    }
+    for (digest, said) in [("alice:a\nbob:b", "more than one line"), (":secret", "no user before the colon")]
+    {
+        let run = doctor(&[("ZKLOCK_DIGEST", digest)], &[]).await;
+        assert!(run.code == 64 && run.stderr.contains(said) && !run.stderr.contains("secret"), "{run:?}");
     }
     let run = doctor(&[("ZKLOCK_DIGEST", "wonderland")], &[]).await;
     assert_eq!(run.code, 64, "{run:?}");

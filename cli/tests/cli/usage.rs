@@ -78,7 +78,8 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("ask --reason  --within 5s /lock", "a value is required for '--reason <TEXT>'"),
     ("resize /lock -5", "write a number from 1 to 4294967295"),
     ("resize /lock many", "write a number from 1 to 4294967295"),
-    ("show --clock-drift many /lock", "write a number from 0 to 4294967295"),
+    ("show --clock-drift many /lock", "'--clock-drift <PPM>': write a number from 0 to 999999"),
+    ("run --clock-drift 9999999 /lock -- true", "'--clock-drift <PPM>': write a number from 0 to 999999"),
     ("export --listen 9744", "write HOST:PORT, such as 127.0.0.1:9744"),
     ("doctor -s ", "malformed"),
     ("completions cmd.exe", "possible values"),
@@ -106,6 +107,7 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
 const IN_A_SESSION: &[(&str, &str)] = &[
     ("run --kill-after 5s /lock -- true", "--kill-after 5s is too long"),
     ("run --session-timeout 400ms --tick 100ms /lock -- true", "--session-timeout"),
+    ("run --clock-drift 900000 /lock -- true", "clock drift takes 9s (--clock-drift)"),
     ("run --acl creator /lock -- true", "--digest-file"),
     ("run no/slash -- true", "the lock path \"no/slash\""),
     ("run --lock /lock/a --lock /lock/a -- true", "name each lock once"),
