@@ -262,7 +262,8 @@ impl Connection {
                     duration::text(attempt.bound),
                     each(&causes)
                 ),
-            ),
+            )
+            .of_tls(causes.iter().any(|failure| failure.cause == ServerProblem::NoTlsSession)),
             error => error.into(),
         }
     }

@@ -46,6 +46,8 @@ pub(crate) struct Failure {
     is_expected: bool,
     /// The path that an ACL keeps from this client.
     forbidden: Option<String>,
+    /// Whether a server may say why TLS failed.
+    is_of_tls: bool,
 }
 
 /// The result of a command of the program.
@@ -53,7 +55,8 @@ pub(crate) type Outcome = Result<ExitCode, Failure>;
 
 impl Failure {
     pub(crate) fn new(code: Code, message: impl Display) -> Self {
-        Self { code, message: message.to_string(), status: None, is_expected: false, forbidden: None }
+        let message = message.to_string();
+        Self { code, message, status: None, is_expected: false, forbidden: None, is_of_tls: false }
     }
 
     pub(crate) fn usage(message: impl Display) -> Self {
@@ -105,6 +108,27 @@ impl Failure {
     /// The path that an ACL keeps from this client.
     pub(crate) fn forbidden_path(&self) -> Option<&str> {
         self.forbidden.as_deref()
+    }
+
+    /// The same. If so, a server may say why TLS failed.
+    pub(crate) fn of_tls(self, is_of_tls: bool) -> Self {
+        Self { is_of_tls, ..self }
+    }
+
+    pub(crate) fn is_of_tls(&self) -> bool {
+        self.is_of_tls
+    }
+
+    /// The same, for a client with this chroot. So far the path is from the servers' root.
+    pub(crate) fn below(self, chroot: &str) -> Self {
+        let path = self.forbidden.as_deref().and_then(|path| path.strip_prefix(chroot.trim_end_matches('/')));
+        let forbidden = path.filter(|path| path.starts_with('/')).map(str::to_owned);
+        Self { forbidden, ..self }
+    }
+
+    /// The same, fit for a terminal.
+    pub(crate) fn harmless(self) -> Self {
+        Self { message: text::harmless(&self.message), ..self }
     }
 
     /// The same, with a fact more.

@@ -109,7 +109,10 @@ fn perform(arguments: Arguments, console: Console) -> Outcome {
         }
     });
     let outcome = match outcome {
-        Err(failure) => Err(runtime.block_on(place::explained(failure, connection))),
+        Err(failure) => Err(runtime.block_on(async {
+            let failure = place::explained(failure, connection).await;
+            servers::explained(failure, connection).await
+        })),
         outcome => outcome,
     };
     // The program does not wait for requests that a silent server still has.

@@ -8,4 +8,4 @@ mod word;
 
 pub(crate) use answers::{Member, Mode, Settings, Words, members};
 pub(crate) use contact::{Contact, contacts};
-pub(crate) use questioner::{Questioner, REJECTED, conf, refusal, srvr};
+pub(crate) use questioner::{Questioner, REJECTED, conf, explained, refusal, srvr};

@@ -107,3 +107,17 @@ async fn refused(servers: &str, options: &[&str], problem: &str) {
         assert!(run.stderr.contains(cause), "{cause}: {run:?}");
     }
 }
+
+#[tokio::test]
+async fn a_certificate_that_has_expired_is_told_by_every_command() {
+    let (authority, files) = (Authority::new("one"), Files::new());
+    let identity = authority.certify_no_more("server", &["127.0.0.1"]).pem();
+    let Ok(server) = ZooKeeper::builder().tls(identity).start().await else { panic!("no server") };
+    let (servers, ca) = (server.connect_string(), files.write("ca.pem", &authority.pem()));
+    for command in [&["show", "/lock"][..], &["run", "-q", "/lock", "--", "true"], &["ls"]] {
+        let options = ["--tls-ca", &ca, "--connect-timeout", "3s"];
+        let refused = zklock(&servers, &[&options, command].concat()).await;
+        refused.is(69, "", "certificate expired");
+        refused.is(69, "", &format!(": TLS with {} failed: ", servers.trim_start_matches("tcp+tls://")));
+    }
+}

@@ -2,7 +2,7 @@
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose,
+    KeyUsagePurpose, date_time_ymd,
 };
 use tempfile::TempDir;
 
@@ -33,7 +33,17 @@ impl Authority {
 
     /// Certifies a server or a client with these addresses.
     pub(crate) fn certify(&self, name: &str, addresses: &[&str]) -> Identity {
+        self.certified(params(name, addresses))
+    }
+
+    /// The same, and the certificate has expired.
+    pub(crate) fn certify_no_more(&self, name: &str, addresses: &[&str]) -> Identity {
         let mut params = params(name, addresses);
+        (params.not_before, params.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(2021, 1, 1));
+        self.certified(params)
+    }
+
+    fn certified(&self, mut params: CertificateParams) -> Identity {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
