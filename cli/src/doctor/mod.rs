@@ -56,7 +56,7 @@ pub(crate) async fn examine(doctor: Doctor, connection: &Connection, console: Co
     } else if console.is_quiet() {
         output::print(&report::problems(&findings))?;
     } else {
-        output::print(&report::text(&seen, &findings))?;
+        output::print(&report::text(&seen, &findings, failure.is_some()))?;
     }
     match failure {
         Some(failure) => Err(failure),

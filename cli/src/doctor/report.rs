@@ -13,8 +13,8 @@ use crate::servers::Mode;
 use crate::table;
 use crate::text::harmless;
 
-/// The whole report. It has colours; printing removes them where the output is no terminal.
-pub(super) fn text(seen: &Seen, findings: &[Finding]) -> String {
+/// The whole report. It has colours; printing removes them where the output is no terminal. A failure follows it.
+pub(super) fn text(seen: &Seen, findings: &[Finding], fails: bool) -> String {
     let mut text = servers(seen);
     if let Some(session) = &seen.session {
         text.push('\n');
@@ -26,7 +26,7 @@ pub(super) fn text(seen: &Seen, findings: &[Finding]) -> String {
     for finding in findings {
         text.push_str(&paragraph(finding));
     }
-    if findings.is_empty() {
+    if findings.is_empty() && !fails {
         text.push_str("doctor found no problem.\n");
     }
     text

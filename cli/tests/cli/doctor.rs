@@ -330,3 +330,15 @@ async fn a_closed_pipe_is_no_panic() {
     let run = finished(child).await;
     assert!(matches!(run.code, 0 | 1) && run.stderr.is_empty(), "{run:?}");
 }
+
+#[tokio::test]
+async fn the_verdict_is_not_given_before_an_error() {
+    let server = ZooKeeper::start().await.unwrap();
+    let servers = server.connect_string();
+    let verdict = "doctor found no problem.\n";
+    let healthy = zklock(&servers, &["doctor"]).await;
+    assert!(healthy.code == 0 && healthy.stdout.ends_with(verdict), "{healthy:?}");
+    let failed = zklock(&servers, &["doctor", "nosuch"]).await;
+    assert!(failed.code == 64 && failed.stdout.starts_with("SERVER"), "{failed:?}");
+    assert!(failed.stderr.contains("\"nosuch\"") && !failed.stdout.contains("no problem"), "{failed:?}");
+}
