@@ -342,7 +342,7 @@ pub(crate) struct Completions {
 /// Print the manual page, or write the pages of all commands.
 #[derive(Args, Debug)]
 pub(crate) struct Man {
-    /// Write zklock.1, zklock-run.1 and so on into this directory
+    /// Write zklock.1, zklock-run.1 and so on into this directory. zklock creates it if it is missing
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }

@@ -34,6 +34,10 @@ fn hint(program: &OsStr, error: &io::Error) -> &'static str {
     // The directories of PATH are searched for a name without a directory.
     let is_path = path.components().count() > 1;
     match error.kind() {
+        io::ErrorKind::NotFound if program.as_encoded_bytes().contains(&b' ') && !path.exists() => {
+            "; CMD and each of its arguments are words of their own, so do not quote all of them as one; for a line of a \
+             shell write sh -c 'LINE'"
+        }
         io::ErrorKind::NotFound if !is_path => "; no directory of PATH has it",
         io::ErrorKind::NotFound if path.exists() => "; the interpreter that its first line names is missing",
         io::ErrorKind::PermissionDenied if is_path && path.is_dir() => "; it is a directory; name a program",

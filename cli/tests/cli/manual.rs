@@ -78,6 +78,11 @@ async fn each_command_has_a_page() {
     let directory = tempfile::tempdir().unwrap();
     let pages = directory.path().join("share/man/man1");
     zklock(NOBODY, &["man", "--dir", pages.to_str().unwrap()]).await.is_silent(0, "");
+    let help = zklock(NOBODY, &["help", "man"]).await.stdout;
+    assert!(
+        help.split_whitespace().collect::<Vec<_>>().join(" ").contains("creates it if it is missing"),
+        "{help}"
+    );
     let mut names = fs::read_dir(&pages)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

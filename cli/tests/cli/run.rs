@@ -244,6 +244,12 @@ async fn a_command_that_cannot_be_run_is_told_apart() {
     for (command, status, hint) in [
         ("no-such-command-here", 127, "no directory of PATH has it"),
         ("/no/such/command", 127, "No such file or directory"),
+        (
+            "sleep 1",
+            127,
+            "CMD and each of its arguments are words of their own, so do not quote all of them as one",
+        ),
+        ("sleep 1", 127, "sh -c 'LINE'"),
         (script, 127, "the interpreter that its first line names is missing"),
         (file, 126, "it may lack the permission to be executed: chmod +x"),
         (directory.path().to_str().unwrap(), 126, "it is a directory; name a program"),
