@@ -226,7 +226,7 @@ impl Cause for AcquireError {
             | Self::Number { .. } => Failure::usage(self),
             Self::InvalidAcl { path } => Failure::usage(format_args!(
                 "the server does not accept the ACL for {path}; --acl creator needs credentials: give --digest-file, ZKLOCK_DIGEST \
-                 or --tls-cert"
+                 or --tls-cert. With --sasl, `zklock doctor` shows whether the servers have taken them"
             )),
             Self::ReadOnly { .. } | Self::Unanswered { .. } | Self::Unconfirmed { .. } => {
                 Failure::new(Code::Unreachable, self)
