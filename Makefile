@@ -6,8 +6,8 @@
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: servers ## Five processes contend for half a minute while servers and clients fail; a verdict, and a picture
-	cargo run --release -p zklock-proof -- torture --clients 5 --seconds 30 --report target/demo.svg
+demo: servers ## Five processes contend for half a minute while servers and clients fail; a verdict
+	cargo run --release -p zklock-proof -- torture --clients 5 --seconds 30
 
 test: redis-server postgres systemd promtool jq peers manifests nextest ## Run every test, on real ZooKeeper servers
 	home="$$(scripts/have-newest-zookeeper.sh)" && export ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" && \
@@ -106,8 +106,8 @@ simulate: ## Run the library on simulated servers, network and clocks, by random
 breaks: ## Break the library by each patch in simulation/breaks/, and see which breaks the simulation finds: hours (BREAKS= their numbers)
 	scripts/breaks.py $(BREAKS)
 
-torture: servers ## Take servers and clients apart for ten minutes, and look for two holders (MODE=lock|rw|multi|election|registry|semaphore|slots|once|shared, SECONDS=, SEED=)
-	cargo run --release -p zklock-proof -- torture --mode $(or $(MODE),lock) --clients 8 --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
+torture: servers ## Take servers and clients apart for ten minutes, and look for two holders of any member (MEMBER= for one of them, SECONDS=, SEED=)
+	cargo run --release -p zklock-proof -- torture $(if $(MEMBER),--member $(MEMBER)) --clients 8 --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
 
 margins: servers ## Measure who is told first when something fails (docs/STRICTNESS.md; REPETITIONS=)
 	cargo run --release -p zklock-proof -- margins $(if $(REPETITIONS),--repetitions $(REPETITIONS))

@@ -8,7 +8,7 @@ use zklock_test_support::{BOUND, Waiter, enqueue_behind, number, within};
 use zklock_testcontainers::{Ensemble, EnsembleBuilder, Link};
 use zookeeper_client::Client;
 
-use crate::harness::{Instant, Row};
+use crate::harness::{Row, now};
 
 /// The holder's session timeout.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(4);
@@ -128,11 +128,11 @@ pub(crate) async fn outcome<K: 'static, N: 'static>(
 ) -> Outcome<N> {
     let lost = async {
         assert_eq!(guard.lost().await, LostReason::Unconfirmed);
-        Instant::now()
+        now()
     };
     let (lost, (next, granted)) = tokio::join!(within("the loss", lost), async {
         let next = within("the grant", waiter).await.expect("no panic").expect("a guard");
-        let granted = Instant::now();
+        let granted = now();
         assert!(!guard.is_held(), "two guards at once");
         assert!(next.is_held() && next.token() > guard.token());
         (next, granted)

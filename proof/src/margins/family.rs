@@ -5,7 +5,7 @@ use zklock::{AcquireError, Leadership, LostReason, Session, election::Leader, in
 use zklock_test_support::{eventually, within};
 
 use super::contest::{LONG_TIMEOUT, TIMEOUT, link, outcome, repeated, servers, session, without};
-use crate::harness::{Instant, Row};
+use crate::harness::{Row, now};
 
 /// What the first leader and the next one announce.
 const FIRST: &str = "first";
@@ -87,13 +87,13 @@ async fn succession(
 ) -> f64 {
     let lost = async {
         assert_eq!(leader.lost().await, LostReason::Unconfirmed);
-        Instant::now()
+        now()
     };
     let (lost, (_next, led), told) = tokio::join!(
         within("the loss", lost),
         async {
             let next = within("the next leader", candidate).await.expect("no panic").expect("a leadership");
-            let led = Instant::now();
+            let led = now();
             assert!(!leader.is_held(), "two leaders at once");
             assert!(next.is_held() && next.token() > leader.token());
             (next, led)
@@ -102,7 +102,7 @@ async fn succession(
             let mut first = None;
             loop {
                 let told = news(leaders).await;
-                first.get_or_insert_with(Instant::now);
+                first.get_or_insert_with(now);
                 assert!(!leader.is_held(), "an observer is told of {told:?} while the first leader leads");
                 if told.as_deref() == Some(NEXT) {
                     return first.expect("an instant");

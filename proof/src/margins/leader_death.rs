@@ -5,7 +5,7 @@ use zklock_test_support::{acquire, enqueue_behind, eventually, granted, number, 
 use zklock_testcontainers::{Ensemble, Held, Link, RequestKind};
 
 use super::contest::{LONG_TIMEOUT, behind, links, path, recover, repeated, servers, session};
-use crate::harness::{Instant, Row};
+use crate::harness::{Row, now};
 
 /// How far the request came.
 #[derive(Clone, Copy)]
@@ -37,8 +37,8 @@ pub(super) async fn release(times: usize, row: &str, moment: Moment) -> Vec<Row>
         let held = hold(&links[server], moment);
         let release = tokio::spawn(guard.release());
         within("the end of the guard", lost).await;
-        let ended = Instant::now();
-        let ((next, granted), ()) = tokio::join!(async { (granted(waiter).await, Instant::now()) }, async {
+        let ended = now();
+        let ((next, granted), ()) = tokio::join!(async { (granted(waiter).await, now()) }, async {
             kill(held, ensemble, leader, &links[server]).await;
             within("the release", release).await.expect("no panic").expect("a confirmed release");
         });
@@ -79,9 +79,9 @@ pub(super) async fn create(times: usize, row: &str, moment: Moment) -> Vec<Row> 
         let (token, lost) = (guard.token(), guard.lost());
         let release = tokio::spawn(guard.release());
         within("the end of the guard", lost).await;
-        let ended = Instant::now();
+        let ended = now();
         let next = granted(waiter).await;
-        let seconds = Instant::now().seconds_after(ended);
+        let seconds = now().seconds_after(ended);
         within("the release", release).await.expect("no panic").expect("a confirmed release");
         assert!(next.is_held() && next.token() > token);
         assert_eq!(next.node(), contenders[1]);

@@ -7,7 +7,7 @@ use zklock_test_support::{eventually, granted, number, within};
 use zklock_testcontainers::Ensemble;
 
 use super::contest::{Contest, LONG_TIMEOUT, path, plain, repeated, servers, without};
-use crate::harness::{Instant, Row};
+use crate::harness::{Instant, Row, now};
 
 /// How long the holder may take to hear of it, and two may believe they hold the lock: far more than a notification.
 const NOTIFICATION: f64 = 3.0;
@@ -17,13 +17,13 @@ pub(super) const DELAY: Duration = Duration::from_secs(1);
 
 pub(super) async fn deletes_node(ensemble: &Ensemble, guard: &Guard, _: &Session) -> Instant {
     let operator = plain(&ensemble.connect_string(), LONG_TIMEOUT).await;
-    let struck = Instant::now();
+    let struck = now();
     operator.delete(&guard.node(), None).await.unwrap();
     struck
 }
 
 pub(super) async fn closes_session(ensemble: &Ensemble, _: &Guard, holding: &Session) -> Instant {
-    let struck = Instant::now();
+    let struck = now();
     ensemble.close_session(holding.id()).await.unwrap();
     struck
 }
@@ -49,11 +49,11 @@ pub(super) async fn takes_the_lock(
             strike(ensemble, &guard, &holding),
             within("the loss", async {
                 let reason = guard.lost().await;
-                (Instant::now(), reason)
+                (now(), reason)
             }),
             async {
                 let next = granted(waiter).await;
-                let granted = Instant::now();
+                let granted = now();
                 let write = guard.transaction().create(stale.as_str(), "by the old holder");
                 write.commit().await.expect_err("a write of two holders");
                 (next, granted)

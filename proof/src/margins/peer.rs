@@ -5,7 +5,8 @@ use zklock_test_support::{eventually, within};
 use zookeeper_client::{Client, OwnedLockClient, SessionState, StateWatcher};
 
 use super::contest::{LONG_TIMEOUT, TIMEOUT, plain};
-use crate::harness::{Instant, peer_lock};
+use crate::harness::{Instant, now};
+use zklock_contest::contender::peer_lock;
 
 /// One client holds the lock, one waits for it, as in a [`Contest`](super::contest::Contest).
 pub(crate) struct Peer {
@@ -35,7 +36,7 @@ impl Peer {
         let Self { mut told, waiter, _held } = self;
         let told = within("the peer's loss", async {
             while told.changed().await == SessionState::SyncConnected {}
-            Instant::now()
+            now()
         });
         let (told, granted) = tokio::join!(told, within("the peer's grant", waiter));
         let (_next, granted) = granted.expect("no panic");
@@ -46,7 +47,7 @@ impl Peer {
 async fn acquire(client: Client, directory: String) -> (OwnedLockClient, Instant) {
     loop {
         match peer_lock(&client, &directory, b"").await {
-            Ok(lock) => return (lock, Instant::now()),
+            Ok(lock) => return (lock, now()),
             // It fails when its server stalls, as all do while they elect a leader. Its users try again.
             Err(error) if client.state() != SessionState::Expired => eprintln!("peer: {error}, trying again"),
             Err(error) => panic!("the peer's waiter: {error}"),

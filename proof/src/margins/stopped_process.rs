@@ -6,7 +6,7 @@ use zookeeper_client::{Acls, CreateMode};
 
 use super::contest::{LONG_TIMEOUT, TIMEOUT, path, plain, repeated, servers, session};
 use super::holder::{HELD, Holder, Order, WRITTEN};
-use crate::harness::{Instant, Row};
+use crate::harness::{Row, now};
 
 pub(super) async fn and_continues(times: usize) -> Vec<Row> {
     let rows = ["its process is stopped (from the stop to the next grant)"];
@@ -28,13 +28,13 @@ pub(super) async fn and_continues(times: usize) -> Vec<Row> {
         gate.admit(token).unwrap();
 
         holder.process.stop().await.unwrap();
-        let stopped = Instant::now();
+        let stopped = now();
         let next = granted(waiter).await;
-        let seconds = Instant::now().seconds_after(stopped);
+        let seconds = now().seconds_after(stopped);
         next.transaction().set(node.as_str(), "the next holder's", None).commit().await.unwrap();
         gate.admit(next.token()).unwrap();
         // The next grant may come before the stop is as long as the session timeout.
-        tokio::time::sleep((stopped + TIMEOUT).since(Instant::now())).await;
+        tokio::time::sleep((stopped + TIMEOUT).since(now())).await;
         // The order waits for the process, which has heard of nothing else by the time it looks at its guard.
         holder.process.tell(&Order::Check).await.unwrap();
         holder.process.resume().unwrap();

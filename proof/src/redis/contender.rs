@@ -13,13 +13,14 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use zklock::FencingToken;
+use zklock_contest::register::{Call, What};
 use zklock_proof::redis_lock::Lock;
 
 use super::holds::Hold;
 use super::proxy::Way;
 use super::stage::{Holds, Stage, TTL};
-use crate::harness::Instant;
-use crate::harness::register::{Desk, Request, What};
+use crate::harness::register::Desk;
+use crate::harness::{Instant, now};
 
 /// How often a lock that can tell is asked whether it is held.
 const LOOK: Duration = Duration::from_millis(5);
@@ -71,7 +72,7 @@ impl<L: Lock> Contender<L> {
         let holder = self.holder.clone();
         self.runtime.spawn(async move {
             let mut holder = holder.lock().await;
-            let _ = said.send(holder.end(Instant::now()));
+            let _ = said.send(holder.end(now()));
             // This blocks the thread. It ends with an error, because nothing is ever sent.
             let _ = resumed.recv();
             holder.begin();
@@ -113,7 +114,7 @@ impl<L: Lock> Holder<L> {
     /// When that was granted; `None` if it failed.
     pub(super) async fn acquire(&mut self) -> Option<Instant> {
         let token = self.lock.acquire().await.ok()?;
-        let granted = Instant::now();
+        let granted = now();
         self.token = token.filter(|_| self.fenced);
         let hold = Hold { contender: self.number, granted, spans: Vec::new() };
         self.holds.lock().unwrap_or_else(PoisonError::into_inner).push(hold);
@@ -130,7 +131,7 @@ impl<L: Lock> Holder<L> {
     pub(super) async fn write(&mut self) -> anyhow::Result<()> {
         // Without a look at what is there: it is judged by when it came, not by what it replaced.
         let what = What::Write { read: 0, value: 0 };
-        self.desk.ask(Request { who: self.number, token: self.token, what }).await?;
+        self.desk.ask(Call { who: self.number, token: self.token, what }).await?;
         Ok(())
     }
 
@@ -145,20 +146,20 @@ impl<L: Lock> Holder<L> {
 
     /// Whether that succeeded.
     pub(super) async fn release(&mut self) -> bool {
-        self.end(Instant::now());
+        self.end(now());
         self.lock.release().await.is_ok()
     }
 
     /// From here on it believes that it holds the lock, unless the lock says otherwise.
     fn begin(&mut self) {
-        let now = Instant::now();
+        let now = now();
         self.believed = Some((now, now)).filter(|_| self.lock.check() != Some(false));
     }
 
     /// Asks what the lock tells without being asked over the network; `None` if it tells nothing. If it says that it is lost, it
     /// was until it last said otherwise.
     pub(super) fn look(&mut self) -> Option<bool> {
-        let now = Instant::now();
+        let now = now();
         let held = self.lock.check();
         match (held, &mut self.believed) {
             (Some(false), Some((_, last))) => {

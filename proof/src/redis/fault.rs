@@ -16,7 +16,7 @@ use super::holds::{late, together};
 use super::kind::Kind;
 use super::outcome::{Outcome, Told};
 use super::stage::{Stage, TTL};
-use crate::harness::Instant;
+use crate::harness::{Instant, now};
 
 /// A contender that has not got the lock by then never will: far more than a TTL and what clocks differ by.
 const BOUND: Duration = Duration::from_secs(12);
@@ -94,7 +94,7 @@ async fn late_reply<L: Lock>(
     first.way.hold(stage.kind.replies_before_the_last());
     let mut acquiring = first.tell(|it| it.acquire().boxed());
     first.way.held().await;
-    let granted = Instant::now();
+    let granted = now();
 
     let next = acquired(&mut second.tell(|it| it.acquire().boxed())).await?;
     outcome.next(granted, next.flatten());

@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::harness::register::Write;
-use crate::harness::{Instant, overlaps};
+use crate::harness::Instant;
+use zklock_contest::register::Write;
+use zklock_contest::spans::overlaps;
 
 /// One hold.
 #[derive(Clone, Debug)]

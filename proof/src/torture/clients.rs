@@ -8,14 +8,15 @@ use anyhow::{Context, ensure};
 use serde::Serialize;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
+use zklock_contest::contender::Order;
+use zklock_contest::member::Member;
+use zklock_contest::members::rules;
+use zklock_contest::record::{Record, Who};
 use zklock_testcontainers::{Ensemble, Link};
 
-use super::client::Order;
-use super::mode::rules;
 use super::part::{Part, Setup};
-use super::record::{Record, Who};
 use super::slew::{self, Brake};
-use crate::harness::{Instant, Process, Voice};
+use crate::harness::{Instant, Process, Voice, now};
 
 /// What is heard from a client process.
 #[derive(Clone, Debug, Serialize)]
@@ -37,7 +38,6 @@ pub(crate) enum Heard {
 /// One client: its links, and its process while it has one.
 pub(crate) struct Client {
     pub(crate) number: u16,
-    pub(crate) tasks: u16,
     /// One to each server.
     pub(crate) links: Vec<Link>,
     seed: u64,
@@ -74,7 +74,6 @@ impl Client {
         for server in 0..ensemble.len() {
             links.push(Link::start(ensemble.address(server)).await?);
         }
-        let tasks = (rules(setup.mode).tasks)(number);
         let brake = Brake::new(&setup.shim, number)?;
         let slew = match slew::is_slewed(number) {
             true if setup.breaks_leases => slew::BREAKING,
@@ -82,12 +81,15 @@ impl Client {
             false => 0,
         };
         let (delay, slew, life) = (Mutex::default(), AtomicI64::new(slew), tokio::sync::Mutex::default());
-        Ok(Self { number, tasks, links, seed, setup, heard, delay, slew, brake, life })
+        Ok(Self { number, links, seed, setup, heard, delay, slew, brake, life })
     }
 
-    pub(crate) fn contenders(&self) -> impl Iterator<Item = Who> + use<> {
+    /// Its contenders for each member.
+    pub(crate) fn contenders(&self) -> impl Iterator<Item = (Member, Who)> {
         let client = self.number;
-        (1..=self.tasks).map(move |task| Who { client, task })
+        self.setup.members.iter().flat_map(move |(member, _)| {
+            (1..=(rules(*member).tasks)(client)).map(move |task| (*member, Who { client, task }))
+        })
     }
 
     /// Starts the process. `life` makes its seed differ from those of the processes before.
@@ -99,7 +101,6 @@ impl Client {
         let drawn = u64::from(self.number) * 10_007 + life * 101;
         let part = Part {
             number: self.number,
-            tasks: self.tasks,
             servers: servers.join(","),
             seed: self.seed.wrapping_mul(1_000_003).wrapping_add(drawn),
             slew,
@@ -117,7 +118,7 @@ impl Client {
     pub(crate) async fn kill(&self) -> anyhow::Result<Option<Instant>> {
         let Some(mut life) = self.life.lock().await.take() else { return Ok(None) };
         life.ending.store(true, Ordering::SeqCst);
-        let at = Instant::now();
+        let at = now();
         life.process.kill().await?;
         life.listener.await.context("a listener failed")?;
         // Behind everything that it said, and before anything that its successor does.
@@ -167,7 +168,7 @@ impl Client {
         Ok(())
     }
 
-    /// The server it is connected to, if to one only.
+    /// The server that all its sessions are connected to, if it is one.
     pub(crate) fn server(&self) -> Option<usize> {
         let mut connected = self.links.iter().enumerate().filter(|(_, link)| link.connections() > 0);
         match (connected.next(), connected.next()) {
@@ -193,6 +194,6 @@ async fn listen(client: u16, mut voice: Voice, heard: UnboundedSender<Heard>, en
         }
     }
     if !ending.load(Ordering::SeqCst) {
-        let _ = heard.send(Heard::Crashed { client, at: Instant::now() });
+        let _ = heard.send(Heard::Crashed { client, at: now() });
     }
 }

@@ -13,20 +13,22 @@ use tokio::sync::RwLock;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 use tokio::time::{Instant as Timer, sleep, sleep_until, timeout};
+use zklock_contest::contender::Order;
+use zklock_contest::history::{Effect, Fault, Hold};
+use zklock_contest::member::Member;
+use zklock_contest::members::rules;
+use zklock_contest::nodes::{Node, queue, queues};
 use zklock_testcontainers::Error::Exited;
 use zklock_testcontainers::RequestKind;
 use zookeeper_client::{Client as Operator, Error};
 
-use super::client::Order;
 use super::clients::Client;
-use super::history::{Fault, Hold};
-use super::mode::Rules;
-use super::occasion::{pool_victim, victim};
-use super::scene::Scene;
 use super::schedule::{Aim, Kind, Planned};
-use super::servers::{LESSER, Node, SERVERS, Servers, Trouble, permits, queues};
+use super::servers::{LESSER, SERVERS, Servers, Trouble};
 use super::slew;
-use crate::harness::Instant;
+use super::state::State;
+use super::victims::{pool_victim, victim};
+use crate::harness::now;
 
 /// How long a fault waits for a holder to meet.
 const CHANCE: Duration = Duration::from_secs(4);
@@ -53,8 +55,9 @@ const ANSWER: Duration = Duration::from_secs(2);
 pub(crate) struct Injector {
     pub(crate) servers: Arc<Servers>,
     pub(crate) clients: Vec<Arc<Client>>,
-    pub(crate) scene: Arc<Scene>,
-    pub(crate) rules: &'static Rules,
+    pub(crate) state: Arc<State>,
+    /// What is contended for. Faults are aimed at the members in turn.
+    pub(crate) members: Vec<Member>,
     /// Whether the nodes of a holder are deleted that is stopped shortly. The checker does not hear of that.
     pub(crate) breaks_nodes: bool,
     pub(crate) done: UnboundedSender<Fault>,
@@ -180,7 +183,7 @@ impl Injector {
             }
         }
         drop(troubles);
-        Ok(Some(Fault { until: Instant::now(), ..fault }))
+        Ok(Some(Fault { until: now(), ..fault }))
     }
 
     /// One direction between a follower and the leader stalls. In half of the cases the follower then hears the leader again,
@@ -217,10 +220,11 @@ impl Injector {
             _ => true,
         };
         if planned.aim == Aim::Holder && planned.kind != Kind::LoseQuorum {
-            let its_server = |holder: &Hold| self.client(holder.who.client)?.server();
-            let met = |holder: &Hold| its_server(holder).is_some_and(will_do);
-            if let Some(holder) = self.meet(planned, met).await
-                && let Some(trouble) = its_server(&holder).and_then(|server| self.servers.reserve(server))
+            // One who has acquired since that look is not met.
+            if let Some(holder) = self.meet(planned, |_| true).await
+                && let servers = self.servers.of_sessions(std::slice::from_ref(&holder)).await
+                && let Some(server) = servers.get(&holder.session).filter(|server| will_do(**server))
+                && let Some(trouble) = self.servers.reserve(*server)
             {
                 return (vec![trouble], Some(holder));
             }
@@ -325,31 +329,34 @@ impl Injector {
                 client.start(self.lives.fetch_add(1, Ordering::SeqCst)).await?;
             }
         }
-        Ok(Some(Fault { until: Instant::now(), ..fault }))
+        Ok(Some(Fault { until: now(), ..fault }))
     }
 
     /// An operator writes to a waiter's node, whatever else is going on. That must cost no contender anything.
     async fn write(&self, planned: Planned) -> Done {
         let Ok(Ok(operator)) = timeout(ANSWER, self.servers.operator()).await else { return Ok(None) };
-        let Ok(Ok(victim)) = timeout(CHANCE, self.waiter(planned, &operator)).await else { return Ok(None) };
-        let mut fault = self.begin(planned, None);
+        let member = self.member(planned, 0, &self.members);
+        let waiter = timeout(CHANCE, self.waiter(planned, member, &operator)).await;
+        let Ok(Ok(victim)) = waiter else { return Ok(None) };
+        let mut fault = Fault { member: Some(member), ..self.begin(planned, None) };
         (fault.session, fault.node) = (Some(victim.session), Some(victim.czxid));
         // Curator's `Revoker` writes this.
         let written = timeout(ANSWER, operator.set_data(&victim.path, b"__REVOKE__", None)).await;
         // One that was gone by then was not met.
         let met = !matches!(written, Ok(Err(Error::NoNode)));
-        Ok(met.then_some(Fault { until: Instant::now(), ..fault }))
+        Ok(met.then_some(Fault { until: now(), ..fault }))
     }
 
     /// The node of one that waits, as soon as one does; rather of one that will give up, and delete it.
-    async fn waiter(&self, planned: Planned, operator: &Operator) -> Result<Node, Error> {
+    async fn waiter(&self, planned: Planned, member: Member, operator: &Operator) -> Result<Node, Error> {
         loop {
-            let queues = queues(operator, self.rules.locks).await?;
-            let holders = self.scene.holders();
+            let queues = queues(operator, member, rules(member).locks).await?;
+            let holders = self.state.holders();
             let behind = queues.iter().flat_map(|queue| queue.get(1..).unwrap_or_default());
             let waiting: Vec<_> =
                 behind.filter(|node| !holders.iter().any(|holder| holder.has(&node.path))).collect();
-            let leaving = waiting.iter().find(|node| node.who.is_some_and(|who| self.scene.gives_up(who)));
+            let leaving =
+                waiting.iter().find(|node| node.who.is_some_and(|who| self.state.gives_up(member, who)));
             let anyone = waiting.get(planned.pick as usize % waiting.len().max(1));
             if let Some(victim) = leaving.or(anyone) {
                 return Ok((*victim).clone());
@@ -361,8 +368,14 @@ impl Injector {
     /// An operator's act, once the moment is right.
     async fn act(&self, planned: Planned, operator: &Operator) -> Done {
         let deadline = Timer::now() + OCCASION;
-        while Timer::now() < deadline {
-            let covered = timeout(ANSWER, self.occasion(planned, operator)).await;
+        let mut members = self.members.clone();
+        members.retain(|member| rules(*member).has_operators);
+        for turn in (0..).take_while(|_| !members.is_empty()) {
+            if Timer::now() >= deadline {
+                break;
+            }
+            let member = self.member(planned, turn, &members);
+            let covered = timeout(ANSWER, self.occasion(planned, member, operator)).await;
             if let Ok(Some((holder, victim))) = covered
                 && Timer::now() < deadline
             {
@@ -374,44 +387,45 @@ impl Injector {
     }
 
     /// A holder and whom to strike, if all is calm, the holders' watches stand, and the takeover delay covers the act.
-    async fn occasion(&self, planned: Planned, operator: &Operator) -> Option<(Hold, Node)> {
+    async fn occasion(&self, planned: Planned, member: Member, operator: &Operator) -> Option<(Hold, Node)> {
+        let rules = rules(member);
         if !self.servers.is_calm().await {
             return None;
         }
         // A waiter without a delay would never leave if the holder stayed.
-        if !self.scene.is_delayed() {
+        if !self.state.is_delayed(member) {
             return None;
         }
-        let mut holders = self.scene.holders();
+        let of_member = || self.state.holders().into_iter().filter(|hold| hold.member == member);
+        let mut holders: Vec<_> = of_member().collect();
         for holder in &holders {
             self.client(holder.who.client)?.order(Order::Stay(planned.stay)).await.ok()?;
         }
         let first = holders.last()?;
-        sleep(SETTLED.saturating_sub(Instant::now().since(first.granted))).await;
-        let now = Instant::now();
-        holders.retain(|holder| now.since(holder.granted) >= SETTLED);
-        let queues = queues(operator, self.rules.locks).await.ok()?;
-        if !self.scene.is_delayed() {
+        sleep(SETTLED.saturating_sub(now().since(first.granted))).await;
+        holders.retain(|holder| now().since(holder.granted) >= SETTLED);
+        let queues = queues(operator, member, rules.locks).await.ok()?;
+        if !self.state.is_delayed(member) {
             return None;
         }
-        let present = self.scene.holders();
+        let present: Vec<_> = of_member().collect();
         let same = |one: &Hold, other: &Hold| (one.who, one.granted) == (other.who, other.granted);
         holders.retain(|holder| present.iter().any(|other| same(holder, other)));
-        let stays = |node: &Node| self.scene.stays(node, SETTLED);
-        if !self.rules.is_pool {
+        let stays = |node: &Node| self.state.stays(member, node, SETTLED);
+        if !rules.is_pool {
             return victim(planned, &holders, &queues, stays);
         }
         // One that has just become the first in the turnstile may find room at once, and then it observes no delay.
-        let before = permits(operator).await.ok()?;
+        let before = queue(operator, member.permits()).await.ok()?;
         sleep(SETTLED).await;
-        let after = permits(operator).await.ok()?;
-        let queue = self::queues(operator, 1).await.ok()?.concat();
+        let after = queue(operator, member.permits()).await.ok()?;
+        let turnstile = queue(operator, member.path(0)).await.ok()?;
         let first = |queue: &[Node]| queue.first().map(|node| node.path.clone());
         let same = before.iter().map(|node| &node.path).eq(after.iter().map(|node| &node.path));
-        if !same || first(&queues.concat()) != first(&queue) {
+        if !same || first(&queues.concat()[..]) != first(&turnstile) {
             return None;
         }
-        pool_victim(planned, &holders, &queue, &after, stays)
+        pool_victim(planned, &holders, &turnstile, &after, stays)
     }
 
     async fn strike(
@@ -423,7 +437,8 @@ impl Injector {
     ) -> anyhow::Result<Fault> {
         let mut fault = self.begin(planned, Some(holder));
         fault.session = Some(victim.session);
-        fault.client = planned.kind.is_of_holder().then_some(holder.who.client);
+        fault.client = (planned.kind.effect() == Effect::TakesHold).then_some(holder.who.client);
+        fault.member = Some(holder.member);
         // Whatever the answer is, it may have been done.
         match planned.kind {
             Kind::DeleteHolder | Kind::DeleteWaiter => {
@@ -431,18 +446,21 @@ impl Injector {
             }
             _ => drop(timeout(ANSWER, self.servers.ensemble.close_session(victim.session)).await),
         }
-        Ok(Fault { until: Instant::now(), ..fault })
+        Ok(Fault { until: now(), ..fault })
     }
 
     /// A holder that will do. One that is to stay is told so, which may come too late for this time; then it is met when it
     /// holds again.
     async fn meet(&self, planned: Planned, will_do: impl Fn(&Hold) -> bool) -> Option<Hold> {
         // Where another client contends, it is mostly met: it has no lease.
-        let is_foreign = |client: u16| (self.rules.is_foreign)(client);
+        let member = self.member(planned, 0, &self.members);
+        let is_foreign = rules(member).is_foreign;
         let anyone =
             planned.pick.is_multiple_of(4) || !self.clients.iter().any(|client| is_foreign(client.number));
-        let will_do = |holder: &Hold| (anyone || is_foreign(holder.who.client)) && will_do(holder);
-        let holder = self.scene.holder_within(CHANCE, &will_do).await?;
+        let will_do = |holder: &Hold| {
+            holder.member == member && (anyone || is_foreign(holder.who.client)) && will_do(holder)
+        };
+        let holder = self.state.holder_within(CHANCE, &will_do).await?;
         if planned.stay.is_zero() {
             return Some(holder);
         }
@@ -451,17 +469,22 @@ impl Injector {
         // By then it has heard that, or has released.
         sleep(HEARING).await;
         let same = |seen: &Hold| seen.who.client == holder.who.client && will_do(seen);
-        match self.scene.holder_within(CHANCE, same).await {
+        match self.state.holder_within(CHANCE, same).await {
             Some(holder) => Some(holder),
-            None => self.scene.holders().into_iter().find(will_do),
+            None => self.state.holders().into_iter().find(will_do),
         }
     }
 
     /// What all faults have in common.
     fn begin(&self, planned: Planned, holder: Option<&Hold>) -> Fault {
         let holder =
-            holder.map(|holder| holder.who).or(self.scene.holders().first().map(|holder| holder.who));
-        Fault { holder, ..Fault::begins(planned.kind, Instant::now()) }
+            holder.map(|holder| holder.who).or(self.state.holders().first().map(|holder| holder.who));
+        Fault { holder, ..Fault::begins(planned.kind.name(), planned.kind.effect(), now()) }
+    }
+
+    /// The member whose turn it is.
+    fn member(&self, planned: Planned, turn: usize, members: &[Member]) -> Member {
+        members[(planned.pick as usize / 8 + turn) % members.len()]
     }
 
     fn client(&self, number: u16) -> Option<&Arc<Client>> {

@@ -9,13 +9,10 @@
 //!   client process --- link ---+--> server 3 --+
 //! ```
 //!
-//! What they contend for is the [`mode`]'s affair: a lock, a read-write lock, several locks at once, locks by key, a
-//! semaphore, slots, slots that run once, an election, which some of the clients observe, or a lock in a queue in which some of the
-//! clients contend by another recipe.
-//!
-//! Each client has a link to each server. A holder reads a shared [register](crate::harness::register), sleeps and writes
-//! with its fencing token. It says what it sees of its guard, by a clock that nobody slews. The [`schedule`] plans the faults,
-//! [`faults`] injects them, the [`history`] collects what happened, and the [`checker`] judges it.
+//! They contend for every member of the family at once: [`zklock_contest`] has the contenders, what they ask for, and the checker. A client
+//! has a session for each member, and a link to each server. A holder reads a shared [register](crate::harness::register), sleeps and
+//! writes with its fencing token. It says what it sees of its guard, by a clock that nobody slews. The [`schedule`] plans the faults, and
+//! [`faults`] injects them.
 //!
 //! One server grants shorter session timeouts than the others. A session that was on it expires earlier.
 //!
@@ -23,124 +20,115 @@
 //!
 //! An operator who deletes the holder's node, or closes its session, takes the lock at once. No lease foresees that; the
 //! takeover delay of the waiters covers it. So such an act is not combined with other faults. It comes only on an
-//! [`occasion`]: somebody has waited for a while, and every waiter has a [takeover delay](faults::TAKEOVER_DELAY). At all
+//! occasion ([`victims`]): somebody has waited for a while, and every waiter has a [takeover delay](faults::TAKEOVER_DELAY). At all
 //! other times no contender has one: the lease alone keeps guards apart.
 //!
 //! # In the end
 //!
-//! All faults are undone, and each contender has to be granted once more, or as often as the mode asks for. Then all
+//! All faults are undone, and each contender has to be granted once more, or as often as the member asks for. Then all
 //! contenders are idle with open sessions. A node or watch that is left now has no owner. Where clients observe, one more
 //! leader comes and goes before that, and every observer has to be told of both.
 //!
 //! Each server is asked by itself what is left. A node that only some of them have is no orphan: these servers have lost
 //! committed writes, and what such a run shows says nothing about a lock. ZooKeeper 3.9.3 does that (ZOOKEEPER-4925).
 
-mod announcements;
 mod args;
-mod asks;
-mod checker;
 mod client;
 mod clients;
 mod faults;
-mod finale;
-mod history;
 mod journal;
-mod mode;
-mod occasion;
+mod last_leader;
 mod part;
-mod picture;
-mod record;
 mod report;
-mod runs;
-mod scene;
 mod schedule;
 mod servers;
 mod slew;
-mod stalls;
-mod taken;
-mod wish;
+mod state;
+mod victims;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
+use clap::ValueEnum;
 use futures::future::try_join_all;
 use tokio::sync::{RwLock, mpsc};
 use tokio::time::{Instant as Timer, sleep, timeout};
+use zklock_contest::collector::Collector;
+use zklock_contest::contender::Order;
+use zklock_contest::history::{Fault, History};
+use zklock_contest::member::Member;
+use zklock_contest::members::{DELAY, rules};
+use zklock_contest::nodes::{logs, make_logs, records};
+use zklock_contest::record::Who;
 
-use crate::harness::Instant;
 use crate::harness::register::Register;
-use announcements::Announcements;
 pub(crate) use args::Torture;
-use args::{Mode, Recipe};
-use checker::Verdict;
-use client::Order;
 pub(crate) use client::run as run_client;
 use clients::{Client, Heard};
 use faults::Injector;
-use history::{Fault, History, Remains};
 use journal::Journal;
-use mode::{Rules, rules};
 pub(crate) use part::Part;
 use part::Setup;
-use record::Who;
 use report::Report;
-use runs::Runs;
-use scene::Scene;
-use servers::{Servers, left, logs, make_logs, records};
-use stalls::Stalls;
+use servers::{Servers, left};
+use state::State;
 
 /// How long it may take until every contender was granted its last times, when all servers serve again: some session
 /// timeouts, and a takeover delay each.
 const FINISH_BOUND: Duration = Duration::from_secs(60);
-/// How much longer for each further time: slewed clients take seconds to become certain of a lease.
-const TURN_BOUND: Duration = Duration::from_secs(10);
+/// How much longer for each time that somebody is granted: slewed clients take seconds to become certain of a lease.
+const TURN_BOUND: Duration = Duration::from_secs(2);
 /// How long it may take until the sessions of dead clients have expired and their nodes and watches are gone.
 const CLEAN_BOUND: Duration = Duration::from_secs(20);
 /// How long a client may take to close its session and end.
 const END_BOUND: Duration = Duration::from_secs(20);
+/// A run with faults for so long has to show what each member is about; one of all members, for as long as the second.
+const PROVES: (u64, u64) = (120, 180);
 
 /// True if nothing was wrong.
 pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
-    ensure!(
-        torture.lock == Recipe::Zklock || torture.mode == Mode::Lock,
-        "zookeeper-client has no recipe for this mode; use --mode lock"
-    );
-    let rules = rules(torture.mode);
-    let locks = rules.locks;
+    let members = match &torture.member[..] {
+        [] => Member::value_variants().to_vec(),
+        some => some.to_vec(),
+    };
     let seed = torture.seed.unwrap_or_else(|| fastrand::u64(..1_000_000_000));
     let journal = Journal::open()?;
     eprintln!(
-        "torture: mode {:?}, seed {seed}, {} clients, {} s of faults, journal {}",
-        torture.mode,
+        "torture: {members:?}, seed {seed}, {} clients, {} s of faults, journal {}",
         torture.clients,
         torture.seconds,
         journal.path().display()
     );
     let length = Duration::from_secs(torture.seconds);
     // Acts of operators would make overlaps where no takeover delay covers them.
-    let has_operators = rules.has_operators && torture.lock == Recipe::Zklock;
+    let has_operators = members.iter().any(|member| rules(*member).has_operators);
     let plan = match torture.only {
         Some(kind) => schedule::only(kind, seed, length),
         None => schedule::plan(seed, length, has_operators),
     };
 
     let shim = slew::Shim::build().await?;
-    let servers = Servers::start(rules.sync_limit).await?;
-    if rules.keeps_logs {
-        make_logs(&servers.operator().await?, locks).await?;
+    let servers = Servers::start().await?;
+    let mut registers = BTreeMap::new();
+    for member in &members {
+        let locks = rules(*member).locks;
+        if rules(*member).keeps_logs {
+            make_logs(&servers.operator().await?, *member, locks).await?;
+        }
+        let opened = try_join_all((0..locks).map(|_| Register::<Who>::open())).await?;
+        registers.insert(*member, opened);
     }
-    let registers = try_join_all((0..locks).map(|_| Register::open())).await?;
-    let scene = Arc::<Scene>::default();
+    let state = Arc::new(State::of(&members));
     let (heard, hearing) = mpsc::unbounded_channel();
     let (done, doing) = mpsc::unbounded_channel();
-    let listener = tokio::spawn(listen(hearing, doing, scene.clone(), journal));
+    let listener = tokio::spawn(listen(hearing, doing, state.clone(), journal));
+    let addresses = |opened: &Vec<Register<Who>>| opened.iter().map(|it| it.address().to_owned()).collect();
     let setup = Setup {
-        lock: torture.lock,
-        mode: torture.mode,
-        delay: torture.takeover_delay.map_or(mode::DELAY, Duration::from_millis),
-        registers: registers.iter().map(|register| register.address().to_owned()).collect(),
+        members: registers.iter().map(|(member, opened)| (*member, addresses(opened))).collect(),
+        delay: torture.takeover_delay.map_or(DELAY, Duration::from_millis),
         shim: shim.path(),
         breaks_leases: torture.break_leases,
     };
@@ -152,13 +140,14 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     }
     drop(heard);
 
-    let begun = Instant::now();
-    let stalls = Stalls::watch();
+    // The other client's holders have no lease, and few of them are met where all members contend.
+    let mut aims = members.clone();
+    aims.extend(members.iter().filter(|member| **member == Member::Queue).cycle().take(2));
     let injector = Arc::new(Injector {
         servers: servers.clone(),
         clients: clients.clone(),
-        scene: scene.clone(),
-        rules,
+        state: state.clone(),
+        members: aims,
         breaks_nodes: torture.break_nodes,
         done,
         lives: AtomicU64::new(1),
@@ -168,77 +157,93 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     let omitted = injector.perform(plan, start).await?;
     tokio::time::sleep_until(start + length).await;
     drop(injector);
-    let healed = Instant::now();
-    let end = aftermath(&servers, &clients, &scene, rules).await?;
+    let ends = aftermath(&servers, &clients, &state, &members).await?;
 
     drop(clients);
     let mut journal = timeout(END_BOUND, listener).await.context("somebody still speaks")??;
-    let ledgers = registers.iter().map(Register::ledger).collect();
-    let History { starved, announcements, remains, logs, runs, .. } = end;
-    let mut history = History { ledgers, starved, remains, logs, ..scene.finish(Instant::now()) };
-    (history.runs.records, history.runs.ranges) = (runs.records, runs.ranges);
-    history.announcements.values.extend(announcements.values);
-    history.announcements.uninformed = announcements.uninformed;
-    let verdict = Verdict::of(torture.mode, &history);
-    let times = picture::Times { begun, healed, ended: Instant::now() };
-    let report = Report::of(torture, seed, &history, &omitted, verdict, stalls.longest());
-    report.print(torture.json)?;
-    if let Some(path) = &torture.report {
-        picture::draw(path, &history, &report, times)?;
+    let (mut histories, faults, crashes) = state.finish();
+    let proves =
+        torture.only.is_none() && torture.seconds >= if members.len() == 1 { PROVES.0 } else { PROVES.1 };
+    for (member, end) in ends {
+        let Some(history) = histories.get_mut(&member) else { continue };
+        history.scope.proves = proves;
+        history.ledgers = registers[&member].iter().map(Register::ledger).collect();
+        (history.starved, history.remains, history.logs) = (end.starved, end.remains, end.logs);
+        (history.runs.records, history.runs.ranges) = (end.runs.records, end.runs.ranges);
+        history.announcements.values.extend(end.announcements.values);
+        history.announcements.uninformed = end.announcements.uninformed;
     }
-    let passed = report.verdict.passed();
+    let report = Report::of(torture, seed, &histories, &faults, &omitted, &crashes);
+    report.print(torture.json)?;
     journal.write(&report);
-    if passed {
+    if report.passed {
         journal.discard();
     }
-    Ok(passed)
+    Ok(report.passed)
 }
 
 /// Follows what the clients say and what is done to them, until all of them have ended.
 async fn listen(
     mut hearing: mpsc::UnboundedReceiver<Heard>,
     mut doing: mpsc::UnboundedReceiver<Fault>,
-    scene: Arc<Scene>,
+    state: Arc<State>,
     mut journal: Journal,
 ) -> Journal {
     loop {
         tokio::select! {
             Some(heard) = hearing.recv() => {
-                scene.hear(&heard);
+                state.hear(&heard);
                 journal.write(&heard);
             }
             Some(fault) = doing.recv() => {
                 journal.write(&fault);
-                scene.add(fault);
+                state.add(fault);
             }
             else => return journal,
         }
     }
 }
 
-/// Undoes all faults, has every contender finish, and every observer be told of the last leader. Returns how the run ended.
+/// Undoes all faults, has every contender finish, and every observer be told of the last leader. Returns how the run ended, for each
+/// member. What belongs to none is the first one's.
 async fn aftermath(
     servers: &Servers,
     clients: &[Arc<Client>],
-    scene: &Scene,
-    rules: &Rules,
-) -> anyhow::Result<History> {
+    state: &State,
+    members: &[Member],
+) -> anyhow::Result<BTreeMap<Member, History>> {
     servers.recover().await?;
     for client in clients {
         client.order(Order::Finish).await?;
     }
     let all: Vec<_> = clients.iter().flat_map(|client| client.contenders()).collect();
-    let turns = TURN_BOUND * (rules.last_turns - 1);
+    let turns = members.iter().map(|member| {
+        let contenders = all.iter().filter(|(of, _)| of == member).count() as u32;
+        contenders * rules(*member).last_turns
+    });
+    let turns = turns.max().unwrap_or_default();
     // Each of another client may cost a delay, and slewed clocks make it twice as long.
-    let foreign = clients.iter().filter(|client| (rules.is_foreign)(client.number)).count() as u32;
-    let starved = scene.unfinished_within(FINISH_BOUND + turns + mode::DELAY * 2 * foreign, &all).await;
-    let observing = clients.iter().filter(|client| (rules.observes)(client.number));
-    let observers: Vec<_> = observing.map(|client| Who::process(client.number)).collect();
+    let is_foreign =
+        |client: &&Arc<Client>| members.iter().any(|member| (rules(*member).is_foreign)(client.number));
+    let foreign = clients.iter().filter(is_foreign).count() as u32;
+    let limit = FINISH_BOUND + TURN_BOUND * turns + DELAY * 2 * foreign;
+    let starved = state.others_within(limit, &all, Collector::has_finished).await;
+    let observers: Vec<_> = clients
+        .iter()
+        .filter(|client| {
+            members.contains(&Member::Election) && (rules(Member::Election).observes)(client.number)
+        })
+        .map(|client| (Member::Election, Who::process(client.number)))
+        .collect();
+    let mut ends: BTreeMap<Member, History> = members.iter().map(|it| (*it, History::default())).collect();
+    for (member, who) in &starved {
+        ends.entry(*member).or_default().starved.push(*who);
+    }
     // A contender that is still in the queue would keep the last leader out.
-    let announcements = match observers.is_empty() || !starved.is_empty() {
-        true => Announcements::default(),
-        false => finale::play(servers, scene, &observers).await?,
-    };
+    if !observers.is_empty() && starved.is_empty() {
+        let announcements = last_leader::lead(servers, state, &observers).await?;
+        ends.entry(Member::Election).or_default().announcements = announcements;
+    }
     for client in clients {
         client.order(Order::LookAway).await?;
     }
@@ -246,35 +251,40 @@ async fn aftermath(
     servers.recover().await?;
     let operators = servers.operators().await?;
     let deadline = Timer::now() + CLEAN_BOUND;
-    let mut remains = loop {
-        let nodes = left(&operators, rules.locks).await?;
-        let remains = Remains { nodes, watches: servers.watches().await?, ephemerals: 0 };
+    loop {
+        let mut is_clean = true;
+        for (number, member) in members.iter().enumerate() {
+            let remains = &mut ends.entry(*member).or_default().remains;
+            remains.nodes = left(&operators, *member).await?;
+            remains.watches = if number == 0 { servers.watches().await? } else { 0 };
+            is_clean &= remains.nodes.is_empty() && remains.watches == 0;
+        }
         // If a contender is still in the queue, a node may be its own. That the contender starves is reported anyway.
-        if remains == Remains::default() || !starved.is_empty() || Timer::now() >= deadline {
-            break remains;
+        if is_clean || !starved.is_empty() || Timer::now() >= deadline {
+            break;
         }
         sleep(Duration::from_millis(100)).await;
-    };
+    }
     for client in clients {
-        match starved.iter().any(|who| who.client == client.number) {
+        match starved.iter().any(|(_, who)| who.client == client.number) {
             true => drop(client.kill().await?),
             false => timeout(END_BOUND, client.end()).await.context("a client does not end")??,
         }
     }
     let deadline = Timer::now() + CLEAN_BOUND;
-    loop {
-        remains.ephemerals = servers.ephemerals().await?;
-        if remains.ephemerals == 0 || Timer::now() >= deadline {
-            // The clients are gone, so nothing is added any more.
-            let operator = servers.operator().await?;
-            let logs = match rules.keeps_logs {
-                true => logs(&operator, rules.locks).await?,
-                false => Vec::new(),
-            };
-            let (records, ranges) = records(&operator).await?;
-            let runs = Runs { records, ranges, ..Runs::default() };
-            return Ok(History { starved, announcements, remains, logs, runs, ..History::default() });
-        }
+    let mut ephemerals = servers.ephemerals().await?;
+    while ephemerals > 0 && Timer::now() < deadline {
         sleep(Duration::from_millis(100)).await;
+        ephemerals = servers.ephemerals().await?;
     }
+    // The clients are gone, so nothing is added any more.
+    let operator = servers.operator().await?;
+    for (number, (member, end)) in ends.iter_mut().enumerate() {
+        end.remains.ephemerals = if number == 0 { ephemerals } else { 0 };
+        if rules(*member).keeps_logs {
+            end.logs = logs(&operator, *member, rules(*member).locks).await?;
+        }
+        (end.runs.records, end.runs.ranges) = records(&operator, *member).await?;
+    }
+    Ok(ends)
 }

@@ -4,23 +4,32 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use zklock_contest::contender;
+use zklock_contest::contender::Pace;
+use zklock_contest::member::Member;
+use zklock_contest::members::rules;
 
-use super::args::{Mode, Recipe};
-
-/// The tick of the servers.
-pub(crate) const TICK: Duration = Duration::from_secs(1);
 /// What every contender asks for.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
+
+const PACE: Pace = Pace {
+    timeout: SESSION_TIMEOUT,
+    think: Duration::from_millis(150),
+    hold: Duration::from_millis(40),
+    longest: Duration::from_secs(8),
+    round: Duration::from_millis(30),
+    look: Duration::from_millis(1),
+    dawdles: 12,
+    last_turns: u32::MAX,
+};
 
 /// The same for all clients.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Setup {
-    pub(crate) lock: Recipe,
-    pub(crate) mode: Mode,
+    /// What is contended for, and the addresses of the registers of its locks.
+    pub(crate) members: Vec<(Member, Vec<String>)>,
     /// The takeover delay of zklock's contenders in a queue that another client shares.
     pub(crate) delay: Duration,
-    /// The addresses of the registers, one for each lock.
-    pub(crate) registers: Vec<String>,
     /// The library that slews the clocks of a process.
     pub(crate) shim: PathBuf,
     /// Whether the slewed clients have no other clock.
@@ -32,11 +41,18 @@ pub(crate) struct Setup {
 pub(crate) struct Part {
     /// Which one it is, from 1.
     pub(crate) number: u16,
-    /// How many tasks contend in it, on one session.
-    pub(crate) tasks: u16,
     pub(crate) servers: String,
     pub(crate) seed: u64,
     /// How much faster than true time its clocks run, in parts per million.
     pub(crate) slew: i64,
     pub(crate) setup: Setup,
+}
+
+impl Part {
+    /// What the client does for one member.
+    pub(crate) fn of(&self, member: Member) -> contender::Part {
+        let Self { number: client, servers, seed, setup, .. } = self.clone();
+        let (tasks, seed) = ((rules(member).tasks)(client), seed.wrapping_add(member as u64 * 1_009));
+        contender::Part { member, client, tasks, seed, pace: PACE, servers, delay: setup.delay }
+    }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use fastrand::Rng;
 use serde::Serialize;
+use zklock_contest::history::Effect;
 
 /// What can be done to the contenders and their servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ValueEnum)]
@@ -143,20 +144,20 @@ impl Kind {
         ACTS.contains(&self)
     }
 
-    /// Whether it takes the lock from its holder.
-    pub(crate) fn is_of_holder(self) -> bool {
-        matches!(self, Self::DeleteHolder | Self::CloseHolder)
+    /// What it can do to a hold by itself.
+    pub(crate) fn effect(self) -> Effect {
+        match self {
+            Self::StopShortly | Self::StopLong => Effect::Stops,
+            Self::WriteWaiter => Effect::Writes,
+            Self::DeleteWaiter | Self::CloseWaiter => Effect::TakesPlace,
+            Self::DeleteHolder | Self::CloseHolder => Effect::TakesHold,
+            _ => Effect::Foreseen,
+        }
     }
 
-    /// Whether a client's process is killed by it.
-    pub(crate) fn is_kill(self) -> bool {
-        matches!(self, Self::KillClient | Self::SlewClock)
-    }
-
-    /// Whether a guard may be lost by it before its lease is over: an operator's act, or a write to the node of a waiter
-    /// that has become the holder meanwhile.
-    pub(crate) fn may_take(self) -> bool {
-        self.is_act() || self == Self::WriteWaiter
+    /// How reports call it.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
     /// From how many milliseconds to how many it lasts.

@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::Context;
 use futures::future::try_join_all;
 use tokio::time::timeout;
+use zklock_contest::history::{Hold, Left};
+use zklock_contest::member::Member;
+use zklock_contest::members::{SYNC_LIMIT, TICK, rules};
+use zklock_contest::nodes::{Node, view};
 use zklock_testcontainers::Ensemble;
-use zookeeper_client::{Acls, Client, CreateMode, Error};
-
-use super::history::Left;
-use super::part::TICK;
-use super::record::{Entry, Kept, Who};
-use super::wish::{ANNOUNCEMENT, LOGS, PERMITS, RECORDS, is_shared, log, path};
+use zookeeper_client::{Client, Error};
 
 /// How many servers there are.
 pub(crate) const SERVERS: usize = 3;
@@ -40,28 +39,12 @@ pub(crate) struct Trouble {
     servers: Arc<Servers>,
 }
 
-/// One contender's node.
-#[derive(Clone, Debug)]
-pub(crate) struct Node {
-    /// With its directory.
-    pub(crate) path: String,
-    /// Whether it is a reader's.
-    pub(crate) shared: bool,
-    pub(crate) session: i64,
-    /// The transaction that created it.
-    pub(crate) czxid: i64,
-    /// Whose it is, unless its data was overwritten.
-    pub(crate) who: Option<Who>,
-    /// How long it has been there, by the wall clock, which the servers have from the same machine.
-    pub(crate) age: Duration,
-}
-
 impl Servers {
-    /// Starts them with this `syncLimit`.
-    pub(crate) async fn start(sync_limit: u32) -> anyhow::Result<Arc<Self>> {
+    /// Starts them.
+    pub(crate) async fn start() -> anyhow::Result<Arc<Self>> {
         let ensemble = Ensemble::builder(SERVERS)
             .tick_time(TICK)
-            .property("syncLimit", sync_limit.to_string())
+            .property("syncLimit", SYNC_LIMIT.to_string())
             .property_of(LESSER, "maxSessionTimeout", LESSER_TIMEOUT.as_millis().to_string());
         let ensemble = ensemble.start().await.context("cannot start an ensemble")?;
         Ok(Arc::new(Self { ensemble, troubled: Mutex::default() }))
@@ -86,6 +69,18 @@ impl Servers {
 
     pub(crate) async fn leader(&self) -> Option<usize> {
         timeout(ANSWER, self.ensemble.leader()).await.ok()?.ok()
+    }
+
+    /// The server that each of these sessions is connected to, as far as the servers say.
+    pub(crate) async fn of_sessions(&self, holders: &[Hold]) -> BTreeMap<i64, usize> {
+        let mut of_sessions = BTreeMap::new();
+        for server in 0..SERVERS {
+            let asked = timeout(ANSWER, self.ensemble.admin(server, "cons")).await;
+            let Ok(Ok(connections)) = asked else { continue };
+            let its = |hold: &&Hold| connections.contains(&format!("sid={:#x},", hold.session));
+            of_sessions.extend(holders.iter().filter(its).map(|hold| (hold.session, server)));
+        }
+        of_sessions
     }
 
     /// Undoes every fault, and waits until all servers serve.
@@ -159,16 +154,9 @@ async fn operator_of(servers: &str) -> anyhow::Result<Client> {
 }
 
 /// What contenders have on the servers, and which servers have it. The operators are those of the servers, in order.
-pub(crate) async fn left(operators: &[Client], locks: usize) -> Result<Vec<Left>, Error> {
-    Ok(compared(try_join_all(operators.iter().map(|operator| view(operator, locks))).await?))
-}
-
-/// What an operator sees that contenders have.
-async fn view(operator: &Client, locks: usize) -> Result<Vec<Node>, Error> {
-    let mut nodes = queues(operator, locks).await?.concat();
-    nodes.extend(permits(operator).await?);
-    nodes.extend(node(operator, ANNOUNCEMENT.to_owned()).await?);
-    Ok(nodes)
+pub(crate) async fn left(operators: &[Client], member: Member) -> Result<Vec<Left>, Error> {
+    let locks = rules(member).locks;
+    Ok(compared(try_join_all(operators.iter().map(|operator| view(operator, member, locks))).await?))
 }
 
 /// The nodes that some server shows, each once, with the servers that show it.
@@ -176,107 +164,13 @@ fn compared(views: Vec<Vec<Node>>) -> Vec<Left> {
     let mut left = BTreeMap::<(String, i64), Left>::new();
     for (server, nodes) in views.into_iter().enumerate() {
         for Node { path, session, czxid, who, .. } in nodes {
-            let new = Left { path: path.clone(), session, who, servers: Vec::new() };
-            left.entry((path, czxid)).or_insert(new).servers.push(server);
+            let new = Left { path: path.clone(), session, who, servers: Vec::new(), is_everywhere: false };
+            let left = left.entry((path, czxid)).or_insert(new);
+            left.servers.push(server);
+            left.is_everywhere = left.servers.len() == SERVERS;
         }
     }
     left.into_values().collect()
-}
-
-/// The queue of each lock, the first one in front.
-pub(crate) async fn queues(operator: &Client, locks: usize) -> Result<Vec<Vec<Node>>, Error> {
-    try_join_all((0..locks).map(|lock| queue(operator, path(lock)))).await
-}
-
-/// The permits or slots that are there, the oldest first.
-pub(crate) async fn permits(operator: &Client) -> Result<Vec<Node>, Error> {
-    queue(operator, PERMITS.to_owned()).await
-}
-
-/// Makes the logs of the locks.
-pub(crate) async fn make_logs(operator: &Client, locks: usize) -> Result<(), Error> {
-    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
-    operator.create(LOGS, b"", &options).await?;
-    for lock in 0..locks {
-        operator.create(&log(lock), b"", &options).await?;
-    }
-    Ok(())
-}
-
-/// What was entered in each log, in order.
-pub(crate) async fn logs(operator: &Client, locks: usize) -> anyhow::Result<Vec<Vec<Entry>>> {
-    operator.sync("/").await?;
-    let mut logs = Vec::new();
-    for lock in 0..locks {
-        let mut names = operator.list_children(&log(lock)).await?;
-        names.sort_by(|one, other| number(one).cmp(number(other)));
-        logs.push(names.iter().map(|name| name.parse()).collect::<Result<_, _>>()?);
-    }
-    Ok(logs)
-}
-
-/// The records of slots that run once, by their names, and the ranges of names whose records were dropped.
-pub(crate) type Records = (BTreeMap<String, Kept>, Vec<(String, String)>);
-
-/// Reads them.
-pub(crate) async fn records(operator: &Client) -> anyhow::Result<Records> {
-    operator.sync("/").await?;
-    let (data, names) = match operator.get_data(RECORDS).await {
-        Err(Error::NoNode) => return Ok(Records::default()),
-        read => (read?.0, operator.list_children(RECORDS).await?),
-    };
-    let ranges: BTreeMap<String, _> =
-        if data.is_empty() { BTreeMap::new() } else { serde_json::from_slice(&data)? };
-    let mut records = BTreeMap::new();
-    for name in names {
-        let (data, _) = operator.get_data(&format!("{RECORDS}/{name}")).await?;
-        records.insert(name, serde_json::from_slice(&data)?);
-    }
-    Ok((records, ranges.into_values().next().unwrap_or_default()))
-}
-
-async fn queue(operator: &Client, directory: String) -> Result<Vec<Node>, Error> {
-    let names = match operator.list_children(&directory).await {
-        Err(Error::NoNode) => Vec::new(),
-        names => names?,
-    };
-    let mut nodes = Vec::new();
-    for name in names {
-        nodes.extend(node(operator, format!("{directory}/{name}")).await?);
-    }
-    // The last ten digits are the number, whatever stands before.
-    nodes.sort_by(|one, other| number(&one.path).cmp(number(&other.path)));
-    Ok(nodes)
-}
-
-/// The node with this path, if it is there.
-async fn node(operator: &Client, path: String) -> Result<Option<Node>, Error> {
-    match operator.get_data(&path).await {
-        Err(Error::NoNode) => Ok(None),
-        read => {
-            let (data, stat) = read?;
-            let shared = path.rsplit('/').next().is_some_and(is_shared);
-            let (session, who, czxid, age) =
-                (stat.ephemeral_owner, owner(&data), stat.czxid, age(stat.ctime));
-            Ok(Some(Node { path, shared, session, czxid, who, age }))
-        }
-    }
-}
-
-/// What both recipes say of a contender.
-fn owner(data: &[u8]) -> Option<Who> {
-    let data: serde_json::Value = serde_json::from_slice(data).ok()?;
-    data.get("owner")?.as_str()?.parse().ok()
-}
-
-/// How long ago this was: milliseconds since the Unix epoch.
-fn age(created: i64) -> Duration {
-    let created = UNIX_EPOCH + Duration::from_millis(created.unsigned_abs());
-    SystemTime::now().duration_since(created).unwrap_or(Duration::ZERO)
-}
-
-fn number(name: &str) -> &str {
-    name.get(name.len().saturating_sub(10)..).unwrap_or(name)
 }
 
 #[cfg(test)]

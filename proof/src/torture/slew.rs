@@ -16,7 +16,7 @@ use tokio::process::Command;
 use tokio::time::sleep;
 
 use super::part::Setup;
-use crate::harness::Instant;
+use crate::harness::{Instant, now, shown};
 
 /// In parts per million. chrony slews by 83,333 at the most, and leases allow for that on either side. The first rate is far
 /// beyond: a lease that did not look at the other clock would last twice as long as it may.
@@ -60,7 +60,7 @@ impl Brake {
     }
 
     pub(super) fn stop(&self) -> anyhow::Result<()> {
-        self.set(Instant::of(ClockId::Boottime).0.try_into()?)
+        self.set(shown(ClockId::Boottime).0.try_into()?)
     }
 
     /// Lets the clock go on, as if it had never stopped.
@@ -105,8 +105,8 @@ pub(super) async fn confirm(slew: i64, breaks_leases: bool) -> anyhow::Result<()
         let begin = both(clock);
         sleep(LOOK).await;
         let end = both(clock);
-        let (shown, truly) = (end.0.since(begin.0), end.1.since(begin.1));
-        let seen = (shown.as_secs_f64() / truly.as_secs_f64() - 1.0) * 1e6;
+        let (its, truly) = (end.0.since(begin.0), end.1.since(begin.1));
+        let seen = (its.as_secs_f64() / truly.as_secs_f64() - 1.0) * 1e6;
         ensure!((seen as i64 - slew).abs() < ERROR, "{clock:?} is slewed by {seen:.0} ppm, not by {slew}");
     }
     Ok(())
@@ -115,9 +115,9 @@ pub(super) async fn confirm(slew: i64, breaks_leases: bool) -> anyhow::Result<()
 /// This clock and the true one at nearly the same time, whatever else the machine does.
 fn both(clock: ClockId) -> (Instant, Instant) {
     loop {
-        let (before, shown, after) = (Instant::now(), Instant::of(clock), Instant::now());
+        let (before, its, after) = (now(), shown(clock), now());
         if after.since(before) < LOOK / 500 {
-            return (shown, before);
+            return (its, before);
         }
     }
 }

@@ -1,0 +1,33 @@
+//! From whom an operator took the lock.
+
+use crate::history::{Effect, End, Fault, Hold};
+
+/// The sessions that an operator closed, and those of which a node was deleted or written to.
+pub struct OperatorActs<'a>(Vec<&'a Fault>);
+
+impl<'a> OperatorActs<'a> {
+    pub fn of(faults: &'a [Fault]) -> Self {
+        Self(faults.iter().filter(|fault| fault.effect >= Effect::Writes).collect())
+    }
+
+    /// Whether an operator touched this hold while it was there.
+    pub fn met(&self, hold: &Hold) -> bool {
+        self.0.iter().any(|fault| {
+            // The node of a process may be older than the request of the task that holds the lock by it.
+            let by_then =
+                hold.token.is_some_and(|token| fault.node == Some(token.zxid())) && fault.at <= hold.over;
+            match (fault.session, fault.node) {
+                // It may have met anybody from then on.
+                (None, None) => fault.at <= hold.over,
+                (session, _) => {
+                    session == Some(hold.session) && (by_then || (hold.asked..=hold.over).contains(&fault.at))
+                }
+            }
+        })
+    }
+
+    /// Whether an operator took the lock from this holder, so that its lease promised what nobody could keep.
+    pub fn took(&self, hold: &Hold) -> bool {
+        matches!(hold.end, End::Lost(_)) && self.met(hold)
+    }
+}

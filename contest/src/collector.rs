@@ -1,0 +1,282 @@
+//! What is known at this moment of one member's contenders: who holds, who waits, who has finished. Faults are aimed by it, and the history
+//! is what it comes to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use zklock::FencingToken;
+
+use crate::announcements::{Announcement, Tale};
+use crate::clock::Instant;
+use crate::history::{Attempt, End, Entries, Fault, HeardAsk, History, Hold, MadeAsk, Outcome};
+use crate::member::Member;
+use crate::nodes::Node;
+use crate::record::{Event, How, Leaving, Record, Reply, Seen, Who};
+use crate::request::{Claim, Request};
+use crate::runs;
+
+/// Collects what contenders of a member say.
+pub struct Collector {
+    member: Member,
+    history: History,
+    asking: BTreeMap<Who, Asking>,
+    holding: BTreeMap<Who, Hold>,
+    finished: BTreeSet<Who>,
+    /// The token of the leader that each observer was told of, if it was told anything: `None` if nobody leads.
+    told: BTreeMap<Who, Option<FencingToken>>,
+    /// How many observers each process has opened.
+    observers: BTreeMap<Who, u32>,
+    runs: runs::RunCollector,
+}
+
+/// An acquisition that is under way.
+struct Asking {
+    at: Instant,
+    how: How,
+    request: Request,
+    /// Whether it has a takeover delay.
+    delayed: bool,
+    limit: Option<Duration>,
+}
+
+impl Collector {
+    pub fn new(member: Member) -> Self {
+        Self {
+            member,
+            history: History::default(),
+            asking: BTreeMap::new(),
+            holding: BTreeMap::new(),
+            finished: BTreeSet::new(),
+            told: BTreeMap::new(),
+            observers: BTreeMap::new(),
+            runs: runs::RunCollector::default(),
+        }
+    }
+
+    /// Something was done to contenders of this member, or of all of them.
+    pub fn add(&mut self, fault: &Fault) {
+        if fault.member.is_none_or(|member| member == self.member) {
+            self.history.faults.push(fault.clone());
+        }
+    }
+
+    /// The present holders, the latest first.
+    pub fn holders(&self) -> Vec<Hold> {
+        let mut holders: Vec<_> = self.holding.values().cloned().collect();
+        holders.sort_by_key(|holder| std::cmp::Reverse(holder.granted));
+        holders
+    }
+
+    /// Whether this one waits, and gives up by itself if that takes long.
+    pub fn gives_up(&self, who: Who) -> bool {
+        self.asking.get(&who).is_some_and(|asking| matches!(asking.how, How::Timeout | How::Cancel))
+    }
+
+    /// Whether all who wait have a takeover delay.
+    pub fn is_delayed(&self) -> bool {
+        self.asking.values().all(|asking| asking.delayed)
+    }
+
+    /// Whether the contender with this node has waited for so long by now, and will not leave. One that the tasks of a
+    /// process share stays as long as one of these tasks does.
+    pub fn stays(&self, node: &Node, long: Duration, now: Instant) -> bool {
+        let stays = |asking: &Asking| asking.how == How::Wait && now.since(asking.at) >= long;
+        let Some(who) = node.who else { return false };
+        if !who.is_process() {
+            return self.asking.get(&who).is_some_and(stays);
+        }
+        let in_line = |key: usize| Claim::exclusive(key).fits(self.member, &node.path);
+        let mut waiting = self.asking.iter().filter(|(other, _)| other.client == who.client);
+        let some_task_stays =
+            waiting.any(|(_, asking)| asking.request.key().is_some_and(in_line) && stays(asking));
+        node.age >= long && some_task_stays
+    }
+
+    pub fn has_finished(&self, who: Who) -> bool {
+        self.finished.contains(&who)
+    }
+
+    /// Whether this observer has been told of the leader with this token, or that nobody leads, and of nothing else since.
+    pub fn is_informed(&self, who: Who, leader: Option<FencingToken>) -> bool {
+        self.told.get(&who) == Some(&leader)
+    }
+
+    /// What a contender does.
+    pub fn doing(&self, who: Who) -> &'static str {
+        match (self.asking.contains_key(&who), self.holding.contains_key(&who)) {
+            (true, _) => "it acquires",
+            (_, true) => "it holds",
+            _ => "it pauses, releases or connects",
+        }
+    }
+
+    pub fn hear(&mut self, record: &Record) {
+        let Record { at, who, event, .. } = record;
+        let (at, who) = (*at, *who);
+        self.runs.said(record);
+        match event {
+            Event::Asks { how, request, delayed, limit, .. } => {
+                if let Request::Lead(value) = request {
+                    self.announces(value, Announcement { at, who, token: None, is_campaign: true });
+                }
+                let (how, delayed, limit) = (*how, *delayed, *limit);
+                let asking = Asking { at, how, request: request.clone(), delayed, limit };
+                self.asking.insert(who, asking);
+            }
+            Event::LeftWithout { why } => {
+                let outcome = match why {
+                    Leaving::TimedOut => Outcome::TimedOut,
+                    Leaving::Cancelled => Outcome::Cancelled,
+                    Leaving::Busy => Outcome::Busy,
+                    Leaving::Deleted => Outcome::NodeDeleted,
+                    Leaving::Done(_) | Leaving::Forgotten => Outcome::Done,
+                    Leaving::Failed(why) => {
+                        *self.history.failures.entry(why.clone()).or_default() += 1;
+                        Outcome::Failed
+                    }
+                };
+                self.attempted(who, at, outcome);
+            }
+            Event::Neglected { requeued } => {
+                self.history.neglected += 1;
+                self.history.requeued += requeued;
+                if *requeued > 0 {
+                    // Its place in the queue is a later one.
+                    self.asking.entry(who).and_modify(|asking| asking.at = at);
+                }
+            }
+            Event::Granted { session, token, claims, nodes, seen } => {
+                let asking = self.attempted(who, at, Outcome::Granted);
+                let request = asking.as_ref().map(|asking| &asking.request);
+                if let Some(Request::Lead(value)) = request {
+                    let values = &mut self.history.announcements.values;
+                    values.entry(value.clone()).and_modify(|announcement| announcement.token = *token);
+                }
+                let fits = claims.iter().zip(nodes).all(|(claim, node)| claim.fits(self.member, node));
+                let hold = Hold {
+                    member: self.member,
+                    who,
+                    session: *session,
+                    token: *token,
+                    claims: claims.clone(),
+                    nodes: nodes.clone(),
+                    is_whole: claims.len() == nodes.len() && fits,
+                    weight: request.and_then(Request::weight),
+                    is_keyed: request.is_some_and(|request| request.key().is_some()),
+                    shares: 0,
+                    has_claimed: false,
+                    entries: Entries::default(),
+                    asked: asking.as_ref().map_or(at, |asking| asking.at),
+                    granted: at,
+                    seen: *seen,
+                    over: at,
+                    end: End::Killed,
+                    limit: asking.as_ref().and_then(|asking| asking.limit),
+                    kept: None,
+                };
+                self.holding.insert(who, hold);
+            }
+            Event::Holds { seen } => self.holds(who, |hold| hold.seen = *seen),
+            Event::Shares { number } => self.holds(who, |hold| hold.shares = *number),
+            Event::Claims => self.holds(who, |hold| hold.has_claimed = true),
+            Event::Enters => self.holds(who, |hold| hold.entries.open += 1),
+            Event::Entered { done } => self.holds(who, |Hold { entries, .. }| {
+                entries.open -= 1;
+                entries.committed += u64::from(*done);
+            }),
+            Event::AsksHolders { ask, of } => {
+                let made = MadeAsk { of: of.clone(), let_go: None };
+                self.history.asks.made.insert(ask.clone(), made);
+            }
+            Event::Answered { ask, reply } => {
+                if let Some(made) = self.history.asks.made.get_mut(ask) {
+                    made.let_go = (*reply == Reply::LetGo).then_some(at);
+                }
+                *self.history.asks.replies.entry(reply.clone()).or_default() += 1;
+            }
+            Event::Hears { ask, .. } => {
+                let token = self.holding.get(&who).and_then(|hold| hold.token);
+                self.history.asks.heard.push(HeardAsk { who, token, ask: ask.clone() });
+            }
+            Event::LetsGo => {
+                let last = self.history.holds.iter_mut().rfind(|hold| hold.who == who);
+                last.into_iter().for_each(|hold| hold.kept = Some(at));
+            }
+            Event::Outlived => self.history.outlived.push(who),
+            Event::Lost { seen, reason } => {
+                self.held(who, at, Some(*seen), End::Lost(reason.clone()));
+            }
+            Event::Releases { seen } => self.held(who, at, Some(*seen), End::Released),
+            Event::Drops { seen } => self.held(who, at, Some(*seen), End::Dropped),
+            Event::Released { unconfirmed } if !unconfirmed.is_empty() => {
+                *self.history.unconfirmed.entry(unconfirmed.clone()).or_default() += 1;
+            }
+            Event::Proclaims { value } => {
+                let token = self.holding.get(&who).and_then(|hold| hold.token);
+                self.announces(value, Announcement { at, who, token, is_campaign: false });
+            }
+            Event::Unannounced { why } => *self.history.failures.entry(why.clone()).or_default() += 1,
+            Event::Observes => {
+                *self.observers.entry(who).or_default() += 1;
+                self.told.remove(&who);
+            }
+            Event::Told { leader } => {
+                self.told.insert(who, leader.as_ref().map(|leader| leader.token));
+                let observer = self.observers.get(&who).copied().unwrap_or_default();
+                self.history.announcements.told.push(Tale { at, who, observer, leader: leader.clone() });
+            }
+            Event::Blinded { why } => self.history.announcements.blinded.push(why.clone()),
+            Event::Finished => drop(self.finished.insert(who)),
+            Event::Released { .. } | Event::Witnesses { .. } => {}
+        }
+    }
+
+    fn announces(&mut self, value: &str, announcement: Announcement) {
+        self.history.announcements.values.insert(value.to_owned(), announcement);
+    }
+
+    /// The acquisition that has ended.
+    fn attempted(&mut self, who: Who, ended: Instant, outcome: Outcome) -> Option<Asking> {
+        let asking = self.asking.remove(&who)?;
+        let Asking { at: asked, how, .. } = asking;
+        self.history.attempts.push(Attempt { who, how, asked, ended, outcome });
+        Some(asking)
+    }
+
+    fn holds(&mut self, who: Who, what: impl FnOnce(&mut Hold)) {
+        self.holding.entry(who).and_modify(what);
+    }
+
+    fn held(&mut self, who: Who, over: Instant, seen: Option<Seen>, end: End) {
+        if let Some(hold) = self.holding.remove(&who) {
+            let seen = seen.unwrap_or(hold.seen);
+            self.history.holds.push(Hold { seen, over, end, nodes: Vec::new(), ..hold });
+        }
+    }
+
+    /// A process is no more.
+    pub fn gone(&mut self, client: u16, at: Instant) {
+        self.told.retain(|who, _| who.client != client);
+        self.end(|who| who.client == client, at, Outcome::Killed);
+    }
+
+    /// Ends what is under way of these.
+    fn end(&mut self, whose: impl Fn(&Who) -> bool, at: Instant, outcome: Outcome) {
+        for who in self.asking.keys().copied().filter(&whose).collect::<Vec<_>>() {
+            self.attempted(who, at, outcome);
+        }
+        for who in self.holding.keys().copied().filter(&whose).collect::<Vec<_>>() {
+            self.held(who, at, None, End::Killed);
+        }
+    }
+
+    /// What happened until this instant, in the order in which it began.
+    pub fn finish(mut self, now: Instant) -> History {
+        self.end(|_| true, now, Outcome::Pending);
+        self.history.attempts.sort_by_key(|attempt| attempt.asked);
+        self.history.holds.sort_by_key(|hold| hold.granted);
+        self.history.faults.sort_by_key(|fault| fault.at);
+        self.history.runs = self.runs.finish();
+        self.history
+    }
+}

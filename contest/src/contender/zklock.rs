@@ -1,0 +1,219 @@
+//! Acquires what zklock has: locks, alone and by key, permits and slots, runs that happen once, and the lead.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::sleep;
+use zklock::election::Leader;
+use zklock::inspect::Observer;
+use zklock::once::{self, OnceOptions};
+use zklock::{
+    Access, AcquireError, Guard, InvalidLock, Layout, LockOptions, Locks, LocksOptions, Session, SessionState,
+};
+
+use super::held::{Granted, Held};
+use super::place::Place;
+use super::world::World;
+use crate::member::key;
+use crate::record::{Leaving, RunRecord, UNCONFIRMED, Who};
+use crate::request::{Patience, Request, SLOTS, Terms};
+
+/// The pause after each session that is refused.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How many records are kept. Runs that are older than the last ones are forgotten in each run.
+const KEEP: u16 = 5;
+
+pub struct Zklock<W> {
+    place: Place<W>,
+    /// The present session; another one is opened once it has failed.
+    present: Mutex<Present>,
+    opening: tokio::sync::Mutex<()>,
+}
+
+/// A session, and the locks by key that the tasks share in it, by their terms.
+#[derive(Clone)]
+struct Present {
+    session: Session,
+    locks: Arc<Mutex<BTreeMap<Terms, Locks>>>,
+}
+
+impl<W: World> Zklock<W> {
+    pub async fn open(place: Place<W>) -> Self {
+        let present = Mutex::new(open(&place).await);
+        Self { place, present, opening: tokio::sync::Mutex::default() }
+    }
+
+    fn present(&self) -> Present {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn session(&self) -> Session {
+        self.present().session
+    }
+
+    /// The present session, or another one if it has failed.
+    async fn living(&self) -> Present {
+        if self.session().state() == SessionState::Failed {
+            let _one_at_a_time = self.opening.lock().await;
+            if self.session().state() == SessionState::Failed {
+                let opened = open(&self.place).await;
+                *self.present.lock().unwrap_or_else(PoisonError::into_inner) = opened;
+            }
+        }
+        self.present()
+    }
+
+    /// Begins to observe who leads.
+    pub async fn observe(&self) -> Result<Observer<Leader>, Leaving> {
+        let election = self.living().await.session.election(&self.place.part.member.root());
+        Ok(election.map_err(invalid)?.observe())
+    }
+
+    /// Acquires the lock of this process's witness.
+    pub async fn beside(&self, client: u16) -> Result<Guard, Leaving> {
+        let lock = self.living().await.session.lock(&self.place.part.member.beside(client));
+        lock.map_err(invalid)?.acquire().await.map_err(leaving)
+    }
+
+    /// Acquires what is requested.
+    pub async fn acquire(
+        &self,
+        who: Who,
+        request: &Request,
+        terms: Terms,
+        patience: Patience,
+    ) -> Result<Held, Leaving> {
+        let present = self.living().await;
+        let session = &present.session;
+        let (options, part) = (options(who, terms), &self.place.part);
+        let (member, root) = (part.member, part.member.root());
+        // Every member has the same three ways.
+        macro_rules! by_patience {
+            ($acquirer:expr, $wait:ident, $within:ident, $at_once:ident $(, $argument:expr)*) => {{
+                let acquirer = $acquirer;
+                match patience {
+                    Patience::Endless => acquirer.$wait($($argument),*).await.map_err(leaving)?,
+                    Patience::Within(limit) => {
+                        let got = acquirer.$within($($argument,)* limit).await.map_err(leaving)?;
+                        got.ok_or(Leaving::TimedOut)?
+                    }
+                    Patience::None => {
+                        acquirer.$at_once($($argument),*).await.map_err(leaving)?.ok_or(Leaving::Busy)?
+                    }
+                }
+            }};
+        }
+        macro_rules! acquired {
+            ($acquirer:expr, $options:expr; $($how:tt)*) => {
+                by_patience!($acquirer.and_then(|it| it.with_options($options)).map_err(invalid)?, $($how)*)
+            };
+        }
+        let granted = match request {
+            Request::Lock(lock) => {
+                let lock = session.lock(&member.path(*lock));
+                Granted::Alone(acquired!(lock, options; acquire, acquire_timeout, try_acquire))
+            }
+            Request::Shared(lock) => {
+                let options = options.layout(Layout::Curator).takeover_delay(part.delay);
+                let lock = session.lock(&member.path(*lock));
+                Granted::Alone(acquired!(lock, options; acquire, acquire_timeout, try_acquire))
+            }
+            Request::Key(lock) => {
+                let (locks, key) = (present.locks(&self.place, terms)?, &key(*lock));
+                Granted::Alone(by_patience!(locks, acquire, acquire_timeout, try_acquire, key))
+            }
+            Request::Read(lock) => {
+                let lock = session.rw_lock(&member.path(*lock));
+                Granted::Other(acquired!(lock, options; read, read_timeout, try_read).into_any())
+            }
+            Request::Write(lock) => {
+                let lock = session.rw_lock(&member.path(*lock));
+                Granted::Other(acquired!(lock, options; write, write_timeout, try_write).into_any())
+            }
+            Request::All(claims) => {
+                let accesses = claims.iter().map(|claim| match claim.shared {
+                    true => Access::shared(member.path(claim.lock)),
+                    false => Access::exclusive(member.path(claim.lock)),
+                });
+                let locks = session.lock_all(accesses);
+                Granted::Other(acquired!(locks, options; acquire, acquire_timeout, try_acquire).into_any())
+            }
+            Request::Permit { weight, capacity } => {
+                let pool = session.semaphore(&root, *capacity);
+                let permit =
+                    acquired!(pool, options; acquire_many, acquire_many_timeout, try_acquire_many, *weight);
+                Granted::Other(permit.into_any())
+            }
+            Request::Slot(index) => {
+                let slots = session.slots(&root, SLOTS);
+                let slots = slots.and_then(|it| it.with_options(options)).map_err(invalid)?;
+                let slots = index.iter().fold(slots, |slots, index| slots.preferring(*index));
+                Granted::Slot(by_patience!(slots, acquire, acquire_timeout, try_acquire))
+            }
+            Request::Run(period) => {
+                let options = OnceOptions::new().lock(options).keep(KEEP).retry(period.retries());
+                let (once, name) = (session.once(&member.path(0)), &period.to_string());
+                match acquired!(once, options; claim, claim_timeout, try_claim, name) {
+                    once::Claim::Run(run) => Granted::Runs { run, fails: period.fails },
+                    once::Claim::Recorded(record) => {
+                        let (state, token) = (record.state.to_string(), record.token.zxid());
+                        let (owner, attempt) = (record.owner, record.attempt);
+                        return Err(Leaving::Done(RunRecord { state, owner, token, attempt }));
+                    }
+                }
+            }
+            Request::Lead(value) => {
+                let election = session.election(&root);
+                Granted::Leads(acquired!(election, options; campaign, campaign_timeout, try_campaign, value))
+            }
+        };
+        Ok(Held { granted, session: session.id() })
+    }
+}
+
+impl Present {
+    /// The locks by key whose contenders have these terms.
+    fn locks<W>(&self, Place { part, .. }: &Place<W>, terms: Terms) -> Result<Locks, Leaving> {
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(locks) = locks.get(&terms) {
+            return Ok(locks.clone());
+        }
+        let turns = (part.rules().budget)(part.client);
+        let options = LocksOptions::new().lock(options(Who::process(part.client), terms)).turns(turns);
+        let opened = self.session.locks(&part.member.root()).and_then(|it| it.with_options(options));
+        let opened = opened.map_err(invalid)?;
+        locks.insert(terms, opened.clone());
+        Ok(opened)
+    }
+}
+
+/// Opens a session. While only a server that grants less can be reached, that is refused; then it is tried again.
+async fn open<W: World>(place: &Place<W>) -> Present {
+    loop {
+        if let Ok(session) = place.world.session().connect().await {
+            return Present { session, locks: Arc::default() };
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+fn options(who: Who, terms: Terms) -> LockOptions {
+    let options = LockOptions::new().owner(who.to_string()).takeover_delay(terms.delay);
+    terms.limit.into_iter().fold(options, LockOptions::max_hold)
+}
+
+fn invalid(error: InvalidLock) -> Leaving {
+    Leaving::Failed(error.to_string())
+}
+
+fn leaving(error: AcquireError) -> Leaving {
+    match error {
+        AcquireError::NodeDeleted { .. } => Leaving::Deleted,
+        AcquireError::Forgotten { .. } => Leaving::Forgotten,
+        // Without its path, so that they are counted together.
+        AcquireError::Unconfirmed { .. } => Leaving::Failed(UNCONFIRMED.to_owned()),
+        error => Leaving::Failed(error.to_string()),
+    }
+}
