@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use clap::Parser;
-use zklock_simulation::{Choices, Member, Outcome};
+use clap::{Parser, ValueEnum};
+use zklock_contest::member::Member;
+use zklock_simulation::{Choices, Outcome, members};
 
 /// Runs zklock and zookeeper-client as they ship on simulated servers, network and clocks. Without --seed it runs random
 /// seeds until the time is over, and shrinks the first that fails.
@@ -34,7 +35,8 @@ pub(crate) struct Args {
 }
 
 fn member(name: &str) -> Result<Member, String> {
-    Member::named(name).ok_or_else(|| "no member of this name".to_owned())
+    let member = Member::from_str(name, true)?;
+    members().contains(&member).then_some(member).ok_or_else(|| "this one is not simulated".to_owned())
 }
 
 impl Args {

@@ -1,68 +1,48 @@
 //! What contenders held and when, in global time, and what was wrong with it.
 //!
-//! The checks are exact. A guard is valid from its grant until its holder gives it up or its lease ends, and two guards
+//! The checks of overlaps are exact. A guard is valid from its grant until its holder gives it up or its lease ends, and two guards
 //! overlap if and only if the earlier one is valid at the instant at which the later one is granted. So each grant asks
-//! every other guard whether it is valid at that instant, by the clocks of the other guard's process.
+//! every other guard whether it is valid at that instant, by the clocks of the other guard's process. All else is judged in the end, by
+//! what contenders said.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::sync::{Arc, Mutex, Weak};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use world::{ProcessId, World};
-use zklock::{AnyGuard, FencingToken};
+use zklock_contest::checker::Verdict;
+use zklock_contest::clock::Instant;
+use zklock_contest::collector::Collector;
+use zklock_contest::contender::Held;
+use zklock_contest::history::{Fault, Scope};
+use zklock_contest::member::Member;
+use zklock_contest::nodes::Records;
+use zklock_contest::record::{Entry, Event, LOST_BY_THEN, Leaving, Record, Who};
+use zklock_contest::register::{Answer, Call, Store};
+use zklock_contest::request::{CAPACITY, Claim, Request, conflict};
 
 use crate::cluster::{self, Cluster};
 use crate::interventions;
+use crate::part::{Part, is_given_at_once};
 use crate::trace::note;
-
-/// What a guard gives its holder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Claim {
-    /// Nobody else may hold the path.
-    Exclusive(String),
-    /// Nobody may hold the path exclusively.
-    Shared(String),
-    /// So many permits of so many.
-    Permits {
-        /// The semaphore's path.
-        path: String,
-        /// How many permits this guard has.
-        weight: u32,
-        /// How many there are, as its holder has stated.
-        capacity: u32,
-        /// How many there were in the beginning.
-        first: u32,
-    },
-}
-
-/// A guard that its holder may give up, and that the checks look at.
-pub(crate) type Kept = Arc<Mutex<Option<AnyGuard>>>;
 
 /// One guard, from its grant on.
 #[derive(Clone)]
 struct Hold {
     who: Who,
+    process: ProcessId,
     claims: Vec<Claim>,
+    /// The weight of a permit, and the capacity that its holder has stated.
+    permit: Option<(u32, u32)>,
     token: i64,
     granted: u64,
-    turn: u32,
     /// Its holder has it, and it ends with the holder's process.
-    guard: Weak<Mutex<Option<AnyGuard>>>,
+    guard: Weak<Held>,
     /// When the holder gave the guard up, and whether it was valid then.
     given_up: Option<(u64, bool)>,
     /// Whether the guard has said that it is lost.
     is_lost: bool,
-}
-
-/// One task of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Who {
-    /// The process.
-    pub process: ProcessId,
-    /// Which of its tasks.
-    pub task: u32,
 }
 
 /// What a run has seen.
@@ -100,18 +80,24 @@ pub(crate) enum Stage {
 
 #[derive(Default)]
 struct History {
+    /// What was said, once it is known which member is contended for.
+    collector: Option<Collector>,
+    /// The number of each process in place of which another one may have been started.
+    clients: BTreeMap<ProcessId, u16>,
+    /// Everybody who contends.
+    contenders: Vec<Who>,
+    /// The holds, by their numbers, and the present one of each contender.
     holds: BTreeMap<u64, Hold>,
     numbered: u64,
-    /// The highest token granted for each path that is held exclusively.
-    tokens: BTreeMap<String, (i64, u32)>,
-    /// The runs that have begun.
-    runs: BTreeSet<String>,
-    /// Whether a contender holds once more in the end.
-    has_evicted: bool,
+    present: BTreeMap<Who, u64>,
+    asked: BTreeMap<Who, Request>,
+    registers: BTreeMap<usize, Store<Who>>,
+    /// What an operator has found in the end.
+    found: (Vec<Vec<Entry>>, Records),
+    /// Who holds once more in the end, and whether that is over.
+    evicted: Option<(Who, bool)>,
     /// How far the end has come.
     stage: Stage,
-    /// Who has not finished.
-    unfinished: BTreeMap<Who, &'static str>,
     outcome: Outcome,
 }
 
@@ -119,57 +105,120 @@ thread_local! {
     static HISTORY: RefCell<History> = RefCell::default();
 }
 
-impl fmt::Display for Who {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "p{}.{}", self.process.0, self.task)
-    }
-}
-
-/// Begins anew.
-pub(crate) fn begin() {
+/// Begins anew, with so many tasks in each of so many processes.
+pub(crate) fn begin(member: Member, processes: u32, tasks: u16) {
     interventions::begin();
-    drop(HISTORY.take());
+    let contenders =
+        (1..=processes as u16).flat_map(|client| (1..=tasks).map(move |task| Who { client, task }));
+    let collector = Some(Collector::new(member));
+    let history = History { collector, contenders: contenders.collect(), ..History::default() };
+    drop(HISTORY.replace(history));
 }
 
-/// Ends the history and returns what was seen.
-pub(crate) fn end() -> Outcome {
-    HISTORY.take().outcome
+/// Ends the history, judges it, and returns what was seen.
+pub(crate) fn end(member: Member, timeout: Duration) -> Outcome {
+    let History { collector, registers, found: (logs, (records, ranges)), mut outcome, .. } = HISTORY.take();
+    let Some(collector) = collector else { return outcome };
+    let mut history = collector.finish(Instant(u64::MAX));
+    history.scope = Scope { sampled: false, proves: false, stale: timeout * 20, drift: 500 };
+    history.ledgers = registers.into_values().map(|store| store.ledger).collect();
+    (history.logs, history.runs.records, history.runs.ranges) = (logs, records, ranges);
+    outcome.grants = history.holds.len() as u64;
+    outcome.losses = history.holds.iter().filter(|hold| hold.is_lost()).count() as u64;
+    outcome.violations.extend(Verdict::of(member, &history).examples);
+    outcome
 }
 
-/// A guard was granted just now. Returns the number of the hold.
-pub(crate) fn granted(who: Who, claims: Vec<Claim>, token: FencingToken, guard: &Kept) -> u64 {
-    let (token, turn) = (token.zxid(), token.turn());
-    let now = world::now();
-    note(who, format_args!("granted {claims:?}, token {token}, turn {turn}"));
-    let number = HISTORY.with_borrow_mut(|history| {
-        history.numbered += 1;
-        history.outcome.grants += 1;
-        let guard = Arc::downgrade(guard);
-        history.holds.insert(
-            history.numbered,
-            Hold { who, claims, token, turn, granted: now, guard, given_up: None, is_lost: false },
-        );
-        history.numbered
-    });
-    // What other processes did before this instant may not have been simulated yet.
-    cluster::later(now, move |cluster: &mut Cluster| check(&cluster.world, number));
-    number
+/// The process with this number has begun.
+pub(crate) fn started(process: ProcessId, client: u16) {
+    HISTORY.with_borrow_mut(|history| history.clients.insert(process, client));
 }
 
-/// Gives up a guard, so that its holder may release it.
-pub(crate) fn give_up(number: u64) -> Option<AnyGuard> {
+/// A contender says something.
+pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
+    let Record { at: Instant(at), who, event, .. } = record;
+    if !matches!(event, Event::Holds { .. } | Event::Witnesses { .. }) {
+        note(who, format_args!("{event:?}"));
+    }
+    match event {
+        Event::LeftWithout { why: Leaving::Failed(why) }
+            if why.starts_with(LOST_BY_THEN) && part.is_prompt && is_given_at_once(part.member) =>
+        {
+            wrong(format!("{who} has got a guard that was lost before: {why}"));
+        }
+        Event::Lost { .. } | Event::Releases { .. } | Event::Drops { .. } => give_up(*who),
+        _ => {}
+    }
     HISTORY.with_borrow_mut(|history| {
-        let hold = history.holds.get_mut(&number)?;
-        let guard = hold.guard.upgrade()?.lock().ok()?.take()?;
-        hold.given_up = Some((world::now(), guard.is_held()));
-        Some(guard)
-    })
+        match event {
+            Event::Asks { request, .. } => drop(history.asked.insert(*who, request.clone())),
+            Event::Granted { claims, token: Some(token), .. } => {
+                let permit = match history.asked.get(who) {
+                    Some(Request::Permit { weight, capacity }) => Some((*weight, *capacity)),
+                    _ => None,
+                };
+                history.numbered += 1;
+                history.present.insert(*who, history.numbered);
+                let hold = Hold {
+                    who: *who,
+                    process,
+                    claims: claims.clone(),
+                    permit,
+                    token: token.zxid(),
+                    // It was valid then. It may have been preempted since.
+                    granted: *at,
+                    guard: Weak::new(),
+                    given_up: None,
+                    is_lost: false,
+                };
+                history.holds.insert(history.numbered, hold);
+                let number = history.numbered;
+                // What other processes did before this instant may not have been simulated yet.
+                cluster::later(*at, move |cluster: &mut Cluster| check(&cluster.world, number));
+            }
+            Event::Lost { .. } => {
+                let evicted = history.evicted.iter_mut().filter(|(evicted, _)| evicted == who);
+                evicted.for_each(|(_, is_over)| *is_over = true);
+            }
+            _ => {}
+        }
+        if let Some(collector) = &mut history.collector {
+            collector.hear(record);
+        }
+    });
 }
 
-/// A guard was lost, as its holder has just heard.
-pub(crate) fn lost(who: Who, reason: impl fmt::Display) {
-    note(who, format_args!("lost: {reason}"));
-    HISTORY.with_borrow_mut(|history| history.outcome.losses += 1);
+/// A contender has this guard of its hold now.
+pub(crate) fn holds(who: Who, guard: &Arc<Held>) {
+    HISTORY.with_borrow_mut(|history| {
+        let hold = history.present.get(&who).and_then(|number| history.holds.get_mut(number));
+        hold.into_iter().for_each(|hold| hold.guard = Arc::downgrade(guard));
+    });
+}
+
+/// The contender gives up its guard.
+fn give_up(who: Who) {
+    let hold = HISTORY.with_borrow_mut(|history| {
+        let number = history.present.remove(&who)?;
+        Some((number, history.holds.get(&number)?.clone()))
+    });
+    let Some((number, hold)) = hold else { return };
+    let given_up = Some((world::now(), asked(number, &hold)));
+    HISTORY.with_borrow_mut(|history| {
+        history.holds.get_mut(&number).into_iter().for_each(|hold| hold.given_up = given_up);
+    });
+}
+
+/// A call to the register of a lock.
+pub(crate) fn call(lock: usize, call: Call<Who>) -> Answer {
+    let at = Instant(world::now());
+    HISTORY.with_borrow_mut(|history| history.registers.entry(lock).or_default().take(call, at))
+}
+
+/// An operator has done this.
+pub(crate) fn add(fault: &Fault) {
+    HISTORY
+        .with_borrow_mut(|history| history.collector.iter_mut().for_each(|collector| collector.add(fault)));
 }
 
 /// Something happened that must not.
@@ -182,9 +231,11 @@ pub(crate) fn wrong(what: String) {
 pub(crate) fn gone(process: ProcessId) {
     let now = world::now();
     HISTORY.with_borrow_mut(|history| {
-        history.unfinished.retain(|who, _| who.process != process);
-        for hold in history.holds.values_mut().filter(|hold| hold.who.process == process) {
+        for hold in history.holds.values_mut().filter(|hold| hold.process == process) {
             hold.given_up.get_or_insert((now, false));
+        }
+        if let (Some(client), Some(collector)) = (history.clients.get(&process), &mut history.collector) {
+            collector.gone(*client, Instant(now));
         }
     });
 }
@@ -197,13 +248,12 @@ pub(crate) fn enter(stage: Stage) {
 
 /// Whether this is the contender that holds once more: the first one that asks.
 pub(crate) fn is_evicted(who: Who) -> bool {
-    HISTORY.with_borrow_mut(|history| {
-        let is_first = !std::mem::replace(&mut history.has_evicted, true);
-        if is_first {
-            history.unfinished.insert(who, "it is to hold once more");
-        }
-        is_first
-    })
+    HISTORY.with_borrow_mut(|history| history.evicted.get_or_insert((who, false)).0 == who)
+}
+
+/// Whether that one has lost what it held.
+pub(crate) fn was_evicted() -> bool {
+    HISTORY.with_borrow(|history| history.evicted.is_some_and(|(_, is_over)| is_over))
 }
 
 /// Returns the present stage.
@@ -211,32 +261,25 @@ pub(crate) fn stage() -> Stage {
     HISTORY.with_borrow(|history| history.stage)
 }
 
-/// An operator has looked at the tree, and has found these orphans.
-pub(crate) fn audited(orphans: Vec<String>) {
+/// An operator has looked at the tree, and has found these orphans, and what was written.
+pub(crate) fn audited(orphans: Vec<String>, found: (Vec<Vec<Entry>>, Records)) {
     orphans.iter().for_each(|orphan| wrong(format!("nobody contends any more, and this is left: {orphan}")));
+    HISTORY.with_borrow_mut(|history| history.found = found);
     enter(Stage::Close);
-}
-
-/// A run has begun, and its caller does the work.
-pub(crate) fn began(who: Who, name: &str) {
-    note(who, format_args!("does {name}"));
-    if !HISTORY.with_borrow_mut(|history| history.runs.insert(name.to_owned())) {
-        wrong(format!("{who} does {name}, which has begun before"));
-    }
-}
-
-/// What a contender does; `None` once it has finished.
-pub(crate) fn doing(who: Who, what: Option<&'static str>) {
-    HISTORY.with_borrow_mut(|history| match what {
-        Some(what) => history.unfinished.insert(who, what),
-        None => history.unfinished.remove(&who),
-    });
 }
 
 /// Who has not finished.
 pub(crate) fn unfinished() -> Vec<String> {
     HISTORY.with_borrow(|history| {
-        history.unfinished.iter().map(|(who, what)| format!("{who} has not finished: {what}")).collect()
+        let Some(collector) = &history.collector else { return Vec::new() };
+        let contenders = history.contenders.iter().filter(|who| !collector.has_finished(**who));
+        let doing = contenders.map(|who| format!("{who} has not finished: {}", collector.doing(*who)));
+        let evicted = match history.evicted {
+            Some((who, false)) => Some(format!("{who} has not finished: it is to hold once more")),
+            None if history.stage == Stage::Eviction => Some("nobody holds once more".to_owned()),
+            _ => None,
+        };
+        doing.chain(evicted).collect()
     })
 }
 
@@ -250,33 +293,41 @@ fn check(world: &World, number: u64) {
         let others = others.map(|(other, hold)| (*other, hold.clone())).collect::<Vec<_>>();
         (history.holds.get(&number).cloned(), others)
     });
-    let Some(Hold { who, claims, token, turn, .. }) = hold else { return };
+    let Some(hold) = hold else { return };
     let valid = others.into_iter().filter(|(other, hold)| match hold.given_up {
         // Its holder gave it up later than now, in a step that is ahead of others.
         Some((_, was_valid)) => was_valid,
-        None => world.within(hold.who.process, || asked(*other, hold)).unwrap_or(false),
+        None => world.within(hold.process, || asked(*other, hold)).unwrap_or(false),
     });
     // What an operator does may leave two guards, if the later one has come to an empty place.
-    let valid = valid.filter(|(_, hold)| !interventions::is_excused(hold.token, token));
-    let valid = valid.map(|(_, hold)| (hold.who, hold.claims, hold.token)).collect::<Vec<_>>();
-    for claim in &claims {
-        if let Some(problem) = conflict(claim, token, &valid) {
-            wrong(format!("{who}, token {token}: {problem}"));
-        }
-        if let Claim::Exclusive(path) = claim {
-            let before =
-                HISTORY.with_borrow_mut(|history| history.tokens.insert(path.clone(), (token, turn)));
-            if before.is_some_and(|before| before >= (token, turn)) {
-                wrong(format!("{who} has the token {token} of {path}, and {before:?} was granted before"));
-            }
-        }
+    let valid = valid.filter(|(_, other)| !interventions::is_excused(other.token, hold.token));
+    let valid = valid.map(|(_, hold)| hold).collect::<Vec<_>>();
+    let (who, token) = (hold.who, hold.token);
+    for other in valid.iter().filter(|other| conflict(&other.claims, &hold.claims)) {
+        let Hold { who: holder, claims, token: its, .. } = other;
+        wrong(format!(
+            "{who}, token {token}, has {:?}, and {holder} has {claims:?}, token {its}",
+            hold.claims
+        ));
+    }
+    let Some((weight, capacity)) = hold.permit else { return };
+    let held = valid.iter().filter_map(|other| Some(other.permit?.0)).sum::<u32>();
+    if !interventions::may_be_admitted(token, capacity, CAPACITY) {
+        wrong(format!(
+            "{who}, token {token}: it has a permit of {capacity}, and the capacity was another one"
+        ));
+    }
+    // A capacity that is lowered takes nothing from those who hold.
+    let is_last = valid.iter().all(|other| other.token < token);
+    if is_last && held + weight > capacity {
+        wrong(format!("{who}, token {token}: {held} of {capacity} permits are held"));
     }
 }
 
 /// Asks a guard whether it is held. Once it is lost, it must never be held again.
 fn asked(number: u64, hold: &Hold) -> bool {
     let Some(guard) = hold.guard.upgrade() else { return false };
-    let is_held = guard.lock().is_ok_and(|guard| guard.as_ref().is_some_and(AnyGuard::is_held));
+    let is_held = guard.check().is_ok();
     let was_lost = HISTORY.with_borrow_mut(|history| {
         let hold = history.holds.get_mut(&number);
         hold.is_some_and(|hold| std::mem::replace(&mut hold.is_lost, !is_held))
@@ -285,38 +336,4 @@ fn asked(number: u64, hold: &Hold) -> bool {
         wrong(format!("the guard of {}, token {}, was lost, and is held again", hold.who, hold.token));
     }
     is_held
-}
-
-/// Says which guards that are valid do not go with the claim.
-fn conflict(claim: &Claim, token: i64, valid: &[(Who, Vec<Claim>, i64)]) -> Option<String> {
-    let all =
-        || valid.iter().flat_map(|(who, claims, token)| claims.iter().map(move |claim| (who, token, claim)));
-    let found = |mut wrong: Box<dyn FnMut(&Claim) -> bool + '_>| {
-        all()
-            .find(|(.., other)| wrong(other))
-            .map(|(who, token, other)| format!("{who} has {other:?}, token {token}"))
-    };
-    match claim {
-        Claim::Exclusive(path) => found(Box::new(move |other| match other {
-            Claim::Exclusive(other) | Claim::Shared(other) => other == path,
-            Claim::Permits { .. } => false,
-        })),
-        Claim::Shared(path) => found(Box::new(move |other| other == &Claim::Exclusive(path.clone()))),
-        Claim::Permits { path, weight, capacity, first } => {
-            let held = all().map(|(.., other)| match other {
-                Claim::Permits { path: other, weight, .. } if other == path => *weight,
-                _ => 0,
-            });
-            let held = held.sum::<u32>();
-            if !interventions::may_be_admitted(token, *capacity, *first) {
-                return Some(format!(
-                    "it has a permit of {capacity}, and the capacity of {path} was another one"
-                ));
-            }
-            // A capacity that is lowered takes nothing from those who hold.
-            let is_last = valid.iter().all(|(.., other)| *other < token);
-            (is_last && held + weight > *capacity)
-                .then(|| format!("{held} of {capacity} permits of {path} are held"))
-        }
-    }
 }

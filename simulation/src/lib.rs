@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! run ──▶ faults ──▶ cluster (servers on the heap) ──▶ world (time, clocks, network, processes)
-//!  └────▶ contender ──▶ members ──▶ zklock as it ships ──▶ zookeeper-client as it ships ──▶ shims ──▶ world
+//!  └────▶ contender ──▶ zklock_contest ──▶ zklock as it ships ──▶ zookeeper-client as it ships ──▶ shims ──▶ world
 //!              └─────▶ history: what was held and when, in global time, and what was wrong with it
 //! ```
 
@@ -11,7 +11,6 @@ mod contender;
 mod faults;
 mod history;
 mod interventions;
-mod members;
 mod operator;
 mod part;
 mod peers;
@@ -20,6 +19,6 @@ mod run;
 mod trace;
 
 pub use history::Outcome;
-pub use part::Member;
+pub use part::members;
 pub use run::{Choices, run};
 pub use trace::print_trace;

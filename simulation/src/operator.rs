@@ -4,18 +4,24 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use world::Random;
+use zklock_contest::clock::Instant;
+use zklock_contest::history::{Effect, Fault};
+use zklock_contest::members::rules;
+use zklock_contest::nodes::{Records, logs, make_logs, records};
+use zklock_contest::record::Entry;
 use zookeeper_client::{Client, Error, Stat};
 
 use crate::cluster::{self, Cluster};
 use crate::history;
 use crate::interventions;
-use crate::members::{ANNOUNCEMENT, POOL};
 use crate::part::Part;
 use crate::trace::note;
 
 /// What an operator does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deed {
+    /// It makes what contenders write to.
+    Prepare,
     /// It deletes the node of a contender, or a leader's announcement.
     Delete,
     /// It ends the session of a contender.
@@ -39,6 +45,7 @@ pub(crate) async fn run(deed: Deed, part: Part, mut random: Random) {
     let client = connect(&part).await;
     let done = match deed {
         Deed::Delete | Deed::EndSession | Deed::Touch => meddle(&client, deed, &part, &mut random).await,
+        Deed::Prepare => return prepare(client, &part).await,
         Deed::Evict => return evict(client, &part).await,
         Deed::Resize(capacity) => return resize(client, capacity, &part).await,
     };
@@ -61,11 +68,27 @@ pub(crate) async fn audit(part: Part, patience: Duration) {
             });
             if still.is_empty() || began.elapsed() > patience {
                 let orphans = still.iter().map(|(path, czxid)| format!("{path}, zxid {czxid}"));
-                return history::audited(orphans.collect());
+                if let Ok(found) = written(&client, &part).await {
+                    return history::audited(orphans.collect(), found);
+                }
+                continue;
             }
             left = Some(still);
         }
         sleep(part.timeout).await;
+    }
+}
+
+/// What contenders have written for good: logs of locks, and records of runs.
+async fn written(client: &Client, part: &Part) -> Result<(Vec<Vec<Entry>>, Records), Error> {
+    let locks = if rules(part.member).keeps_logs { rules(part.member).locks } else { 0 };
+    Ok((logs(client, part.member, locks).await?, records(client, part.member).await?))
+}
+
+/// Makes what contenders write to.
+async fn prepare(mut client: Client, part: &Part) {
+    while make_logs(&client, part.member, rules(part.member).locks).await.is_err() {
+        client = connect(part).await;
     }
 }
 
@@ -92,6 +115,7 @@ async fn meddle(client: &Client, deed: Deed, part: &Part, random: &mut Random) -
     let any = &nodes[random.below(nodes.len() as u64) as usize];
     let Ephemeral { path, stat } = if random.once_in(2) { oldest } else { any };
     note("operator", format_args!("{deed:?} {path}, zxid {}", stat.czxid));
+    say(deed, part, path, stat);
     if let Deed::Touch = deed {
         let (data, _) = client.get_data(path).await?;
         client.set_data(path, &data, None).await?;
@@ -111,15 +135,28 @@ async fn meddle(client: &Client, deed: Deed, part: &Part, random: &mut Random) -
     Ok(())
 }
 
+/// Says what is about to be done to this node.
+fn say(deed: Deed, part: &Part, path: &str, stat: &Stat) {
+    let effect = if let Deed::Touch = deed { Effect::Writes } else { Effect::TakesHold };
+    let fault = Fault::begins(format!("{deed:?}"), effect, Instant(world::now()));
+    // A deletion may come late, and meet the announcement of a later leader.
+    history::add(&match path == part.member.announcement() {
+        true => fault,
+        false => Fault { session: Some(stat.ephemeral_owner), node: Some(stat.czxid), ..fault },
+    });
+}
+
 /// Deletes the nodes of contenders, as soon as there are any.
 async fn evict(mut client: Client, part: &Part) {
     let mut has_any = false;
     loop {
         sleep(part.timeout).await;
         let nodes = ephemerals(&client).await.unwrap_or_default();
-        let nodes = nodes.into_iter().filter(|node| node.path != ANNOUNCEMENT).collect::<Vec<_>>();
+        let nodes =
+            nodes.into_iter().filter(|node| node.path != part.member.announcement()).collect::<Vec<_>>();
         for node in &nodes {
             note("operator", format_args!("evicts {}", node.path));
+            say(Deed::Evict, part, &node.path, &node.stat);
             if client.delete(&node.path, None).await.is_err() {
                 client = connect(part).await;
             }
@@ -136,11 +173,11 @@ async fn resize(mut client: Client, capacity: u32, part: &Part) {
     let mut before = None;
     loop {
         let written = async {
-            let (_, stat) = client.get_data(POOL).await?;
+            let (_, stat) = client.get_data(&part.member.permits()).await?;
             let before = *before.get_or_insert(stat.mzxid);
             let data = format!("{{\"permits\":{capacity}}}");
             // A request that comes late writes nothing then.
-            let stat = client.set_data(POOL, data.as_bytes(), Some(stat.version)).await?;
+            let stat = client.set_data(&part.member.permits(), data.as_bytes(), Some(stat.version)).await?;
             Ok((before, stat.mzxid))
         };
         match timeout(part.timeout * 5, written).await {

@@ -2,50 +2,19 @@
 
 use std::time::Duration;
 
-/// A member of the family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Member {
-    /// One lock.
-    Lock,
-    /// A lock with readers.
-    ReadWrite,
-    /// Several locks at once.
-    Several,
-    /// A semaphore.
-    Semaphore,
-    /// Slots with numbers.
-    Slots,
-    /// An election.
-    Election,
-    /// Locks by key, for which the tasks of a process contend among themselves first.
-    Keys,
-    /// Runs that must happen once.
-    Once,
+use clap::ValueEnum;
+use zklock_contest::contender::Pace;
+use zklock_contest::member::Member;
+
+/// The members that are simulated. Holders in a queue that another client shares have no lease, so nothing exact is promised of them.
+pub fn members() -> Vec<Member> {
+    Member::value_variants().iter().copied().filter(|member| *member != Member::Queue).collect()
 }
 
-impl Member {
-    /// Every member.
-    pub const ALL: [Self; 8] = [
-        Self::Lock,
-        Self::ReadWrite,
-        Self::Several,
-        Self::Semaphore,
-        Self::Slots,
-        Self::Election,
-        Self::Keys,
-        Self::Once,
-    ];
-
-    /// Whether its caller has the guard in the step in which that is granted. Otherwise zklock writes to a server in between, and the
-    /// process may be stopped.
-    pub(crate) fn is_given_at_once(self) -> bool {
-        !matches!(self, Self::Election | Self::Once)
-    }
-
-    /// The member of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|member| format!("{member:?}").eq_ignore_ascii_case(name))
-    }
+/// Whether its caller has the guard in the step in which that is granted. Otherwise zklock writes to a server in between, and the
+/// process may be stopped.
+pub(crate) fn is_given_at_once(member: Member) -> bool {
+    !matches!(member, Member::Election | Member::Once)
 }
 
 /// What a process does.
@@ -62,13 +31,11 @@ pub(crate) struct Part {
     /// The servers' tick.
     pub tick: Duration,
     /// How many tasks contend.
-    pub tasks: u32,
+    pub tasks: u16,
     /// Whether it is never preempted: what is true at one look at a clock is true at the next one of the same step.
     pub is_prompt: bool,
-    /// The longest pause between two acquisitions.
-    pub think: Duration,
-    /// The longest hold, mostly.
-    pub hold: Duration,
+    /// How fast they contend.
+    pub pace: Pace,
     /// How far clocks may drift, in parts per million.
     pub drift: Option<u32>,
     /// For how long it waits before it takes over.

@@ -68,8 +68,9 @@ impl Processes {
         let preemption = Preemption { often, longest };
         let part = Part { is_prompt: often == 0, ..state.part.clone() };
         let (random, clocks) = (state.random.fork(), cluster.clocks());
-        let id =
-            cluster.world.spawn(host(process), clocks, preemption, |id| contender::run(id, part, random));
+        let id = cluster
+            .world
+            .spawn(host(process), clocks, preemption, |id| contender::run(id, process, part, random));
         state.running.insert(process, id);
     }
 

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use world::{Latency, Random};
+use zklock_contest::contender::Pace;
+use zklock_contest::member::Member;
 use zklock_ensemble::{Config, ServerId, Version};
 
 use crate::cluster::Cluster;
 use crate::faults::{self, Exposed};
 use crate::history::{self, Outcome, Stage};
 use crate::operator::Deed;
-use crate::part::{Member, Part};
+use crate::part::{Part, members};
 use crate::processes::Processes;
 use crate::trace;
 
@@ -37,7 +39,6 @@ const LATE: Duration = Duration::from_secs(60);
 /// Runs a seed, and returns what was seen.
 pub fn run(seed: u64, choices: &Choices) -> Outcome {
     let _listening = trace::listen();
-    history::begin();
     // tokio catches panics of tasks that nobody awaits.
     std::panic::set_hook(Box::new(|panic| history::wrong(format!("a panic: {panic}"))));
     let mut random = Random::new(seed);
@@ -50,7 +51,7 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     let is_uneven = random.once_in(3);
     let timeout = if is_uneven { longest } else { drawn(&mut random) };
     let processes = random.between(2, 6) as u32;
-    let drawn = Member::ALL[random.below(Member::ALL.len() as u64) as usize];
+    let drawn = members()[random.below(members().len() as u64) as usize];
     let member = choices.member.unwrap_or(drawn);
     let is_operated = random.once_in(3);
     // Clocks of servers are within 100 parts in a million, unless faults slew them.
@@ -61,13 +62,22 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
         timeout,
         is_exact: !is_uneven,
         tick,
-        tasks: random.between(1, 3) as u32,
-        think: timeout / [20, 4, 1][random.below(3) as usize],
-        hold: [timeout / 20, timeout / 4, timeout * 4][random.below(3) as usize],
+        tasks: random.between(1, 3) as u16,
+        pace: Pace {
+            timeout,
+            think: timeout / [20, 4, 1][random.below(3) as usize],
+            hold: timeout / [100, 30, 2][random.below(3) as usize],
+            longest: timeout * 4,
+            round: timeout / 2,
+            look: timeout / 4,
+            dawdles: 8,
+            last_turns: 1,
+        },
         drift,
         is_prompt: false,
         delay: (is_operated || random.once_in(4)).then_some(timeout),
     };
+    history::begin(member, processes, part.tasks);
     let apply_delay = Duration::from_millis([0, 1, 20][random.below(3) as usize]);
     let version = [Version::V3_8_0, Version::V3_9_3, Version::V3_9_5][random.below(3) as usize];
     let configs = (1..=servers).map(|number| {
@@ -98,9 +108,10 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
         false => Latency::default(),
     };
     // Before its last turn each contender may have another one, behind those of all others.
-    let turns = (part.hold * 2 + part.delay.unwrap_or_default()) * (processes * part.tasks);
+    let turns = (timeout * 4 + part.delay.unwrap_or_default()) * (processes * u32::from(part.tasks));
     let all = Processes::new(part, servers, processes, latency, random);
     all.heal(&mut cluster);
+    all.operate(&mut cluster, Deed::Prepare);
     for process in 0..processes {
         all.start(&mut cluster, process);
     }
@@ -125,9 +136,13 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     if unfinished.is_empty() {
         history::enter(Stage::Eviction);
         all.operate(&mut cluster, Deed::Evict);
-        time += timeout * 10;
-        cluster.run(time);
-        unfinished = history::unfinished();
+        // A claim of a run may be told several times that the run is done, after a delay each.
+        let end = time + timeout * 40;
+        while time == end - timeout * 40 || (!unfinished.is_empty() && time < end) {
+            time += timeout;
+            cluster.run(time);
+            unfinished = history::unfinished();
+        }
     }
     if unfinished.is_empty() {
         history::enter(Stage::Audit);
@@ -143,5 +158,5 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     unfinished.into_iter().for_each(history::wrong);
     let fingerprint = cluster.world.fingerprint();
     drop((cluster, all));
-    Outcome { fingerprint, time, faults: drawn, ..history::end() }
+    Outcome { fingerprint, time, faults: drawn, ..history::end(member, timeout) }
 }
