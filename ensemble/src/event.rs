@@ -21,7 +21,7 @@ pub enum Event {
     PeerGone(ServerId),
     /// The servers have elected: see [`elect`](crate::elect).
     Elected(Appointment),
-    /// A session expires now, if this server leads and the session lives. No real server is asked to.
+    /// A session expires now, if this server leads and serves, and the session lives. No real server is asked to.
     Expire(i64),
     /// The time has come that [`next_wake`](crate::Server::next_wake) said. Any other time does no harm.
     Wake,

@@ -196,7 +196,8 @@ impl Server {
     }
 
     fn expire(&mut self, session: i64, turn: &mut Turn<'_>) {
-        if let Role::Leading(leading) = &mut self.role
+        if self.role.serves()
+            && let Role::Leading(leading) = &mut self.role
             && leading.preparation.sessions.end(session)
         {
             self.submit(self.internal(session, Write::CloseSession), turn);

@@ -377,6 +377,7 @@ fn a_leader_without_a_majority_expires_nobody() {
     net.held.insert((2, 1));
     net.elect(&[1, 2]);
     let logged = net.server(1).standing().logged;
+    net.expire(1, session.id);
     net.pass(TICK * 9);
     assert_eq!(net.server(1).standing().logged, logged);
     net.held.clear();

@@ -184,6 +184,11 @@ impl Net {
         self.handle(ServerId(id), Event::Wake);
     }
 
+    /// Has a server expire a session at once.
+    pub(crate) fn expire(&mut self, id: u8, session: i64) {
+        self.handle(ServerId(id), Event::Expire(session));
+    }
+
     /// A connection to a server, which sends a request for a session: a new one, or its own.
     pub(crate) fn open(&mut self, server: u8, session: Option<&Session>, seen: i64) -> u64 {
         let client = self.clients.len() as u64 + 1;
