@@ -43,7 +43,7 @@ impl Server {
                     let asker = Asker {
                         session: connection.session,
                         xid,
-                        server: self.config.id,
+                        by: self.itself(),
                         identities: connection.identities.clone(),
                     };
                     let operation = Operation::read(code, Reader(&body), self.config.version);
@@ -122,10 +122,10 @@ impl Server {
     /// (d) Neither a leader nor a follower asks a majority. So a deposed leader that does not know it yet says that a session
     /// lives, or that it is over because of an end that never commits.
     fn resume(&mut self, id: ConnectionId, session: i64, timeout: i32, known: bool, turn: &mut Turn<'_>) {
-        let server = self.config.id;
+        let itself = self.itself();
         match &mut self.role {
             Role::Leading(leading) if known => {
-                let lives = leading.preparation.sessions.revive(session, timeout, server, turn.now.monotonic);
+                let lives = leading.preparation.sessions.revive(session, timeout, itself, turn.now.monotonic);
                 self.establish(id, lives, turn);
             }
             Role::Following(following) if known => {

@@ -198,6 +198,7 @@ impl Server {
         match &self.role {
             Role::Following(following) if following.deadline <= turn.now.monotonic => self.look(turn),
             Role::Leading(_) => {
+                self.prepare_waiting(turn);
                 self.apply_committed(turn);
                 self.pass_reign(turn);
             }

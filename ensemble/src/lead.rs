@@ -10,11 +10,11 @@ use crate::{
     event::Effect,
     id::ServerId,
     message::{Message, PeerMessage},
-    operation::Operation,
     prep::Asker,
     queue::Request,
     role::{Follower, Proposal, Reign, Role, first_zxid},
     server::{Server, Turn},
+    sessions::Owner,
     transaction::Transaction,
 };
 
@@ -91,24 +91,14 @@ impl Server {
                 }
                 self.advance(turn);
             }
-            Message::Request { operation: Operation::Sync(_), session, .. } => {
-                // (g) With nothing outstanding, the leader answers without a majority.
-                match reign.outstanding.back() {
-                    None => self.send_follower(id, Message::Synced, turn),
-                    Some(last) => reign.syncs.push_back((last.transaction.zxid, id)),
-                }
-                // It answers whoever the owner is. But the first server that asks becomes the owner.
-                if let Role::Leading(leading) = &mut self.role {
-                    let _ = leading.preparation.sessions.check(session, id);
-                }
-            }
             Message::Request { session, xid, identities, operation } => {
-                let asker = Asker { session, xid, server: id, identities };
+                let asker = Asker { session, xid, by: Owner { server: id, link }, identities };
                 self.submit(Request { connection: None, asker, operation, refused: None }, turn);
             }
             Message::Revalidate { session, timeout } => {
                 let Role::Leading(leading) = &mut self.role else { return };
-                let lives = leading.preparation.sessions.revive(session, timeout, id, turn.now.monotonic);
+                let (by, now) = (Owner { server: id, link }, turn.now.monotonic);
+                let lives = leading.preparation.sessions.revive(session, timeout, by, now);
                 self.send_follower(id, Message::Revalidated { session, lives }, turn);
             }
             Message::Touched(sessions) => {
@@ -129,6 +119,18 @@ impl Server {
             | Message::Synced
             | Message::Revalidated { .. }
             | Message::Ping => {}
+        }
+    }
+
+    /// (g) With nothing outstanding, the leader answers a follower's sync without a majority.
+    pub(crate) fn sync(&mut self, by: Owner, turn: &mut Turn<'_>) {
+        let Some(reign) = self.reign() else { return };
+        if reign.followers.get(&by.server).is_none_or(|follower| follower.link != by.link) {
+            return;
+        }
+        match reign.outstanding.back() {
+            None => self.send_follower(by.server, Message::Synced, turn),
+            Some(last) => reign.syncs.push_back((last.transaction.zxid, by.server)),
         }
     }
 
@@ -302,6 +304,6 @@ impl Server {
     }
 }
 
-fn pop_if<T>(queue: &mut VecDeque<T>, condition: impl Fn(&T) -> bool) -> Option<T> {
+pub(crate) fn pop_if<T>(queue: &mut VecDeque<T>, condition: impl Fn(&T) -> bool) -> Option<T> {
     if queue.front().is_some_and(condition) { queue.pop_front() } else { None }
 }

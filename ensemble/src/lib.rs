@@ -35,8 +35,10 @@
 //!   its pings, every half tick. A leader that was paused expires sessions first. A new leader starts all of them anew.
 //! - (b) A stale connection keeps a moved session alive: a touch asks nobody who owns the session.
 //! - (c) A session's owner is a server. By another server, a write is answered by closing the connection, without a reply.
+//!   A server that comes back to its leader is another owner.
 //! - (d) Revalidation asks no majority, so a deposed leader revalidates.
-//! - (e) Requests of a closing session are dropped without a reply.
+//! - (e) Requests of a closing session are dropped without a reply, if they come by the leader. By a follower, and if they
+//!   came before the session closed and wait for the leader's decision, its writes fail with a reply: the session expired.
 //! - (f) Everything behind a write of its session waits for it.
 //! - (g) A sync with nothing outstanding is answered without a majority.
 //! - (h) Requests that fail or only check take a zxid. The leader checks against changes that it has only proposed.
@@ -47,6 +49,8 @@
 //! - (m) A transaction that one follower has logged is committed or cut off by who leads next.
 //! - (n) Containers vanish between `exists` and `create`.
 //! - (o) Versions differ: [`Version`].
+//! - (p) Requests wait for the leader's decision, in a queue. Touches and revalidations overtake them:
+//!   [`Config::prep_delay`].
 //!
 //! # What it is not
 //!

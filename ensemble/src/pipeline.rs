@@ -7,6 +7,7 @@ use crate::{
     config::Version,
     event::Effect,
     id::ConnectionId,
+    lead::pop_if,
     message::Message,
     operation::{Operation, Read, error},
     prep::Asker,
@@ -35,24 +36,52 @@ impl Server {
         }
     }
 
-    fn lead_request(&mut self, mut request: Request, turn: &mut Turn<'_>) {
-        let Self { role: Role::Leading(leading), connections, tree, .. } = self else { return };
-        let preparation = &mut leading.preparation;
+    fn lead_request(&mut self, request: Request, turn: &mut Turn<'_>) {
+        let Self { role: Role::Leading(leading), connections, config, .. } = self else { return };
         if let Some(connection) = request.connection.and_then(|id| connections.get(id)) {
             let (session, timeout) = (connection.session, connection.timeout);
             // (e) A request of a session that closes, or that is over, is dropped without a reply.
-            if !preparation.sessions.touch(session, timeout, turn.now.monotonic) {
+            if !leading.preparation.sessions.touch(session, timeout, turn.now.monotonic) {
                 return;
             }
         }
+        if matches!(request.operation, Operation::Unknown) {
+            return self.unimplemented(&request, turn);
+        }
+        // (p) What is done above is done at once.
+        leading.waiting.push_back((turn.now.monotonic + config.prep_delay, request));
+        self.prepare_waiting(turn);
+    }
+
+    /// Decides about what has waited for long enough.
+    pub(crate) fn prepare_waiting(&mut self, turn: &mut Turn<'_>) {
+        let now = turn.now.monotonic;
+        while let Role::Leading(leading) = &mut self.role
+            && let Some((_, request)) = pop_if(&mut leading.waiting, |(due, _)| *due <= now)
+        {
+            self.prepare(request, turn);
+        }
+    }
+
+    fn prepare(&mut self, mut request: Request, turn: &mut Turn<'_>) {
+        let itself = self.itself();
+        let Self { role: Role::Leading(leading), tree, .. } = self else { return };
+        let preparation = &mut leading.preparation;
         let asker = &request.asker;
         let transaction = match &request.operation {
             Operation::Write(write) => Some(preparation.transact(tree, turn.now, asker, write)),
             Operation::Unreadable { writes: true } => Some(preparation.fail(tree, turn.now, asker)),
-            Operation::Unknown => return self.unimplemented(&request, turn),
             // (g) The leader answers a sync of its own client at once, and asks no majority.
-            Operation::Read(_) | Operation::Sync(_) | Operation::Ping | Operation::Unreadable { .. } => {
-                request.refused = preparation.sessions.check(asker.session, asker.server).err();
+            Operation::Read(_)
+            | Operation::Sync(_)
+            | Operation::Ping
+            | Operation::Unknown
+            | Operation::Unreadable { .. } => {
+                request.refused = preparation.sessions.check(asker.session, asker.by).err();
+                if asker.by != itself {
+                    // It answers a follower's sync whoever the owner is.
+                    return self.sync(asker.by, turn);
+                }
                 None
             }
         };

@@ -10,9 +10,9 @@ use std::{
 
 use crate::{
     auth::{ADMIN, CREATE, DELETE, Grant, Identity, READ, WRITE, allows, settle},
-    id::{Now, ServerId},
+    id::Now,
     operation::{Create, Write, code, error},
-    sessions::{Tracker, milliseconds},
+    sessions::{Owner, Tracker, milliseconds},
     transaction::{Change, Transaction},
     tree::{CONFIG, Kind, LONGEST_TTL, Record, Tree, parent, path_of},
 };
@@ -39,12 +39,12 @@ struct Prospect {
     list: Vec<Grant>,
 }
 
-/// Who asks, and by which server.
+/// Who asks, and by whom.
 #[derive(Clone, Debug)]
 pub(crate) struct Asker {
     pub(crate) session: i64,
     pub(crate) xid: i32,
-    pub(crate) server: ServerId,
+    pub(crate) by: Owner,
     pub(crate) identities: Vec<Identity>,
 }
 
@@ -196,7 +196,7 @@ impl Preparation {
             Write::Reconfigure => Err(error::RECONFIG_DISABLED),
             Write::CreateSession { timeout } => {
                 self.sessions.track(context.asker.session, *timeout, context.now.monotonic);
-                self.sessions.own(context.asker.session, context.asker.server);
+                self.sessions.own(context.asker.session, context.asker.by);
                 Ok(Change::CreateSession { timeout: *timeout })
             }
             Write::CloseSession => Ok(self.close(context)),
@@ -302,7 +302,7 @@ impl Preparation {
     }
 
     fn check_session(&mut self, context: &Context<'_>) -> Result<(), i32> {
-        self.sessions.check(context.asker.session, context.asker.server)
+        self.sessions.check(context.asker.session, context.asker.by)
     }
 }
 

@@ -9,6 +9,7 @@ use std::{
 use crate::{
     id::{ConnectionId, ServerId},
     prep::Preparation,
+    queue::Request,
     transaction::Transaction,
 };
 
@@ -25,6 +26,8 @@ pub(crate) enum Role {
 /// A leader, or a standalone server.
 #[derive(Debug)]
 pub(crate) struct Leading {
+    /// Requests that the leader has not decided about, and when it does.
+    pub(crate) waiting: VecDeque<(Duration, Request)>,
     pub(crate) preparation: Preparation,
     /// When the leader looks for empty containers next, and those that it has found.
     pub(crate) container_check: Duration,

@@ -1,6 +1,6 @@
 //! One server: what happens to it, and when.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use crate::{
     config::Config,
@@ -14,7 +14,7 @@ use crate::{
     prep::{Asker, Preparation},
     queue::{CommitQueue, Request},
     role::{Leading, Role},
-    sessions::milliseconds,
+    sessions::{Owner, milliseconds},
     tree::Tree,
     watches::Watches,
 };
@@ -129,7 +129,9 @@ impl Server {
                     let half = reign.as_ref().map(|reign| reign.next_half);
                     let commit =
                         reign.as_ref().and_then(|reign| reign.committed.front()).map(|(due, _)| *due);
-                    [leading.preparation.sessions.next(), check, half, commit].into_iter().flatten().min()
+                    let waiting = leading.waiting.front().map(|(due, _)| *due);
+                    let sessions = leading.preparation.sessions.next();
+                    [sessions, waiting, check, half, commit].into_iter().flatten().min()
                 }
             },
         };
@@ -183,6 +185,7 @@ impl Server {
             preparation: Preparation::new(zxid, tick, turn.now, &self.tree, extended_types),
             container_check: turn.now.monotonic + container_check,
             dying: Vec::new(),
+            waiting: VecDeque::new(),
             reign: None,
         }
     }
@@ -240,9 +243,14 @@ impl Server {
         }
     }
 
+    /// By whom the requests of this server's clients come, if it leads.
+    pub(crate) fn itself(&self) -> Owner {
+        Owner { server: self.config.id, link: 0 }
+    }
+
     /// A request of this server itself.
     pub(crate) fn internal(&self, session: i64, write: Write) -> Request {
-        let asker = Asker { session, xid: 0, server: self.config.id, identities: Vec::new() };
+        let asker = Asker { session, xid: 0, by: self.itself(), identities: Vec::new() };
         Request { connection: None, asker, operation: Operation::Write(write), refused: None }
     }
 }

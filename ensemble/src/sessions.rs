@@ -68,8 +68,15 @@ pub(crate) struct Tracker {
 #[derive(Debug)]
 struct Tracked {
     closing: bool,
-    /// (c) The owner is a server, not a connection: two connections of a session at one server may both write.
-    owner: Option<ServerId>,
+    owner: Option<Owner>,
+}
+
+/// (c) By whom a session's requests come: a server, as long as it has one connection to the leader. The leader itself has
+/// the number 0 for it. Two connections of a client's at one server may both write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) server: ServerId,
+    pub(crate) link: u64,
 }
 
 impl Tracker {
@@ -95,26 +102,26 @@ impl Tracker {
     }
 
     /// A client has come back by this server. It owns the session from now on, if the session lives.
-    pub(crate) fn revive(&mut self, session: i64, timeout: i32, server: ServerId, now: Duration) -> bool {
+    pub(crate) fn revive(&mut self, session: i64, timeout: i32, by: Owner, now: Duration) -> bool {
         let lives = self.touch(session, timeout, now);
-        self.own(session, server);
+        self.own(session, by);
         lives
     }
 
-    pub(crate) fn own(&mut self, session: i64, owner: ServerId) {
+    pub(crate) fn own(&mut self, session: i64, owner: Owner) {
         if let Some(tracked) = self.sessions.get_mut(&session).filter(|tracked| !tracked.closing) {
             tracked.owner = Some(owner);
         }
     }
 
-    /// Whether a request may come by this server. The first server whose request comes becomes the owner.
-    pub(crate) fn check(&mut self, session: i64, server: ServerId) -> Result<(), i32> {
+    /// Whether a request may come this way. The first one whose request comes becomes the owner.
+    pub(crate) fn check(&mut self, session: i64, by: Owner) -> Result<(), i32> {
         let tracked = self.sessions.get_mut(&session).ok_or(error::SESSION_EXPIRED)?;
         match tracked.owner {
             _ if tracked.closing => Err(error::SESSION_EXPIRED),
-            Some(owner) if owner != server => Err(error::SESSION_MOVED),
+            Some(owner) if owner != by => Err(error::SESSION_MOVED),
             _ => {
-                tracked.owner = Some(server);
+                tracked.owner = Some(by);
                 Ok(())
             }
         }

@@ -200,6 +200,81 @@ fn two_connections_of_a_session_at_one_server_may_both_write() {
     assert_eq!(net.heard(new), ["1: 0"], "(c) a late create succeeds");
 }
 
+/// A session moves to another server while a create of its former connection is on its way, and behind the create a
+/// request to resume the session there. Returns whether the create takes effect.
+fn create_before_a_revalidation(prep_delay: Duration) -> bool {
+    let mut net = Net::with(3, |config| Config { prep_delay, ..config });
+    net.elect(&[1, 2, 3]);
+    let (old, session) = net.connect(1);
+    net.held.insert((1, 3));
+    net.create(old, 1, "/late", EPHEMERAL);
+    net.open(1, Some(&session), 0);
+    let new = net.open(2, Some(&session), 0);
+    net.settle();
+    assert_eq!(net.session(new).as_ref(), Some(&session), "the session is the second server's");
+    net.held.clear();
+    net.pass(TICK);
+    let (reader, _) = net.connect(2);
+    net.exists(reader, 1, "/late", false);
+    net.pass(TICK);
+    net.heard(reader) == ["1: 0"]
+}
+
+#[test]
+fn a_create_that_waits_is_decided_about_by_the_owner_that_a_later_revalidation_sets() {
+    assert!(!create_before_a_revalidation(Duration::ZERO), "(c) it comes by the former owner");
+    assert!(create_before_a_revalidation(TICK / 100), "(p)");
+}
+
+#[test]
+fn requests_wait_for_their_decision_in_order() {
+    let mut net = Net::with(3, |config| Config { prep_delay: TICK / 10, ..config });
+    net.elect(&[1, 2, 3]);
+    let ((near, _), (far, _)) = (net.connect(3), net.connect(1));
+    net.create(near, 1, "/a", 0);
+    net.exists(near, 2, "/a", false);
+    net.create(far, 1, "/a", 0);
+    net.sync(far, 2);
+    net.pass(TICK / 11);
+    assert_eq!((net.heard(near), net.heard(far)), (vec![], vec![]));
+    net.pass(TICK / 10);
+    assert_eq!(net.heard(near), ["1: 0", "2: 0"]);
+    assert_eq!(net.heard(far), ["1: -110", "2: 0"]);
+}
+
+#[test]
+fn a_write_that_waits_while_its_session_expires_is_refused_with_a_reply() {
+    let mut net = Net::with(3, |config| Config { prep_delay: TICK / 10, ..config });
+    net.elect(&[1, 2, 3]);
+    let ((near, first), (far, second)) = (net.connect(3), net.connect(1));
+    net.create(near, 1, "/a", 0);
+    net.create(far, 1, "/b", 0);
+    net.expire(3, first.id);
+    net.expire(3, second.id);
+    // Real servers drop this one: nobody touches a session that closes.
+    net.exists(near, 2, "/a", false);
+    net.pass(TICK);
+    for client in [near, far] {
+        assert_eq!(net.heard(client), ["1: -112", "closed"], "(e)");
+    }
+}
+
+#[test]
+fn what_waits_of_a_follower_that_left_comes_by_nobody_s_connection() {
+    let mut net = Net::with(3, |config| Config { prep_delay: TICK, ..config });
+    net.elect(&[1, 2, 3]);
+    let (old, session) = net.connect(1);
+    net.create(old, 1, "/late", EPHEMERAL);
+    net.cut(1, 3);
+    net.elect(&[1, 2, 3]);
+    let new = net.open(1, Some(&session), 0);
+    net.settle();
+    assert_eq!(net.session(new), Some(session), "the owner is the follower's new connection");
+    net.pass(TICK * 2);
+    net.exists(new, 1, "/late", false);
+    assert_eq!(net.heard(new), ["1: -101"], "(c)");
+}
+
 #[test]
 fn a_leader_that_was_paused_expires_sessions_before_it_reads_their_touches() {
     let mut net = three();

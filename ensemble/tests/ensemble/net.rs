@@ -212,7 +212,7 @@ impl Net {
         self.settle();
         if self.clients[&client].bytes.is_empty() {
             // The leader takes its time.
-            self.pass(TICK / 2);
+            self.pass(TICK * 3 / 2);
         }
         let session = self.session(client).expect("a session");
         (client, session)
