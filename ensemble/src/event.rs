@@ -23,7 +23,10 @@ pub enum Event {
     Elected(Appointment),
     /// A session expires now, if this server leads and serves, and the session lives. No real server is asked to.
     Expire(i64),
-    /// The time has come that [`next_wake`](crate::Server::next_wake) said. Any other time does no harm.
+    /// Sessions and connections expire whose time has come, though more has arrived than was delivered.
+    Expiry,
+    /// The time has come that [`next_wake`](crate::Server::next_wake) said. Any other time does no harm. What has arrived
+    /// was delivered before: a server reads what other servers have sent, however late, before it gives them up.
     Wake,
 }
 

@@ -25,14 +25,18 @@
 //! `elect` names: at once, or as late as an election takes.
 //!
 //! A server that crashes is [restarted](Server::restart): its log survives, its connections do not. A server that is
-//! paused gets no events. When it goes on, it gets what has come for it meanwhile, and then [`Event::Wake`].
+//! paused gets no events. When it goes on, it gets what has come for it meanwhile, and then [`Event::Wake`]. Real servers
+//! have a thread for each connection to another server, some for clients', and one that expires sessions, and after a pause
+//! nobody knows which one is first. So a driver may deliver the events of different connections in any order, and
+//! [`Event::Expiry`] before, among or behind them. What came on one connection stays in order.
 //!
 //! # What is easily forgotten
 //!
 //! Comments name these facts of ZooKeeper by their letters.
 //!
 //! - (a) Sessions expire in buckets of ticks, on the leader's clock. Touches of followers' clients come with the answers to
-//!   its pings, every half tick. A leader that was paused expires sessions first. A new leader starts all of them anew.
+//!   its pings, every half tick. A leader that was paused expires sessions first or reads their touches first:
+//!   [`Event::Expiry`]. A new leader starts all of them anew.
 //! - (b) A stale connection keeps a moved session alive: a touch asks nobody who owns the session.
 //! - (c) A session's owner is a server. By another server, a write is answered by closing the connection, without a reply.
 //!   A server that comes back to its leader is another owner.

@@ -141,17 +141,11 @@ impl Server {
     /// Handles one event, and appends what the server does. `now` may not go back, except for the wall clock, and except
     /// after a restart.
     ///
-    /// (a) What is due comes before the event. So a leader that was paused expires sessions before it reads what their
-    /// clients and its followers have sent meanwhile. A follower that was paused reads first: what its leader has sent
-    /// lies in its socket. Deliver it before you wake the follower.
+    /// What is due is done by [`Event::Wake`] and [`Event::Expiry`], and by no other event.
     pub fn handle(&mut self, now: Now, event: Event, effects: &mut Vec<Effect>) {
         let turn = &mut Turn { now, effects };
         if matches!(self.role, Role::Starting) {
             self.lead_alone(turn);
-        }
-        let reads_first = matches!((&event, &self.role), (Event::FromPeer(..), Role::Following(_)));
-        if !reads_first {
-            self.due(turn);
         }
         match event {
             Event::Accepted(connection) => {
@@ -166,10 +160,12 @@ impl Server {
             Event::PeerGone(peer) => self.peer_gone(peer, turn),
             Event::Elected(appointment) => self.appoint(appointment, turn),
             Event::Expire(session) => self.expire(session, turn),
-            Event::Wake => {}
-        }
-        if reads_first {
-            self.due(turn);
+            Event::Expiry => self.expire_silent(turn),
+            Event::Wake => {
+                self.expire_silent(turn);
+                self.delete_containers(turn);
+                self.pass_time(turn);
+            }
         }
     }
 
@@ -207,8 +203,8 @@ impl Server {
         }
     }
 
-    /// Does what the clock says.
-    fn due(&mut self, turn: &mut Turn<'_>) {
+    /// (a) Expires what was silent for too long: sessions and connections.
+    fn expire_silent(&mut self, turn: &mut Turn<'_>) {
         let now = turn.now.monotonic;
         // A leader that has no majority yet expires nobody.
         while self.role.serves() {
@@ -219,8 +215,6 @@ impl Server {
         while let Some(connection) = self.connections.expire(now) {
             self.close(connection, turn);
         }
-        self.delete_containers(turn);
-        self.pass_time(turn);
     }
 
     /// (n) Containers that have become empty are deleted some time later, each in a transaction of its own. One of them

@@ -215,9 +215,18 @@ impl Cluster {
     /// Has a server go on that was stopped.
     pub(crate) fn go_on(&mut self, host: Host) {
         let State::Paused(events) = &mut self.machine(host).state else { return };
-        let events = std::mem::take(events);
+        let mut events = std::mem::take(events);
         self.machine(host).state = State::Running;
         note(name(host), "goes on");
+        // It has threads: only what came on one connection stays in order.
+        if self.random.once_in(2) {
+            let mut order = BTreeMap::new();
+            events.sort_by_cached_key(|event| {
+                *order.entry(source(event)).or_insert_with(|| self.random.bits())
+            });
+        }
+        let expiry = self.random.below(events.len() as u64 + 1);
+        events.insert(expiry as usize, Event::Expiry);
         for event in events {
             self.happens(host, event);
         }
@@ -289,6 +298,15 @@ impl Cluster {
                 act(at, Act::Peer(host, to));
             }
         }
+    }
+}
+
+/// On which connection an event has come: a client's, or another server's.
+fn source(event: &Event) -> (Option<ConnectionId>, Option<ServerId>) {
+    match event {
+        Event::Accepted(client) | Event::Received(client, _) | Event::Closed(client) => (Some(*client), None),
+        Event::FromPeer(peer, _) | Event::PeerGone(peer) => (None, Some(*peer)),
+        Event::Elected(_) | Event::Expire(_) | Event::Expiry | Event::Wake => (None, None),
     }
 }
 

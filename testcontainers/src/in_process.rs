@@ -152,6 +152,9 @@ impl Driver {
     fn run(mut self, inputs: &Receiver<Input>) {
         loop {
             let wake = self.server.next_wake().map(|at| at.saturating_sub(self.started.elapsed()));
+            if wake.is_some_and(|wake| wake.is_zero()) {
+                self.handle(Event::Wake);
+            }
             match inputs.recv_timeout(wake.unwrap_or(Duration::MAX)) {
                 Ok(Input::Accepted(id, stream)) => {
                     self.streams.insert(id, stream);

@@ -184,6 +184,17 @@ impl Net {
         self.handle(ServerId(id), Event::Wake);
     }
 
+    /// Has a server go on that was paused. It expires sessions before it reads what has come, or afterwards.
+    pub(crate) fn go_on(&mut self, id: u8, expires_first: bool) {
+        if expires_first {
+            self.handle(ServerId(id), Event::Expiry);
+        }
+        self.paused.remove(&id);
+        self.settle();
+        self.handle(ServerId(id), Event::Wake);
+        self.settle();
+    }
+
     /// Has a server expire a session at once.
     pub(crate) fn expire(&mut self, id: u8, session: i64) {
         self.handle(ServerId(id), Event::Expire(session));
