@@ -201,6 +201,7 @@ impl Server {
                 self.prepare_waiting(turn);
                 self.apply_committed(turn);
                 self.pass_reign(turn);
+                self.drop_silent(turn);
             }
             Role::Starting | Role::Looking | Role::Following(_) => {}
         }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use crate::{
+    config::Config,
     event::Effect,
     id::ServerId,
     message::{Message, PeerMessage},
@@ -58,7 +59,8 @@ impl Server {
 
     pub(crate) fn hear_follower(&mut self, id: ServerId, message: PeerMessage, turn: &mut Turn<'_>) {
         let PeerMessage { link, message } = message;
-        let (init_limit, sync_limit) = (self.config.init_limit, self.config.sync_limit);
+        let Config { tick, init_limit, sync_limit, .. } = self.config;
+        let now = turn.now.monotonic;
         let Some(reign) = self.reign() else { return };
         if let Message::Join { epoch, logged } = message {
             if epoch < reign.epoch {
@@ -71,6 +73,7 @@ impl Server {
                 forwarded: false,
                 complete: false,
                 deadline: reign.tick + init_limit + sync_limit,
+                patience: now + tick * init_limit,
                 unacknowledged: VecDeque::new(),
             };
             reign.followers.insert(id, follower);
@@ -80,6 +83,7 @@ impl Server {
             return;
         };
         follower.deadline = reign.tick + sync_limit;
+        follower.patience = now + tick * if follower.complete { sync_limit } else { init_limit };
         match message {
             Message::Ack(zxid) if zxid == first_zxid(reign.epoch) => self.completed(id, turn),
             Message::Ack(zxid) => {
@@ -97,7 +101,7 @@ impl Server {
             }
             Message::Revalidate { session, timeout } => {
                 let Role::Leading(leading) = &mut self.role else { return };
-                let (by, now) = (Owner { server: id, link }, turn.now.monotonic);
+                let by = Owner { server: id, link };
                 let lives = leading.preparation.sessions.revive(session, timeout, by, now);
                 self.send_follower(id, Message::Revalidated { session, lives }, turn);
             }
@@ -137,6 +141,7 @@ impl Server {
     /// Completes the logs of those who have joined, once they are a majority with the leader.
     fn complete_followers(&mut self, turn: &mut Turn<'_>) {
         let voters = self.config.voters;
+        let patience = turn.now.monotonic + self.config.tick * self.config.init_limit;
         let Some(reign) = self.reign() else { return };
         if !Reign::is_quorum(voters, reign.followers.len()) {
             return;
@@ -145,6 +150,7 @@ impl Server {
         let waiting: Vec<_> = waiting
             .map(|(id, follower)| {
                 follower.forwarded = true;
+                follower.patience = patience;
                 (*id, follower.logged)
             })
             .collect();
@@ -175,9 +181,11 @@ impl Server {
     /// A follower has the leader's log.
     fn completed(&mut self, id: ServerId, turn: &mut Turn<'_>) {
         let voters = self.config.voters;
+        let patience = turn.now.monotonic + self.config.tick * self.config.sync_limit;
         let Some(reign) = self.reign() else { return };
         if let Some(follower) = reign.followers.get_mut(&id) {
             follower.complete = true;
+            follower.patience = patience;
         }
         if reign.established {
             return self.send_follower(id, Message::UpToDate, turn);
@@ -196,10 +204,15 @@ impl Server {
     fn establish_reign(&mut self, turn: &mut Turn<'_>) {
         self.number_sessions(turn);
         let half = self.config.tick / 2;
+        let patience = turn.now.monotonic + self.config.tick * self.config.sync_limit;
         let Role::Leading(leading) = &mut self.role else { return };
         let Some(mut reign) = leading.reign.take() else { return };
         self.tree.zxid = first_zxid(reign.epoch);
         reign.established = true;
+        // The leader has not listened to those who were complete before.
+        for follower in reign.followers.values_mut().filter(|follower| follower.complete) {
+            follower.patience = patience;
+        }
         reign.next_half = turn.now.monotonic + half;
         let mut leading = self.leading(self.tree.zxid, turn);
         leading.reign = Some(reign);
@@ -263,6 +276,15 @@ impl Server {
         if let Some(reign) = self.reign() {
             reign.followers.remove(&id);
             reign.syncs.retain(|(_, follower)| *follower != id);
+        }
+    }
+
+    /// Drops followers that are silent: ZooKeeper's sockets have a time limit for each read.
+    pub(crate) fn drop_silent(&mut self, turn: &mut Turn<'_>) {
+        let Some(reign) = self.reign().filter(|reign| reign.established) else { return };
+        let silent = reign.followers.iter().filter(|(_, follower)| follower.patience <= turn.now.monotonic);
+        for id in silent.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.lose(id, turn);
         }
     }
 

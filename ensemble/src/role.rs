@@ -68,6 +68,8 @@ pub(crate) struct Follower {
     pub(crate) complete: bool,
     /// The leader's tick up to which it counts as synced.
     pub(crate) deadline: u32,
+    /// When the leader drops it, unless it hears from it.
+    pub(crate) patience: Duration,
     /// Proposals that it has not acknowledged, with the time of each.
     pub(crate) unacknowledged: VecDeque<(i64, Duration)>,
 }

@@ -131,7 +131,9 @@ impl Server {
                         reign.as_ref().and_then(|reign| reign.committed.front()).map(|(due, _)| *due);
                     let waiting = leading.waiting.front().map(|(due, _)| *due);
                     let sessions = leading.preparation.sessions.next();
-                    [sessions, waiting, check, half, commit].into_iter().flatten().min()
+                    let followers = reign.iter().flat_map(|reign| reign.followers.values());
+                    let silent = followers.map(|follower| follower.patience).min();
+                    [sessions, waiting, check, half, commit, silent].into_iter().flatten().min()
                 }
             },
         };

@@ -296,6 +296,24 @@ fn a_leader_that_was_paused_expires_sessions_before_or_after_it_reads_their_touc
 }
 
 #[test]
+fn a_leader_drops_a_silent_follower_and_reads_first_what_has_come() {
+    let mut net = three();
+    net.held.insert((1, 3));
+    net.pass(TICK * 9 / 2);
+    net.held.clear();
+    net.paused.insert(3);
+    net.now += TICK;
+    net.go_on(3, false);
+    assert!(!net.trace.contains(&"3>1 leave".to_owned()), "what it said lay in the socket");
+    net.held.insert((1, 3));
+    net.pass(TICK * 9 / 2);
+    assert!(net.server(1).serves());
+    net.pass(TICK);
+    assert!(net.trace.contains(&"3>1 leave".to_owned()));
+    assert!(!net.server(1).serves() && net.server(2).serves() && net.server(3).serves());
+}
+
+#[test]
 fn sessions_of_followers_live_by_pings_and_expire_in_buckets() {
     let mut net = three();
     let ((silent, _), (watcher, _)) = (net.connect(1), net.connect(2));
