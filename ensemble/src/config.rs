@@ -33,6 +33,8 @@ pub struct Config {
     /// How long requests wait at a leader or a standalone server until it decides about them, one after the other. Touches
     /// and revalidations do not wait. So a request may be decided about by what came after it.
     pub prep_delay: Duration,
+    /// How long a session that has expired does not close yet: its requests pass, and touches come too late to save it.
+    pub expiry_delay: Duration,
     /// Whether nodes may have a time to live: ZooKeeper's `extendedTypesEnabled`.
     pub extended_types: bool,
     /// The address that every client has: its identity of the scheme `ip`.
@@ -74,6 +76,7 @@ impl Config {
             container_check: Duration::from_secs(60),
             apply_delay: Duration::ZERO,
             prep_delay: Duration::ZERO,
+            expiry_delay: Duration::ZERO,
             extended_types: false,
             client_address: "127.0.0.1".into(),
             log_length: 10_000,

@@ -36,7 +36,8 @@
 //!
 //! - (a) Sessions expire in buckets of ticks, on the leader's clock. Touches of followers' clients come with the answers to
 //!   its pings, every half tick. A leader that was paused expires sessions first or reads their touches first:
-//!   [`Event::Expiry`]. A new leader starts all of them anew.
+//!   [`Event::Expiry`]. Between expiry and close, touches are in vain and writes pass: [`Config::expiry_delay`]. A new
+//!   leader starts all sessions anew.
 //! - (b) A stale connection keeps a moved session alive: a touch asks nobody who owns the session.
 //! - (c) A session's owner is a server. By another server, a write is answered by closing the connection, without a reply.
 //!   A server that comes back to its leader is another owner.

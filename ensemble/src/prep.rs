@@ -3,13 +3,11 @@
 //! (h) Requests are checked against the tree with every change that is proposed and not yet applied. A request that
 //! fails, and one that only checks, takes a zxid and a commit like any other.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::{
     auth::{ADMIN, CREATE, DELETE, Grant, Identity, READ, WRITE, allows, settle},
+    config::Config,
     id::Now,
     operation::{Create, Write, code, error},
     sessions::{Owner, Tracker, milliseconds},
@@ -57,8 +55,9 @@ struct Context<'a> {
 }
 
 impl Preparation {
-    pub(crate) fn new(zxid: i64, tick: Duration, now: Now, tree: &Tree, extended_types: bool) -> Self {
-        let sessions = Tracker::new(tick, now.monotonic, &tree.sessions);
+    pub(crate) fn new(zxid: i64, config: &Config, now: Now, tree: &Tree) -> Self {
+        let Config { tick, expiry_delay, extended_types, .. } = *config;
+        let sessions = Tracker::new(tick, expiry_delay, now.monotonic, &tree.sessions);
         Self { zxid, sessions, pending: BTreeMap::new(), order: VecDeque::new(), extended_types }
     }
 

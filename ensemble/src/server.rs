@@ -178,10 +178,9 @@ impl Server {
 
     /// A leader without followers, whose next transaction is behind this one.
     pub(crate) fn leading(&self, zxid: i64, turn: &Turn<'_>) -> Leading {
-        let Config { tick, extended_types, container_check, .. } = self.config;
         Leading {
-            preparation: Preparation::new(zxid, tick, turn.now, &self.tree, extended_types),
-            container_check: turn.now.monotonic + container_check,
+            preparation: Preparation::new(zxid, &self.config, turn.now, &self.tree),
+            container_check: turn.now.monotonic + self.config.container_check,
             dying: Vec::new(),
             waiting: VecDeque::new(),
             reign: None,

@@ -1,7 +1,7 @@
 //! Sessions as the leader tracks them, and the buckets in which they expire.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
@@ -63,6 +63,9 @@ pub(crate) fn milliseconds(time: Duration) -> u64 {
 pub(crate) struct Tracker {
     sessions: BTreeMap<i64, Tracked>,
     expiry: Buckets<i64>,
+    /// How long sessions that have expired wait to be closed, and those that do.
+    delay: Duration,
+    expired: VecDeque<(Duration, i64)>,
 }
 
 #[derive(Debug)]
@@ -81,8 +84,9 @@ pub(crate) struct Owner {
 
 impl Tracker {
     /// (a) A new leader gives every session its whole timeout anew.
-    pub(crate) fn new(tick: Duration, now: Duration, sessions: &BTreeMap<i64, i32>) -> Self {
-        let mut tracker = Self { sessions: BTreeMap::new(), expiry: Buckets::new(tick) };
+    pub(crate) fn new(tick: Duration, delay: Duration, now: Duration, sessions: &BTreeMap<i64, i32>) -> Self {
+        let (expiry, expired) = (Buckets::new(tick), VecDeque::new());
+        let mut tracker = Self { sessions: BTreeMap::new(), expiry, delay, expired };
         sessions.iter().for_each(|(session, timeout)| tracker.track(*session, *timeout, now));
         tracker
     }
@@ -147,12 +151,18 @@ impl Tracker {
     }
 
     pub(crate) fn next(&self) -> Option<Duration> {
-        self.expiry.next()
+        let expired = self.expired.front().map(|(due, _)| *due);
+        [self.expiry.next(), expired].into_iter().flatten().min()
     }
 
-    /// One session that has expired, if one has. It closes from now on.
+    /// One session that has expired and is to be closed now, if one is. It closes from now on. A touch since it has expired
+    /// has it expire again, unless it is over by then.
     pub(crate) fn expire(&mut self, now: Duration) -> Option<i64> {
-        let session = self.expiry.expire(now)?;
+        while let Some(session) = self.expiry.expire(now) {
+            self.expired.push_back((now + self.delay, session));
+        }
+        let (_, session) = *self.expired.front().filter(|(due, _)| *due <= now)?;
+        self.expired.pop_front();
         self.close(session);
         Some(session)
     }

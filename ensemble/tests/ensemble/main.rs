@@ -296,6 +296,25 @@ fn a_leader_that_was_paused_expires_sessions_before_or_after_it_reads_their_touc
 }
 
 #[test]
+fn a_session_that_has_expired_writes_and_is_touched_in_vain_until_it_closes() {
+    let mut net = Net::with(3, |config| Config { expiry_delay: TICK, ..config });
+    net.elect(&[1, 2, 3]);
+    let (client, session) = net.connect(1);
+    // The timeout is four ticks. So it expires at the fifth one.
+    net.pass(TICK * 51 / 10);
+    net.create(client, 1, "/late", EPHEMERAL);
+    let back = net.open(2, Some(&session), 0);
+    net.settle();
+    assert_eq!(net.heard(client), ["1: 0"], "(a) the write passes");
+    assert_eq!(net.session(back), Some(session), "and it is said to live");
+    net.pass(TICK * 5 / 4);
+    assert_eq!(net.heard(back), ["closed"], "(a)");
+    let (other, _) = net.connect(2);
+    net.exists(other, 1, "/late", false);
+    assert_eq!(net.heard(other), ["1: -101"]);
+}
+
+#[test]
 fn a_leader_drops_a_silent_follower_and_reads_first_what_has_come() {
     let mut net = three();
     net.held.insert((1, 3));
