@@ -104,6 +104,16 @@ impl Server {
         self.role.serves()
     }
 
+    /// Whether the server leads, and serves clients. A standalone server does.
+    pub fn leads(&self) -> bool {
+        self.role.serves() && !matches!(self.role, Role::Following(_))
+    }
+
+    /// Whether the tree has a node that was created by this transaction, as far as the server has applied it.
+    pub fn has_node(&self, czxid: i64) -> bool {
+        self.tree.was_created(czxid)
+    }
+
     /// What the server brings to an election.
     pub fn standing(&self) -> Standing {
         let leader = match &self.role {

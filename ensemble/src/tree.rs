@@ -189,6 +189,11 @@ impl Tree {
         self.nodes.get(path_of(path))
     }
 
+    /// Whether a node is there that this transaction has created.
+    pub(crate) fn was_created(&self, czxid: i64) -> bool {
+        self.nodes.values().any(|node| node.record.czxid == czxid)
+    }
+
     /// How many nodes are in the tree. The servers count the root twice.
     pub(crate) fn count(&self) -> usize {
         self.nodes.len() + 1

@@ -40,6 +40,22 @@ fn a_write_by_a_follower_is_proposed_logged_by_all_and_committed() {
 }
 
 #[test]
+fn a_check_sees_who_leads_and_which_nodes_each_server_has() {
+    let mut net = three();
+    assert_eq!([1, 2, 3].map(|id| net.server(id).leads()), [false, false, true]);
+    assert!(Net::new(1).server(1).leads() && !Net::new(3).server(1).leads());
+    let (client, _) = net.connect(1);
+    net.held.insert((3, 2));
+    net.create(client, 1, "/a", 0);
+    let created = net.server(1).zxid();
+    assert_eq!([1, 2, 3].map(|id| net.server(id).has_node(created)), [true, false, true]);
+    net.delete(client, 2, "/a");
+    net.held.clear();
+    net.settle();
+    assert!((1..=3).all(|id| !net.server(id).has_node(created)));
+}
+
+#[test]
 fn a_lagging_follower_reads_the_past_and_a_sync_waits_for_it() {
     let mut net = three();
     let ((writer, _), (reader, _)) = (net.connect(1), net.connect(2));
