@@ -39,10 +39,12 @@ pub struct Server {
     pub(crate) sent: u64,
 }
 
-/// Numbers that a server uses once, whatever happens to it.
+/// Numbers that a server goes on from, whatever happens to it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Numbers {
     pub(crate) session: i64,
+    /// The first session id since the server served last.
+    pub(crate) first: i64,
     /// Of the connection to a leader.
     pub(crate) link: u64,
 }
@@ -197,12 +199,15 @@ impl Server {
         }
     }
 
-    /// Session ids begin at the time, with the server's number before it. This server has used none of them: its last one
-    /// is lower, or goes on.
+    /// Session ids begin at the uptime, with the server's number before it. So they may come again once the machine, with
+    /// its monotonic clock, has started again. No real server starts twice in a millisecond: then they go on here.
     pub(crate) fn number_sessions(&mut self, turn: &Turn<'_>) {
         let id = i64::from(self.config.id.0);
-        let time = milliseconds(turn.now.wall) as i64;
-        self.numbers.session = self.numbers.session.max(((time << 24) as u64 >> 8) as i64 | id << 56);
+        let uptime = milliseconds(turn.now.monotonic) as i64;
+        let first = ((uptime << 24) as u64 >> 8) as i64 | id << 56;
+        if self.numbers.first != first {
+            (self.numbers.first, self.numbers.session) = (first, first);
+        }
     }
 
     fn expire(&mut self, session: i64, turn: &mut Turn<'_>) {

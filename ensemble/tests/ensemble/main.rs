@@ -570,3 +570,19 @@ fn a_standalone_server_keeps_its_sessions_through_a_crash() {
     net.pass(Duration::from_secs(6));
     assert_eq!(net.heard(back), ["closed"]);
 }
+
+#[test]
+fn session_ids_come_again_when_a_machine_starts_again() {
+    let mut net = Net::new(1);
+    let (_, first) = net.connect(1);
+    net.crash(1);
+    let (_, second) = net.connect(1);
+    assert_eq!(second.id, first.id + 1, "the server has started twice in a millisecond");
+    net.crash(1);
+    net.now += TICK;
+    let (_, later) = net.connect(1);
+    assert!(later.id > second.id);
+    net.crash(1);
+    net.now -= TICK;
+    assert_eq!(net.connect(1).1.id, first.id, "the machine's uptime is what it was");
+}
