@@ -13,13 +13,17 @@ use crate::listener::{Listener, spawn};
 /// The longest session timeout that the server grants: what clients ask for, whatever the tick.
 const LONGEST_SESSION: Duration = Duration::from_secs(600);
 
+/// The server waits for so long for a client that does not read, and then closes its connection.
+const UNREAD: Duration = Duration::from_millis(500);
+
 /// A simulated ZooKeeper server in this process, at a real port of this machine. It starts in a millisecond, without
 /// Java and without a container. It ends when it is dropped, and its data with it.
 ///
 /// It speaks ZooKeeper's protocol as a standalone server of 3.9.5 does, at least all that zookeeper-client and zklock
 /// send: nodes of every kind, watches, transactions, ACLs with `digest`, sessions, `srvr` and `conf`. Random requests
 /// are sent to it and to real servers in zklock's tests, and the answers are compared. It has no TLS, no SASL, no
-/// quotas, no reconfiguration and no second server, and it writes nothing to disk. So it is for many quick tests of a
+/// quotas, no reconfiguration and no second server, and it writes nothing to disk. One thread serves all clients: a client
+/// that does not read holds the others up for half a second, and then loses its connection. So it is for many quick tests of a
 /// service's own logic. Test what must never happen twice on a real [`ZooKeeper`](crate::ZooKeeper) or
 /// [`Ensemble`](crate::Ensemble), too.
 ///
@@ -157,6 +161,8 @@ impl Driver {
             }
             match inputs.recv_timeout(wake.unwrap_or(Duration::MAX)) {
                 Ok(Input::Accepted(id, stream)) => {
+                    // It cannot fail: the time is not zero.
+                    let _ = stream.set_write_timeout(Some(UNREAD));
                     self.streams.insert(id, stream);
                     self.handle(Event::Accepted(id));
                 }
@@ -184,9 +190,13 @@ impl Driver {
         self.server.handle(now, event, &mut effects);
         for effect in effects {
             match effect {
-                // A client that has gone is closed by its reader.
+                // A client that has gone, or that does not read, is closed by its reader.
                 Effect::Send(id, bytes) => {
-                    drop(self.streams.get(&id).map(|mut stream| stream.write_all(&bytes)))
+                    if let Some(mut stream) = self.streams.get(&id)
+                        && stream.write_all(&bytes).is_err()
+                    {
+                        let _ = stream.shutdown(Shutdown::Both);
+                    }
                 }
                 Effect::Close(id) => {
                     drop(self.streams.remove(&id).map(|stream| stream.shutdown(Shutdown::Both)))

@@ -1,6 +1,10 @@
 //! A simulated server at a real port, for real clients.
 
-use std::time::{Duration, Instant};
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    time::{Duration, Instant},
+};
 
 use zklock_testcontainers::{InProcess, Link};
 use zookeeper_client::{Acls, Client, CreateMode, Error};
@@ -48,6 +52,28 @@ async fn sessions_and_data_outlive_a_restart() {
         }
     };
     assert_eq!(data, b"one");
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_closed() {
+    let server = InProcess::start(TICK).unwrap();
+    let patient = Client::connector().with_session_timeout(Duration::from_secs(120));
+    let client = patient.connect(&server.address()).await.unwrap();
+    let mode = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    client.create("/a", &[0; 900_000], &mode).await.unwrap();
+    let mut silent = TcpStream::connect(server.address()).unwrap();
+    let connect = [&[0, 0, 0, 45][..], &[0; 12], &[0, 1, 0, 0], &[0; 9], &[0, 0, 16], &[0; 17]].concat();
+    silent.write_all(&connect).unwrap();
+    // Replies of 54 MB, which no socket has room for.
+    let get = [&[0, 0, 0, 15, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 2][..], b"/a", &[0]].concat();
+    silent.write_all(&get.repeat(60)).unwrap();
+    // The first reply comes behind the session's.
+    while silent.peek(&mut [0; 100]).unwrap() < 100 {}
+    assert_eq!(client.get_data("/a").await.unwrap().0.len(), 900_000, "the others are served");
+    let mut read = Vec::new();
+    // It ends or it is reset.
+    let _ = silent.read_to_end(&mut read);
+    assert!(read.len() < 54_000_000);
 }
 
 #[tokio::test]
