@@ -33,6 +33,9 @@ const SHORTEST: Duration = Duration::from_millis(800);
 /// A process asks for this session timeout if nobody says another one.
 const DEFAULT: Duration = Duration::from_secs(10);
 
+/// How long a thread of a server that has nothing else to do takes for something.
+const MOMENT: Duration = Duration::from_millis(1);
+
 /// For so long zklock looks for the node of a create that was not answered.
 const LATE: Duration = Duration::from_secs(60);
 
@@ -79,6 +82,10 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     };
     history::begin(member, processes, part.tasks);
     let apply_delay = Duration::from_millis([0, 1, 20][random.below(3) as usize]);
+    // Requests that wait for much of the timeout keep no lease either.
+    let prep_delay = [Duration::ZERO, MOMENT, tick / random.between(10, 50) as u32][random.below(3) as usize];
+    let expiry_delay =
+        [Duration::ZERO, MOMENT, tick / random.between(1, 20) as u32][random.below(3) as usize];
     let version = [Version::V3_8_0, Version::V3_9_3, Version::V3_9_5][random.below(3) as usize];
     let configs = (1..=servers).map(|number| {
         let mut config = Config::new(ServerId(number), servers);
@@ -86,6 +93,8 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
         config.min_session_timeout = tick * 2;
         config.max_session_timeout = if is_uneven { limits[usize::from(number) - 1] } else { tick * 20 };
         config.apply_delay = apply_delay;
+        config.prep_delay = prep_delay;
+        config.expiry_delay = expiry_delay;
         config.version = version;
         // Directories without a lock vanish while the lock is in use.
         config.container_check = timeout;
