@@ -96,7 +96,7 @@ impl Server {
         &self.config
     }
 
-    /// The last transaction that the server has applied.
+    /// The last transaction that the server has applied. If it serves clients, that is committed.
     pub fn zxid(&self) -> i64 {
         self.tree.zxid
     }
@@ -104,11 +104,6 @@ impl Server {
     /// Whether the server serves clients.
     pub fn serves(&self) -> bool {
         self.role.serves()
-    }
-
-    /// Whether the server leads, and serves clients. A standalone server does.
-    pub fn leads(&self) -> bool {
-        self.role.serves() && !matches!(self.role, Role::Following(_))
     }
 
     /// Whether the tree has a node that was created by this transaction, as far as the server has applied it.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use world::{Clock, Clocks, Happening, Host, Random, SECOND, World, retransmission};
 use zklock_ensemble::{Config, ConnectionId, Effect, Event, Now, Server, ServerId, elect};
 
+use crate::history;
 use crate::peers::Peers;
 use crate::trace::note;
 
@@ -32,6 +33,8 @@ struct Machine {
     state: State,
     /// Which of its wakes counts.
     wakes: u64,
+    /// The last transaction that the checks have seen applied.
+    applied: i64,
 }
 
 enum State {
@@ -93,7 +96,8 @@ impl Cluster {
         for config in servers {
             let host = server(config.id.0);
             let clocks = cluster.clocks();
-            let machine = Machine { server: Server::new(config), clocks, state: State::Running, wakes: 0 };
+            let machine =
+                Machine { server: Server::new(config), clocks, state: State::Running, wakes: 0, applied: 0 };
             cluster.machines.insert(host, machine);
             cluster.world.listen(host, true);
             cluster.happens(host, Event::Wake);
@@ -285,6 +289,13 @@ impl Cluster {
         }
         for effect in effects {
             self.carry_out(host, effect);
+        }
+        let machine = self.machine(host);
+        let applied = machine.server.zxid();
+        // A server that does not serve may have what was never committed.
+        if machine.server.serves() && std::mem::replace(&mut machine.applied, applied) != applied {
+            let server = &self.machines[&host].server;
+            history::applied(&self.world, |token| token > applied || server.has_node(token));
         }
     }
 

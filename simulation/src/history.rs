@@ -120,7 +120,9 @@ pub(crate) fn end(member: Member, timeout: Duration) -> Outcome {
     let History { collector, registers, found: (logs, (records, ranges)), mut outcome, .. } = HISTORY.take();
     let Some(collector) = collector else { return outcome };
     let mut history = collector.finish(Instant(u64::MAX));
-    history.scope = Scope { sampled: false, proves: false, stale: timeout * 20, drift: 500 };
+    // Without a majority for the whole of the faults, servers show what was committed before.
+    let stale = timeout * 80;
+    history.scope = Scope { sampled: false, proves: false, stale, drift: 500 };
     history.ledgers = registers.into_values().map(|store| store.ledger).collect();
     (history.logs, history.runs.records, history.runs.ranges) = (logs, records, ranges);
     outcome.grants = history.holds.len() as u64;
@@ -281,6 +283,26 @@ pub(crate) fn unfinished() -> Vec<String> {
         };
         doing.chain(evicted).collect()
     })
+}
+
+/// A server has applied transactions just now. `may_exist` says of a token whether the server may have the node that was created
+/// with it. No guard is valid whose node is gone, except if an operator has deleted the node.
+pub(crate) fn applied(world: &World, may_exist: impl Fn(i64) -> bool) {
+    let now = world.now();
+    let gone = HISTORY.with_borrow(|history| {
+        let holds = history.holds.iter().filter(|(_, hold)| {
+            hold.granted <= now && hold.given_up.is_none_or(|(at, was_valid)| at > now && was_valid)
+        });
+        let gone = holds.filter(|(_, hold)| !may_exist(hold.token) && !interventions::is_deleted(hold.token));
+        gone.map(|(number, hold)| (*number, hold.clone())).collect::<Vec<_>>()
+    });
+    for (number, hold) in gone {
+        let is_valid =
+            hold.given_up.is_some() || world.within(hold.process, || asked(number, &hold)).unwrap_or(false);
+        if is_valid {
+            wrong(format!("the guard of {}, token {}, is valid, and its node is gone", hold.who, hold.token));
+        }
+    }
 }
 
 /// Compares a guard with all others at the instant of its grant, which is now.

@@ -43,6 +43,11 @@ pub(crate) fn is_excused(guard: i64, granted: i64) -> bool {
     INTERVENTIONS.with_borrow(|it| it.deleted.get(&guard).is_some_and(|others| !others.contains(&granted)))
 }
 
+/// Whether an operator may have deleted the node with this token.
+pub(crate) fn is_deleted(token: i64) -> bool {
+    INTERVENTIONS.with_borrow(|it| it.deleted.contains_key(&token))
+}
+
 /// An operator has written another capacity. The pool had these zxids before, and with it.
 pub(crate) fn resized(capacity: u32, zxids: (i64, i64)) {
     INTERVENTIONS.with_borrow_mut(|it| {

@@ -156,6 +156,7 @@ async fn evict(mut client: Client, part: &Part) {
             nodes.into_iter().filter(|node| node.path != part.member.announcement()).collect::<Vec<_>>();
         for node in &nodes {
             note("operator", format_args!("evicts {}", node.path));
+            interventions::deleting(node.stat.czxid, []);
             say(Deed::Evict, part, &node.path, &node.stat);
             if client.delete(&node.path, None).await.is_err() {
                 client = connect(part).await;
