@@ -37,6 +37,7 @@ struct Asking {
     /// Whether it has a takeover delay.
     delayed: bool,
     limit: Option<Duration>,
+    requeued: bool,
 }
 
 impl Collector {
@@ -120,7 +121,7 @@ impl Collector {
                     self.announces(value, Announcement { at, who, token: None, is_campaign: true });
                 }
                 let (how, delayed, limit) = (*how, *delayed, *limit);
-                let asking = Asking { at, how, request: request.clone(), delayed, limit };
+                let asking = Asking { at, how, request: request.clone(), delayed, limit, requeued: false };
                 self.asking.insert(who, asking);
             }
             Event::LeftWithout { why } => {
@@ -140,10 +141,7 @@ impl Collector {
             Event::Neglected { requeued } => {
                 self.history.neglected += 1;
                 self.history.requeued += requeued;
-                if *requeued > 0 {
-                    // Its place in the queue is a later one.
-                    self.asking.entry(who).and_modify(|asking| asking.at = at);
-                }
+                self.asking.entry(who).and_modify(|asking| asking.requeued |= *requeued > 0);
             }
             Event::Granted { session, token, claims, nodes, seen } => {
                 let asking = self.attempted(who, at, Outcome::Granted);
@@ -172,6 +170,7 @@ impl Collector {
                     over: at,
                     end: End::Killed,
                     limit: asking.as_ref().and_then(|asking| asking.limit),
+                    requeued: asking.as_ref().is_some_and(|asking| asking.requeued),
                     kept: None,
                 };
                 self.holding.insert(who, hold);

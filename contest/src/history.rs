@@ -168,6 +168,8 @@ pub struct Hold {
     /// killed the holder.
     pub over: Instant,
     pub end: End,
+    /// Whether its acquisition may have queued again, because nobody polled it.
+    pub requeued: bool,
     /// For how long it may be valid at most.
     pub limit: Option<Duration>,
     /// When its holder dropped a guard that it kept after its limit.
@@ -363,6 +365,7 @@ impl Hold {
             seen: Seen { valid, promised: Some(valid) },
             over,
             end: End::Released,
+            requeued: false,
             limit: None,
             kept: None,
         }

@@ -146,15 +146,18 @@ fn say(deed: Deed, part: &Part, path: &str, stat: &Stat) {
     });
 }
 
-/// Deletes the nodes of contenders, as soon as there are any.
+/// Deletes the nodes of contenders, until one has lost what it held.
 async fn evict(mut client: Client, part: &Part) {
-    let mut has_any = false;
-    loop {
+    while !history::was_evicted() {
         sleep(part.timeout).await;
         let nodes = ephemerals(&client).await.unwrap_or_default();
-        let nodes =
-            nodes.into_iter().filter(|node| node.path != part.member.announcement()).collect::<Vec<_>>();
-        for node in &nodes {
+        // A pool's turnstile is held on the way only.
+        let is_pool = rules(part.member).is_pool;
+        let may_go = |node: &&Ephemeral| match is_pool {
+            true => node.path.starts_with(&part.member.permits()),
+            false => node.path != part.member.announcement(),
+        };
+        for node in nodes.iter().filter(may_go) {
             note("operator", format_args!("evicts {}", node.path));
             interventions::deleting(node.stat.czxid, []);
             say(Deed::Evict, part, &node.path, &node.stat);
@@ -162,10 +165,6 @@ async fn evict(mut client: Client, part: &Part) {
                 client = connect(part).await;
             }
         }
-        if has_any && nodes.is_empty() {
-            return;
-        }
-        has_any |= !nodes.is_empty();
     }
 }
 

@@ -78,7 +78,7 @@ fn grants(history: &History) -> Vec<(&Hold, u32)> {
 /// Acquisitions that were admitted before others that came long before them, though nothing failed.
 fn overtaken(history: &History) -> Vec<String> {
     let mut overtaken = Vec::new();
-    for before in &history.holds {
+    for before in history.holds.iter().filter(|hold| !hold.requeued) {
         let is_later = |hold: &&Hold| {
             hold.asked >= before.asked + LATER && hold.asked < before.granted && hold.token < before.token
         };
