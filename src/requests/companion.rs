@@ -28,9 +28,14 @@ impl Companion {
     }
 }
 
-/// Reads the companion at `path`.
+/// Reads the companion at `path`, as the leader has it. A server that lags behind would show one that the next holder's has
+/// replaced, and both have the same version.
 pub(crate) async fn read_companion(client: &Client, path: &str) -> Event {
-    match client.get_data(path).await {
+    let read = async {
+        client.sync(path).await?;
+        client.get_data(path).await
+    };
+    match read.await {
         Ok((data, stat)) => Event::Seen(Some(Seen {
             session: stat.ephemeral_owner,
             token: decode::<LeaderData>(&data).map(|data| data.token),
