@@ -7,7 +7,6 @@ use std::time::Duration;
 use world::{Clock, Clocks, Happening, Host, Random, SECOND, World, retransmission};
 use zklock_ensemble::{Config, ConnectionId, Effect, Event, Now, Server, ServerId, elect};
 
-use crate::history;
 use crate::peers::Peers;
 use crate::trace::note;
 
@@ -22,6 +21,8 @@ pub(crate) struct Cluster {
     pub random: Random,
     machines: BTreeMap<Host, Machine>,
     peers: Peers,
+    /// Called when a server that serves has applied a transaction.
+    look: fn(&World, &Server),
     /// How many cuts there are between two hosts, and since when.
     cuts: BTreeMap<(Host, Host), (u32, u64)>,
 }
@@ -81,15 +82,15 @@ pub(crate) fn server(number: u8) -> Host {
 }
 
 impl Cluster {
-    /// Starts these servers.
-    pub(crate) fn new(seed: u64, servers: Vec<Config>) -> Self {
+    /// Starts these servers. Calls `look` whenever one of them that serves has applied a transaction.
+    pub(crate) fn new(seed: u64, servers: Vec<Config>, look: fn(&World, &Server)) -> Self {
         let mut random = Random::new(seed);
         // It reads a clock the first time.
         fastrand::seed(random.bits());
         let world = World::new(random.bits());
         drop(ACTS.take());
         let (machines, peers, cuts) = (BTreeMap::new(), Peers::default(), BTreeMap::new());
-        let mut cluster = Self { world, random, machines, peers, cuts };
+        let mut cluster = Self { world, random, machines, peers, look, cuts };
         if servers.len() > 1 {
             act(0, Act::Elect);
         }
@@ -294,8 +295,7 @@ impl Cluster {
         let applied = machine.server.zxid();
         // A server that does not serve may have what was never committed.
         if machine.server.serves() && std::mem::replace(&mut machine.applied, applied) != applied {
-            let server = &self.machines[&host].server;
-            history::applied(&self.world, |token| token > applied || server.has_node(token));
+            (self.look)(&self.world, &self.machines[&host].server);
         }
     }
 

@@ -21,9 +21,10 @@ use zklock_contest::nodes::Records;
 use zklock_contest::record::{Entry, Event, LOST_BY_THEN, Leaving, Record, Who};
 use zklock_contest::register::{Answer, Call, Store};
 use zklock_contest::request::{CAPACITY, Claim, Request, conflict};
+use zklock_ensemble::Server;
 
 use crate::cluster::{self, Cluster};
-use crate::interventions;
+use crate::interventions::{self, Ended};
 use crate::part::{Part, is_given_at_once};
 use crate::trace::note;
 
@@ -36,6 +37,7 @@ struct Hold {
     /// The weight of a permit, and the capacity that its holder has stated.
     permit: Option<(u32, u32)>,
     token: i64,
+    session: i64,
     granted: u64,
     /// Its holder has it, and it ends with the holder's process.
     guard: Weak<Held>,
@@ -43,6 +45,13 @@ struct Hold {
     given_up: Option<(u64, bool)>,
     /// Whether the guard has said that it is lost.
     is_lost: bool,
+}
+
+impl Hold {
+    /// What an operator may end of the hold.
+    fn may_be_ended(&self) -> [Ended; 2] {
+        [Ended::Node(self.token), Ended::Session(self.session)]
+    }
 }
 
 /// What a run has seen.
@@ -154,7 +163,7 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
     HISTORY.with_borrow_mut(|history| {
         match event {
             Event::Asks { request, .. } => drop(history.asked.insert(*who, request.clone())),
-            Event::Granted { claims, token: Some(token), .. } => {
+            Event::Granted { session, claims, token: Some(token), .. } => {
                 let permit = match history.asked.get(who) {
                     Some(Request::Permit { weight, capacity }) => Some((*weight, *capacity)),
                     _ => None,
@@ -167,6 +176,7 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
                     claims: claims.clone(),
                     permit,
                     token: token.zxid(),
+                    session: *session,
                     // It was valid then. It may have been preempted since.
                     granted: *at,
                     guard: Weak::new(),
@@ -285,15 +295,17 @@ pub(crate) fn unfinished() -> Vec<String> {
     })
 }
 
-/// A server has applied transactions just now. `may_exist` says of a token whether the server may have the node that was created
-/// with it. No guard is valid whose node is gone, except if an operator has deleted the node.
-pub(crate) fn applied(world: &World, may_exist: impl Fn(i64) -> bool) {
+/// A server that serves has applied transactions just now. No guard is valid whose node is gone, except if an operator has deleted the
+/// node.
+pub(crate) fn applied(world: &World, server: &Server) {
     let now = world.now();
     let gone = HISTORY.with_borrow(|history| {
         let holds = history.holds.iter().filter(|(_, hold)| {
             hold.granted <= now && hold.given_up.is_none_or(|(at, was_valid)| at > now && was_valid)
         });
-        let gone = holds.filter(|(_, hold)| !may_exist(hold.token) && !interventions::is_deleted(hold.token));
+        let is_gone = |token| token <= server.zxid() && !server.has_node(token);
+        let gone =
+            holds.filter(|(_, hold)| is_gone(hold.token) && !interventions::is_ended(hold.may_be_ended()));
         gone.map(|(number, hold)| (*number, hold.clone())).collect::<Vec<_>>()
     });
     for (number, hold) in gone {
@@ -322,7 +334,7 @@ fn check(world: &World, number: u64) {
         None => world.within(hold.process, || asked(*other, hold)).unwrap_or(false),
     });
     // What an operator does may leave two guards, if the later one has come to an empty place.
-    let valid = valid.filter(|(_, other)| !interventions::is_excused(other.token, hold.token));
+    let valid = valid.filter(|(_, other)| !interventions::is_excused(other.may_be_ended(), hold.token));
     let valid = valid.map(|(_, hold)| hold).collect::<Vec<_>>();
     let (who, token) = (hold.who, hold.token);
     for other in valid.iter().filter(|other| conflict(&other.claims, &hold.claims)) {

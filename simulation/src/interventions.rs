@@ -10,10 +10,18 @@ struct Resize {
     zxids: (i64, i64),
 }
 
+/// What an operator ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Ended {
+    /// A node, by its token.
+    Node(i64),
+    Session(i64),
+}
+
 #[derive(Default)]
 struct Interventions {
-    /// The contenders whose nodes may be deleted, by token, and who was in their queue long before.
-    deleted: BTreeMap<i64, BTreeSet<i64>>,
+    /// What may be ended, and who was in the queue long before, by token.
+    ended: BTreeMap<Ended, BTreeSet<i64>>,
     resizes: Vec<Resize>,
 }
 
@@ -26,26 +34,29 @@ pub(crate) fn begin() {
     drop(INTERVENTIONS.take());
 }
 
-/// An operator is about to delete the node of this contender. These others have been in the queue for long enough to know that
-/// it is there.
-pub(crate) fn deleting(token: i64, others: impl IntoIterator<Item = i64>) {
+/// Something of this contender is about to be ended by an operator. These others have been in the queue for long enough to know that
+/// the contender is there.
+pub(crate) fn ending(what: Ended, others: impl IntoIterator<Item = i64>) {
     let others = others.into_iter().collect::<BTreeSet<_>>();
     INTERVENTIONS.with_borrow_mut(|it| {
-        // Nobody knows which of several deletions took effect.
-        let all = it.deleted.entry(token).or_insert_with(|| others.clone());
+        // Nobody knows which of several acts took effect.
+        let all = it.ended.entry(what).or_insert_with(|| others.clone());
         all.retain(|other| others.contains(other));
     });
 }
 
-/// Whether a contender with this token may be granted beside a guard of that one: an operator has deleted the node of the guard, and
+/// Whether a contender with this token may be granted beside a guard: an operator has ended the node of the guard, or its session, and
 /// the contender has come to an empty place. Nobody promises more.
-pub(crate) fn is_excused(guard: i64, granted: i64) -> bool {
-    INTERVENTIONS.with_borrow(|it| it.deleted.get(&guard).is_some_and(|others| !others.contains(&granted)))
+pub(crate) fn is_excused(guard: [Ended; 2], granted: i64) -> bool {
+    INTERVENTIONS.with_borrow(|it| {
+        let others = guard.iter().find_map(|what| it.ended.get(what));
+        others.is_some_and(|others| !others.contains(&granted))
+    })
 }
 
-/// Whether an operator may have deleted the node with this token.
-pub(crate) fn is_deleted(token: i64) -> bool {
-    INTERVENTIONS.with_borrow(|it| it.deleted.contains_key(&token))
+/// Whether an operator may have ended the node of a guard, or its session.
+pub(crate) fn is_ended(guard: [Ended; 2]) -> bool {
+    INTERVENTIONS.with_borrow(|it| guard.iter().any(|what| it.ended.contains_key(what)))
 }
 
 /// An operator has written another capacity. The pool had these zxids before, and with it.

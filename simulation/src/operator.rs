@@ -13,7 +13,7 @@ use zookeeper_client::{Client, Error, Stat};
 
 use crate::cluster::{self, Cluster};
 use crate::history;
-use crate::interventions;
+use crate::interventions::{self, Ended};
 use crate::part::Part;
 use crate::trace::note;
 
@@ -124,13 +124,11 @@ async fn meddle(client: &Client, deed: Deed, part: &Part, random: &mut Random) -
     let was_there = |czxid: &i64| before.iter().any(|node| node.stat.czxid == *czxid);
     let others = nodes.iter().map(|node| node.stat.czxid).filter(was_there);
     if let Deed::Delete = deed {
-        interventions::deleting(stat.czxid, others);
+        interventions::ending(Ended::Node(stat.czxid), others);
         return client.delete(path, None).await;
     }
     let session = stat.ephemeral_owner;
-    for node in nodes.iter().filter(|node| node.stat.ephemeral_owner == session) {
-        interventions::deleting(node.stat.czxid, others.clone());
-    }
+    interventions::ending(Ended::Session(session), others);
     cluster::later(world::now(), move |cluster: &mut Cluster| cluster.end_session(session));
     Ok(())
 }
@@ -159,7 +157,7 @@ async fn evict(mut client: Client, part: &Part) {
         };
         for node in nodes.iter().filter(may_go) {
             note("operator", format_args!("evicts {}", node.path));
-            interventions::deleting(node.stat.czxid, []);
+            interventions::ending(Ended::Node(node.stat.czxid), []);
             say(Deed::Evict, part, &node.path, &node.stat);
             if client.delete(&node.path, None).await.is_err() {
                 client = connect(part).await;

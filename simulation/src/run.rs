@@ -102,7 +102,7 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     });
     let storm = timeout * STORM;
     let configs = configs.collect();
-    let mut cluster = Cluster::new(random.bits(), configs);
+    let mut cluster = Cluster::new(random.bits(), configs, history::applied);
     let is_resized = is_operated && member == Member::Semaphore;
     let slews_servers = drift.is_none();
     let exposed = Exposed { servers, processes, timeout, slews_servers, is_operated, is_resized };
