@@ -4,8 +4,7 @@
  *
  * With SLEW_RAW it slews CLOCK_MONOTONIC_RAW as well, and CLOCK_REALTIME_COARSE shows what that one should.
  *
- * And it stops both while there is a number in the file SLEW_STOP: at this time of CLOCK_BOOTTIME, in nanoseconds. The kernel
- * makes CLOCK_BOOTTIME of CLOCK_MONOTONIC and the time of suspensions, so the two always stop together.
+ * And it stops CLOCK_BOOTTIME while there is a number in the file SLEW_STOP: at this time, in nanoseconds.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -47,9 +46,8 @@ int clock_gettime(clockid_t clock, struct timespec *time) {
     int slewed = clock == CLOCK_MONOTONIC || clock == CLOCK_BOOTTIME || (raw && clock == CLOCK_MONOTONIC_RAW);
     if (failed == 0 && slewed) {
         long long true_time = time->tv_sec * 1000000000LL + time->tv_nsec;
-        long long stopped = *stop;
-        if (clock == CLOCK_MONOTONIC) stopped += begin[0] - begin[1];
-        if (*stop && clock != CLOCK_MONOTONIC_RAW && true_time > stopped) true_time = stopped;
+        long long stopped = clock == CLOCK_BOOTTIME ? *stop : 0;
+        if (stopped && true_time > stopped) true_time = stopped;
         /* A thousandth at a time, or it would overflow after some hours. */
         long long shown = true_time + (true_time - begin[clock == CLOCK_BOOTTIME ? 1 : clock == CLOCK_MONOTONIC_RAW ? 2 : 0]) / 1000 * ppm / 1000;
         time->tv_sec = shown / 1000000000LL;
