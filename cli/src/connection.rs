@@ -227,7 +227,7 @@ impl Connection {
         self.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT)
     }
 
-    /// The options of [`session`](Self::session).
+    /// The session that the options describe.
     fn builder(&self) -> Result<SessionBuilder, Failure> {
         self.servers()?;
         let mut builder = Session::builder(self.connect_string())
