@@ -35,7 +35,7 @@ pub(crate) fn age(length: Duration) -> String {
     }
 }
 
-/// A number of things, of which one is called so: `1 slot`, `2 slots`.
+/// A number of things. `one` names a single one of them: `1 slot`, `2 slots`.
 pub(crate) fn counted(number: impl TryInto<u64>, one: &str) -> String {
     match number.try_into().unwrap_or(u64::MAX) {
         1 => format!("1 {one}"),

@@ -53,7 +53,7 @@ pub enum Version {
     V3_8_0,
     /// 3.9.3. An event has the zxid of its transaction.
     V3_9_3,
-    /// 3.9.5. What it does otherwise than 3.9.3 is in no reply.
+    /// 3.9.5. Its replies are those of 3.9.3.
     V3_9_5,
 }
 

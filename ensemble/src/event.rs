@@ -25,8 +25,8 @@ pub enum Event {
     Expire(i64),
     /// Sessions and connections expire whose time has come, though more has arrived than was delivered.
     Expiry,
-    /// The time has come that [`next_wake`](crate::Server::next_wake) said. Any other time does no harm. What has arrived
-    /// was delivered before: a server reads what other servers have sent, however late, before it gives them up.
+    /// The time has come that [`next_wake`](crate::Server::next_wake) said. Any other time does no harm. The driver
+    /// delivers first whatever has arrived: a server reads what other servers have sent, however late, before it gives them up.
     Wake,
 }
 

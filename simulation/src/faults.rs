@@ -213,9 +213,7 @@ impl Fault {
                 cut(cluster, one, other, begins);
                 cut(cluster, other, one, begins);
             }
-            Kind::Isolated(host) => {
-                part(cluster, processes, |from, to| from == host || to == host, begins);
-            }
+            Kind::Isolated(host) => isolate(cluster, processes, host, begins),
             Kind::Deaf(host) => part(cluster, processes, |_, to| to == host, begins),
             Kind::Mute(host) => part(cluster, processes, |from, _| from == host, begins),
             Kind::Split(ref side) => {
@@ -237,8 +235,7 @@ impl Fault {
             Kind::Stopped(process) if begins => processes.with(process, |id| cluster.world.stop(id)),
             Kind::Stopped(process) => processes.with(process, |id| cluster.world.go_on(id)),
             Kind::Suspended(process) => {
-                let machine = host(process);
-                part(cluster, processes, |from, to| from == machine || to == machine, begins);
+                isolate(cluster, processes, host(process), begins);
                 processes.with(process, |id| {
                     cluster.world.turn_clocks(id, |clocks, now| clocks.suspend(now, begins));
                     if begins { cluster.world.stop(id) } else { cluster.world.go_on(id) }
@@ -266,6 +263,10 @@ fn cut(cluster: &mut Cluster, from: Host, to: Host, begins: bool) {
     if from != to {
         cluster.cut(from, to, begins);
     }
+}
+
+fn isolate(cluster: &mut Cluster, processes: &Processes, host: Host, begins: bool) {
+    part(cluster, processes, |from, to| from == host || to == host, begins);
 }
 
 /// Cuts these ways, or ends a cut of them.

@@ -91,7 +91,7 @@ pub(crate) enum Stage {
 struct History {
     /// What was said, once it is known which member is contended for.
     collector: Option<Collector>,
-    /// The number of each process in place of which another one may have been started.
+    /// The number of each process. A process that is started in another one's place has the same number.
     clients: BTreeMap<ProcessId, u16>,
     /// Everybody who contends.
     contenders: Vec<Who>,

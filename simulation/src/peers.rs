@@ -36,7 +36,7 @@ impl Peers {
         lane.messages.drain(..number).map(|(_, message)| message).collect()
     }
 
-    /// Has what is under way arrive at this instant or later, and what is sent later behind it.
+    /// Has the messages under way arrive at this instant or later, and later messages behind them.
     pub(crate) fn delay(&mut self, from: Host, to: Host, until: u64) {
         if let Some(lane) = self.lanes.get_mut(&(from, to)).filter(|lane| !lane.messages.is_empty()) {
             lane.messages.iter_mut().for_each(|(at, _)| *at = (*at).max(until));
@@ -44,7 +44,7 @@ impl Peers {
         }
     }
 
-    /// Loses what is under way between two servers.
+    /// Loses the messages under way between two servers.
     pub(crate) fn reset(&mut self, one: Host, other: Host) {
         self.lanes.retain(|way, _| ![(one, other), (other, one)].contains(way));
     }

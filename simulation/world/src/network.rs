@@ -278,7 +278,7 @@ impl Network {
         }
     }
 
-    /// Resets every connection between two hosts. What is under way is lost.
+    /// Resets every connection between two hosts. Bytes under way are lost.
     pub(crate) fn reset(&mut self, heap: &mut Heap, one: Host, other: Host) {
         let between =
             |it: &Connection| [(it.client, it.server), (it.server, it.client)].contains(&(one, other));

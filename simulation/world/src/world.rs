@@ -186,7 +186,7 @@ impl World {
         state::with(|state| state.network.cut(&mut state.heap, from, to, is_cut));
     }
 
-    /// Resets every connection between two hosts. What is under way is lost.
+    /// Resets every connection between two hosts. Bytes under way are lost.
     pub fn reset(&mut self, one: Host, other: Host) {
         state::with(|state| state.network.reset(&mut state.heap, one, other));
     }
