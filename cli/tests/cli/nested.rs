@@ -8,7 +8,7 @@ use zklock_testcontainers::Link;
 use crate::support::{
     at, finished, line, lines, output, queue, run, run_on, signal, until_queued, with_session, zklock,
 };
-use zklock_test_support::{eventually, own_server, server};
+use zklock_test_support::{eventually, own_server, server, until_watched};
 
 const PATH: &str = "/lock/orders";
 const AROUND: &str =
@@ -96,8 +96,8 @@ async fn a_waiter_whose_session_expires_says_that_its_place_is_gone() {
         told.ends_with(" or more, so it has lost its place; zklock joins the queue again, at the end"),
         "{told}"
     );
-    until_queued(&session, PATH, 2).await;
-    // The servers are there.
+    // It knows its place, and the servers are there.
+    until_watched(&server, 1, 1).await;
     signal(&waiter, Signal::STOP);
     until_queued(&session, PATH, 1).await;
     signal(&waiter, Signal::CONT);
