@@ -195,17 +195,34 @@ impl Cluster {
         }
     }
 
+    /// Empties the disk of a server that is down, as somebody does who replaces its machine. ZooKeeper forgets what was
+    /// acknowledged if another server does not have all of it, so nobody replaces the machine then.
+    pub(crate) fn empty_disk(&mut self, host: Host) {
+        let logged = |machine: &Machine| machine.server.standing().logged;
+        let most = logged(&self.machines[&host]);
+        let has_all = |(other, machine): (&Host, &Machine)| *other == host || logged(machine) >= most;
+        if self.machines.len() == 1 || !self.machines.iter().all(has_all) {
+            return;
+        }
+        note(name(host), "loses its disk");
+        self.replace(host, Server::lose_disk);
+    }
+
     /// Starts a server that has crashed: it has what its disk has.
     pub(crate) fn restart(&mut self, host: Host) {
         if !matches!(self.machine(host).state, State::Down) {
             return;
         }
         note(name(host), "starts again");
-        let machine = self.machines.remove(&host).expect("a server");
-        let machine = Machine { server: machine.server.restart(), state: State::Running, ..machine };
-        self.machines.insert(host, machine);
+        self.replace(host, Server::restart);
+        self.machine(host).state = State::Running;
         self.world.listen(host, true);
         self.happens(host, Event::Wake);
+    }
+
+    fn replace(&mut self, host: Host, with: fn(Server) -> Server) {
+        let machine = self.machines.remove(&host).expect("a server");
+        self.machines.insert(host, Machine { server: with(machine.server), ..machine });
     }
 
     /// Stops a server, as SIGSTOP does.

@@ -45,6 +45,8 @@ pub(crate) enum Kind {
     Paused(Host),
     /// A server crashes, and is started again afterwards.
     Crashed(Host),
+    /// As that, and its machine is replaced meanwhile if the others have all that its disk has.
+    Replaced(Host),
     /// A process of the contenders is stopped by a signal.
     Stopped(u32),
     /// The machine of a process is suspended.
@@ -147,7 +149,7 @@ fn kind(random: &mut Random, world: &Exposed, place: Place) -> Kind {
     let Exposed { servers, processes, timeout, .. } = *world;
     let Place { process, server: this, other } = place;
     let rates = [SECOND / 2, SECOND / 1000 * 917, SECOND / 1000 * 1083];
-    match random.below(24) {
+    match random.below(25) {
         0 => Kind::OneWay(this, other),
         1 => Kind::OneWay(other, this),
         2 => Kind::Cut(this, other),
@@ -181,6 +183,7 @@ fn kind(random: &mut Random, world: &Exposed, place: Place) -> Kind {
             Kind::Split((0..hosts).filter(|_| random.once_in(2)).collect())
         }
         22 => Kind::Reset(this, other),
+        23 => Kind::Replaced(this),
         _ => Kind::Set(process, [-7200, -5, 5, 86_400][random.below(4) as usize]),
     }
 }
@@ -231,7 +234,11 @@ impl Fault {
             Kind::Paused(host) if begins => cluster.pause(host),
             Kind::Paused(host) => cluster.go_on(host),
             Kind::Crashed(host) if begins => cluster.crash(host),
-            Kind::Crashed(host) => cluster.restart(host),
+            Kind::Replaced(host) if begins => {
+                cluster.crash(host);
+                cluster.empty_disk(host);
+            }
+            Kind::Crashed(host) | Kind::Replaced(host) => cluster.restart(host),
             Kind::Stopped(process) if begins => processes.with(process, |id| cluster.world.stop(id)),
             Kind::Stopped(process) => processes.with(process, |id| cluster.world.go_on(id)),
             Kind::Suspended(process) => {
