@@ -1,10 +1,11 @@
 //! Simulated servers on the world's heap: what reaches them, what they send, and when they want to be woken.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
-use world::{Clock, Clocks, Happening, Host, Random, SECOND, World, retransmission};
+use world::{Clock, Clocks, Direction, Happening, Host, Random, SECOND, World, retransmission};
 use zklock_ensemble::{Config, ConnectionId, Effect, Event, Now, Server, ServerId, elect};
 
 use crate::peers::Peers;
@@ -68,12 +69,15 @@ pub(crate) fn later(instant: u64, call: impl FnOnce(&mut Cluster) + 'static) {
 }
 
 fn act(instant: u64, act: Act) {
-    let number = ACTS.with_borrow_mut(|(numbered, acts)| {
+    world::at(instant, numbered(act));
+}
+
+fn numbered(act: Act) -> u64 {
+    ACTS.with_borrow_mut(|(numbered, acts)| {
         *numbered += 1;
         acts.insert(*numbered, act);
         *numbered
-    });
-    world::at(instant, number);
+    })
 }
 
 /// The machine of the server with this number.
@@ -116,6 +120,23 @@ impl Cluster {
     /// Calls the function after this time.
     pub(crate) fn after(&mut self, time: Duration, call: impl FnOnce(&mut Self) + 'static) {
         later(self.world.now() + nanoseconds(time), call);
+    }
+
+    /// Calls the function as this client sends or receives something, after it has done so a number of times; or after this
+    /// time at the latest.
+    pub(crate) fn amid(
+        &mut self,
+        (client, direction, skipped): (Host, Direction, u32),
+        latest: Duration,
+        call: impl FnOnce(&mut Self) + 'static,
+    ) {
+        let first = Rc::new(Cell::new(Some(Box::new(call) as Call)));
+        let second = first.clone();
+        let number = numbered(Act::Call(Box::new(move |cluster| {
+            first.take().into_iter().for_each(|call| call(cluster))
+        })));
+        self.world.await_bytes(client, direction, skipped, number);
+        self.after(latest, move |cluster| second.take().into_iter().for_each(|call| call(cluster)));
     }
 
     /// Goes on until this instant.

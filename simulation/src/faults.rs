@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use world::{Host, Latency, MILLISECOND, Random, SECOND};
+use world::{Direction, Host, Latency, MILLISECOND, Random, SECOND};
 
 use crate::cluster::{Cluster, server};
 use crate::operator::Deed;
@@ -14,10 +14,33 @@ use crate::trace::note;
 pub(crate) struct Fault {
     /// When it begins, from the begin of the processes.
     pub at: Duration,
+    /// Amid what else it begins, if it waits for something.
+    pub amid: Option<Amid>,
     /// How long it lasts.
     pub lasts: Duration,
     /// What it is.
     pub kind: Kind,
+}
+
+/// A fault begins amid the requests and answers of a process: most of the time nothing is under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Amid {
+    process: u32,
+    direction: Direction,
+    skipped: u32,
+    latest: Duration,
+}
+
+impl Amid {
+    fn draw(random: &mut Random, process: u32, timeout: Duration) -> Option<Self> {
+        let direction = [Direction::ToServer, Direction::ToClient][random.below(2) as usize];
+        let skipped = random.below(4) as u32;
+        random.once_in(2).then_some(Self { process, direction, skipped, latest: timeout / 2 })
+    }
+
+    fn latest(this: Option<Self>) -> Duration {
+        this.map_or(Duration::ZERO, |it| it.latest)
+    }
 }
 
 /// What goes wrong.
@@ -114,9 +137,10 @@ pub(crate) fn draw(random: &mut Random, world: &Exposed, until: Duration) -> Vec
         let place = Place::draw(random, world);
         let (mut begins, mut kind) = (at, kind(random, world, place));
         loop {
-            let fault = Fault { at: begins, lasts: length(random, timeout, &kind), kind };
+            let amid = Amid::draw(random, place.process, timeout);
+            let fault = Fault { at: begins, amid, lasts: length(random, timeout, &kind), kind };
             let ends = fault.at + fault.lasts;
-            if ends > until {
+            if ends + Amid::latest(amid) > until {
                 break;
             }
             faults.push(fault.clone());
@@ -191,16 +215,20 @@ fn kind(random: &mut Random, world: &Exposed, place: Place) -> Kind {
 impl Fault {
     /// Has the fault begin and end at its time.
     pub(crate) fn schedule(self, cluster: &mut Cluster, processes: &Processes) {
-        let begun = self.clone();
-        let (first, second) = (processes.clone(), processes.clone());
-        let end = self.at + self.lasts;
-        cluster.after(self.at, move |cluster| begun.begin(cluster, &first));
-        cluster.after(end, move |cluster| self.end(cluster, &second));
+        let processes = processes.clone();
+        cluster.after(self.at, move |cluster| match self.amid {
+            Some(Amid { process, direction, skipped, latest }) => {
+                let begin = move |cluster: &mut Cluster| self.begin(cluster, processes);
+                cluster.amid((host(process), direction, skipped), latest, begin);
+            }
+            None => self.begin(cluster, processes),
+        });
     }
 
-    fn begin(&self, cluster: &mut Cluster, processes: &Processes) {
+    fn begin(self, cluster: &mut Cluster, processes: Processes) {
         note("fault", format_args!("{:?} for {:?}", self.kind, self.lasts));
-        self.apply(cluster, processes, true);
+        self.apply(cluster, &processes, true);
+        cluster.after(self.lasts, move |cluster| self.end(cluster, &processes));
     }
 
     fn end(&self, cluster: &mut Cluster, processes: &Processes) {

@@ -14,8 +14,10 @@ pub struct ProcessId(pub u32);
 
 /// A direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub enum Direction {
+    /// From the client to the server.
     ToServer,
+    /// From the server to the client.
     ToClient,
 }
 

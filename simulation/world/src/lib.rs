@@ -25,7 +25,7 @@ mod timers;
 mod world;
 
 pub use clocks::{Clock, Clocks, MILLISECOND, SECOND};
-pub use ids::{ConnectionId, Happening, Host, ProcessId};
+pub use ids::{ConnectionId, Direction, Happening, Host, ProcessId};
 pub use libc::Preemption;
 pub use network::{Latency, retransmission};
 pub use random::Random;

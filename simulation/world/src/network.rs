@@ -133,6 +133,16 @@ impl Connection {
     }
 }
 
+/// Somebody waits until a client has sent or received bytes.
+struct Awaited {
+    client: Host,
+    direction: Direction,
+    /// How many more times it does so before.
+    skipped: u32,
+    /// The caller's number.
+    number: u64,
+}
+
 #[derive(Default)]
 pub(crate) struct Network {
     pub(crate) connections: BTreeMap<ConnectionId, Connection>,
@@ -140,6 +150,7 @@ pub(crate) struct Network {
     listening: BTreeSet<Host>,
     cuts: BTreeSet<(Host, Host)>,
     latencies: BTreeMap<(Host, Host), Latency>,
+    awaited: Vec<Awaited>,
     /// What has happened at servers.
     pub(crate) happened: VecDeque<Happening>,
 }
@@ -292,6 +303,25 @@ impl Network {
         }
     }
 
+    /// Has the caller's event happen as this client sends bytes, or receives some, after it has done so a number of times.
+    pub(crate) fn await_bytes(&mut self, client: Host, direction: Direction, skipped: u32, number: u64) {
+        self.awaited.push(Awaited { client, direction, skipped, number });
+    }
+
+    fn pass(&mut self, heap: &mut Heap, client: Host, direction: Direction) {
+        self.awaited.retain_mut(|it| {
+            if (it.client, it.direction) != (client, direction) {
+                return true;
+            }
+            let Some(skipped) = it.skipped.checked_sub(1) else {
+                heap.push(heap.now(), Event::Custom(it.number));
+                return false;
+            };
+            it.skipped = skipped;
+            true
+        });
+    }
+
     /// Has the client's end receive again what waited for it to read.
     pub(crate) fn has_read(&mut self, heap: &mut Heap, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
@@ -321,6 +351,9 @@ impl Network {
         heap.print(print);
         if !is_stalled {
             heap.push(at, Event::Arrive(id, direction));
+        }
+        if direction == Direction::ToServer {
+            self.pass(heap, from, direction);
         }
     }
 
@@ -355,6 +388,7 @@ impl Network {
                 Direction::ToClient => {
                     wakers.extend(reach_client(connection, segment));
                     process = Some(connection.process);
+                    self.pass(heap, to, direction);
                 }
                 Direction::ToServer => {
                     wakers.extend(connection.near.writer.take());

@@ -8,7 +8,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::clocks::{Clock, Clocks, MILLISECOND};
 use crate::heap::Event;
-use crate::ids::{ConnectionId, Happening, Host, ProcessId};
+use crate::ids::{ConnectionId, Direction, Happening, Host, ProcessId};
 use crate::libc::{self, Preemption};
 use crate::network::Latency;
 use crate::state::{self, Process, State};
@@ -194,6 +194,12 @@ impl World {
     /// Returns whether the way is cut.
     pub fn is_cut(&self, from: Host, to: Host) -> bool {
         state::with(|state| state.network.is_cut(from, to))
+    }
+
+    /// Has [`advance`](Self::advance) return `Custom` with this number as this client sends something, or receives something, after
+    /// it has done so a number of times.
+    pub fn await_bytes(&mut self, client: Host, direction: Direction, skipped: u32, number: u64) {
+        state::with(|state| state.network.await_bytes(client, direction, skipped, number));
     }
 
     /// Sets how long bytes take from one host to another.
