@@ -1,11 +1,8 @@
-//! The command line, and the line by which a run of one seed says what it has seen.
-
-use std::fmt;
-use std::time::Duration;
+//! The command line.
 
 use clap::{Parser, ValueEnum};
 use zklock_contest::member::Member;
-use zklock_simulation::{Choices, Outcome, members};
+use zklock_simulation::{Choices, members};
 
 /// Runs zklock and zookeeper-client as they ship on simulated servers, network and clocks. Without --seed it runs random
 /// seeds until the time is over, and shrinks the first that fails.
@@ -42,39 +39,5 @@ fn member(name: &str) -> Result<Member, String> {
 impl Args {
     pub(crate) fn choices(&self) -> Choices {
         Choices { member: self.mode, without: self.without.clone() }
-    }
-}
-
-/// What one run has seen, in one line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
-    pub(crate) fingerprint: u64,
-    pub(crate) time: Duration,
-    pub(crate) faults: u64,
-    pub(crate) grants: u64,
-    pub(crate) losses: u64,
-}
-
-impl Seen {
-    pub(crate) fn of(outcome: &Outcome) -> Self {
-        let Outcome { fingerprint, time, faults, grants, losses, .. } = *outcome;
-        Self { fingerprint, time, faults: faults as u64, grants, losses }
-    }
-
-    /// Reads the line.
-    pub(crate) fn read(line: &str) -> Option<Self> {
-        let numbers = line.strip_prefix("seen ")?.split(' ').map(str::parse);
-        let [fingerprint, seconds, faults, grants, losses] = numbers.collect::<Result<Vec<_>, _>>().ok()?[..]
-        else {
-            return None;
-        };
-        Some(Self { fingerprint, time: Duration::from_secs(seconds), faults, grants, losses })
-    }
-}
-
-impl fmt::Display for Seen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { fingerprint, time, faults, grants, losses } = self;
-        write!(f, "seen {fingerprint} {} {faults} {grants} {losses}", time.as_secs())
     }
 }

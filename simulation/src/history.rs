@@ -26,6 +26,7 @@ use zklock_ensemble::Server;
 use crate::cluster::{self, Cluster};
 use crate::interventions::{self, Ended};
 use crate::part::{Part, is_given_at_once};
+use crate::seen::Seen;
 use crate::trace::note;
 
 /// One guard, from its grant on.
@@ -54,19 +55,11 @@ impl Hold {
     }
 }
 
-/// What a run has seen.
+/// What a run has seen, and what was wrong.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Two runs that took the same steps have the same one.
-    pub fingerprint: u64,
-    /// How much time was simulated.
-    pub time: Duration,
-    /// How many faults were drawn.
-    pub faults: usize,
-    /// How often a guard was granted.
-    pub grants: u64,
-    /// How often a guard was lost before it was given up.
-    pub losses: u64,
+    /// What it has seen.
+    pub seen: Seen,
     /// What must not be.
     pub violations: Vec<String>,
 }
@@ -134,8 +127,8 @@ pub(crate) fn end(member: Member, timeout: Duration) -> Outcome {
     history.scope = Scope { sampled: false, proves: false, stale, drift: 500 };
     history.ledgers = registers.into_values().map(|store| store.ledger).collect();
     (history.logs, history.runs.records, history.runs.ranges) = (logs, records, ranges);
-    outcome.grants = history.holds.len() as u64;
-    outcome.losses = history.holds.iter().filter(|hold| hold.is_lost()).count() as u64;
+    outcome.seen.grants = history.holds.len() as u64;
+    outcome.seen.losses = history.holds.iter().filter(|hold| hold.is_lost()).count() as u64;
     outcome.violations.extend(Verdict::of(member, &history).examples);
     outcome
 }

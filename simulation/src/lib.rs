@@ -16,9 +16,11 @@ mod part;
 mod peers;
 mod processes;
 mod run;
+mod seen;
 mod trace;
 
 pub use history::Outcome;
 pub use part::members;
 pub use run::{Choices, run};
+pub use seen::Seen;
 pub use trace::print_trace;

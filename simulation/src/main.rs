@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use zklock_simulation::{print_trace, run};
 
-use args::{Args, Seen};
+use args::Args;
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         print_trace();
     }
     let outcome = run(seed, &args.choices());
-    println!("{}", Seen::of(&outcome));
+    println!("{}", outcome.seen);
     outcome.violations.iter().for_each(|violation| println!("VIOLATION {violation}"));
     if outcome.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -8,11 +8,12 @@ use zklock_contest::member::Member;
 use zklock_ensemble::{Config, ServerId, Version};
 
 use crate::cluster::Cluster;
-use crate::faults::{self, Exposed};
+use crate::faults::{self, Exposed, Fault};
 use crate::history::{self, Outcome, Stage};
 use crate::operator::Deed;
 use crate::part::{Part, members};
 use crate::processes::Processes;
+use crate::seen::Seen;
 use crate::trace;
 
 /// What a run is made of, beside its seed.
@@ -44,128 +45,186 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     let _listening = trace::listen();
     // tokio catches panics of tasks that nobody awaits.
     std::panic::set_hook(Box::new(|panic| history::wrong(format!("a panic: {panic}"))));
-    let mut random = Random::new(seed);
-    let servers = [1, 3, 3, 5][random.below(4) as usize];
-    let tick = Duration::from_millis([100, 500, 2_000][random.below(3) as usize]);
-    let drawn = |random: &mut Random| (tick * random.between(4, 20) as u32).max(SHORTEST);
-    // Servers that grant different timeouts, or more than every process asks for.
-    let limits = (1..=servers).map(|_| drawn(&mut random)).collect::<Vec<_>>();
-    let longest = limits.iter().copied().max().unwrap_or(SHORTEST).min(DEFAULT);
-    let is_uneven = random.once_in(3);
-    let timeout = if is_uneven { longest } else { drawn(&mut random) };
-    let processes = random.between(2, 6) as u32;
-    let drawn = members()[random.below(members().len() as u64) as usize];
-    let member = choices.member.unwrap_or(drawn);
-    let is_operated = random.once_in(3);
-    // Clocks of servers are within 100 parts in a million, unless faults slew them.
-    let drift = [None, Some(1_000)][random.below(2) as usize];
-    let part = Part {
-        member,
-        servers: (1..=servers).map(|number| format!("h{number}:2181")).collect::<Vec<_>>().join(","),
-        timeout,
-        is_exact: !is_uneven,
-        tick,
-        tasks: random.between(1, 3) as u16,
-        pace: Pace {
+    let plan = Plan::draw(Random::new(seed), choices);
+    let (member, timeout, faults) = (plan.part.member, plan.part.timeout, plan.faults.len() as u64);
+    let mut system = System::begin(plan, choices);
+    system.run(timeout * STORM);
+    let unfinished = system.finish();
+    unfinished.into_iter().for_each(history::wrong);
+    let (fingerprint, time) = (system.cluster.world.fingerprint(), system.time);
+    drop(system);
+    let Outcome { seen, violations } = history::end(member, timeout);
+    Outcome { seen: Seen { fingerprint, time, faults, ..seen }, violations }
+}
+
+/// A system and its faults, as they are drawn.
+struct Plan {
+    part: Part,
+    processes: u32,
+    servers: Vec<Config>,
+    latency: Latency,
+    faults: Vec<Fault>,
+    /// What the cluster draws from.
+    seed: u64,
+    /// What the processes draw from.
+    random: Random,
+}
+
+impl Plan {
+    fn draw(mut random: Random, choices: &Choices) -> Self {
+        let servers = [1, 3, 3, 5][random.below(4) as usize];
+        let tick = Duration::from_millis([100, 500, 2_000][random.below(3) as usize]);
+        let drawn = |random: &mut Random| (tick * random.between(4, 20) as u32).max(SHORTEST);
+        // Servers that grant different timeouts, or more than every process asks for.
+        let limits = (1..=servers).map(|_| drawn(&mut random)).collect::<Vec<_>>();
+        let longest = limits.iter().copied().max().unwrap_or(SHORTEST).min(DEFAULT);
+        let is_uneven = random.once_in(3);
+        let timeout = if is_uneven { longest } else { drawn(&mut random) };
+        let processes = random.between(2, 6) as u32;
+        let drawn = members()[random.below(members().len() as u64) as usize];
+        let member = choices.member.unwrap_or(drawn);
+        let is_operated = random.once_in(3);
+        // Clocks of servers are within 100 parts in a million, unless faults slew them.
+        let drift = [None, Some(1_000)][random.below(2) as usize];
+        let part = Part {
+            member,
+            servers: (1..=servers).map(|number| format!("h{number}:2181")).collect::<Vec<_>>().join(","),
             timeout,
-            think: timeout / [20, 4, 1][random.below(3) as usize],
-            hold: timeout / [100, 30, 2][random.below(3) as usize],
-            longest: timeout * 4,
-            round: timeout / 2,
-            look: timeout / 4,
-            dawdles: 8,
-            last_turns: 1,
-        },
-        drift,
-        is_prompt: false,
-        delay: (is_operated || random.once_in(4)).then_some(timeout),
-    };
-    history::begin(member, processes, part.tasks);
-    let apply_delay = Duration::from_millis([0, 1, 20][random.below(3) as usize]);
-    // Requests that wait for much of the timeout keep no lease either.
-    let prep_delay = [Duration::ZERO, MOMENT, tick / random.between(10, 50) as u32][random.below(3) as usize];
-    let expiry_delay =
-        [Duration::ZERO, MOMENT, tick / random.between(1, 20) as u32][random.below(3) as usize];
-    let version = [Version::V3_8_0, Version::V3_9_3, Version::V3_9_5][random.below(3) as usize];
-    let configs = (1..=servers).map(|number| {
-        let mut config = Config::new(ServerId(number), servers);
+            is_exact: !is_uneven,
+            tick,
+            tasks: random.between(1, 3) as u16,
+            pace: Pace {
+                timeout,
+                think: timeout / [20, 4, 1][random.below(3) as usize],
+                hold: timeout / [100, 30, 2][random.below(3) as usize],
+                longest: timeout * 4,
+                round: timeout / 2,
+                look: timeout / 4,
+                dawdles: 8,
+                last_turns: 1,
+            },
+            drift,
+            is_prompt: false,
+            delay: (is_operated || random.once_in(4)).then_some(timeout),
+        };
+        let mut config = Config::new(ServerId(0), servers);
         config.tick = tick;
         config.min_session_timeout = tick * 2;
-        config.max_session_timeout = if is_uneven { limits[usize::from(number) - 1] } else { tick * 20 };
-        config.apply_delay = apply_delay;
-        config.prep_delay = prep_delay;
-        config.expiry_delay = expiry_delay;
-        config.version = version;
+        config.apply_delay = Duration::from_millis([0, 1, 20][random.below(3) as usize]);
+        // Requests that wait for much of the timeout keep no lease either.
+        let most = tick / random.between(10, 50) as u32;
+        config.prep_delay = [Duration::ZERO, MOMENT, most][random.below(3) as usize];
+        let most = tick / random.between(1, 20) as u32;
+        config.expiry_delay = [Duration::ZERO, MOMENT, most][random.below(3) as usize];
+        config.version = [Version::V3_8_0, Version::V3_9_3, Version::V3_9_5][random.below(3) as usize];
         // Directories without a lock vanish while the lock is in use.
         config.container_check = timeout;
-        config
-    });
-    let storm = timeout * STORM;
-    let configs = configs.collect();
-    let mut cluster = Cluster::new(random.bits(), configs, history::applied);
-    let is_resized = is_operated && member == Member::Semaphore;
-    let slews_servers = drift.is_none();
-    let exposed = Exposed { servers, processes, timeout, slews_servers, is_operated, is_resized };
-    let faults = faults::draw(&mut random.fork(), &exposed, storm);
-    // A quorum's answer takes six ways. If it takes much of the timeout, heartbeats keep no lease.
-    let shortest =
-        limits.iter().copied().min().filter(|_| is_uneven).map_or(timeout, |least| least.min(timeout));
-    let longest_way = shortest.as_nanos() as u64 / 80;
-    // The servers are near, or they are in another region.
-    let latency = match random.once_in(3) {
-        true => Latency { least: longest_way / 4, most: longest_way },
-        false => Latency::default(),
-    };
-    // Before its last turn each contender may have another one, behind those of all others.
-    let turns = (timeout * 4 + part.delay.unwrap_or_default()) * (processes * u32::from(part.tasks));
-    let all = Processes::new(part, servers, processes, latency, random);
-    all.heal(&mut cluster);
-    all.operate(&mut cluster, Deed::Prepare);
-    for process in 0..processes {
-        all.start(&mut cluster, process);
+        let configs = limits.iter().zip(1..).map(|(limit, number)| Config {
+            id: ServerId(number),
+            max_session_timeout: if is_uneven { *limit } else { tick * 20 },
+            ..config.clone()
+        });
+        let (configs, seed) = (configs.collect(), random.bits());
+        let is_resized = is_operated && member == Member::Semaphore;
+        let slews_servers = drift.is_none();
+        let exposed = Exposed { servers, processes, timeout, slews_servers, is_operated, is_resized };
+        let faults = faults::draw(&mut random.fork(), &exposed, timeout * STORM);
+        // A quorum's answer takes six ways. If it takes much of the timeout, heartbeats keep no lease.
+        let shortest =
+            limits.iter().copied().min().filter(|_| is_uneven).map_or(timeout, |least| least.min(timeout));
+        let longest_way = shortest.as_nanos() as u64 / 80;
+        // The servers are near, or they are in another region.
+        let latency = match random.once_in(3) {
+            true => Latency { least: longest_way / 4, most: longest_way },
+            false => Latency::default(),
+        };
+        Self { part, processes, servers: configs, latency, faults, seed, random }
     }
-    let drawn = faults.len();
-    for (number, fault) in faults.into_iter().enumerate() {
-        if !choices.without.contains(&number) {
-            fault.schedule(&mut cluster, &all);
+}
+
+/// A system under way.
+struct System {
+    cluster: Cluster,
+    all: Processes,
+    timeout: Duration,
+    /// How long each contender's turn before its last one takes, behind those of all others.
+    turns: Duration,
+    /// How much time has been simulated.
+    time: Duration,
+}
+
+impl System {
+    /// Starts the servers and the processes, and has the faults come.
+    fn begin(plan: Plan, choices: &Choices) -> Self {
+        let Plan { part, processes, servers, latency, faults, seed, random } = plan;
+        let (timeout, voters) = (part.timeout, servers.len() as u8);
+        history::begin(part.member, processes, part.tasks);
+        let turns = (timeout * 4 + part.delay.unwrap_or_default()) * (processes * u32::from(part.tasks));
+        let mut cluster = Cluster::new(seed, servers, history::applied);
+        let all = Processes::new(part, voters, processes, latency, random);
+        all.heal(&mut cluster);
+        all.operate(&mut cluster, Deed::Prepare);
+        for process in 0..processes {
+            all.start(&mut cluster, process);
         }
+        for (number, fault) in faults.into_iter().enumerate() {
+            if !choices.without.contains(&number) {
+                fault.schedule(&mut cluster, &all);
+            }
+        }
+        Self { cluster, all, timeout, turns, time: Duration::ZERO }
     }
-    cluster.run(storm);
-    history::enter(Stage::Calm);
-    // From one who finishes to the next one: a killed contender's session, acquisitions before the last one with their
-    // delays, their holds, and connecting.
-    let longest = timeout * 40 + Duration::from_secs(120) + turns;
-    let (mut time, mut quiet, mut unfinished) = (storm, Duration::ZERO, history::unfinished());
-    while !unfinished.is_empty() && quiet < longest {
-        time += timeout;
-        cluster.run(time);
-        let before = std::mem::replace(&mut unfinished, history::unfinished()).len();
-        quiet = if unfinished.len() < before { Duration::ZERO } else { quiet + timeout };
+
+    fn run(&mut self, time: Duration) {
+        self.time += time;
+        self.cluster.run(self.time);
     }
-    if unfinished.is_empty() {
+
+    /// After the faults: everybody contends once more, one contender is evicted, and nothing is left. Returns who has not finished.
+    fn finish(&mut self) -> Vec<String> {
+        let unfinished = self.calm();
+        let unfinished = if unfinished.is_empty() { self.evict() } else { unfinished };
+        if unfinished.is_empty() {
+            self.audit();
+        }
+        unfinished
+    }
+
+    fn calm(&mut self) -> Vec<String> {
+        history::enter(Stage::Calm);
+        // From one who finishes to the next one: a killed contender's session, acquisitions before the last one with their
+        // delays, their holds, and connecting.
+        let longest = self.timeout * 40 + Duration::from_secs(120) + self.turns;
+        let (mut quiet, mut unfinished) = (Duration::ZERO, history::unfinished());
+        while !unfinished.is_empty() && quiet < longest {
+            self.run(self.timeout);
+            let before = std::mem::replace(&mut unfinished, history::unfinished()).len();
+            quiet = if unfinished.len() < before { Duration::ZERO } else { quiet + self.timeout };
+        }
+        unfinished
+    }
+
+    fn evict(&mut self) -> Vec<String> {
         history::enter(Stage::Eviction);
-        all.operate(&mut cluster, Deed::Evict);
+        self.all.operate(&mut self.cluster, Deed::Evict);
         // A claim of a run may be told several times that the run is done, after a delay each.
-        let end = time + timeout * 40;
-        while time == end - timeout * 40 || (!unfinished.is_empty() && time < end) {
-            time += timeout;
-            cluster.run(time);
-            unfinished = history::unfinished();
+        for _ in 0..40 {
+            self.run(self.timeout);
+            let unfinished = history::unfinished();
+            if unfinished.is_empty() {
+                return unfinished;
+            }
         }
+        history::unfinished()
     }
-    if unfinished.is_empty() {
+
+    fn audit(&mut self) {
         history::enter(Stage::Audit);
-        all.audit(&mut cluster, timeout * 2 + LATE);
+        self.all.audit(&mut self.cluster, self.timeout * 2 + LATE);
         while history::stage() == Stage::Audit {
-            time += timeout;
-            cluster.run(time);
+            self.run(self.timeout);
         }
         // The sessions are closed.
-        time += timeout * 2;
-        cluster.run(time);
+        self.run(self.timeout * 2);
     }
-    unfinished.into_iter().for_each(history::wrong);
-    let fingerprint = cluster.world.fingerprint();
-    drop((cluster, all));
-    Outcome { fingerprint, time, faults: drawn, ..history::end(member, timeout) }
 }

@@ -9,8 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use world::Random;
+use zklock_simulation::Seen;
 
-use crate::args::{Args, Seen};
+use crate::args::Args;
 
 /// A run that takes longer than this does not end: a process of it runs without a pause.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -29,15 +30,9 @@ enum End {
     Failed(Option<Seen>, Vec<String>),
 }
 
-/// The sums over all seeds.
+/// How many seeds have passed, and what they have seen together.
 #[derive(Default)]
-struct Sums {
-    seeds: u64,
-    time: Duration,
-    faults: u64,
-    grants: u64,
-    losses: u64,
-}
+struct Sums(u64, Seen);
 
 /// Runs seeds, and prints how far it is and what has failed.
 pub(crate) fn run(args: &Args) -> ExitCode {
@@ -172,15 +167,12 @@ fn shrunk(args: &Args, seed: u64) -> Vec<usize> {
 
 impl Sums {
     fn add(&mut self, seen: Seen) {
-        self.seeds += 1;
-        self.time += seen.time;
-        self.faults += seen.faults;
-        self.grants += seen.grants;
-        self.losses += seen.losses;
+        self.0 += 1;
+        self.1 += seen;
     }
 
     fn line(&self, took: Duration) -> String {
-        let Self { seeds, time, faults, grants, losses } = self;
+        let Self(seeds, Seen { time, faults, grants, losses, .. }) = self;
         let hours = time.as_secs_f64() / 3600.0;
         let rate = time.as_secs_f64() / took.as_secs_f64();
         format!(
