@@ -1,8 +1,8 @@
 //! The command line.
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use zklock_contest::member::Member;
-use zklock_simulation::{Choices, members};
+use zklock_simulation::Choices;
 
 /// Runs zklock and zookeeper-client as they ship on simulated servers, network and clocks. Without --seed it runs random
 /// seeds until the time is over, and shrinks the first that fails.
@@ -20,8 +20,8 @@ pub(crate) struct Args {
     /// How many seeds to run at a time
     #[arg(long, default_value_t = 1)]
     pub(crate) jobs: usize,
-    /// The member to contend for, instead of a random one: lock, readwrite, several, semaphore, slots, election, keys, once
-    #[arg(long, value_parser = member)]
+    /// The member to contend for, instead of a random one
+    #[arg(long)]
     pub(crate) mode: Option<Member>,
     /// Print what happens, with --seed
     #[arg(long, requires = "seed")]
@@ -29,11 +29,6 @@ pub(crate) struct Args {
     /// Leave out these faults of the seed
     #[arg(long, value_delimiter = ',', value_name = "NUMBERS")]
     pub(crate) without: Vec<usize>,
-}
-
-fn member(name: &str) -> Result<Member, String> {
-    let member = Member::from_str(name, true)?;
-    members().contains(&member).then_some(member).ok_or_else(|| "this one is not simulated".to_owned())
 }
 
 impl Args {

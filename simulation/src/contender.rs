@@ -63,11 +63,11 @@ pub(crate) async fn run(process: ProcessId, number: u32, part: Part, mut random:
     let contest = contender::Part {
         member: part.member,
         client,
-        tasks: part.tasks,
+        tasks: part.tasks(client),
         seed: random.bits(),
         pace: part.pace,
         servers: part.servers.clone(),
-        delay: Duration::ZERO,
+        delay: part.delay.filter(|_| part.member == Member::Queue).unwrap_or_default(),
     };
     let (orders, world) = (orderer.orders(), Simulated { process, part: part.clone() });
     tokio::spawn(follow(orderer, part.timeout));
@@ -77,7 +77,7 @@ pub(crate) async fn run(process: ProcessId, number: u32, part: Part, mut random:
         sleep(part.timeout / 10).await;
     }
     let who = Who { client, task: part.tasks + 1 };
-    if history::is_evicted(who) {
+    if !part.is_foreign(client) && history::is_evicted(who) {
         while !history::was_evicted() {
             contest.turn(who).await;
         }

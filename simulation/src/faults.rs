@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use world::{Direction, Host, Latency, MILLISECOND, Random, SECOND};
+use world::{Direction, Host, Latency, MILLISECOND, ProcessId, Random, SECOND};
 
 use crate::cluster::{Cluster, server};
+use crate::history;
 use crate::operator::Deed;
 use crate::processes::{Processes, host};
 use crate::trace::note;
@@ -95,6 +96,8 @@ pub(crate) struct Exposed {
     pub(crate) processes: u32,
     /// The session timeout.
     pub(crate) timeout: Duration,
+    /// The longest that bytes take on a slow way.
+    pub(crate) slowest: Duration,
     /// Whether leases allow for servers whose clocks are slewed.
     pub(crate) slews_servers: bool,
     /// Whether an operator deletes nodes of contenders.
@@ -170,7 +173,7 @@ fn length(random: &mut Random, timeout: Duration, kind: &Kind) -> Duration {
 }
 
 fn kind(random: &mut Random, world: &Exposed, place: Place) -> Kind {
-    let Exposed { servers, processes, timeout, .. } = *world;
+    let Exposed { servers, processes, slowest, .. } = *world;
     let Place { process, server: this, other } = place;
     let rates = [SECOND / 2, SECOND / 1000 * 917, SECOND / 1000 * 1083];
     match random.below(25) {
@@ -180,7 +183,7 @@ fn kind(random: &mut Random, world: &Exposed, place: Place) -> Kind {
         3 => Kind::Isolated(this),
         4 => Kind::Isolated(host(process)),
         5 => {
-            let most = timeout / [1, 3, 8][random.below(3) as usize];
+            let most = slowest / [1, 3, 8][random.below(3) as usize];
             let most = Duration::from_nanos(random.below(most.as_nanos() as u64));
             let far = [this, other][random.below(2) as usize];
             if random.once_in(2) { Kind::Slow(this, other, most) } else { Kind::Far(far, most) }
@@ -267,13 +270,13 @@ impl Fault {
                 cluster.empty_disk(host);
             }
             Kind::Crashed(host) | Kind::Replaced(host) => cluster.restart(host),
-            Kind::Stopped(process) if begins => processes.with(process, |id| cluster.world.stop(id)),
+            Kind::Stopped(process) if begins => processes.with(process, |id| stop(cluster, id)),
             Kind::Stopped(process) => processes.with(process, |id| cluster.world.go_on(id)),
             Kind::Suspended(process) => {
                 isolate(cluster, processes, host(process), begins);
                 processes.with(process, |id| {
                     cluster.world.turn_clocks(id, |clocks, now| clocks.suspend(now, begins));
-                    if begins { cluster.world.stop(id) } else { cluster.world.go_on(id) }
+                    if begins { stop(cluster, id) } else { cluster.world.go_on(id) }
                 });
             }
             Kind::Killed(process) if begins => processes.kill(cluster, process, false),
@@ -291,6 +294,11 @@ impl Fault {
             Kind::Reset(..) | Kind::Set(..) | Kind::Operated(_) => {}
         }
     }
+}
+
+fn stop(cluster: &mut Cluster, id: ProcessId) {
+    history::stopped(id);
+    cluster.world.stop(id);
 }
 
 /// Cuts are counted, because two of them may overlap.

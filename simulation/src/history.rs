@@ -11,6 +11,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use world::{ProcessId, World};
+use zklock::FencingToken;
 use zklock_contest::checker::Verdict;
 use zklock_contest::clock::Instant;
 use zklock_contest::collector::Collector;
@@ -37,8 +38,11 @@ struct Hold {
     claims: Vec<Claim>,
     /// The weight of a permit, and the capacity that its holder has stated.
     permit: Option<(u32, u32)>,
-    token: i64,
+    /// Nothing in a hold of another client.
+    token: Option<i64>,
     session: i64,
+    /// When its acquisition began.
+    asked: u64,
     granted: u64,
     /// Its holder has it, and it ends with the holder's process.
     guard: Weak<Held>,
@@ -51,7 +55,8 @@ struct Hold {
 impl Hold {
     /// What an operator may end of the hold.
     fn may_be_ended(&self) -> [Ended; 2] {
-        [Ended::Node(self.token), Ended::Session(self.session)]
+        let session = Ended::Session(self.session);
+        [self.token.map_or(session, Ended::Node), session]
     }
 }
 
@@ -92,7 +97,9 @@ struct History {
     holds: BTreeMap<u64, Hold>,
     numbered: u64,
     present: BTreeMap<Who, u64>,
-    asked: BTreeMap<Who, Request>,
+    asked: BTreeMap<Who, (u64, Request)>,
+    /// When each process was stopped last.
+    stops: BTreeMap<ProcessId, u64>,
     registers: BTreeMap<usize, Store<Who>>,
     /// What an operator has found in the end.
     found: (Vec<Vec<Entry>>, Records),
@@ -107,12 +114,12 @@ thread_local! {
     static HISTORY: RefCell<History> = RefCell::default();
 }
 
-/// Begins anew, with so many tasks in each of so many processes.
-pub(crate) fn begin(member: Member, processes: u32, tasks: u16) {
+/// Begins anew, with so many processes.
+pub(crate) fn begin(part: &Part, processes: u32) {
     interventions::begin();
-    let contenders =
-        (1..=processes as u16).flat_map(|client| (1..=tasks).map(move |task| Who { client, task }));
-    let collector = Some(Collector::new(member));
+    let contenders = (1..=processes as u16)
+        .flat_map(|client| (1..=part.tasks(client)).map(move |task| Who { client, task }));
+    let collector = Some(Collector::new(part.member));
     let history = History { collector, contenders: contenders.collect(), ..History::default() };
     drop(HISTORY.replace(history));
 }
@@ -155,11 +162,14 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
     }
     HISTORY.with_borrow_mut(|history| {
         match event {
-            Event::Asks { request, .. } => drop(history.asked.insert(*who, request.clone())),
-            Event::Granted { session, claims, token: Some(token), .. } => {
-                let permit = match history.asked.get(who) {
-                    Some(Request::Permit { weight, capacity }) => Some((*weight, *capacity)),
-                    _ => None,
+            Event::Asks { request, .. } => drop(history.asked.insert(*who, (*at, request.clone()))),
+            Event::Granted { session, claims, token, .. } => {
+                let (asked, permit) = match history.asked.get(who) {
+                    Some((asked, Request::Permit { weight, capacity })) => {
+                        (*asked, Some((*weight, *capacity)))
+                    }
+                    Some((asked, _)) => (*asked, None),
+                    None => (*at, None),
                 };
                 history.numbered += 1;
                 history.present.insert(*who, history.numbered);
@@ -168,8 +178,9 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
                     process,
                     claims: claims.clone(),
                     permit,
-                    token: token.zxid(),
+                    token: token.map(FencingToken::zxid),
                     session: *session,
+                    asked,
                     // It was valid then. It may have been preempted since.
                     granted: *at,
                     guard: Weak::new(),
@@ -191,6 +202,12 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
             collector.hear(record);
         }
     });
+}
+
+/// A signal stops a process, or its machine is suspended.
+pub(crate) fn stopped(process: ProcessId) {
+    let now = world::now();
+    HISTORY.with_borrow_mut(|history| history.stops.insert(process, now));
 }
 
 /// A contender has this guard of its hold now.
@@ -296,16 +313,15 @@ pub(crate) fn applied(world: &World, server: &Server) {
         let holds = history.holds.iter().filter(|(_, hold)| {
             hold.granted <= now && hold.given_up.is_none_or(|(at, was_valid)| at > now && was_valid)
         });
-        let is_gone = |token| token <= server.zxid() && !server.has_node(token);
-        let gone =
-            holds.filter(|(_, hold)| is_gone(hold.token) && !interventions::is_ended(hold.may_be_ended()));
+        let is_gone = |hold: &Hold| hold.token.is_some_and(|it| it <= server.zxid() && !server.has_node(it));
+        let gone = holds.filter(|(_, hold)| is_gone(hold) && !interventions::is_ended(hold.may_be_ended()));
         gone.map(|(number, hold)| (*number, hold.clone())).collect::<Vec<_>>()
     });
     for (number, hold) in gone {
         let is_valid =
             hold.given_up.is_some() || world.within(hold.process, || asked(number, &hold)).unwrap_or(false);
         if is_valid {
-            wrong(format!("the guard of {}, token {}, is valid, and its node is gone", hold.who, hold.token));
+            wrong(format!("the guard of {}, {:?}, is valid, and its node is gone", hold.who, hold.token));
         }
     }
 }
@@ -316,9 +332,14 @@ fn check(world: &World, number: u64) {
     let (hold, others) = HISTORY.with_borrow_mut(|history| {
         // Nobody asks again about a hold that was over before this instant.
         history.holds.retain(|other, hold| *other == number || hold.given_up.is_none_or(|(at, _)| at > now));
+        // A holder of another client that was stopped goes on for a moment, however long that was. Nobody promises anything.
+        let counts = |hold: &&Hold| {
+            hold.token.is_some() || history.stops.get(&hold.process).is_none_or(|stop| *stop < hold.asked)
+        };
+        let hold = history.holds.get(&number).filter(counts).cloned();
         let others = history.holds.iter().filter(|(other, hold)| **other != number && hold.granted <= now);
-        let others = others.map(|(other, hold)| (*other, hold.clone())).collect::<Vec<_>>();
-        (history.holds.get(&number).cloned(), others)
+        let others = others.filter(|(_, hold)| counts(hold));
+        (hold, others.map(|(other, hold)| (*other, hold.clone())).collect::<Vec<_>>())
     });
     let Some(hold) = hold else { return };
     let valid = others.into_iter().filter(|(other, hold)| match hold.given_up {
@@ -329,15 +350,18 @@ fn check(world: &World, number: u64) {
     // What an operator does may leave two guards, if the later one has come to an empty place.
     let valid = valid.filter(|(_, other)| !interventions::is_excused(other.may_be_ended(), hold.token));
     let valid = valid.map(|(_, hold)| hold).collect::<Vec<_>>();
-    let (who, token) = (hold.who, hold.token);
-    for other in valid.iter().filter(|other| conflict(&other.claims, &hold.claims)) {
-        let Hold { who: holder, claims, token: its, .. } = other;
+    let who = hold.who;
+    // Two holders of another client may overlap.
+    let overlaps = |other: &&Hold| {
+        conflict(&other.claims, &hold.claims) && (other.token.is_some() || hold.token.is_some())
+    };
+    for Hold { who: holder, claims, token, .. } in valid.iter().filter(overlaps) {
         wrong(format!(
-            "{who}, token {token}, has {:?}, and {holder} has {claims:?}, token {its}",
-            hold.claims
+            "{who}, {:?}, has {:?}, and {holder} has {claims:?}, {token:?}",
+            hold.token, hold.claims
         ));
     }
-    let Some((weight, capacity)) = hold.permit else { return };
+    let (Some((weight, capacity)), Some(token)) = (hold.permit, hold.token) else { return };
     let held = valid.iter().filter_map(|other| Some(other.permit?.0)).sum::<u32>();
     if !interventions::may_be_admitted(token, capacity, CAPACITY) {
         wrong(format!(
@@ -345,7 +369,7 @@ fn check(world: &World, number: u64) {
         ));
     }
     // A capacity that is lowered takes nothing from those who hold.
-    let is_last = valid.iter().all(|other| other.token < token);
+    let is_last = valid.iter().all(|other| other.token < Some(token));
     if is_last && held + weight > capacity {
         wrong(format!("{who}, token {token}: {held} of {capacity} permits are held"));
     }
@@ -360,7 +384,7 @@ fn asked(number: u64, hold: &Hold) -> bool {
         hold.is_some_and(|hold| std::mem::replace(&mut hold.is_lost, !is_held))
     });
     if is_held && was_lost {
-        wrong(format!("the guard of {}, token {}, was lost, and is held again", hold.who, hold.token));
+        wrong(format!("the guard of {}, {:?}, was lost, and is held again", hold.who, hold.token));
     }
     is_held
 }

@@ -46,11 +46,11 @@ pub(crate) fn ending(what: Ended, others: impl IntoIterator<Item = i64>) {
 }
 
 /// Whether a contender with this token may be granted beside a guard: an operator has ended the node of the guard, or its session, and
-/// the contender has come to an empty place. Nobody promises more.
-pub(crate) fn is_excused(guard: [Ended; 2], granted: i64) -> bool {
+/// the contender has come to an empty place. Nobody promises more. A contender of another client has no token, and never a delay.
+pub(crate) fn is_excused(guard: [Ended; 2], granted: Option<i64>) -> bool {
     INTERVENTIONS.with_borrow(|it| {
         let others = guard.iter().find_map(|what| it.ended.get(what));
-        others.is_some_and(|others| !others.contains(&granted))
+        others.is_some_and(|others| granted.is_none_or(|granted| !others.contains(&granted)))
     })
 }
 

@@ -20,7 +20,6 @@ mod seen;
 mod trace;
 
 pub use history::Outcome;
-pub use part::members;
 pub use run::{Choices, run};
 pub use seen::Seen;
 pub use trace::print_trace;

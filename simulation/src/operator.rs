@@ -6,6 +6,7 @@ use tokio::time::{sleep, timeout};
 use world::Random;
 use zklock_contest::clock::Instant;
 use zklock_contest::history::{Effect, Fault};
+use zklock_contest::member::Member;
 use zklock_contest::members::rules;
 use zklock_contest::nodes::{Records, logs, make_logs, records};
 use zklock_contest::record::Entry;
@@ -33,6 +34,9 @@ pub(crate) enum Deed {
     /// It gives a semaphore this capacity.
     Resize(u32),
 }
+
+/// What the names of zklock's nodes have in a queue that another client shares. A holder of the other client hears of no operator.
+const OURS: &str = "/_c_7a6b6c6f-636b-";
 
 /// A node that goes with its session.
 struct Ephemeral {
@@ -109,7 +113,8 @@ async fn meddle(client: &Client, deed: Deed, part: &Part, random: &mut Random) -
     if let Deed::Delete | Deed::EndSession = deed {
         sleep(part.timeout * 2).await;
     }
-    let nodes = ephemerals(client).await?;
+    let mut nodes = ephemerals(client).await?;
+    nodes.retain(|node| part.member != Member::Queue || node.path.contains(OURS));
     let Some(oldest) = nodes.iter().min_by_key(|node| node.stat.czxid) else { return Ok(()) };
     // Mostly it is the holder that is in somebody's way.
     let any = &nodes[random.below(nodes.len() as u64) as usize];
@@ -147,7 +152,8 @@ fn say(deed: Deed, part: &Part, path: &str, stat: &Stat) {
 /// Deletes the nodes of contenders, until one has lost what it held.
 async fn evict(mut client: Client, part: &Part) {
     while !history::was_evicted() {
-        sleep(part.timeout).await;
+        // Long enough for it to be granted what it has asked for.
+        sleep(part.timeout + part.delay.unwrap_or_default()).await;
         let nodes = ephemerals(&client).await.unwrap_or_default();
         // A pool's turnstile is held on the way only.
         let is_pool = rules(part.member).is_pool;

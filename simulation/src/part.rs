@@ -2,14 +2,9 @@
 
 use std::time::Duration;
 
-use clap::ValueEnum;
 use zklock_contest::contender::Pace;
 use zklock_contest::member::Member;
-
-/// The members that are simulated. Holders in a queue that another client shares have no lease, so nothing exact is promised of them.
-pub fn members() -> Vec<Member> {
-    Member::value_variants().iter().copied().filter(|member| *member != Member::Queue).collect()
-}
+use zklock_contest::members::rules;
 
 /// Whether its caller has the guard in the step in which that is granted. Otherwise zklock writes to a server in between, and the
 /// process may be stopped.
@@ -38,6 +33,18 @@ pub(crate) struct Part {
     pub pace: Pace,
     /// How far clocks may drift, in parts per million.
     pub drift: Option<u32>,
-    /// For how long it waits before it takes over.
+    /// For how long it waits before it takes over, if it is zklock's.
     pub delay: Option<Duration>,
+}
+
+impl Part {
+    /// Whether the process of this client is another client's, in whose queue zklock contends.
+    pub(crate) fn is_foreign(&self, client: u16) -> bool {
+        (rules(self.member).is_foreign)(client)
+    }
+
+    /// How many tasks contend in the process of this client. The other one gives up its session for a task that fails.
+    pub(crate) fn tasks(&self, client: u16) -> u16 {
+        if self.is_foreign(client) { 1 } else { self.tasks }
+    }
 }

@@ -62,11 +62,14 @@ impl Processes {
             return;
         }
         let often = state.random.below(3) as u16 * 20;
+        // A holder of the other client that is stopped goes on for a moment.
+        let is_foreign = state.part.is_foreign(process as u16 + 1);
+        let often = if is_foreign { 0 } else { often };
         // Mostly a scheduler's; or a stop by a signal, which may come anywhere.
         let stop = 2 * state.part.timeout.as_nanos() as u64;
         let longest = if state.random.once_in(3) { stop } else { 100 * MILLISECOND };
         let preemption = Preemption { often, longest };
-        let part = Part { is_prompt: often == 0, ..state.part.clone() };
+        let part = Part { is_prompt: often == 0 && !is_foreign, ..state.part.clone() };
         let (random, clocks) = (state.random.fork(), cluster.clocks());
         let id = cluster
             .world

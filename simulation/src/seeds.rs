@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 fn mode(args: &Args) -> String {
-    args.mode.map(|member| format!(" --mode {member:?}").to_lowercase()).unwrap_or_default()
+    args.mode.map(|member| format!(" --mode {member}")).unwrap_or_default()
 }
 
 fn list(numbers: &[usize]) -> String {
@@ -105,7 +105,7 @@ fn tried(args: &Args, seed: u64) -> End {
 
 fn end(args: &Args, seed: u64, without: &[usize], in_another_place: bool) -> End {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.arg("--seed").arg(seed.to_string()).args(args.mode.map(|member| format!("--mode={member:?}")));
+    command.arg("--seed").arg(seed.to_string()).args(args.mode.map(|member| format!("--mode={member}")));
     if !without.is_empty() {
         command.arg("--without").arg(list(without));
     }

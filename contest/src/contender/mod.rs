@@ -45,10 +45,7 @@ impl<W: World> Process<W> {
         let (rules, this) = (place.part.rules(), Who::process(place.part.client));
         let (mut tasks, mut others) = (JoinSet::new(), JoinSet::new());
         let client = if place.part.is_foreign() {
-            Client::Foreign(Arc::new(peer::ZookeeperClient::new(
-                place.part.member,
-                place.part.servers.clone(),
-            )))
+            Client::Foreign(Arc::new(peer::ZookeeperClient::new(&place.part)))
         } else {
             let zklock = Arc::new(zklock::Zklock::open(place.clone()).await);
             if (rules.observes)(place.part.client) {

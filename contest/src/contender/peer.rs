@@ -1,13 +1,12 @@
 //! zookeeper-client's own recipe, `Client::lock`, used as carefully as it can be: its holder stops at the first thing that its
-//! client is told, `Disconnected` included, and does not go on when the connection is back. And as a failed acquisition may
-//! leave its node in the queue for as long as the session lives, that session is given up.
+//! client is told, `Disconnected` included, and does not go on when the connection is back. A waiter does the same. And as an acquisition
+//! that fails or is dropped may leave its node in the queue for as long as the session lives, its session is given up.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, pending};
+use futures::future::{BoxFuture, Shared};
 use zklock::FencingToken;
 use zklock::ask::Asks;
 use zookeeper_client::{
@@ -15,61 +14,66 @@ use zookeeper_client::{
 };
 
 use super::guard::AnyGuard;
-use crate::member::Member;
-use crate::members::FOREIGN_TIMEOUT;
+use super::place::Part;
 use crate::record::{Leaving, Who};
 use crate::request::Patience;
 
 /// Acquires the lock at this directory by `Client::lock`, with a node that has this data.
 pub async fn peer_lock(client: &Client, directory: &str, data: &[u8]) -> Result<OwnedLockClient, Error> {
     let acls = Acls::anyone_all();
-    let options = LockOptions::new(acls).with_ancestor_options(CreateMode::Persistent.with_acls(acls))?;
+    let options = LockOptions::new(acls).with_ancestor_options(CreateMode::Container.with_acls(acls))?;
     let lock = client.lock(LockPrefix::new_curator(directory, "lock-")?, data, options).await?;
     Ok(lock.into_owned())
 }
 
 pub struct ZookeeperClient {
-    member: Member,
+    directory: String,
     servers: String,
     timeout: Duration,
-    /// The present session; a new one is opened once it is over.
-    client: tokio::sync::Mutex<Option<Client>>,
+    /// The present session, unless its only task acquires just now.
+    client: Mutex<Option<Client>>,
 }
 
 pub struct PeerLock {
     lock: OwnedLockClient,
-    told: Mutex<StateWatcher>,
-    lost: AtomicBool,
+    trouble: Trouble,
 }
 
+/// The first thing that a client is told, except that it is connected.
+type Trouble = Shared<BoxFuture<'static, String>>;
+
 impl ZookeeperClient {
-    pub fn new(member: Member, servers: String) -> Self {
-        let timeout = FOREIGN_TIMEOUT;
-        Self { member, servers, timeout, client: tokio::sync::Mutex::default() }
+    /// It asks for half of zklock's session timeout, so its node goes long before a server that is partitioned drops its holder.
+    pub fn new(part: &Part) -> Self {
+        let (directory, servers) = (part.member.path(0), part.servers.clone());
+        Self { directory, servers, timeout: part.pace.timeout / 2, client: Mutex::default() }
     }
 
+    fn present(&self) -> MutexGuard<'_, Option<Client>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the present session, or opens another one.
     async fn client(&self) -> Result<Client, Leaving> {
-        let mut present = self.client.lock().await;
-        if let Some(client) = present.as_ref().filter(|client| !client.state().is_terminated()) {
-            return Ok(client.clone());
+        let present = self.present().take();
+        if let Some(client) = present.filter(|client| !client.state().is_terminated()) {
+            return Ok(client);
         }
         let connector = Client::connector().with_session_timeout(self.timeout);
-        let client = connector.connect(&self.servers).await.map_err(failed)?;
-        Ok(present.insert(client).clone())
+        connector.connect(&self.servers).await.map_err(failed)
     }
 
     async fn lock(&self, who: Who) -> Result<PeerLock, Leaving> {
         let client = self.client().await?;
         let owner = format!(r#"{{"owner":"{who}"}}"#);
-        let told = Mutex::new(client.state_watcher());
-        match peer_lock(&client, &self.member.path(0), owner.as_bytes()).await {
-            Ok(lock) => Ok(PeerLock { lock, told, lost: AtomicBool::new(false) }),
-            Err(error) => {
-                let mut present = self.client.lock().await;
-                present.take_if(|present| present.session_id() == client.session_id());
-                Err(failed(error))
-            }
-        }
+        let trouble = trouble(client.state_watcher()).boxed().shared();
+        let lock = tokio::select! {
+            biased;
+            why = trouble.clone() => return Err(Leaving::Failed(why)),
+            lock = peer_lock(&client, &self.directory, owner.as_bytes()) => lock.map_err(failed)?,
+        };
+        *self.present() = Some(client);
+        Ok(PeerLock { lock, trouble })
     }
 
     pub async fn acquire(&self, who: Who, patience: Patience) -> Result<PeerLock, Leaving> {
@@ -84,11 +88,21 @@ impl ZookeeperClient {
     }
 
     pub async fn close(&self) {
-        if let Some(client) = self.client.lock().await.take() {
+        let present = self.present().take();
+        if let Some(client) = present {
             let mut told = client.state_watcher();
             drop(client);
             let over = async { while !told.changed().await.is_terminated() {} };
             let _over = tokio::time::timeout(self.timeout, over).await;
+        }
+    }
+}
+
+async fn trouble(mut told: StateWatcher) -> String {
+    loop {
+        let state = told.changed().await;
+        if state != SessionState::SyncConnected {
+            return format!("its client was told {state:?}");
         }
     }
 }
@@ -113,21 +127,11 @@ impl AnyGuard for PeerLock {
     }
 
     fn check(&self) -> Result<(), String> {
-        if self.lost.load(Ordering::SeqCst) {
-            return Err("its client was told of trouble".to_owned());
-        }
-        let mut told = self.told.lock().map_err(|_| "a panic".to_owned())?;
-        // Whatever was told since the last look, even if all is well again.
-        let state = told.changed().now_or_never().unwrap_or_else(|| told.state());
-        if state == SessionState::SyncConnected {
-            return Ok(());
-        }
-        self.lost.store(true, Ordering::SeqCst);
-        Err(format!("its client was told {state:?}"))
+        self.trouble.clone().now_or_never().map_or(Ok(()), Err)
     }
 
     fn lost(&self) -> BoxFuture<'static, String> {
-        Box::pin(pending())
+        self.trouble.clone().boxed()
     }
 
     fn remaining(&self) -> Option<Duration> {

@@ -212,7 +212,7 @@ impl<W: World> Contender<W> {
     }
 
     fn manner(&mut self) -> (How, Option<Duration>) {
-        let (more, timeout) = (self.rules().patience, self.pace().timeout);
+        let (more, timeout) = (self.place.part.delay, self.pace().timeout);
         match self.rng.u32(..100) {
             0..60 => (How::Wait, None),
             60..75 => (How::Timeout, Some(more + timeout / 13 + self.part_of(timeout * 6 / 5))),

@@ -15,7 +15,7 @@ mod several;
 mod slots;
 
 use crate::member::Member;
-pub use queue::{DELAY, FOREIGN_TIMEOUT, SYNC_LIMIT, TICK, unpaused};
+pub use queue::{DELAY, SYNC_LIMIT, TICK, unpaused};
 use rules::ONE_LOCK;
 pub use rules::{Extras, Moment, Rules};
 

@@ -21,8 +21,6 @@ pub struct Rules {
     pub has_operators: bool,
     /// What a contender asks for next.
     pub request: fn(&mut Rng, Moment) -> Request,
-    /// For how much longer than for that of a lock a contender waits that does not wait for ever.
-    pub patience: Duration,
     /// How often each contender has to be granted after all faults are undone.
     pub last_turns: u32,
     /// How often the process of this client passes a lock on.
@@ -87,7 +85,6 @@ pub const ONE_LOCK: Rules = Rules {
     is_foreign: |_| false,
     has_operators: true,
     request: |_, _| Request::Lock(0),
-    patience: Duration::ZERO,
     last_turns: 1,
     budget: |_| 0,
     stretch: |_| 1,

@@ -53,6 +53,7 @@ impl Part {
     pub(crate) fn of(&self, member: Member) -> contender::Part {
         let Self { number: client, servers, seed, setup, .. } = self.clone();
         let (tasks, seed) = ((rules(member).tasks)(client), seed.wrapping_add(member as u64 * 1_009));
-        contender::Part { member, client, tasks, seed, pace: PACE, servers, delay: setup.delay }
+        let delay = if member == Member::Queue { setup.delay } else { Duration::ZERO };
+        contender::Part { member, client, tasks, seed, pace: PACE, servers, delay }
     }
 }
