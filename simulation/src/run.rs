@@ -26,8 +26,9 @@ pub struct Choices {
     pub without: Vec<usize>,
 }
 
-/// How long faults happen, in session timeouts.
-const STORM: u32 = 60;
+/// How long faults happen, in session timeouts. After a short while the end shows what a few of them have left; in a long one many
+/// meet.
+const STORMS: [u32; 3] = [12, 12, 60];
 
 /// With a shorter session timeout, heartbeats cannot keep a lease.
 const SHORTEST: Duration = Duration::from_millis(800);
@@ -52,8 +53,9 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     std::panic::set_hook(Box::new(|panic| history::wrong(format!("a panic: {panic}"))));
     let plan = Plan::draw(Random::new(seed), choices);
     let (member, timeout, faults) = (plan.part.member, plan.part.timeout, plan.faults.len() as u64);
+    let storm = plan.storm;
     let mut system = System::begin(plan, choices);
-    system.run(timeout * STORM);
+    system.run(storm);
     let unfinished = system.finish();
     unfinished.into_iter().for_each(history::wrong);
     let (fingerprint, time) = (system.cluster.world.fingerprint(), system.time);
@@ -68,6 +70,8 @@ struct Plan {
     processes: u32,
     servers: Vec<Config>,
     latency: Latency,
+    /// How long faults happen.
+    storm: Duration,
     faults: Vec<Fault>,
     /// What the cluster draws from.
     seed: u64,
@@ -138,7 +142,8 @@ impl Plan {
         let slowest = if is_shared { tick } else { timeout };
         let exposed =
             Exposed { servers, processes, timeout, slowest, slews_servers, is_operated, is_resized };
-        let faults = faults::draw(&mut random.fork(), &exposed, timeout * STORM);
+        let storm = timeout * STORMS[random.below(3) as usize];
+        let faults = faults::draw(&mut random.fork(), &exposed, storm);
         // A quorum's answer takes six ways. If it takes much of the timeout, heartbeats keep no lease.
         let shortest =
             limits.iter().copied().min().filter(|_| is_uneven).map_or(timeout, |least| least.min(timeout));
@@ -148,7 +153,7 @@ impl Plan {
             true => Latency { least: longest_way / 4, most: longest_way },
             false => Latency::default(),
         };
-        Self { part, processes, servers: configs, latency, faults, seed, random }
+        Self { part, processes, servers: configs, latency, storm, faults, seed, random }
     }
 }
 
@@ -166,7 +171,7 @@ struct System {
 impl System {
     /// Starts the servers and the processes, and has the faults come.
     fn begin(plan: Plan, choices: &Choices) -> Self {
-        let Plan { part, processes, servers, latency, faults, seed, random } = plan;
+        let Plan { part, processes, servers, latency, storm: _, faults, seed, random } = plan;
         let (timeout, voters) = (part.timeout, servers.len() as u8);
         history::begin(&part, processes);
         let turns = (timeout * 4 + part.delay.unwrap_or_default()) * (processes * u32::from(part.tasks));
