@@ -16,6 +16,8 @@ pub struct Runs {
     pub claims: Vec<Claimed>,
     /// What claims were told of periods that are done.
     pub told: Vec<Refusal>,
+    /// The runs whose holders were told that somebody else has changed the record.
+    pub blamed: Vec<Run>,
     /// The periods that claims were told are forgotten.
     pub forgotten: Vec<Period>,
     /// Since when, and until when, the session of a client certainly had its guards: the later instant by the client and the
@@ -59,6 +61,8 @@ pub enum RunEnd {
     Unsure,
     /// Its holder was told that it is recorded, by this instant.
     Recorded(Instant),
+    /// Its holder was told that it is not recorded.
+    Denied,
 }
 
 /// A claim of a period.
@@ -126,8 +130,14 @@ impl RunCollector {
             Event::Releases { .. } => {
                 self.running.entry(*who).and_modify(|run| run.end = RunEnd::Unsure);
             }
-            Event::Released { unconfirmed } if unconfirmed.is_empty() => {
-                self.running.entry(*who).and_modify(|run| run.end = RunEnd::Recorded(*at));
+            Event::Released { unconfirmed } => {
+                let end = match unconfirmed.as_str() {
+                    "" => RunEnd::Recorded(*at),
+                    "Unconfirmed" => RunEnd::Unsure,
+                    _ => RunEnd::Denied,
+                };
+                self.running.entry(*who).and_modify(|run| run.end = end);
+                self.runs.blamed.extend(self.running.get(who).filter(|_| unconfirmed == "Changed").copied());
             }
             _ => {}
         }

@@ -23,6 +23,8 @@ pub enum Event {
     Elected(Appointment),
     /// A session expires now, if this server leads and serves, and the session lives. No real server is asked to.
     Expire(i64),
+    /// From now on the server does nothing that its clients ask for, and says so, or serves them again: (q).
+    Throttle(bool),
     /// Sessions and connections expire whose time has come, though more has arrived than was delivered.
     Expiry,
     /// The time has come that [`next_wake`](crate::Server::next_wake) said. Any other time does no harm. The driver

@@ -56,12 +56,14 @@
 //! - (o) Versions differ: [`Version`].
 //! - (p) Requests wait for the leader's decision, in a queue. Touches and revalidations overtake them:
 //!   [`Config::prep_delay`].
+//! - (q) An overloaded server answers `ThrottledOp` in a request's turn, and does nothing. The session lives on
+//!   (`zookeeper.throttled_op_wait_time`; `RequestThrottler`): [`Event::Throttle`].
 //!
 //! # What it is not
 //!
 //! A simulated server is a claim about ZooKeeper. `tests/conformance` holds it to real servers. Left out are observers,
-//! quotas, reconfiguration, read-only mode, local sessions, SASL and TLS, throttling, limits of connections, and the time
-//! that disks take: what is logged is on the disk at once.
+//! quotas, reconfiguration, read-only mode, local sessions, SASL and TLS, limits of connections, and the time that
+//! disks take: what is logged is on the disk at once.
 //!
 //! A server handles one event after the other. Of the threads and queues in a real one, it has those that are named above:
 //! the leader's queue before its decision and the one before it applies what is committed, the thread that expires sessions,

@@ -58,6 +58,7 @@ pub(crate) mod error {
     pub(crate) const SESSION_MOVED: i32 = -118;
     pub(crate) const NO_WATCHER: i32 = -121;
     pub(crate) const RECONFIG_DISABLED: i32 = -123;
+    pub(crate) const THROTTLED: i32 = -127;
 }
 
 /// A request of a session.
@@ -73,6 +74,8 @@ pub(crate) enum Operation {
     },
     /// The server does not know the operation.
     Unknown,
+    /// The server has too much to do for the operation.
+    Throttled,
 }
 
 /// What a server answers from its own tree.
@@ -136,7 +139,15 @@ impl Operation {
             Self::Write(_) => true,
             Self::Unreadable { writes } => *writes,
             Self::Sync(_) => at_follower,
-            Self::Read(_) | Self::Ping | Self::Unknown => false,
+            Self::Read(_) | Self::Ping | Self::Unknown | Self::Throttled => false,
+        }
+    }
+
+    /// What is left of it at a server that has too much to do.
+    pub(crate) fn throttled(self) -> Self {
+        match self {
+            Self::Ping | Self::Write(Write::CreateSession { .. } | Write::CloseSession) => self,
+            _ => Self::Throttled,
         }
     }
 

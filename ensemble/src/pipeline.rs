@@ -22,7 +22,10 @@ use crate::{
 
 impl Server {
     /// A request comes from a client, from a follower, or from this server itself.
-    pub(crate) fn submit(&mut self, request: Request, turn: &mut Turn<'_>) {
+    pub(crate) fn submit(&mut self, mut request: Request, turn: &mut Turn<'_>) {
+        if self.throttles && request.connection.is_some() {
+            request.operation = request.operation.throttled();
+        }
         match &mut self.role {
             Role::Leading(_) => self.lead_request(request, turn),
             Role::Following(following) => {
@@ -76,6 +79,7 @@ impl Server {
             | Operation::Sync(_)
             | Operation::Ping
             | Operation::Unknown
+            | Operation::Throttled
             | Operation::Unreadable { .. } => {
                 request.refused = preparation.sessions.check(asker.session, asker.by).err();
                 if asker.by != itself {
@@ -205,6 +209,7 @@ impl Server {
                 Ok(())
             }
             (None, Operation::Ping) => Ok(()),
+            (None, Operation::Throttled) => Err(error::THROTTLED),
             (None, Operation::Unreadable { .. } | Operation::Unknown | Operation::Write(_)) => {
                 Err(error::MARSHALLING)
             }

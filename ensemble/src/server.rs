@@ -35,6 +35,8 @@ pub struct Server {
     pub(crate) numbers: Numbers,
     /// Followers that have heard before this server that it leads.
     pub(crate) early: Vec<(ServerId, PeerMessage)>,
+    /// Whether it has too much to do for what clients ask.
+    pub(crate) throttles: bool,
     pub(crate) received: u64,
     pub(crate) sent: u64,
 }
@@ -84,6 +86,7 @@ impl Server {
             queue: CommitQueue::default(),
             numbers,
             early: Vec::new(),
+            throttles: false,
             received: 0,
             sent: 0,
             config,
@@ -169,6 +172,7 @@ impl Server {
             Event::PeerGone(peer) => self.peer_gone(peer, turn),
             Event::Elected(appointment) => self.appoint(appointment, turn),
             Event::Expire(session) => self.expire(session, turn),
+            Event::Throttle(throttles) => self.throttles = throttles,
             Event::Expiry => self.expire_silent(turn),
             Event::Wake => {
                 self.expire_silent(turn);

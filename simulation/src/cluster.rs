@@ -283,6 +283,11 @@ impl Cluster {
         }
     }
 
+    /// Has a server refuse what it is asked for, or serve again.
+    pub(crate) fn throttle(&mut self, host: Host, throttles: bool) {
+        self.happens(host, Event::Throttle(throttles));
+    }
+
     /// Has a server's clocks run at this rate, in parts of [`SECOND`].
     pub(crate) fn slew(&mut self, host: Host, rate: u64) {
         let now = self.world.now();
@@ -355,7 +360,9 @@ fn source(event: &Event) -> (Option<ConnectionId>, Option<ServerId>) {
     match event {
         Event::Accepted(client) | Event::Received(client, _) | Event::Closed(client) => (Some(*client), None),
         Event::FromPeer(peer, _) | Event::PeerGone(peer) => (None, Some(*peer)),
-        Event::Elected(_) | Event::Expire(_) | Event::Expiry | Event::Wake => (None, None),
+        Event::Elected(_) | Event::Expire(_) | Event::Throttle(_) | Event::Expiry | Event::Wake => {
+            (None, None)
+        }
     }
 }
 

@@ -71,6 +71,8 @@ pub(crate) enum Kind {
     Crashed(Host),
     /// As that, and its machine is replaced meanwhile if the others have all that its disk has.
     Replaced(Host),
+    /// A server has too much to do, and does nothing that it is asked for.
+    Overloaded(Host),
     /// A process of the contenders is stopped by a signal.
     Stopped(u32),
     /// The machine of a process is suspended.
@@ -176,7 +178,7 @@ fn kind(random: &mut Random, world: &Exposed, place: Place) -> Kind {
     let Exposed { servers, processes, slowest, .. } = *world;
     let Place { process, server: this, other } = place;
     let rates = [SECOND / 2, SECOND / 1000 * 917, SECOND / 1000 * 1083];
-    match random.below(25) {
+    match random.below(26) {
         0 => Kind::OneWay(this, other),
         1 => Kind::OneWay(other, this),
         2 => Kind::Cut(this, other),
@@ -211,6 +213,7 @@ fn kind(random: &mut Random, world: &Exposed, place: Place) -> Kind {
         }
         22 => Kind::Reset(this, other),
         23 => Kind::Replaced(this),
+        24 => Kind::Overloaded(this),
         _ => Kind::Set(process, [-7200, -5, 5, 86_400][random.below(4) as usize]),
     }
 }
@@ -270,6 +273,7 @@ impl Fault {
                 cluster.empty_disk(host);
             }
             Kind::Crashed(host) | Kind::Replaced(host) => cluster.restart(host),
+            Kind::Overloaded(host) => cluster.throttle(host, begins),
             Kind::Stopped(process) if begins => processes.with(process, |id| stop(cluster, id)),
             Kind::Stopped(process) => processes.with(process, |id| cluster.world.go_on(id)),
             Kind::Suspended(process) => {

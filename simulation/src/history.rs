@@ -30,6 +30,10 @@ use crate::part::{Part, is_given_at_once};
 use crate::seen::Seen;
 use crate::trace::note;
 
+/// After so many session timeouts in which nobody held anything, somebody has missed that there is room. Sessions that have to expire,
+/// takeover delays and callers that dawdle take up to five. One that waits looks after ten, whatever it has missed.
+const IDLE: u32 = 7;
+
 /// One guard, from its grant on.
 #[derive(Clone)]
 struct Hold {
@@ -100,6 +104,8 @@ struct History {
     asked: BTreeMap<Who, (u64, Request)>,
     /// When each process was stopped last.
     stops: BTreeMap<ProcessId, u64>,
+    /// The last instant at which somebody held, or something went wrong.
+    idle_since: u64,
     registers: BTreeMap<usize, Store<Who>>,
     /// What an operator has found in the end.
     found: (Vec<Vec<Entry>>, Records),
@@ -108,6 +114,15 @@ struct History {
     /// How far the end has come.
     stage: Stage,
     outcome: Outcome,
+}
+
+impl History {
+    /// For how long nobody had held anything while this one asked, after all faults.
+    fn idle(&self, who: Who, at: u64) -> Duration {
+        let asked = self.asked.get(&who).map_or(at, |(asked, _)| *asked);
+        let counts = self.stage >= Stage::Calm && self.present.is_empty();
+        Duration::from_nanos(if counts { at.saturating_sub(asked.max(self.idle_since)) } else { 0 })
+    }
 }
 
 thread_local! {
@@ -157,12 +172,19 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
         {
             wrong(format!("{who} has got a guard that was lost before: {why}"));
         }
+        Event::Granted { .. } => {
+            let idle = HISTORY.with_borrow(|history| history.idle(*who, *at));
+            if idle > part.timeout * IDLE {
+                wrong(format!("{who} waited for {idle:?}, though nobody held anything and all was well"));
+            }
+        }
         Event::Lost { .. } | Event::Releases { .. } | Event::Drops { .. } => give_up(*who),
         _ => {}
     }
     HISTORY.with_borrow_mut(|history| {
         match event {
             Event::Asks { request, .. } => drop(history.asked.insert(*who, (*at, request.clone()))),
+            Event::Released { .. } => history.idle_since = *at,
             Event::Granted { session, claims, token, .. } => {
                 let (asked, permit) = match history.asked.get(who) {
                     Some((asked, Request::Permit { weight, capacity })) => {
@@ -222,6 +244,7 @@ pub(crate) fn holds(who: Who, guard: &Arc<Held>) {
 fn give_up(who: Who) {
     let hold = HISTORY.with_borrow_mut(|history| {
         let number = history.present.remove(&who)?;
+        history.idle_since = world::now();
         Some((number, history.holds.get(&number)?.clone()))
     });
     let Some((number, hold)) = hold else { return };
@@ -265,7 +288,10 @@ pub(crate) fn gone(process: ProcessId) {
 /// Has the next stage begin.
 pub(crate) fn enter(stage: Stage) {
     note("stage", format_args!("{stage:?}"));
-    HISTORY.with_borrow_mut(|history| history.stage = stage);
+    HISTORY.with_borrow_mut(|history| {
+        history.stage = stage;
+        history.idle_since = history.idle_since.max(world::now());
+    });
 }
 
 /// Whether this is the contender that holds once more: the first one that asks.
@@ -348,7 +374,9 @@ fn check(world: &World, number: u64) {
         None => world.within(hold.process, || asked(*other, hold)).unwrap_or(false),
     });
     // What an operator does may leave two guards, if the later one has come to an empty place.
-    let valid = valid.filter(|(_, other)| !interventions::is_excused(other.may_be_ended(), hold.token));
+    let valid = valid.filter(|(_, other)| {
+        !interventions::is_excused(other.may_be_ended(), hold.token, hold.who, hold.asked)
+    });
     let valid = valid.map(|(_, hold)| hold).collect::<Vec<_>>();
     let who = hold.who;
     // Two holders of another client may overlap.

@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use zklock_contest::record::Who;
+
 /// One change of a semaphore's capacity.
 struct Resize {
     capacity: u32,
@@ -18,10 +20,19 @@ pub(crate) enum Ended {
     Session(i64),
 }
 
+/// Who has been in the queue for long enough to know that a contender is there.
+#[derive(Clone, Default)]
+pub(crate) struct Others {
+    /// Their tokens.
+    pub(crate) tokens: BTreeSet<i64>,
+    /// Those in the turnstile, who asked before this instant. Their permits will have other tokens.
+    pub(crate) in_turnstile: (u64, BTreeSet<Who>),
+}
+
 #[derive(Default)]
 struct Interventions {
-    /// What may be ended, and who was in the queue long before, by token.
-    ended: BTreeMap<Ended, BTreeSet<i64>>,
+    /// What may be ended, and who was there long before.
+    ended: BTreeMap<Ended, Others>,
     resizes: Vec<Resize>,
 }
 
@@ -34,23 +45,27 @@ pub(crate) fn begin() {
     drop(INTERVENTIONS.take());
 }
 
-/// Something of this contender is about to be ended by an operator. These others have been in the queue for long enough to know that
-/// the contender is there.
-pub(crate) fn ending(what: Ended, others: impl IntoIterator<Item = i64>) {
-    let others = others.into_iter().collect::<BTreeSet<_>>();
+/// Something of this contender is about to be ended by an operator.
+pub(crate) fn ending(what: Ended, others: Others) {
     INTERVENTIONS.with_borrow_mut(|it| {
         // Nobody knows which of several acts took effect.
         let all = it.ended.entry(what).or_insert_with(|| others.clone());
-        all.retain(|other| others.contains(other));
+        all.tokens.retain(|other| others.tokens.contains(other));
+        all.in_turnstile.0 = all.in_turnstile.0.min(others.in_turnstile.0);
+        all.in_turnstile.1.retain(|other| others.in_turnstile.1.contains(other));
     });
 }
 
-/// Whether a contender with this token may be granted beside a guard: an operator has ended the node of the guard, or its session, and
-/// the contender has come to an empty place. Nobody promises more. A contender of another client has no token, and never a delay.
-pub(crate) fn is_excused(guard: [Ended; 2], granted: Option<i64>) -> bool {
+/// Whether a contender with this token, which asked at this instant, may be granted beside a guard: an operator has ended the node of
+/// the guard, or its session, and the contender has come to an empty place. Nobody promises more. A contender of another client has no
+/// token, and never a delay.
+pub(crate) fn is_excused(guard: [Ended; 2], granted: Option<i64>, who: Who, asked: u64) -> bool {
     INTERVENTIONS.with_borrow(|it| {
         let others = guard.iter().find_map(|what| it.ended.get(what));
-        others.is_some_and(|others| granted.is_none_or(|granted| !others.contains(&granted)))
+        others.is_some_and(|Others { tokens, in_turnstile: (since, waiting) }| {
+            granted.is_none_or(|granted| !tokens.contains(&granted))
+                && !(asked < *since && waiting.contains(&who))
+        })
     })
 }
 

@@ -8,13 +8,13 @@ use zklock_contest::clock::Instant;
 use zklock_contest::history::{Effect, Fault};
 use zklock_contest::member::Member;
 use zklock_contest::members::rules;
-use zklock_contest::nodes::{Records, logs, make_logs, records};
+use zklock_contest::nodes::{self, Records, logs, make_logs, records};
 use zklock_contest::record::Entry;
 use zookeeper_client::{Client, Error, Stat};
 
 use crate::cluster::{self, Cluster};
 use crate::history;
-use crate::interventions::{self, Ended};
+use crate::interventions::{self, Ended, Others};
 use crate::part::Part;
 use crate::trace::note;
 
@@ -108,7 +108,7 @@ async fn connect(part: &Part) -> Client {
 
 /// Deletes a node that goes with a session, or writes to it.
 async fn meddle(client: &Client, deed: Deed, part: &Part, random: &mut Random) -> Result<(), Error> {
-    let before = ephemerals(client).await?;
+    let (before, began) = (ephemerals(client).await?, world::now());
     // Who is there for two timeouts has looked at the queue by then, or has lost the connection and will look again.
     if let Deed::Delete | Deed::EndSession = deed {
         sleep(part.timeout * 2).await;
@@ -127,12 +127,18 @@ async fn meddle(client: &Client, deed: Deed, part: &Part, random: &mut Random) -
         return Ok(());
     }
     let was_there = |czxid: &i64| before.iter().any(|node| node.stat.czxid == *czxid);
-    let others = nodes.iter().map(|node| node.stat.czxid).filter(was_there);
+    let session = stat.ephemeral_owner;
+    let mut others = Others::default();
+    others.tokens.extend(nodes.iter().map(|node| node.stat.czxid).filter(was_there));
+    if rules(part.member).is_pool {
+        let waiting = nodes::queue(client, part.member.path(0)).await?.into_iter();
+        let waiting = waiting.filter(|node| was_there(&node.czxid) && node.session != session);
+        others.in_turnstile = (began, waiting.filter_map(|node| node.who).collect());
+    }
     if let Deed::Delete = deed {
         interventions::ending(Ended::Node(stat.czxid), others);
         return client.delete(path, None).await;
     }
-    let session = stat.ephemeral_owner;
     interventions::ending(Ended::Session(session), others);
     cluster::later(world::now(), move |cluster: &mut Cluster| cluster.end_session(session));
     Ok(())
@@ -163,7 +169,7 @@ async fn evict(mut client: Client, part: &Part) {
         };
         for node in nodes.iter().filter(may_go) {
             note("operator", format_args!("evicts {}", node.path));
-            interventions::ending(Ended::Node(node.stat.czxid), []);
+            interventions::ending(Ended::Node(node.stat.czxid), Others::default());
             say(Deed::Evict, part, &node.path, &node.stat);
             if client.delete(&node.path, None).await.is_err() {
                 client = connect(part).await;

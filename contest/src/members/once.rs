@@ -64,10 +64,17 @@ fn broken(history: &History) -> Vec<String> {
         if !is_true(kept, all, asked) && !is_left(history, period, kept, at) {
             broken.push(format!("a record of period {period} was invented: {kept:?} of {all:?}"));
         }
+        let begun = all.iter().filter(|run| zxid(run) <= Some(kept.token)).count();
+        if (kept.attempt as usize) < begun {
+            broken
+                .push(format!("period {period} has begun {begun} times, and not {}: {kept:?}", kept.attempt));
+        }
         if kept.attempt > 1 && !retries(period) {
             broken.push(format!("period {period} began {} times without a retry", kept.attempt));
         }
     }
+    // Nobody but zklock writes to records.
+    broken.extend(runs.blamed.iter().map(|run| format!("somebody has changed the record of {run:?}")));
     // Ranges only grow.
     for name in runs.forgotten.iter().map(Period::to_string).filter(|name| !runs.is_dropped(name)) {
         broken.push(format!("{name} was told to be forgotten, and no record of it was ever dropped"));
@@ -124,7 +131,7 @@ fn is_true(kept: &RunRecord, all: &[&Run], asked: Instant) -> bool {
     let its = all.iter().find(|run| zxid(run) == Some(kept.token));
     its.is_some_and(|run| match run.end {
         RunEnd::Recorded(by) if kept.state == "begun" => asked <= by,
-        RunEnd::Open => kept.state == "begun",
+        RunEnd::Open | RunEnd::Denied => kept.state == "begun",
         RunEnd::Unsure | RunEnd::Recorded(_) => kept.state == "begun" || kept.state == state(run),
     })
 }
@@ -214,12 +221,14 @@ mod tests {
             run(AGAIN + 3, false, 5, RunEnd::Unsure),
             recorded(ONCE - 1, true, 6),
         ];
+        let second = |state, token| RunRecord { attempt: 2, ..kept(state, token) };
         let records =
-            [(AGAIN, kept("succeeded", 2)), (ONCE, kept("succeeded", 3)), (AGAIN + 3, kept("begun", 5))];
+            [(AGAIN, second("succeeded", 2)), (ONCE, kept("succeeded", 3)), (AGAIN + 3, second("begun", 5))];
         let told = [(AGAIN, kept("failed", 1)), (ONCE, kept("succeeded", 3)), (AGAIN + 3, kept("begun", 4))];
         Runs {
             runs,
             claims: Vec::new(),
+            blamed: Vec::new(),
             told: told.map(|(number, kept)| self::told(number, kept)).to_vec(),
             forgotten: vec![Period { number: ONCE - 5, fails: true }],
             witnessed: [((1, Instant(10)), Instant(60))].into(),
@@ -244,12 +253,21 @@ mod tests {
         // A claim was told of that run, as one of another period.
         assert_eq!(judged(|runs| runs.runs[3].period.number = ONCE - 1), [2, 0]);
         assert_eq!(judged(|runs| runs.told[1].kept.attempt = 2), [1, 0]);
+        let forgotten = |runs: &mut Runs| drop(runs.records.insert(name(AGAIN), kept("succeeded", 2)));
+        assert_eq!(judged(forgotten), [1, 0], "an attempt is forgotten");
     }
 
     #[test]
     fn a_run_after_a_success_is_broken() {
         let again = run(AGAIN, false, 7, RunEnd::Open);
         assert_eq!(judged(|runs| runs.runs.push(again))[0], 1);
+    }
+
+    #[test]
+    fn an_end_that_was_denied_is_nowhere_and_nobody_else_is_blamed() {
+        assert_eq!(judged(|runs| runs.runs[4].end = RunEnd::Denied), [0, 0]);
+        assert_eq!(judged(|runs| runs.runs[2].end = RunEnd::Denied)[0], 2, "it was told, and it is there");
+        assert_eq!(judged(|runs| runs.blamed.push(runs.runs[4])), [1, 0]);
     }
 
     #[test]
