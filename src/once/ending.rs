@@ -50,22 +50,7 @@ impl Running {
         let path = self.path();
         let data = encode(&self.begun.ended(end));
         let write = recipe::write(version).map(|()| Node::new(path.clone(), data));
-        match guard.transaction().apply(write).commit().await {
-            Ok(_) => Event::Written,
-            Err(TransactionError::Lost(lost)) => Event::Failed(RecordError::Lost { path, lost }),
-            Err(TransactionError::Unknown { .. }) => Event::Unanswered,
-            Err(
-                TransactionError::Throttled { .. }
-                | TransactionError::Condition {
-                    problem: ConditionProblem::NoNode | ConditionProblem::BadVersion,
-                    ..
-                },
-            ) => Event::Rejected,
-            Err(TransactionError::Condition { problem: ConditionProblem::NotAuthorized, .. }) => {
-                Event::Failed(RecordError::NotAuthorized { path })
-            }
-            Err(error) => Event::Failed(RecordError::Refused { path, cause: error.to_string() }),
-        }
+        written(guard.transaction().apply(write).commit().await, path)
     }
 
     async fn look(self, guard: Guard) -> Heard {
@@ -133,11 +118,52 @@ impl Procedure for Ending {
     }
 }
 
+/// What came of the write of an end.
+fn written<T>(committed: Result<T, TransactionError>, path: String) -> Heard {
+    match committed {
+        Ok(_) => Event::Written,
+        Err(TransactionError::Lost(lost)) => Event::Failed(RecordError::Lost { path, lost }),
+        Err(TransactionError::Unknown { .. }) => Event::Unanswered,
+        Err(
+            TransactionError::Throttled { .. }
+            | TransactionError::Condition {
+                problem: ConditionProblem::NoNode | ConditionProblem::BadVersion,
+                ..
+            },
+        ) => Event::Rejected,
+        Err(TransactionError::Condition { problem: ConditionProblem::NotAuthorized, .. }) => {
+            Event::Failed(RecordError::NotAuthorized { path })
+        }
+        Err(error) => Event::Failed(RecordError::Refused { path, cause: error.to_string() }),
+    }
+}
+
 fn told(outcome: Outcome<RecordError>, path: String) -> Result<(), RecordError> {
     match outcome {
         Outcome::Written => Ok(()),
         Outcome::Changed => Err(RecordError::Changed { path }),
         Outcome::Unconfirmed => Err(RecordError::Unconfirmed { path }),
         Outcome::Failed(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_write_without_an_answer_may_have_taken_effect() {
+        let path = || "/jobs/a".to_owned();
+        let heard = |error| written::<()>(Err(error), path());
+        let condition = |problem| heard(TransactionError::Condition { operation: 0, path: path(), problem });
+        assert_eq!(written(Ok(()), path()), Event::Written);
+        assert_eq!(heard(TransactionError::Unknown { path: path() }), Event::Unanswered);
+        assert_eq!(heard(TransactionError::Throttled { path: path() }), Event::Rejected);
+        assert_eq!(condition(ConditionProblem::NoNode), Event::Rejected);
+        assert_eq!(condition(ConditionProblem::BadVersion), Event::Rejected);
+        let forbidden = Event::Failed(RecordError::NotAuthorized { path: path() });
+        assert_eq!(condition(ConditionProblem::NotAuthorized), forbidden);
+        let refused = heard(TransactionError::Refused { path: path(), cause: String::new() });
+        assert!(matches!(refused, Event::Failed(RecordError::Refused { .. })));
     }
 }

@@ -310,3 +310,24 @@ fn repetitions_pause_after_what_brings_nothing_on() {
         assert!(event.is_news(), "{event:?}");
     }
 }
+
+#[test]
+fn an_attempt_takes_effect_only_in_the_turnstile_and_in_the_pool_as_it_was_seen() {
+    let expected = [
+        Operation::Set(Target::Turnstile, Some(UNTOUCHED)),
+        Operation::Create(Target::Permit(KIND)),
+        Operation::Set(Target::Pool, Some(5)),
+        Operation::Delete(Target::Turnstile, None),
+    ];
+    assert_eq!(super::attempt(KIND, 5), expected);
+    for (target, problem, event) in [
+        (Target::Turnstile, Problem::NoNode, Event::NotHeld),
+        (Target::Turnstile, Problem::BadVersion, Event::NotHeld),
+        (Target::Permit(KIND), Problem::NoNode, Event::PoolChanged),
+        (Target::Pool, Problem::BadVersion, Event::PoolChanged),
+    ] {
+        assert_eq!(attempt_failed(target, problem), event);
+    }
+    let taken = attempt_failed(Target::Permit(KIND), Problem::NodeExists);
+    assert!(matches!(taken, Event::Refused(Refusal::Other(_))));
+}

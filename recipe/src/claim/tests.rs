@@ -208,3 +208,20 @@ fn what_a_begin_has_replaced_is_written_again() {
     assert_eq!(back(Some(record(Progress::Begun, LOST)), begins.clone()).0, Some(vec![6]));
     assert_eq!(back(None, begins).0, None, "an operator has deleted it");
 }
+
+#[test]
+fn each_transaction_names_what_was_seen() {
+    use Operation::{Check, Create, Delete, Set};
+    use Target::{Dropped, Record, Records};
+
+    assert_eq!(begin::<char>(3, [], None), [Check(Records, Some(3)), Create(Record)]);
+    let replaces = [
+        Set(Records, Some(3)),
+        Delete(Dropped('a'), Some(1)),
+        Delete(Dropped('b'), Some(2)),
+        Delete(Record, Some(4)),
+        Create(Record),
+    ];
+    assert_eq!(begin(3, [('a', 1), ('b', 2)], Some(4)), replaces);
+    assert_eq!([restore(4, true), restore(4, false)], [Set((), Some(4)), Delete((), Some(4))]);
+}

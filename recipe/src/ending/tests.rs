@@ -115,3 +115,8 @@ fn tries_end() {
         (looked(Progress::Ended(RunEnd::Succeeded), OURS, VERSION + 1), tell(Outcome::Written)),
     ]);
 }
+
+#[test]
+fn the_end_is_written_over_the_version_with_which_the_run_began() {
+    assert_eq!(write(VERSION), Operation::Set((), Some(VERSION)));
+}
