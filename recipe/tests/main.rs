@@ -7,8 +7,6 @@
 
 mod election;
 mod model;
-mod once;
-mod permits;
 mod shared;
 mod stage;
 mod world;

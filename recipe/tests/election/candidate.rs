@@ -347,7 +347,7 @@ impl Run<'_> {
             return self.candidate(party).waiting.push(request);
         }
         let announcement = Path::Directory(ANNOUNCEMENT);
-        let read = Ask::Get(announcement, false);
+        let read = Ask::Get(announcement);
         let own = self.candidate(party).own.map(|own| Path::Child(LOCK, own.place));
         let asks = match request {
             Request::Announce { value, replace } => {
@@ -355,7 +355,7 @@ impl Run<'_> {
             }
             Request::Look(Footing::Unwatched) => vec![Ask::Watch(announcement), read],
             Request::Look(Footing::Watched) | Request::Read => vec![read],
-            Request::Recover => own.map(|own| Ask::Get(own, false)).into_iter().collect(),
+            Request::Recover => own.map(|own| Ask::Get(own)).into_iter().collect(),
             Request::Leave { along, release } => {
                 let name = |target| match target {
                     companion::Target::Own => own.unwrap_or(announcement),

@@ -29,7 +29,7 @@ impl Onlooker {
 
 fn looks(footing: Footing, mutant: Option<Mutant>) -> Vec<Ask<Data>> {
     let path = Path::Directory(ANNOUNCEMENT);
-    let (watch, read) = (Ask::Watch(path), Ask::Get(path, false));
+    let (watch, read) = (Ask::Watch(path), Ask::Get(path));
     match (footing, mutant) {
         (Footing::Unwatched, Some(Mutant::ReadsBeforeItWatches)) => vec![read, watch],
         (Footing::Unwatched, Some(Mutant::ForgetsThatItsWatchIsLost)) => vec![read],
@@ -51,7 +51,7 @@ impl Run<'_> {
     /// Its server answers its next request.
     pub(crate) fn answer(&mut self, session: Session) {
         let behind = self.world.ensemble.is_behind();
-        if behind && matches!(self.link().up[0], Ask::Get(..)) {
+        if behind && matches!(self.link().up[0], Ask::Get(_)) {
             (self.witness)(Witness::ReadFromThePast);
         }
         self.world.ensemble.serve(session, false);

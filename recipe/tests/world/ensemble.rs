@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use zklock_recipe::Own;
 use zklock_recipe::transaction::{Operation, Problem};
 
-use super::tree::{Change, Directory, Name, Named, Node, Path, Session, Transaction, Tree, deletion};
+use super::tree::{Change, Name, Named, Node, Path, Session, Transaction, Tree, deletion};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ensemble<D> {
@@ -63,10 +63,8 @@ pub(crate) enum Ask<D> {
     Commit(Transaction<D>),
     /// To be answered by a quorum.
     Sync,
-    /// Reads a node, and perhaps watches for its next change.
-    Get(Path, bool),
-    /// Reads a directory with its children, and perhaps watches for the next one that comes or goes.
-    List(usize, bool),
+    /// Reads a node.
+    Get(Path),
     /// Watches a node for all its changes, until the connection ends.
     Watch(Path),
 }
@@ -89,7 +87,6 @@ pub(crate) enum Answer<D> {
     Refused,
     Synced,
     Got(Option<Node<D>>),
-    Listed(Option<Directory<D>>),
     Watched,
 }
 
@@ -143,18 +140,7 @@ impl<D: Clone> Server<D> {
 
     fn answer(&mut self, session: Session, ask: Ask<D>) -> Answer<D> {
         match ask {
-            Ask::Get(path, watch) => {
-                if watch {
-                    self.watch(session, path, Kind::Data);
-                }
-                Answer::Got(self.tree.get(path).cloned())
-            }
-            Ask::List(index, watch) => {
-                if watch {
-                    self.watch(session, Path::Directory(index), Kind::Children);
-                }
-                Answer::Listed(self.tree.directories[index].clone())
-            }
+            Ask::Get(path) => Answer::Got(self.tree.get(path).cloned()),
             Ask::Watch(path) => {
                 self.watches.insert(Watch { session, path, kind: Kind::Persistent });
                 Answer::Watched
@@ -223,29 +209,12 @@ impl<D: Clone + Default + PartialEq> Ensemble<D> {
         }
     }
 
-    /// Whether the session's server shows this node.
-    pub(crate) fn shows(&self, session: Session, path: Path) -> bool {
-        self.server(session).tree.get(path).is_some()
-    }
-
     /// The session's client waits for no change any more.
     pub(crate) fn unwatch(&mut self, session: Session) {
-        self.unwatch_where(session, |_| true);
+        self.leader.watches.retain(|watch| watch.session != session);
+        let followers = self.follower.iter_mut();
+        followers.for_each(|it| it.server.watches.retain(|watch| watch.session != session));
         self.links[session].down.retain(|word| !matches!(word, Word::Event(..)));
-    }
-
-    /// It does not wait any more for the next child of a directory that comes or goes.
-    pub(crate) fn unwatch_children(&mut self, session: Session) {
-        self.unwatch_where(session, |watch| watch.kind == Kind::Children);
-        let of_children =
-            |word: &Word<D>| matches!(word, Word::Event(_, Change::Created | Change::Deleted, None));
-        self.links[session].down.retain(|word| !of_children(word));
-    }
-
-    fn unwatch_where(&mut self, session: Session, which: impl Fn(&Watch) -> bool) {
-        let goes = |watch: &Watch| watch.session == session && which(watch);
-        self.leader.watches.retain(|watch| !goes(watch));
-        self.follower.iter_mut().for_each(|it| it.server.watches.retain(|watch| !goes(watch)));
     }
 
     /// A server serves the session's next request. What the session has sent before on other connections is carried out before a
@@ -280,7 +249,7 @@ impl<D: Clone + Default + PartialEq> Ensemble<D> {
         // What changes between a quorum's answer and the leader's next one might as well change before both: nothing of this
         // session is under way.
         let link = &self.links[session];
-        let reads = matches!(link.up.first(), Some(Ask::Get(..) | Ask::List(..)));
+        let reads = matches!(link.up.first(), Some(Ask::Get(_)));
         if settled && reads && !link.follows {
             self.serve(session, false);
         }
