@@ -142,6 +142,9 @@ pub const UNCONFIRMED: &str = "the begin of a run was not confirmed";
 /// How the reason of a contender begins whose guard was lost before it looked at it.
 pub const LOST_BY_THEN: &str = "granted, and lost by then";
 
+/// As that, if no time has passed since the guard was granted.
+pub const LOST_BEFORE: &str = "granted, and lost by then, in the same instant";
+
 /// How an acquisition ended without a guard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

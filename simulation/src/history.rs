@@ -19,7 +19,7 @@ use zklock_contest::contender::Held;
 use zklock_contest::history::{Fault, Scope};
 use zklock_contest::member::Member;
 use zklock_contest::nodes::Records;
-use zklock_contest::record::{Entry, Event, LOST_BY_THEN, Leaving, Record, Who};
+use zklock_contest::record::{Entry, Event, LOST_BEFORE, Leaving, Record, Who};
 use zklock_contest::register::{Answer, Call, Store};
 use zklock_contest::request::{CAPACITY, Claim, Request, conflict};
 use zklock_ensemble::Server;
@@ -168,7 +168,9 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
     }
     match event {
         Event::LeftWithout { why: Leaving::Failed(why) }
-            if why.starts_with(LOST_BY_THEN) && part.is_prompt && is_given_at_once(part.member) =>
+            if why.starts_with(LOST_BEFORE)
+                && is_given_at_once(part.member)
+                && !part.is_foreign(who.client) =>
         {
             wrong(format!("{who} has got a guard that was lost before: {why}"));
         }

@@ -27,8 +27,6 @@ pub(crate) struct Part {
     pub tick: Duration,
     /// How many tasks contend.
     pub tasks: u16,
-    /// Whether it is never preempted: what is true at one look at a clock is true at the next one of the same step.
-    pub is_prompt: bool,
     /// How fast they contend.
     pub pace: Pace,
     /// How far clocks may drift, in parts per million.

@@ -69,8 +69,7 @@ impl Processes {
         let stop = 2 * state.part.timeout.as_nanos() as u64;
         let longest = if state.random.once_in(3) { stop } else { 100 * MILLISECOND };
         let preemption = Preemption { often, longest };
-        let part = Part { is_prompt: often == 0 && !is_foreign, ..state.part.clone() };
-        let (random, clocks) = (state.random.fork(), cluster.clocks());
+        let (part, random, clocks) = (state.part.clone(), state.random.fork(), cluster.clocks());
         let id = cluster
             .world
             .spawn(host(process), clocks, preemption, |id| contender::run(id, process, part, random));

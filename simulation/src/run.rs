@@ -116,7 +116,6 @@ impl Plan {
                 last_turns: 1,
             },
             drift,
-            is_prompt: false,
             delay: if is_shared { Some(tick * SHARED) } else { delays.then_some(timeout) },
         };
         let mut config = Config::new(ServerId(0), servers);

@@ -19,7 +19,7 @@ use super::world::{Pace, World};
 use crate::clock::Instant;
 use crate::history::MAX_HOLD;
 use crate::members::{Extras, Moment, Rules};
-use crate::record::{Entry, Event, How, LOST_BY_THEN, Leaving, Seen, Who};
+use crate::record::{Entry, Event, How, LOST_BEFORE, LOST_BY_THEN, Leaving, Seen, Who};
 use crate::register::{Answer, Call, What};
 use crate::request::{Claim, Patience, Terms, value};
 
@@ -50,6 +50,14 @@ struct Dawdle {
     /// How often the call has asked to be polled by then.
     awaits: u32,
     lasts: Duration,
+}
+
+/// How a call ended.
+struct Attended<T> {
+    output: T,
+    /// When its last poll began, and when it was over.
+    polled: Instant,
+    at: Instant,
 }
 
 /// Polls a call until it has asked to be polled so often. Returns its output if it has ended by then.
@@ -137,8 +145,8 @@ impl<W: World> Contender<W> {
                 }
             }
         });
-        let (acquired, at) = acquired.await;
-        let held = match acquired {
+        let Attended { output, polled, at } = acquired.await;
+        let held = match output {
             Ok(held) => held,
             Err(why) => {
                 let failed = matches!(why, Leaving::Failed(_));
@@ -151,9 +159,10 @@ impl<W: World> Contender<W> {
             }
         };
         let mut watch = Watch { seen: Seen { valid: at, promised: None } };
-        if let Some((_, reason)) = watch.look(&self.place.world, &held) {
+        if let Some((lost, reason)) = watch.look(&self.place.world, &held) {
             // It was not valid at any time since this instant, so it counts as no guard.
-            let why = Leaving::Failed(format!("{LOST_BY_THEN}: {reason}"));
+            let when = if lost == polled { LOST_BEFORE } else { LOST_BY_THEN };
+            let why = Leaving::Failed(format!("{when}: {reason}"));
             self.place.say_at(at, self.who, Event::LeftWithout { why });
             return false;
         }
@@ -169,13 +178,17 @@ impl<W: World> Contender<W> {
         self.hold(held, &claims, watch, is_last, overstay).await
     }
 
-    /// Polls a call, except while the task dawdles, or calls are to be neglected. Also says when the call ended.
-    async fn attend<T>(&self, dawdles: Option<Dawdle>, calling: impl Future<Output = T>) -> (T, Instant) {
-        let (mut calling, mut orders) = (pin!(calling), self.orders.clone());
+    /// Polls a call, except while the task dawdles, or calls are to be neglected.
+    async fn attend<T>(&self, dawdles: Option<Dawdle>, calling: impl Future<Output = T>) -> Attended<T> {
+        let (mut calling, mut orders, world) = (pin!(calling), self.orders.clone(), &self.place.world);
+        let mut calling = pin!(poll_fn(|cx| {
+            let polled = world.now();
+            calling.as_mut().poll(cx).map(|output| Attended { output, polled, at: world.now() })
+        }));
         let mut neglected = None;
         if let Some(Dawdle { awaits, lasts }) = dawdles {
             if let Some(ended) = polled(calling.as_mut(), awaits).await {
-                return (ended, self.place.world.now());
+                return ended;
             }
             neglected = Some(self.client.requeued());
             sleep(lasts).await;
@@ -184,7 +197,7 @@ impl<W: World> Contender<W> {
             tokio::select! {
                 // Polled first: one that was never polled has nothing to be neglected.
                 biased;
-                ended = &mut calling => break (ended, self.place.world.now()),
+                ended = &mut calling => break ended,
                 until = orders.neglect() => {
                     neglected.get_or_insert_with(|| self.client.requeued());
                     sleep_until(until).await;
@@ -299,7 +312,7 @@ impl<W: World> Contender<W> {
         self.say(Event::Releases { seen });
         let dawdles = if is_last { None } else { self.dawdles() };
         let released = Arc::into_inner(held).expect("nobody else keeps a guard").release();
-        let (released, _) = self.attend(dawdles, released).await;
+        let released = self.attend(dawdles, released).await.output;
         let confirmed = released.is_ok();
         self.say(Event::Released { unconfirmed: released.err().unwrap_or_default() });
         if let Some(claim) = claim.filter(|_| confirmed)
