@@ -122,5 +122,5 @@ pub use machine::{Arrival, Machine, Patience, Takeover};
 pub use observer::{Footing, Instruction, Observation, Observer, Stamp};
 pub use path_kind::{OtherKind, PathKind, Signs, Stranger};
 pub use permits::{Misfit, Ruling, Stock, Wish, rule};
-pub use stage::{Allowance, Half, HoldNumber, Left, Stage, Step, Ticket, Turned};
+pub use stage::{HoldNumber, Stage, Step, Ticket, Turned};
 pub use tries::Tries;

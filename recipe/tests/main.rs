@@ -1,5 +1,5 @@
 //! Models: every order in which a few clients, their servers and an operator can act, with the production machines of this crate
-//! in the middle. Each stands on the ensemble of `world/`, the stage's on a queue of its own.
+//! in the middle. Each stands on the ensemble of `world/`.
 //!
 //! Each model is explored to its end, so the number of its states is a fact about protocol and world; it is pinned, because a
 //! model that shrinks has stopped looking somewhere. Each rule is broken once, to see the model fail. The largest models are
@@ -8,7 +8,6 @@
 mod election;
 mod model;
 mod shared;
-mod stage;
 mod world;
 
 /// A state is a clone of another one, so a third of a model's time goes into memory.

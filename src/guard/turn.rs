@@ -22,11 +22,9 @@ use crate::requests::{OwnNode, confirm_version, path_of};
 use crate::telemetry::Member;
 use crate::zk::{Answer, ZkSession};
 
-/// Takes a hold over from one task of the process for the next one, without a request.
-pub(crate) trait Relay: Send + Sync {
-    /// Takes the turn that has just begun. Nobody holds a guard of it yet. Returns it if the lock is to be released instead.
-    fn pass(self: Arc<Self>, next: Arc<Turn>) -> Option<Arc<Turn>>;
-}
+/// Takes the turn that has just begun for the next task of the process, without a request. Nobody holds a guard of it yet. Returns it if
+/// the lock is to be released instead.
+pub(crate) type Relay = Arc<dyn Fn(Arc<Turn>) -> Option<Arc<Turn>> + Send + Sync>;
 
 /// One turn at a hold.
 pub(crate) struct Turn {
@@ -36,7 +34,7 @@ pub(crate) struct Turn {
     /// The number of guards that share this turn.
     shares: AtomicUsize,
     /// Who may take the hold over inside this process.
-    relay: OnceLock<Arc<dyn Relay>>,
+    relay: OnceLock<Relay>,
     #[cfg(feature = "cancellation-token")]
     token: OnceLock<tokio_util::sync::CancellationToken>,
 }
@@ -56,7 +54,7 @@ impl Turn {
         Self::new(held, 0, OnceLock::new())
     }
 
-    fn new(held: Arc<Held>, number: u32, relay: OnceLock<Arc<dyn Relay>>) -> Arc<Self> {
+    fn new(held: Arc<Held>, number: u32, relay: OnceLock<Relay>) -> Arc<Self> {
         Arc::new(Self {
             held,
             number,
@@ -105,7 +103,7 @@ impl Turn {
     }
 
     /// Has this process take the hold over when this turn, or a later one, ends.
-    pub(crate) fn pass_to(&self, relay: Arc<dyn Relay>) {
+    pub(crate) fn pass_to(&self, relay: Relay) {
         let _first = self.relay.set(relay);
     }
 
@@ -126,7 +124,7 @@ impl Turn {
         if let Some(relay) = self.relay.get()
             && self.held.pass(self.number)
         {
-            match relay.clone().pass(Self::new(self.held.clone(), self.number + 1, self.relay.clone())) {
+            match relay(Self::new(self.held.clone(), self.number + 1, self.relay.clone())) {
                 None => return Ended::Passed,
                 Some(next) => last = next.number,
             }

@@ -1,5 +1,8 @@
 //! The [`Locks`] of a session: a lock for each key, which the tasks of one process hand to each other.
 
+mod acquire;
+mod background;
+mod budget;
 mod in_use;
 mod key;
 mod line;
@@ -12,8 +15,9 @@ use std::time::Duration;
 
 use futures::TryFutureExt;
 
+use acquire::{Waiting, try_acquire};
 use in_use::InUse;
-use line::{Budget, Line};
+use line::Line;
 use options::LocksOptions;
 
 use crate::error::{AcquireError, InvalidLock};
@@ -56,28 +60,18 @@ const LONGEST_KEY: usize = 4 * 1024;
 ///
 /// # Tasks that are polled late
 ///
-/// A task takes the lock when it is polled. Until then the lock lies idle, while a `select!` handles a message, for instance. A
-/// hold has *time* for that: the [budget's](LocksOptions::time), but 200 ms at least, and half a session timeout at most.
+/// A task takes the lock when it is polled. Until then the lock lies idle, while a `select!` handles a message, for instance.
 ///
-/// * **If no other task of the process waits**, the offer stands until that time is over. So a task that is polled once a
-///   second gets an uncontended key, with the default budget. If it is polled later than that, the lock is released, and the
-///   process joins the queue again when the task is polled.
-/// * **If others wait**, the task is passed over after 100 to 200 ms. It keeps its place in line, and the others come first in
-///   this hold. If it is the first in line when the next hold begins, that hold waits for it for half of the time. So a task that
-///   is polled every 500 ms has its turn, with the default budget. If the time is 400 ms or less, the hold waits only for a task
-///   that was polled since it was passed over.
-/// * **If others have waited for half of the time without getting the lock**, they come first, also when the next hold
-///   begins. The second hold after that waits for the task again. If the task misses that half, too, the fourth hold
-///   after that one does, then the eighth, and so on. In between the task has the lock when no other task of the
-///   process waits.
+/// * **If no other task of the process waits**, the offer stands for the [budget's time](LocksOptions::time), but for 200 ms at
+///   least, and half a session timeout at most. So a task that is polled once a second gets an uncontended key, with the
+///   default budget. If it is polled later than that, the lock is released, and the process joins the queue again when the
+///   task is polled.
+/// * **If others wait**, a task that does not take the lock for 100 to 200 ms is *late*, and the next one has it. A late task
+///   keeps its place, gets nothing until it is polled again, and counts as nobody until then. So poll the wait every
+///   100 ms, or spawn it: the wait of a task that is polled every 500 ms has no bound while others wait, and each of its polls
+///   may cost them 200 ms.
 ///
-/// So a late task has its turn at the latest after as many holds of the process as it has waited for, once it is polled in each
-/// half of a hold's time. Late tasks that came before it have their halves first. A task that is polled more seldom has no such
-/// bound while others wait. With a time of 400 ms or less, a task that is not polled every 100 ms has none.
-///
-/// A hold lies idle for its time and 200 ms at most, also for contenders elsewhere. A late task keeps those in time waiting
-/// for 200 ms, and each task that comes meanwhile for 200 ms. Beside that, they wait for it for half of the time in ever fewer
-/// holds: in 6 of the first 64, if nobody polls it. Late tasks wait for each other for the rest of a hold's time as well.
+/// A hold lies idle for that time and 200 ms at most, also for contenders elsewhere.
 ///
 /// # What a key costs
 ///
@@ -153,7 +147,7 @@ impl Locks {
     /// ZooKeeper's queue while other tasks wait.
     pub async fn acquire(&self, key: &str) -> Result<Guard, AcquireError> {
         let line = self.line(key)?;
-        let waiting = pin!(line.clone().wait().map_ok(Some));
+        let waiting = pin!(Waiting::new(line.clone()).map_ok(Some));
         self.root.acquirer.at_last(line.told(Wait::FOR_EVER, waiting).await?)
     }
 
@@ -163,7 +157,7 @@ impl Locks {
     /// Errors: [`AcquireError`]. Cancel safety: as [`acquire`](Self::acquire).
     pub async fn try_acquire(&self, key: &str) -> Result<Option<Guard>, AcquireError> {
         let line = self.line(key)?;
-        line.told(Wait::Never, pin!(line.clone().try_acquire())).await
+        line.told(Wait::Never, pin!(try_acquire(line.clone()))).await
     }
 
     /// Acquires the lock of a key, and returns `None` if `timeout` passes first; see [`Lock::acquire_timeout`].
@@ -177,7 +171,7 @@ impl Locks {
         let deadline = tokio::time::Instant::now().checked_add(timeout);
         async move {
             let line = self.line(key)?;
-            let waiting = pin!(self.root.succession().by(deadline, line.clone().wait()));
+            let waiting = pin!(self.root.succession().by(deadline, Waiting::new(line.clone())));
             line.told(Wait::Until(deadline), waiting).await
         }
     }
@@ -208,15 +202,14 @@ impl Locks {
 
     /// The line of a key, which exists from now on if it did not before.
     fn line(&self, key: &str) -> Result<Arc<Line>, AcquireError> {
-        let Self { root, options: LocksOptions { turns, time, lease, .. }, lines } = self;
+        let Self { root, options: LocksOptions { budget, .. }, lines } = self;
         if key.len() > LONGEST_KEY {
             let path = root.path().to_owned();
             return Err(AcquireError::KeyTooLong { path, length: key.len(), longest: LONGEST_KEY });
         }
         let make = || {
-            let budget = Budget { time: *time, lease: *lease };
             let (settings, succession) = (root.settings.at(self.lock_path(key)), root.succession().clone());
-            Line::new(settings, succession, *turns, budget, lines.clone(), key.to_owned())
+            Line::new(settings, succession, budget.clone(), lines.clone(), key.to_owned())
         };
         Ok(lines.of(key, make))
     }

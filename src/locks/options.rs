@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::budget::Budget;
 use crate::lock::options::LockOptions;
 
 /// Options of [`Locks`](crate::Locks); give them to [`Locks::with_options`](crate::Locks::with_options).
@@ -20,19 +21,11 @@ use crate::lock::options::LockOptions;
 ///     .time(Duration::from_millis(200));
 /// # drop(options);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[must_use = "options do nothing until they are given to `with_options`"]
 pub struct LocksOptions {
     pub(super) lock: LockOptions,
-    pub(super) turns: u32,
-    pub(super) time: Duration,
-    pub(super) lease: Duration,
-}
-
-impl Default for LocksOptions {
-    fn default() -> Self {
-        Self { lock: LockOptions::default(), turns: 16, time: Duration::from_secs(1), lease: Duration::ZERO }
-    }
+    pub(super) budget: Budget,
 }
 
 impl LocksOptions {
@@ -52,7 +45,7 @@ impl LocksOptions {
     /// 16. With zero it never does: each task acquires the lock in ZooKeeper, and its process still has no more than one
     /// contender for the key.
     pub fn turns(mut self, turns: u32) -> Self {
-        self.turns = turns;
+        self.budget.turns = turns;
         self
     }
 
@@ -60,14 +53,14 @@ impl LocksOptions {
     /// keeps it for as long as it likes. The default is one second. It also bounds how long the process waits for
     /// [tasks that are polled late](crate::Locks#tasks-that-are-polled-late).
     pub fn time(mut self, time: Duration) -> Self {
-        self.time = time;
+        self.budget.time = time;
         self
     }
 
     /// Sets how much of the lease must be left when a lock is passed on. The default is zero: then it is as much as a new
     /// guard has at least, which is two heartbeats, or one and the stop margin.
     pub fn lease(mut self, least: Duration) -> Self {
-        self.lease = least;
+        self.budget.lease = least;
         self
     }
 }

@@ -1,0 +1,89 @@
+//! The background task of a line: it contends for the tasks in line, and looks at those to whom a hold is offered.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use super::budget::PATIENCE;
+use super::line::Line;
+use crate::error::AcquireError;
+use crate::guard::turn::Turn;
+use crate::lock::acquire::Wait;
+use crate::zk::Over;
+
+/// A line has one from when it is to contend, or has a hold, until it has nothing of the lock.
+pub(super) struct Background {
+    line: Arc<Line>,
+    done: bool,
+}
+
+impl Background {
+    /// Starts one. It waits for the end of the hold that has this turn, or else contends.
+    pub(super) fn start(line: &Arc<Line>, hold: Option<Arc<Turn>>) {
+        let background = Self { line: line.clone(), done: false };
+        line.lock.succession().spawn(background.run(hold));
+    }
+
+    async fn run(mut self, mut hold: Option<Arc<Turn>>) {
+        loop {
+            let turn = match hold.take() {
+                Some(turn) => turn,
+                None => match self.contend().await {
+                    Some(turn) => turn,
+                    None => break,
+                },
+            };
+            self.attend(turn).await;
+            if !self.line.over() {
+                break;
+            }
+        }
+        self.done = true;
+    }
+
+    /// Contends until the lock is granted, nobody wants it any more, or the acquisition fails.
+    async fn contend(&self) -> Option<Arc<Turn>> {
+        let (line, acquirer) = (&self.line, &self.line.lock.acquirer);
+        let acquired = {
+            let mut acquiring = pin!(acquirer.acquire_for_others(Wait::FOR_EVER));
+            loop {
+                tokio::select! {
+                    acquired = &mut acquiring => break acquired,
+                    () = line.nudge.notified() => if line.retire() { return None },
+                }
+            }
+        };
+        match acquired.and_then(|guard| acquirer.at_last(guard)) {
+            Ok(guard) => {
+                let turn = guard.turn.clone();
+                line.offer(guard);
+                Some(turn)
+            }
+            Err(error) => {
+                line.fail(&error);
+                None
+            }
+        }
+    }
+
+    /// Looks at the offers of a hold until that is over.
+    async fn attend(&self, turn: Arc<Turn>) {
+        let mut over = pin!(turn.hold_over());
+        loop {
+            let looks = self.line.looks();
+            tokio::select! {
+                () = &mut over => return,
+                () = self.line.nudge.notified(), if !looks => {}
+                () = tokio::time::sleep(PATIENCE), if looks => self.line.look(),
+            }
+        }
+    }
+}
+
+impl Drop for Background {
+    /// Without this task nobody contends: its runtime is shutting down.
+    fn drop(&mut self) {
+        if !self.done {
+            self.line.fail(&AcquireError::over(self.line.lock.path().to_owned(), Over::Closed));
+        }
+    }
+}
