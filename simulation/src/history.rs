@@ -34,6 +34,9 @@ use crate::trace::note;
 /// takeover delays and callers that dawdle take up to five. One that waits looks after ten, whatever it has missed.
 const IDLE: u32 = 7;
 
+/// For so long zklock pauses at most before it tries again to open a session.
+const PAUSE: Duration = Duration::from_secs(20);
+
 /// One guard, from its grant on.
 #[derive(Clone)]
 struct Hold {
@@ -176,7 +179,7 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
         }
         Event::Granted { .. } => {
             let idle = HISTORY.with_borrow(|history| history.idle(*who, *at));
-            if idle > part.timeout * IDLE {
+            if idle > part.timeout * IDLE + PAUSE {
                 wrong(format!("{who} waited for {idle:?}, though nobody held anything and all was well"));
             }
         }
