@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use world::{Clock, Clocks, Direction, Happening, Host, Random, SECOND, World, retransmission};
-use zklock_ensemble::{Config, ConnectionId, Effect, Event, Now, Server, ServerId, elect};
+use zklock_ensemble::{Config, ConnectionId, Effect, Event, Now, Server, ServerId, Standing, elect};
 
 use crate::peers::Peers;
 use crate::trace::note;
@@ -217,12 +217,14 @@ impl Cluster {
     }
 
     /// Empties the disk of a server that is down, as somebody does who replaces its machine. ZooKeeper forgets what was
-    /// acknowledged if another server does not have all of it, so nobody replaces the machine then.
+    /// acknowledged if another server has less, or has promised less to leaders, so nobody replaces the machine then.
     pub(crate) fn empty_disk(&mut self, host: Host) {
-        let logged = |machine: &Machine| machine.server.standing().logged;
-        let most = logged(&self.machines[&host]);
-        let has_all = |(other, machine): (&Host, &Machine)| *other == host || logged(machine) >= most;
-        if self.machines.len() == 1 || !self.machines.iter().all(has_all) {
+        let lost = self.machines[&host].server.standing();
+        let mut others = self.machines.values().map(|machine| machine.server.standing());
+        let has_all = |other: Standing| {
+            other.logged >= lost.logged && other.current >= lost.current && other.accepted >= lost.accepted
+        };
+        if self.machines.len() == 1 || !others.all(has_all) {
             return;
         }
         note(name(host), "loses its disk");
