@@ -63,7 +63,7 @@ pub(crate) async fn run(process: ProcessId, number: u32, part: Part, mut random:
     let contest = contender::Part {
         member: part.member,
         client,
-        tasks: part.tasks(client),
+        tasks: part.tasks,
         seed: random.bits(),
         pace: part.pace,
         servers: part.servers.clone(),

@@ -7,7 +7,7 @@ use world::{Direction, Host, Latency, MILLISECOND, ProcessId, Random, SECOND};
 use crate::cluster::{Cluster, server};
 use crate::history;
 use crate::operator::Deed;
-use crate::processes::{Processes, host};
+use crate::processes::{Processes, host, is_server};
 use crate::trace::note;
 
 /// Something that goes wrong at an instant, and for how long.
@@ -53,6 +53,8 @@ pub(crate) enum Kind {
     Cut(Host, Host),
     /// A host is cut off from all others.
     Isolated(Host),
+    /// A server is cut off from all other servers, and clients reach it.
+    Alone(Host),
     /// A host receives nothing.
     Deaf(Host),
     /// Nobody receives anything from a host.
@@ -182,7 +184,7 @@ fn kind(random: &mut Random, world: &Exposed, place: Place) -> Kind {
         0 => Kind::OneWay(this, other),
         1 => Kind::OneWay(other, this),
         2 => Kind::Cut(this, other),
-        3 => Kind::Isolated(this),
+        3 => [Kind::Isolated, Kind::Alone][random.below(2) as usize](this),
         4 => Kind::Isolated(host(process)),
         5 => {
             let most = slowest / [1, 3, 8][random.below(3) as usize];
@@ -251,6 +253,10 @@ impl Fault {
                 cut(cluster, other, one, begins);
             }
             Kind::Isolated(host) => isolate(cluster, processes, host, begins),
+            Kind::Alone(host) => {
+                let reaches = |one, other| one == host && is_server(other);
+                part(cluster, processes, |from, to| reaches(from, to) || reaches(to, from), begins);
+            }
             Kind::Deaf(host) => part(cluster, processes, |_, to| to == host, begins),
             Kind::Mute(host) => part(cluster, processes, |from, _| from == host, begins),
             Kind::Split(ref side) => {

@@ -135,8 +135,8 @@ thread_local! {
 /// Begins anew, with so many processes.
 pub(crate) fn begin(part: &Part, processes: u32) {
     interventions::begin();
-    let contenders = (1..=processes as u16)
-        .flat_map(|client| (1..=part.tasks(client)).map(move |task| Who { client, task }));
+    let contenders =
+        (1..=processes as u16).flat_map(|client| (1..=part.tasks).map(move |task| Who { client, task }));
     let collector = Some(Collector::new(part.member));
     let history = History { collector, contenders: contenders.collect(), ..History::default() };
     drop(HISTORY.replace(history));
@@ -177,10 +177,16 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
         {
             wrong(format!("{who} has got a guard that was lost before: {why}"));
         }
-        Event::Granted { .. } => {
+        Event::Granted { token, .. } => {
             let idle = HISTORY.with_borrow(|history| history.idle(*who, *at));
             if idle > part.timeout * IDLE + PAUSE {
                 wrong(format!("{who} waited for {idle:?}, though nobody held anything and all was well"));
+            }
+            // As long as that, an acquisition may wait for its caller.
+            let before = at.saturating_sub((part.timeout * 4).as_nanos() as u64);
+            let was_written = token.is_some_and(|token| interventions::was_written_before(token.zxid(), before));
+            if part.member == Member::Queue && was_written {
+                wrong(format!("{who} was granted by a node that was written to: it was asked to leave"));
             }
         }
         Event::Lost { .. } | Event::Releases { .. } | Event::Drops { .. } => give_up(*who),

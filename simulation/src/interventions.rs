@@ -33,6 +33,8 @@ pub(crate) struct Others {
 struct Interventions {
     /// What may be ended, and who was there long before.
     ended: BTreeMap<Ended, Others>,
+    /// When it was confirmed that the node with this token was written to.
+    written: BTreeMap<i64, u64>,
     resizes: Vec<Resize>,
 }
 
@@ -72,6 +74,16 @@ pub(crate) fn is_excused(guard: [Ended; 2], granted: Option<i64>, who: Who, aske
 /// Whether an operator may have ended the node of a guard, or its session.
 pub(crate) fn is_ended(guard: [Ended; 2]) -> bool {
     INTERVENTIONS.with_borrow(|it| guard.iter().any(|what| it.ended.contains_key(what)))
+}
+
+/// It is confirmed that an operator has written to the node with this token.
+pub(crate) fn written(token: i64) {
+    INTERVENTIONS.with_borrow_mut(|it| _ = it.written.entry(token).or_insert(world::now()));
+}
+
+/// Whether that was confirmed before this instant.
+pub(crate) fn was_written_before(token: i64, instant: u64) -> bool {
+    INTERVENTIONS.with_borrow(|it| it.written.get(&token).is_some_and(|written| *written < instant))
 }
 
 /// An operator has written another capacity. The pool had these zxids before, and with it.

@@ -123,7 +123,8 @@ async fn meddle(client: &Client, deed: Deed, part: &Part, random: &mut Random) -
     say(deed, part, path, stat);
     if let Deed::Touch = deed {
         let (data, _) = client.get_data(path).await?;
-        client.set_data(path, &data, None).await?;
+        let stat = client.set_data(path, &data, None).await?;
+        interventions::written(stat.czxid);
         return Ok(());
     }
     let was_there = |czxid: &i64| before.iter().any(|node| node.stat.czxid == *czxid);

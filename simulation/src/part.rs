@@ -40,9 +40,4 @@ impl Part {
     pub(crate) fn is_foreign(&self, client: u16) -> bool {
         (rules(self.member).is_foreign)(client)
     }
-
-    /// How many tasks contend in the process of this client. The other one gives up its session for a task that fails.
-    pub(crate) fn tasks(&self, client: u16) -> u16 {
-        if self.is_foreign(client) { 1 } else { self.tasks }
-    }
 }

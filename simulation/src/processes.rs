@@ -36,6 +36,11 @@ pub(crate) fn host(process: u32) -> Host {
     Host(100 + process as u16)
 }
 
+/// Whether this is the host of a server.
+pub(crate) fn is_server(host: Host) -> bool {
+    host < OPERATOR
+}
+
 impl Processes {
     /// None of them runs yet.
     pub(crate) fn new(part: Part, servers: u8, processes: u32, latency: Latency, random: Random) -> Self {

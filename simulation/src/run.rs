@@ -107,7 +107,8 @@ impl Plan {
             tasks: random.between(1, 3) as u16,
             pace: Pace {
                 timeout,
-                think: timeout / [20, 4, 1][random.below(3) as usize],
+                // Crowded locks, and some that are mostly free.
+                think: timeout * [1, 5, 20, 160][random.below(4) as usize] / 20,
                 hold: timeout / [100, 30, 2][random.below(3) as usize],
                 longest: timeout * 4,
                 round: timeout / 2,
@@ -129,7 +130,7 @@ impl Plan {
         config.expiry_delay = [Duration::ZERO, MOMENT, most][random.below(3) as usize];
         config.version = [Version::V3_8_0, Version::V3_9_3, Version::V3_9_5][random.below(3) as usize];
         // Directories without a lock vanish while the lock is in use.
-        config.container_check = timeout;
+        config.container_check = [timeout, tick][random.below(2) as usize];
         let configs = limits.iter().zip(1..).map(|(limit, number)| Config {
             id: ServerId(number),
             max_session_timeout: if is_uneven { *limit } else { tick * 20 },

@@ -1,8 +1,8 @@
 //! zookeeper-client's own recipe, `Client::lock`, used as carefully as it can be: its holder stops at the first thing that its
-//! client is told, `Disconnected` included, and does not go on when the connection is back. A waiter does the same. And as an acquisition
-//! that fails or is dropped may leave its node in the queue for as long as the session lives, its session is given up.
+//! client is told, `Disconnected` included, and does not go on when the connection is back. A waiter does the same. An acquisition that
+//! fails or is dropped may leave its node in the queue for as long as its session lives, and so may a release whose answer is lost. So each
+//! acquisition has a session of its own.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -30,8 +30,6 @@ pub struct ZookeeperClient {
     directory: String,
     servers: String,
     timeout: Duration,
-    /// The present session, unless its only task acquires just now.
-    client: Mutex<Option<Client>>,
 }
 
 pub struct PeerLock {
@@ -43,37 +41,24 @@ pub struct PeerLock {
 type Trouble = Shared<BoxFuture<'static, String>>;
 
 impl ZookeeperClient {
-    /// It asks for half of zklock's session timeout, so its node goes long before a server that is partitioned drops its holder.
+    /// It asks for a short session timeout, so its node goes long before a server that is partitioned drops its holder.
     pub fn new(part: &Part) -> Self {
         let (directory, servers) = (part.member.path(0), part.servers.clone());
-        Self { directory, servers, timeout: part.pace.timeout / 2, client: Mutex::default() }
-    }
-
-    fn present(&self) -> MutexGuard<'_, Option<Client>> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes the present session, or opens another one.
-    async fn client(&self) -> Result<Client, Leaving> {
-        let present = self.present().take();
-        if let Some(client) = present.filter(|client| !client.state().is_terminated()) {
-            return Ok(client);
-        }
-        let connector = Client::connector().with_session_timeout(self.timeout);
-        connector.connect(&self.servers).await.map_err(failed)
+        Self { directory, servers, timeout: part.pace.timeout / 4 }
     }
 
     async fn lock(&self, who: Who) -> Result<PeerLock, Leaving> {
-        let client = self.client().await?;
+        let connector = Client::connector().with_session_timeout(self.timeout);
+        let client = connector.connect(&self.servers).await.map_err(failed)?;
         let owner = format!(r#"{{"owner":"{who}"}}"#);
         let trouble = trouble(client.state_watcher()).boxed().shared();
-        let lock = tokio::select! {
+        tokio::select! {
             biased;
-            why = trouble.clone() => return Err(Leaving::Failed(why)),
-            lock = peer_lock(&client, &self.directory, owner.as_bytes()) => lock.map_err(failed)?,
-        };
-        *self.present() = Some(client);
-        Ok(PeerLock { lock, trouble })
+            why = trouble.clone() => Err(Leaving::Failed(why)),
+            lock = peer_lock(&client, &self.directory, owner.as_bytes()) => {
+                Ok(PeerLock { lock: lock.map_err(failed)?, trouble })
+            }
+        }
     }
 
     pub async fn acquire(&self, who: Who, patience: Patience) -> Result<PeerLock, Leaving> {
@@ -85,16 +70,6 @@ impl ZookeeperClient {
         };
         // It has no time limit of its own; its documentation says to drop it.
         tokio::time::timeout(limit, self.lock(who)).await.unwrap_or(Err(Leaving::TimedOut))
-    }
-
-    pub async fn close(&self) {
-        let present = self.present().take();
-        if let Some(client) = present {
-            let mut told = client.state_watcher();
-            drop(client);
-            let over = async { while !told.changed().await.is_terminated() {} };
-            let _over = tokio::time::timeout(self.timeout, over).await;
-        }
     }
 }
 
