@@ -8,7 +8,6 @@ use zklock::Session;
 use zklock::ask::{Answer, AskError, Request};
 
 use crate::args::Ask;
-use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
 use crate::exit::{self, Code};
@@ -19,17 +18,17 @@ use crate::{duration, place, signals, text};
 /// Asks, says whom it asked, and waits for the answer or for a signal.
 pub(crate) async fn ask(ask: Ask, connection: &Connection, console: Console) -> Outcome {
     let mut ending = signals::arriving(signals::FATAL).map_err(Failure::internal)?;
-    let session = connection.session_to_look().await?;
-    let outcome = tokio::select! {
-        outcome = asked(&ask, &session, connection, console) => outcome,
-        Some(signal) = ending.next() => Ok(exit::after_signal(signal)),
-    };
     // The ask goes with the session.
-    closing::session(&session).await;
-    outcome
+    let look = async |session: &Session| {
+        tokio::select! {
+            outcome = asked(&ask, session, console) => outcome,
+            Some(signal) = ending.next() => Ok(exit::after_signal(signal)),
+        }
+    };
+    connection.looking(console, look).await
 }
 
-async fn asked(ask: &Ask, session: &Session, connection: &Connection, console: Console) -> Outcome {
+async fn asked(ask: &Ask, session: &Session, console: Console) -> Outcome {
     let (path, within) = (ask.path.as_str(), duration::text(ask.within));
     let mut request = Request::new(&ask.reason, ask.within);
     if let Some(owner) = &ask.owner {
@@ -42,7 +41,7 @@ async fn asked(ask: &Ask, session: &Session, connection: &Connection, console: C
         request = request.slot(index);
     }
     let Some(asking) = session.ask(path, request).await.map_err(|error| failure(error, path))? else {
-        let unheld = place::unheld(connection, session, path).await;
+        let unheld = place::unheld(session, path).await;
         if ask.sequence.is_some() || ask.slot.is_some() {
             unheld?;
             let number = ask.sequence.map(|number| format!(" with the sequence {number}"));

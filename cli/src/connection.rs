@@ -7,11 +7,12 @@ mod tls;
 
 use std::env;
 use std::path::PathBuf;
-use std::pin::pin;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use rustls::pki_types::ServerName;
+use tokio::time::{Instant, timeout};
 use zklock::session::{ServerAddress, ServerFailure, ServerProblem};
 use zklock::{ConnectError, Session, SessionBuilder};
 use zookeeper_client::{Client, Connector, Error, SaslOptions};
@@ -24,6 +25,7 @@ use crate::duration;
 use crate::exit::Code;
 use crate::failure::{Failure, REJECTED};
 use crate::number::number;
+use crate::silence::Silence;
 use crate::text;
 
 /// The environment variable with the digest credentials. Everybody on the machine can read arguments, so a secret is none.
@@ -38,9 +40,6 @@ const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The session timeout of a plain client. Its session owns no nodes. The client takes a connection for dead after 2/5 of
 /// it.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long the servers may be silent before zklock says so.
-const SILENCE: Duration = Duration::from_secs(2);
 
 /// Longer than any session timeout that servers grant by default. Asked for it, they grant their longest.
 const LONG_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -99,6 +98,14 @@ pub(crate) struct Connection {
     /// A PEM file with the key of the client's certificate
     #[arg(long, global = true, env = "ZKLOCK_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+
+    /// Since when no server answers.
+    #[arg(skip)]
+    pub(crate) silence: Silence,
+
+    /// The digest credentials. A file that is a pipe can be read only once.
+    #[arg(skip)]
+    digest: OnceLock<Option<String>>,
 }
 
 /// A mechanism of SASL.
@@ -117,6 +124,7 @@ enum Credentials {
 
 /// An attempt to establish a session, and the option that bounds it.
 struct Attempt {
+    began: Instant,
     option: &'static str,
     bound: Duration,
 }
@@ -146,13 +154,39 @@ impl Connection {
         self.known(connected, &attempt).await
     }
 
-    /// A session that holds no lock, so that any session timeout will do, and any tick.
+    /// Looks, in a session that holds no lock, so that any session timeout will do, and any tick.
+    pub(crate) async fn looking<T>(
+        &self,
+        console: Console,
+        look: impl AsyncFnOnce(&Session) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.looking_in(self.session_to_look().await?, console, look).await
+    }
+
+    /// Looks in this session, and closes it. Meanwhile it says so if no server answers.
+    pub(crate) async fn looking_in<T>(
+        &self,
+        session: Session,
+        console: Console,
+        look: impl AsyncFnOnce(&Session) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.silence.answered("", console);
+        let seen = tokio::select! {
+            seen = look(&session) => seen,
+            never = self.silence.watch(&session, "", console) => match never {},
+        };
+        closing::session(&session).await;
+        seen
+    }
+
+    /// A session to look.
     pub(crate) async fn session_to_look(&self) -> Result<Session, Failure> {
         self.told_if_late(&self.attempt(Duration::MAX), self.session_to_look_again()).await
     }
 
     /// The same, for a program that looks again and again, and says itself that no server answers.
     pub(crate) async fn session_to_look_again(&self) -> Result<Session, Failure> {
+        let attempt = self.attempt(Duration::MAX);
         let connected = match granted(|| self.builder()).await? {
             // No lease is possible with the longer tick and the session timeout that was asked for. With the longest session
             // timeout one is. What is said of other sessions is right with the longer tick.
@@ -161,13 +195,13 @@ impl Connection {
             }
             connected => connected,
         };
-        self.known(connected, &self.attempt(Duration::MAX)).await
+        self.known(connected, &attempt).await
     }
 
-    /// The session, if the servers know the client as the options ask for.
+    /// The session, if its server knows the client as the options ask for.
     ///
     /// A server without SASL answers its first message as if no more were to come (`ZooKeeperServer.processSasl`), and serves
-    /// the client without an identity.
+    /// the client without an identity. So does a server that allows clients whose credentials are wrong.
     async fn known(
         &self,
         connected: Result<Session, ConnectError>,
@@ -177,48 +211,37 @@ impl Connection {
         if self.sasl.is_none() {
             return Ok(session);
         }
-        let client = self.client().await?;
-        let users = client.list_auth_users().await;
-        closing::client(client).await;
-        match users {
-            // Servers before 3.7 do not say it.
-            Ok(users) if !users.is_empty() && users.iter().all(|user| user.scheme() != "sasl") => {
-                closing::session(&session).await;
-                let users = users.iter().map(|user| format!("{}:{}", user.scheme(), user.user()));
-                Err(Failure::new(
-                    Code::NotAuthorized,
-                    format_args!(
-                        "the servers took no SASL credentials, and know this client as {}; check that each server has a JAAS \
-                         file with a section Server, or leave out --sasl",
-                        text::harmless(&users.collect::<Vec<_>>().join(" and "))
-                    ),
-                ))
-            }
-            _ => Ok(session),
-        }
+        // Servers before 3.7 do not say it.
+        let left = attempt.bound.saturating_sub(attempt.began.elapsed());
+        let users = match timeout(left, session.identities()).await {
+            Ok(Ok(users)) => users,
+            Ok(Err(_)) | Err(_) => return Ok(session),
+        };
+        let Some(problem) = sasl_problem(&users) else { return Ok(session) };
+        closing::session(&session).await;
+        let users = text::harmless(&users.join(" and "));
+        Err(Failure::new(
+            Code::NotAuthorized,
+            format_args!(
+                "the server of this session {problem}, and knows this client as {users}; `zklock doctor` looks at each \
+                 server; mend it, or leave out --sasl"
+            ),
+        ))
     }
 
-    /// Awaits servers. If they are silent, it says so once, also to a quiet user.
+    /// Awaits a session. If none comes, it says so once, also to a quiet user.
     async fn told_if_late<T>(&self, attempt: &Attempt, servers: impl Future<Output = T>) -> T {
-        let mut servers = pin!(servers);
-        if let Ok(answer) = tokio::time::timeout(SILENCE, &mut servers).await {
-            return answer;
-        }
-        Console::Quiet.alarm(format_args!(
-            "no server of {:?} has answered for {}; zklock goes on trying ({} is {})",
-            self.connect_string(),
-            duration::text(SILENCE),
-            attempt.option,
-            duration::text(attempt.bound)
-        ));
-        servers.await
+        let lacks = format!("no server of {:?} has established a session", self.connect_string());
+        let bound = format!(" ({} is {})", attempt.option, duration::text(attempt.bound));
+        self.silence.broken_by(servers, &lacks, &bound).await
     }
 
     fn attempt(&self, timeout: Duration) -> Attempt {
         let patience = self.patience();
+        let began = Instant::now();
         match timeout < patience {
-            true => Attempt { option: "--timeout", bound: timeout },
-            false => Attempt { option: "--connect-timeout", bound: patience },
+            true => Attempt { began, option: "--timeout", bound: timeout },
+            false => Attempt { began, option: "--connect-timeout", bound: patience },
         }
     }
 
@@ -282,7 +305,7 @@ impl Connection {
                 }
             }
         };
-        let connecting = tokio::time::timeout(self.patience(), connecting);
+        let connecting = timeout(self.patience(), connecting);
         match self.told_if_late(&self.attempt(Duration::MAX), connecting).await {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(Error::AuthFailed)) => Err(self.rejected()),
@@ -375,6 +398,14 @@ impl Connection {
 
     /// The digest credentials, if there are any.
     fn digest(&self) -> Result<Option<String>, Failure> {
+        if let Some(digest) = self.digest.get() {
+            return Ok(digest.clone());
+        }
+        let digest = self.read_digest()?;
+        Ok(self.digest.get_or_init(|| digest).clone())
+    }
+
+    fn read_digest(&self) -> Result<Option<String>, Failure> {
         let (source, digest) = match (&self.digest_file, env::var(DIGEST)) {
             (Some(file), _) => (file.display().to_string(), file::read(file)?),
             (None, Ok(digest)) if !digest.is_empty() => (DIGEST.to_owned(), digest),
@@ -383,7 +414,8 @@ impl Connection {
             }
             (None, _) => return Ok(None),
         };
-        let digest = digest.trim_end_matches(['\r', '\n']);
+        // An editor may write a mark of the byte order, which is no part of the name.
+        let digest = digest.trim_start_matches('\u{feff}').trim_end_matches(['\r', '\n']);
         // The servers would accept each of these, and no ACL names such an identity.
         if digest.contains(['\r', '\n']) {
             return Err(Failure::usage(format_args!(
@@ -427,6 +459,22 @@ impl Connection {
             _ => REJECTED,
         };
         Failure::new(Code::NotAuthorized, message)
+    }
+}
+
+/// What a server has made of the client's SASL credentials, if the client has no identity there, to judge by those it has.
+pub(crate) fn sasl_problem(users: &[String]) -> Option<&'static str> {
+    let named = users.iter().find_map(|user| user.strip_prefix("sasl:"));
+    match named {
+        Some("") => Some(
+            "gives SASL clients no name, so no ACL admits them (set its \
+             authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider)",
+        ),
+        None if !users.is_empty() => Some(
+            "took no SASL credentials (it has no JAAS file with a section Server; or they are wrong, and it sets \
+             allowSaslFailedClients)",
+        ),
+        _ => None,
     }
 }
 

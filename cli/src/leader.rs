@@ -6,7 +6,6 @@ use std::time::Duration;
 use zklock::{Election, Session};
 
 use crate::args::Leader;
-use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
 use crate::election::Announcement;
@@ -21,24 +20,21 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Prints who leads, once or at each change.
 pub(crate) async fn leader(leader: Leader, connection: &Connection, console: Console) -> Outcome {
-    let session = connection.session_to_look().await?;
-    let outcome = answer(&leader, connection, &session, console).await;
-    closing::session(&session).await;
-    outcome
+    connection.looking(console, async |session| answer(&leader, session, console).await).await
 }
 
-async fn answer(leader: &Leader, connection: &Connection, session: &Session, console: Console) -> Outcome {
+async fn answer(leader: &Leader, session: &Session, console: Console) -> Outcome {
     let election = session.election(&leader.path)?;
     if leader.watch {
         if let Ok(None) = election.leader().await {
-            console.note(nobody(session, connection, &election).await);
+            console.note(nobody(session, &election).await);
         }
         return signals::watching(output::while_read(watch(leader, session, &election, console))).await;
     }
     let found = election.leader().await?;
     let is_led = found.is_some();
     if !is_led && !leader.json {
-        console.note(nobody(session, connection, &election).await);
+        console.note(nobody(session, &election).await);
     } else if leader.json {
         output::print_json(&found.map(Announcement::from))?;
     } else {
@@ -48,19 +44,23 @@ async fn answer(leader: &Leader, connection: &Connection, session: &Session, con
 }
 
 /// Says that nobody leads the election, and what is at its path.
-async fn nobody(session: &Session, connection: &Connection, election: &Election) -> String {
+async fn nobody(session: &Session, election: &Election) -> String {
     let path = text::harmless(election.path());
-    match what(session, connection, election).await {
+    match what(session, election).await {
         Ok(what) => format!("nobody leads {path}: {path} {what}"),
         // An ACL may hide what is there.
         Err(_) => format!("nobody leads {path}"),
     }
 }
 
-async fn what(session: &Session, connection: &Connection, election: &Election) -> Result<String, Failure> {
+async fn what(session: &Session, election: &Election) -> Result<String, Failure> {
     let path = election.path();
     let (lock, of, pool) = found(session, path, None).await?;
     Ok(match (of, pool) {
+        // The leader has come since.
+        (Some(election), _) if election.path == path => {
+            "had no leader when zklock asked, and has one now".to_owned()
+        }
         (Some(election), _) => format!("is the queue of the election {}", text::harmless(&election.path)),
         (None, Some(pool)) => pool.stock.what().to_owned(),
         (None, None) if !lock.contenders().await?.is_empty() => {
@@ -69,7 +69,7 @@ async fn what(session: &Session, connection: &Connection, election: &Election) -
         _ if !session.lock(&election.queue())?.contenders().await?.is_empty() => {
             "has candidates, and none of them leads yet".to_owned()
         }
-        _ => match Place::of(connection, path).await? {
+        _ => match Place::of(session, path).await? {
             Place::There { .. } => "exists, and has no candidate".to_owned(),
             Place::Nothing => "does not exist".to_owned(),
         },

@@ -11,7 +11,6 @@ use zklock::{
 };
 
 use crate::args::List;
-use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
 use crate::election::Election;
@@ -28,10 +27,8 @@ const IN_FLIGHT: usize = 64;
 
 /// Prints the locks that somebody holds, in the order of their paths.
 pub(crate) async fn list(list: List, connection: &Connection, console: Console) -> Outcome {
-    let session = connection.session_to_look().await?;
-    let seen = seen(&session, &list).await;
-    closing::session(&session).await;
-    let (exists, hidden, locks) = seen?;
+    let (place, hidden, locks) =
+        connection.looking(console, async |session| seen(session, &list).await).await?;
     if hidden > 0 {
         let nodes = if hidden == 1 { "node" } else { "nodes" };
         console.note(format_args!(
@@ -56,14 +53,12 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
         let table = table::of_columns(&columns, &locks);
         output::print(&table)?;
     }
-    if !exists {
-        Place::of(connection, &list.root).await?.missing(&list.root)?;
-    }
+    place.missing(&list.root)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether a node exists, how many nodes below it are hidden, and the locks there.
-async fn seen(session: &Session, list: &List) -> Result<(bool, usize, Vec<Held>), Failure> {
+/// Whether the root is there, how many nodes below it are hidden, and the locks there.
+async fn seen(session: &Session, list: &List) -> Result<(Place, usize, Vec<Held>), Failure> {
     let mut below = session.locks_below(&list.root).await?;
     below.others.retain(|queue| list.layout.is_some_and(|layout| layout.has(queue.layout)));
     let held = async |lock: HeldLock| {
@@ -74,7 +69,8 @@ async fn seen(session: &Session, list: &List) -> Result<(bool, usize, Vec<Held>)
     let mut locks = locks.try_collect::<Vec<_>>().await?;
     locks.extend(below.pools.into_iter().map(Held::from));
     locks.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok((below.exists, below.hidden, locks))
+    let place = if below.exists { Place::There { children: below.read } } else { Place::Nothing };
+    Ok((place, below.hidden, locks))
 }
 
 /// A lock that somebody holds. Its fields are those of the JSON, by these names.

@@ -39,6 +39,7 @@ mod run;
 mod servers;
 mod show;
 mod signals;
+mod silence;
 mod systemd;
 mod table;
 mod terminal;

@@ -14,18 +14,16 @@ use crate::text::{counted, harmless};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// It is there, and has so many children.
-    There { children: i32 },
+    There { children: usize },
     /// It is not there.
     Nothing,
 }
 
 impl Place {
     /// Looks whether a path is there. No ACL hides that.
-    pub(crate) async fn of(connection: &Connection, path: &str) -> Result<Self, Failure> {
-        let client = connection.client().await?;
-        let seen = client.check_stat(path).await;
-        closing::client(client).await;
-        Ok(seen?.map_or(Self::Nothing, |stat| Self::There { children: stat.num_children }))
+    pub(crate) async fn of(session: &Session, path: &str) -> Result<Self, Failure> {
+        let seen = session.child_count(path).await?;
+        Ok(seen.map_or(Self::Nothing, |children| Self::There { children }))
     }
 
     /// The failure of a question about a path that is not there.
@@ -59,12 +57,8 @@ pub(crate) fn unheld_beside(path: &str, layout: Option<Layout>, foreign: usize) 
 
 /// Says of a path that nobody holds it, and which locks below it somebody holds, or that foreign contenders are there. It is a
 /// failure if the path does not exist.
-pub(crate) async fn unheld(
-    connection: &Connection,
-    session: &Session,
-    path: &str,
-) -> Result<String, Failure> {
-    let place = Place::of(connection, path).await?;
+pub(crate) async fn unheld(session: &Session, path: &str) -> Result<String, Failure> {
+    let place = Place::of(session, path).await?;
     place.missing(path)?;
     let foreign = match session.lock(path) {
         Ok(lock) => lock.foreign_contenders().await?.len(),

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use futures::future::join_all;
 use jiff::Timestamp;
-use zklock::inspect::Kind;
+use zklock::{Session, inspect::Kind};
 use zookeeper_client::{Client, Error};
 
 use crate::args::Release;
@@ -30,7 +30,8 @@ pub(crate) async fn release(release: Release, connection: &Connection, console: 
     let path = release.path.as_str();
     // A question needs the facts it is about, even with --quiet.
     let console = if release.yes { console } else { Console::Normal };
-    let (chosen, spared, what) = holders(&release, connection).await?;
+    let (chosen, spared, what) =
+        connection.looking(console, async |session| holders(&release, session).await).await?;
     if !release.yes {
         question::possible()?;
     }
@@ -93,27 +94,14 @@ impl What {
 }
 
 /// Those that are to lose it, one at least; how many others keep it; and what it is, unless they hold a part of a pool.
-async fn holders(release: &Release, connection: &Connection) -> Result<(Vec<Entry>, usize, What), Failure> {
+async fn holders(release: &Release, session: &Session) -> Result<(Vec<Entry>, usize, What), Failure> {
     let path = release.path.as_str();
-    let session = connection.session_to_look().await?;
-    let seen = async {
-        let (lock, election, pool) = found(&session, path, None).await?;
-        let what = if election.is_some() { What::Lead } else { What::Lock };
-        let queue = lock.contenders().await?;
-        let pool = pool.filter(|_| queue.is_empty());
-        Ok::<_, Failure>((queue, pool, what))
-    };
-    let seen = seen.await;
-    let unheld = match &seen {
-        Ok((queue, pool, _))
-            if queue.is_empty() && pool.as_ref().is_none_or(|pool| pool.holders.is_empty()) =>
-        {
-            place::unheld(connection, &session, path).await
-        }
-        _ => Ok(String::new()),
-    };
-    closing::session(&session).await;
-    let ((queue, pool, what), unheld) = (seen?, unheld?);
+    let (lock, election, pool) = found(session, path, None).await?;
+    let what = if election.is_some() { What::Lead } else { What::Lock };
+    let queue = lock.contenders().await?;
+    let pool = pool.filter(|_| queue.is_empty());
+    let is_held = !queue.is_empty() || pool.as_ref().is_some_and(|pool| !pool.holders.is_empty());
+    let unheld = if is_held { String::new() } else { place::unheld(session, path).await? };
     match pool {
         Some(pool) if !pool.holders.is_empty() => return Ok((vec![one_of(&pool, release)?], 0, what)),
         _ => {}

@@ -11,13 +11,12 @@ use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
 use crate::place::Place;
 use crate::pool::{Amount, Pool, Stock};
-use crate::{closing, question};
+use crate::question;
 
 /// Asks the user if more is held than the new number allows, and changes the number.
 pub(crate) async fn resize(resize: Resize, connection: &Connection, console: Console) -> Outcome {
-    let session = connection.session_to_look().await?;
-    let resized = resize_in(&session, &resize, connection, console).await;
-    closing::session(&session).await;
+    let resized =
+        connection.looking(console, async |session| resize_in(session, &resize, console).await).await;
     console.note(resized?);
     Ok(ExitCode::SUCCESS)
 }
@@ -26,12 +25,11 @@ pub(crate) async fn resize(resize: Resize, connection: &Connection, console: Con
 async fn resize_in(
     session: &Session,
     Resize { path, number, yes }: &Resize,
-    connection: &Connection,
     console: Console,
 ) -> Result<String, Failure> {
     let (path, number) = (path.as_str(), *number);
     let Some(pool) = Pool::at(session, path).await? else {
-        Place::of(connection, path).await?.missing(path)?;
+        Place::of(session, path).await?.missing(path)?;
         return Err(Failure::usage(format_args!(
             "{path} is neither a semaphore nor slots, or these credentials may not read it"
         )));

@@ -3,10 +3,9 @@
 use std::process::ExitCode;
 
 use futures::future::join_all;
-use zklock::Sequencer;
+use zklock::{Sequencer, Session};
 
 use crate::args::Verify;
-use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
 use crate::exit::Code;
@@ -19,9 +18,10 @@ pub(crate) async fn verify(verify: Verify, connection: &Connection, console: Con
     // No path has a line break, so a line is a sequencer.
     let lines = verify.sequencers.iter().flat_map(|text| text.split('\n'));
     let sequencers = lines.map(str::parse::<Sequencer>).collect::<Result<Vec<_>, _>>()?;
-    let session = connection.session_to_look().await?;
-    let answers = join_all(sequencers.iter().map(|it| session.verify_sequencer(it))).await;
-    closing::session(&session).await;
+    let verified = async |session: &Session| {
+        Ok(join_all(sequencers.iter().map(|it| session.verify_sequencer(it))).await)
+    };
+    let answers = connection.looking(console, verified).await?;
     let mut failures = answers.into_iter().filter_map(Result::err).map(Failure::from).collect::<Vec<_>>();
     // An outdated sequencer is certain, and another error may hide an answer.
     failures.sort_by_key(|failure| failure.code != Code::No);

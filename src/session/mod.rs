@@ -1,6 +1,7 @@
 //! The [`Session`] that users hold.
 
 pub(crate) mod builder;
+mod facts;
 pub(crate) mod locks;
 mod sequencer;
 
@@ -237,6 +238,23 @@ impl Session {
         most_read: usize,
     ) -> Result<LocksBelow, QueryError> {
         locks::below(&self.succession, root, most_found, most_read.max(1)).await
+    }
+
+    /// Returns how many children the node at `path` has; `None` if it does not exist. No ACL hides either. It costs a server one
+    /// read, and tells a free lock from a path that was never used.
+    ///
+    /// Errors: as [`locks_below`](Self::locks_below), except [`QueryError::NotAuthorized`].
+    pub async fn child_count(&self, path: &str) -> Result<Option<usize>, QueryError> {
+        facts::child_count(&self.succession, path).await
+    }
+
+    /// Returns as whom the server of the present connection knows this session: scheme and name, as in `digest:alice`. Another
+    /// server may know the session differently, for instance a server without SASL. A server before 3.7 does not say it, and closes
+    /// the connection; zklock then resumes the session, and the call fails.
+    ///
+    /// Errors: as [`locks_below`](Self::locks_below).
+    pub async fn identities(&self) -> Result<Vec<String>, QueryError> {
+        facts::identities(&self.succession).await
     }
 
     /// Asks those who hold what is at `path` to let go: a lock, a read-write lock, an election, permits or slots. The ask says who

@@ -151,6 +151,8 @@ pub enum ServerProblem {
     Closes,
     /// The server says that it serves nobody. It has no quorum, or has just started.
     NoQuorum,
+    /// The server serves clients, but gave this one no session: zklock did not ask it in time, or it took too long.
+    Serves,
     /// The server accepts TCP connections, but established no session: it hangs, or is not a ZooKeeper server, or only one
     /// of client and server uses TLS.
     NoSession,
@@ -175,6 +177,9 @@ impl fmt::Display for ServerProblem {
             ),
             Self::NoQuorum => f.write_str(
                 "it runs, but has no quorum; check that the other servers of its ensemble run, and that it reaches them",
+            ),
+            Self::Serves => f.write_str(
+                "it serves clients, but was not asked in time or gave no session in time; give it more time to connect",
             ),
             Self::NoSession => f.write_str(
                 "it accepts connections but establishes no session; check that it is a ZooKeeper server, and whether it \

@@ -140,6 +140,7 @@ impl Server {
             Ok(Ok(answer)) if answer.contains("not currently serving requests") => {
                 Some(ServerProblem::NoQuorum)
             }
+            Ok(Ok(answer)) if answer.contains("\nMode: ") => Some(ServerProblem::Serves),
             _ => Some(ServerProblem::NoSession),
         }
     }

@@ -25,7 +25,6 @@ use jiff::Timestamp;
 use zklock::{Session, inspect::ForeignClient};
 
 use crate::args::Doctor;
-use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
 use crate::election::Election;
@@ -49,7 +48,7 @@ type Looks = (Arithmetic, Vec<Queue>);
 
 /// Looks, and prints the report.
 pub(crate) async fn examine(doctor: Doctor, connection: &Connection, console: Console) -> Outcome {
-    let (seen, failure) = seen(&doctor, connection).await?;
+    let (seen, failure) = seen(&doctor, connection, console).await?;
     let findings = finding::findings(&seen);
     if doctor.json {
         output::print_json(&json::report(&seen, &findings, failure.as_ref()))?;
@@ -66,14 +65,18 @@ pub(crate) async fn examine(doctor: Doctor, connection: &Connection, console: Co
 }
 
 /// Looks at everything. The failure says why there is no session.
-async fn seen(doctor: &Doctor, connection: &Connection) -> Result<(Seen, Option<Failure>), Failure> {
+async fn seen(
+    doctor: &Doctor,
+    connection: &Connection,
+    console: Console,
+) -> Result<(Seen, Option<Failure>), Failure> {
     let wishes = Wishes {
         session_timeout: connection.session_timeout.unwrap_or(DEFAULT_SESSION_TIMEOUT),
         exact: connection.session_timeout.is_some(),
         tick: connection.tick,
         sends_password: connection.sends_password()?,
     };
-    let (looked, clock_rate) = join(look(connection, doctor), slew::rate()).await;
+    let (looked, clock_rate) = join(look(connection, doctor, console), slew::rate()).await;
     let (servers, session) = looked?;
     let (session, locks, failure) = match session {
         Ok((session, locks)) => (Some(session), locks, None),
@@ -88,11 +91,12 @@ async fn seen(doctor: &Doctor, connection: &Connection) -> Result<(Seen, Option<
 async fn look(
     connection: &Connection,
     doctor: &Doctor,
+    console: Console,
 ) -> Result<(Vec<Server>, Result<Looks, Failure>), Failure> {
     let questioner = Questioner::new(connection)?;
     let servers =
         join_all(connection.servers()?.into_iter().map(|address| server::ask(&questioner, address)));
-    let mut session = pin!(session(connection, doctor));
+    let mut session = pin!(session(connection, doctor, console));
     // Options that no server could accept are refused before any server is asked.
     if let Some(Err(failure)) = session.as_mut().now_or_never() {
         return Err(failure);
@@ -112,13 +116,14 @@ fn nobody(connection: &Connection) -> Failure {
 }
 
 /// A session as locks would have it. If its timeout is not granted, no lock could use it, but the doctor reports on it.
-async fn session(connection: &Connection, doctor: &Doctor) -> Result<Looks, Failure> {
+async fn session(connection: &Connection, doctor: &Doctor, console: Console) -> Result<Looks, Failure> {
     let session = connection.session_as_granted().await?;
-    let lengths = Arithmetic::of(&session);
-    let queues =
-        try_join_all(doctor.locks.iter().map(|path| queue(connection, &session, path, doctor.layout))).await;
-    closing::session(&session).await;
-    Ok((lengths, queues?))
+    let look = async |session: &Session| {
+        let queue = |path| queue(connection, session, path, doctor.layout);
+        let queues = try_join_all(doctor.locks.iter().map(|path| queue(path))).await?;
+        Ok((Arithmetic::of(session), queues))
+    };
+    connection.looking_in(session, console, look).await
 }
 
 async fn queue(
@@ -153,7 +158,7 @@ async fn readable(
     // Nodes of other clients with names like zklock's are in both lists.
     let alike = foreign.iter().filter(|one| one.client == ForeignClient::Lookalike).count();
     let is_free = contenders.is_empty();
-    let place = if is_free { Some(Place::of(connection, path).await?) } else { None };
+    let place = if is_free { Some(Place::of(session, path).await?) } else { None };
     let pool = if is_free { Pool::at(session, path).await? } else { None };
     let queue = entries(&contenders);
     let (held, waiting) = match &pool {

@@ -6,6 +6,7 @@ use super::kin::Kin;
 use crate::args::Run;
 use crate::console::Console;
 use crate::signals::Signals;
+use crate::silence::Silence;
 use crate::systemd::Systemd;
 use crate::warden::Descendants;
 
@@ -14,6 +15,7 @@ pub(super) struct Context<'a> {
     pub(super) run: &'a Run,
     pub(super) descendants: &'a Descendants,
     pub(super) session: &'a Session,
+    pub(super) silence: &'a Silence,
     pub(super) kin: &'a Kin,
     pub(super) signals: &'a mut Signals,
     pub(super) systemd: &'a Systemd,

@@ -8,10 +8,10 @@ use std::future::pending;
 
 use zklock::{FencingToken, Session, SessionState};
 
-use super::outage::Outage;
 use crate::console::Console;
 use crate::duration;
 use crate::queue::Entry;
+use crate::silence::Silence;
 
 /// The variable with the tokens of a command, and of the commands around it.
 pub(super) const TOKENS: &str = "ZKLOCK_TOKENS";
@@ -72,27 +72,24 @@ impl Kin {
         }
     }
 
-    /// Remembers the sessions, and tells the outage of their states. If one ends while this process has a place in a queue, it
-    /// says that the place is gone, and why.
+    /// Remembers the sessions. If one ends while this process has a place in a queue, it says that the place is gone, and why.
     pub(super) async fn follow(
         &self,
         session: &Session,
         has_place: &Cell<bool>,
-        outage: &Outage,
+        silence: &Silence,
         console: Console,
     ) -> Infallible {
         let mut events = session.events();
         let mut ended = None;
         while let Some(event) = events.next().await {
             self.sessions.borrow_mut().insert(event.id);
-            let away = outage.length();
-            outage.hear(event.state);
             let now = event.generation + u64::from(event.state == SessionState::Expired);
             // The reader of events may miss that the session expired, but not that another one has taken over.
             if ended.replace(now).is_some_and(|before| before < now) && has_place.take() {
-                let why = match away {
-                    // Whether the servers have ended the session, or this process has given it up: the outage is the cause.
-                    Some(length) if length > session.timeout() / 2 => {
+                let why = match silence.length() {
+                    // Whether the servers have ended the session, or this process has given it up: the silence is the cause.
+                    length if length > session.timeout() / 2 => {
                         format!(
                             "no server has answered this contender for {} or more, so it has lost its place",
                             duration::text(length)

@@ -7,7 +7,6 @@ mod hearing;
 mod job;
 mod kin;
 mod locks;
-mod outage;
 mod pool;
 mod shift;
 mod target;
@@ -66,7 +65,10 @@ pub(crate) async fn run(
     ));
     let (descendants, session, signals) = (&descendants, &session, &mut signals);
     let kin = &Kin::of_this_process();
-    let context = Context { run: &run, descendants, session, kin, signals, systemd: &systemd, console };
+    let silence = &connection.silence;
+    silence.answered("", console);
+    let context =
+        Context { run: &run, descendants, session, silence, kin, signals, systemd: &systemd, console };
     let outcome = hold(context, value, started).await;
     // The servers delete the session's nodes with it.
     closing::session(session).await;

@@ -10,18 +10,22 @@ use zklock::{AcquireError, inspect::places};
 
 use super::context::Context;
 use super::kin::Kin;
-use super::outage::Outage;
+use super::locks::Blocked;
 use super::target::{Taken, Target};
 use crate::console::Console;
 use crate::duration;
 use crate::exit::Code;
 use crate::failure::Failure;
+use crate::silence::Silence;
 
 /// How long zklock waits before it says that it waits.
 const UNTOLD: Duration = Duration::from_millis(300);
 
 /// How long the servers may take to say who holds the lock.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The pause before they are asked again, if the connection was lost.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// The end of the wait: what the command waited for, or the signal that asked zklock to end.
 pub(super) type Waited = Result<Taken, i32>;
@@ -34,53 +38,57 @@ pub(super) async fn wait(
     target: &Target,
     deadline: Option<Instant>,
 ) -> Result<Waited, Failure> {
-    let (asked, console) = (context.run.timeout, context.console);
+    let (asked, console, silence) = (context.run.timeout, context.console, context.silence);
     let (session, kin) = (context.session, context.kin);
-    let (names, outage) = (target.names(), Outage::default());
+    let (names, has_place) = (target.names(), Cell::new(false));
     context.systemd.status(format_args!("waiting for {names}"));
-    loop {
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let patience = if asked == Some(Duration::ZERO) { None } else { left.or(Some(Duration::MAX)) };
-        let has_place = Cell::new(false);
-        let attempt = places(target.take(patience), |_| has_place.set(true));
-        // An attempt that is dropped takes its contender out of the queue.
-        let answer = tokio::select! {
-            answer = attempt => answer,
-            signal = context.signals.next_fatal() => return Ok(Err(signal)),
-            never = announce(target, kin, &outage, console) => match never {},
-            never = kin.follow(session, &has_place, &outage, console) => match never {},
-            never = outage.tell(&names, console) => match never {},
-            never = context.systemd.keep_pinging() => match never {},
-            never = context.descendants.keep_reaping() => match never {},
-        };
-        match answer {
-            Ok(Some(taken)) => return Ok(Ok(taken)),
-            Ok(None) => return Err(not_in_time(target, kin, &outage, asked, console).await),
-            Err(AcquireError::NodeDeleted { .. }) => {
-                console
-                    .warn("somebody deleted this contender's node; zklock joins the queue again, at the end");
+    let waited = async {
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let patience = if asked == Some(Duration::ZERO) { None } else { left.or(Some(Duration::MAX)) };
+            has_place.set(false);
+            let attempt = places(target.take(patience), |_| has_place.set(true));
+            let answer = tokio::select! {
+                answer = attempt => answer,
+                never = announce(target, kin, console) => match never {},
+            };
+            match answer {
+                Ok(Some(taken)) => return Ok(taken),
+                Ok(None) => return Err(not_in_time(target, kin, silence, asked, console).await),
+                Err(AcquireError::NodeDeleted { .. }) => {
+                    console.warn(
+                        "somebody deleted this contender's node; zklock joins the queue again, at the end",
+                    );
+                }
+                Err(error) => return Err(error.into()),
             }
-            Err(error) => return Err(error.into()),
         }
+    };
+    let waiting = format!("waiting for {names}: ");
+    // An attempt that is dropped takes its contender out of the queue.
+    tokio::select! {
+        taken = waited => taken.map(Ok),
+        signal = context.signals.next_fatal() => Ok(Err(signal)),
+        never = kin.follow(session, &has_place, silence, console) => match never {},
+        never = silence.watch(session, &waiting, console) => match never {},
+        never = context.systemd.keep_pinging() => match never {},
+        never = context.descendants.keep_reaping() => match never {},
     }
 }
 
 /// Says who holds what the command waits for, once it is clear that zklock waits.
-async fn announce(target: &Target, kin: &Kin, outage: &Outage, console: Console) -> Infallible {
+async fn announce(target: &Target, kin: &Kin, console: Console) -> Infallible {
     loop {
         sleep(UNTOLD).await;
         match timeout(PATIENCE, target.blocked(kin)).await {
-            // ZooKeeper is slow, or a takeover delay runs.
-            Ok(Ok(blocked)) if blocked.is_empty() => {}
-            Ok(Ok(blocked)) => {
+            Ok(Ok(blocked)) if !blocked.is_empty() => {
                 for lock in blocked {
                     console.note(format_args!("waiting for {}{}", lock.name, lock.holder));
                 }
                 return pending().await;
             }
-            // An ACL may hide the queue.
-            Ok(Err(failure)) if failure.code != Code::Unreachable => {}
-            Ok(Err(_)) | Err(_) => outage.say(&target.names(), PATIENCE, console),
+            // ZooKeeper is slow, a takeover delay runs, or an ACL hides the queue.
+            Ok(Ok(_) | Err(_)) | Err(_) => {}
         }
     }
 }
@@ -89,7 +97,7 @@ async fn announce(target: &Target, kin: &Kin, outage: &Outage, console: Console)
 async fn not_in_time(
     target: &Target,
     kin: &Kin,
-    outage: &Outage,
+    silence: &Silence,
     asked: Option<Duration>,
     console: Console,
 ) -> Failure {
@@ -98,25 +106,26 @@ async fn not_in_time(
     let blocked = match (asked, console.is_quiet()) {
         // A server has just answered, and the holders are for nobody.
         (None, true) => Vec::new(),
-        _ => match (timeout(PATIENCE, target.blocked(kin)).await, asked) {
-            (Ok(Ok(blocked)), _) => blocked,
-            (Ok(Err(failure)), _) if failure.code != Code::Unreachable => Vec::new(),
-            (Ok(Err(_)) | Err(_), None) => Vec::new(),
-            (Ok(Err(_)) | Err(_), Some(asked)) => {
-                let length = outage.length().unwrap_or_default().max(PATIENCE);
-                return Failure::new(
-                    Code::Unreachable,
-                    format_args!(
-                        "{names} {} not acquired within {}: ZooKeeper has not answered for {} or more, so zklock does not \
-                         know whether somebody holds {}",
-                        names.was(),
-                        duration::text(asked),
-                        duration::text(length),
-                        names.them()
-                    ),
-                );
+        _ => {
+            let _question = silence.ask();
+            match (timeout(PATIENCE, blocked_at_last(target, kin)).await, asked) {
+                (Ok(blocked), _) => blocked,
+                (Err(_), None) => Vec::new(),
+                (Err(_), Some(asked)) => {
+                    return Failure::new(
+                        Code::Unreachable,
+                        format_args!(
+                            "{names} {} not acquired within {}: ZooKeeper has not answered for {} or more, so zklock does \
+                             not know whether somebody holds {}",
+                            names.was(),
+                            duration::text(asked),
+                            duration::text(silence.length()),
+                            names.them()
+                        ),
+                    );
+                }
             }
-        },
+        }
     };
     let holders = match &blocked[..] {
         [one] if target.is_one() => one.holder.clone(),
@@ -128,4 +137,15 @@ async fn not_in_time(
             format!("{names} {} not acquired within {}{holders}", names.was(), duration::text(asked))
         }
     })
+}
+
+/// What others keep from this session, as soon as a server says it. The session may be moving to another server. An ACL may
+/// hide the queue.
+async fn blocked_at_last(target: &Target, kin: &Kin) -> Vec<Blocked> {
+    loop {
+        match target.blocked(kin).await {
+            Err(failure) if failure.code == Code::Unreachable => sleep(AGAIN).await,
+            answer => return answer.unwrap_or_default(),
+        }
+    }
 }

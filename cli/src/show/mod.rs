@@ -13,7 +13,6 @@ use serde::Serialize;
 use zklock::Session;
 
 use crate::args::Show;
-use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
 use crate::election::Election;
@@ -49,10 +48,7 @@ struct Seen<'a> {
 
 /// Prints the queue, or its changes until a signal.
 pub(crate) async fn show(show: Show, connection: &Connection, console: Console) -> Outcome {
-    let session = connection.session_to_look().await?;
-    let outcome = answer(&show, connection, &session, console).await;
-    closing::session(&session).await;
-    outcome
+    connection.looking(console, async |session| answer(&show, connection, session, console).await).await
 }
 
 async fn answer(show: &Show, connection: &Connection, session: &Session, console: Console) -> Outcome {
@@ -71,7 +67,7 @@ async fn answer(show: &Show, connection: &Connection, session: &Session, console
     let unheld = if is_used {
         Ok(place::unheld_beside(&show.path, show.layout, foreign.len()))
     } else {
-        place::unheld(connection, session, &show.path).await
+        place::unheld(session, &show.path).await
     };
     // With --exit-code the code is the answer, and a quiet user reads nothing else.
     if !(show.exit_code && console.is_quiet()) {

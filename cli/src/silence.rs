@@ -1,0 +1,148 @@
+//! Silence: since when this process asks in vain, and what it says of that.
+//!
+//! The commands share one of these: whatever connects begins a question, and so does the look of each session, once a second.
+//! So a silence has one beginning and one end, and is told once.
+
+use std::convert::Infallible;
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+use zklock::{QueryError, Session};
+
+use crate::console::Console;
+use crate::duration;
+
+/// How long the servers may be silent before zklock says so.
+const UNTOLD: Duration = Duration::from_secs(2);
+
+/// How often it looks whether they are.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// The pause between an answer and the next question of a session.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Since when no server answers this process.
+#[derive(Debug, Default)]
+pub(crate) struct Silence(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// When the oldest question was asked, of those that were asked since the last answer.
+    since: Option<Instant>,
+    /// How many questions are under way.
+    questions: usize,
+    is_told: bool,
+}
+
+/// A question that is under way.
+pub(crate) struct Question<'a>(&'a Silence);
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.questions -= 1;
+        // Without a question, no answer is missing.
+        state.since = state.since.filter(|_| state.questions > 0);
+    }
+}
+
+impl Silence {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a question, which is under way until it is dropped.
+    pub(crate) fn ask(&self) -> Question<'_> {
+        let mut state = self.state();
+        state.since.get_or_insert_with(Instant::now);
+        state.questions += 1;
+        Question(self)
+    }
+
+    /// How long a question has been without an answer. No server has answered for that time, or longer.
+    pub(crate) fn length(&self) -> Duration {
+        self.state().since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// Takes in an answer. If the user has been told that none came, the user is told of this one.
+    pub(crate) fn answered(&self, waiting: &str, console: Console) {
+        let mut state = self.state();
+        state.since = (state.questions > 0).then(Instant::now);
+        if mem::take(&mut state.is_told) {
+            console.note(format_args!("{waiting}ZooKeeper answers again"));
+        }
+    }
+
+    /// Awaits an answer. If it takes long, the user is told once: what has not come, and how long zklock waits for it.
+    pub(crate) async fn broken_by<T>(&self, answer: impl Future<Output = T>, lacks: &str, bound: &str) -> T {
+        let _question = self.ask();
+        tokio::select! {
+            answer = answer => answer,
+            never = self.tell(lacks, bound) => match never {},
+        }
+    }
+
+    /// Asks the servers of this session whether they answer, and tells the user if they do not.
+    pub(crate) async fn watch(&self, session: &Session, waiting: &str, console: Console) -> Infallible {
+        let asking = async {
+            loop {
+                sleep(PAUSE).await;
+                let _question = self.ask();
+                while !is_answer(&session.child_count("/").await) {
+                    sleep(LOOK).await;
+                }
+                self.answered(waiting, console);
+            }
+        };
+        let lacks = format!("{waiting}ZooKeeper has not answered");
+        tokio::select! {
+            never = asking => never,
+            never = self.tell(&lacks, "") => never,
+        }
+    }
+
+    /// Says of each silence that it lasts, at every level of the console.
+    async fn tell(&self, lacks: &str, bound: &str) -> Infallible {
+        loop {
+            sleep(LOOK).await;
+            if self.length() >= UNTOLD && !mem::replace(&mut self.state().is_told, true) {
+                let length = duration::text(UNTOLD);
+                Console::Quiet
+                    .alarm(format_args!("{lacks} for {length} or more; zklock goes on trying{bound}"));
+            }
+        }
+    }
+}
+
+/// Whether a server has said something, if only a refusal.
+fn is_answer<T>(asked: &Result<T, QueryError>) -> bool {
+    !matches!(
+        asked,
+        Err(QueryError::SessionOver { .. } | QueryError::Disconnected { .. } | QueryError::Unanswered { .. })
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silence_lasts_from_the_first_question_without_an_answer() {
+        let silence = Silence::default();
+        let since = || silence.state().since;
+        assert_eq!((since(), silence.length()), (None, Duration::ZERO));
+        let first = silence.ask();
+        let began = since();
+        assert!(began.is_some());
+        let second = silence.ask();
+        drop(first);
+        assert_eq!(since(), began, "the second question lasts");
+        silence.state().is_told = true;
+        silence.answered("", Console::Quiet);
+        assert!(since() > began && !silence.state().is_told, "the next silence is told again");
+        drop(second);
+        assert_eq!(since(), None);
+    }
+}
