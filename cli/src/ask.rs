@@ -6,6 +6,7 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use zklock::Session;
 use zklock::ask::{Answer, AskError, Request};
+use zookeeper_client::Permission;
 
 use crate::args::Ask;
 use crate::connection::Connection;
@@ -93,7 +94,9 @@ fn failure(error: AskError, path: &str) -> Failure {
                 text::harmless(&ask.why)
             ),
         ),
-        AskError::NotAuthorized { node } => Failure::forbidden(node, &error),
+        AskError::NotAuthorized { node } => {
+            Failure::forbidden(node, &[Permission::READ, Permission::CREATE], &error)
+        }
         AskError::Query(query) => Failure::from(query.clone()),
         _ => Failure::usage(&error),
     }

@@ -85,7 +85,7 @@ pub(crate) struct Connection {
 
     /// Authenticate with SASL, by this mechanism and with the digest credentials, in place of the scheme digest
     #[arg(long, global = true, env = "ZKLOCK_SASL", value_name = "MECHANISM")]
-    sasl: Option<Mechanism>,
+    pub(crate) sasl: Option<Mechanism>,
 
     /// Connect over TLS, and trust the authorities whose certificates are in this PEM file
     #[arg(long, global = true, env = "ZKLOCK_TLS_CA", value_name = "FILE")]
@@ -110,7 +110,7 @@ pub(crate) struct Connection {
 
 /// A mechanism of SASL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Mechanism {
+pub(crate) enum Mechanism {
     DigestMd5,
 }
 

@@ -10,6 +10,8 @@ use zklock::{
     once::RecordError,
 };
 
+use zookeeper_client::Permission;
+
 use crate::console::Console;
 use crate::duration;
 use crate::exit::Code;
@@ -35,6 +37,12 @@ pub(crate) const REJECTED: &str = "\
 the servers reject the credentials; check --digest-file or ZKLOCK_DIGEST; also check that digest authentication is enabled \
 on the servers, and whether they demand SASL: then add --sasl digest-md5";
 
+/// The permissions that a contender needs in its queue.
+const QUEUE: &[Permission] = &[Permission::READ, Permission::CREATE, Permission::DELETE];
+
+/// The permissions of those who keep records in a directory.
+const RECORDS: &[Permission] = &[Permission::READ, Permission::WRITE, Permission::CREATE, Permission::DELETE];
+
 /// Why a command of the program failed, and what the program exits with.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -44,8 +52,8 @@ pub(crate) struct Failure {
     status: Option<u8>,
     /// Whether the exit code is enough for a user who wants only errors.
     is_expected: bool,
-    /// The path that an ACL keeps from this client.
-    forbidden: Option<String>,
+    /// The path that an ACL keeps from this client, and the permissions that the client needs there.
+    forbidden: Option<(String, &'static [Permission])>,
     /// Whether a server may say why TLS failed.
     is_of_tls: bool,
 }
@@ -96,8 +104,8 @@ impl Failure {
     }
 
     /// A refusal by the ACL of this path.
-    pub(crate) fn forbidden(path: &str, message: impl Display) -> Self {
-        Self { forbidden: Some(path.to_owned()), ..Self::new(Code::NotAuthorized, message) }
+    pub(crate) fn forbidden(path: &str, needed: &'static [Permission], message: impl Display) -> Self {
+        Self { forbidden: Some((path.to_owned(), needed)), ..Self::new(Code::NotAuthorized, message) }
     }
 
     /// An answer rather than an error, so that a quiet console prints nothing.
@@ -105,9 +113,9 @@ impl Failure {
         Self { is_expected: true, ..self }
     }
 
-    /// The path that an ACL keeps from this client.
-    pub(crate) fn forbidden_path(&self) -> Option<&str> {
-        self.forbidden.as_deref()
+    /// The path that an ACL keeps from this client, and the permissions that the client needs there.
+    pub(crate) fn forbidden_path(&self) -> Option<(&str, &'static [Permission])> {
+        self.forbidden.as_ref().map(|(path, needed)| (path.as_str(), *needed))
     }
 
     /// The same. If so, a server may say why TLS failed.
@@ -121,9 +129,11 @@ impl Failure {
 
     /// The same, for a client with this chroot. So far the path is from the servers' root.
     pub(crate) fn below(self, chroot: &str) -> Self {
-        let path = self.forbidden.as_deref().and_then(|path| path.strip_prefix(chroot.trim_end_matches('/')));
-        let forbidden = path.filter(|path| path.starts_with('/')).map(str::to_owned);
-        Self { forbidden, ..self }
+        let known = self.forbidden_path();
+        let known =
+            known.and_then(|(path, all)| Some((path.strip_prefix(chroot.trim_end_matches('/'))?, all)));
+        let known = known.filter(|(path, _)| path.starts_with('/'));
+        Self { forbidden: known.map(|(path, needed)| (path.to_owned(), needed)), ..self }
     }
 
     /// The same, fit for a terminal.
@@ -211,9 +221,11 @@ impl Cause for InvalidSequencer {}
 impl Cause for AcquireError {
     fn failure(&self) -> Failure {
         match self {
-            Self::NotAuthorized { path }
-            | Self::RecordNotAuthorized { path }
-            | Self::Announce(AnnounceError::NotAuthorized { path }) => Failure::forbidden(path, self),
+            Self::NotAuthorized { path } => Failure::forbidden(path, QUEUE, self),
+            Self::RecordNotAuthorized { path } => Failure::forbidden(path, RECORDS, self),
+            Self::Announce(AnnounceError::NotAuthorized { path }) => {
+                Failure::forbidden(path, &[Permission::CREATE, Permission::DELETE], self)
+            }
             Self::AuthFailed { .. } => Failure::new(Code::NotAuthorized, self),
             Self::EphemeralParent { .. }
             | Self::OtherKind { .. }
@@ -267,7 +279,7 @@ impl Cause for RecordError {
     fn failure(&self) -> Failure {
         match self {
             Self::Lost { .. } | Self::Unconfirmed { .. } => Failure::new(Code::Lost, self),
-            Self::NotAuthorized { path } => Failure::forbidden(path, self),
+            Self::NotAuthorized { path } => Failure::forbidden(path, RECORDS, self),
             _ => Failure::internal(self),
         }
     }
@@ -276,7 +288,7 @@ impl Cause for RecordError {
 impl Cause for QueryError {
     fn failure(&self) -> Failure {
         match self {
-            Self::NotAuthorized { path } => Failure::forbidden(path, self),
+            Self::NotAuthorized { path } => Failure::forbidden(path, &[Permission::READ], self),
             Self::Path { .. } => Failure::usage(self),
             Self::Outdated { .. } => Failure::new(Code::No, self),
             Self::SessionOver { .. } | Self::Disconnected { .. } | Self::Unanswered { .. } => {
@@ -319,7 +331,10 @@ mod tests {
 
     #[test]
     fn a_path_from_the_servers_root_is_told_to_a_client_below_a_chroot() {
-        let below = |path: &str, chroot| Failure::forbidden(path, "").below(chroot).forbidden;
+        let below = |path: &str, chroot| {
+            let forbidden = Failure::forbidden(path, &[Permission::READ], "").below(chroot).forbidden;
+            forbidden.map(|(path, _)| path)
+        };
         assert_eq!(below("/app/lock", "/app").as_deref(), Some("/lock"));
         assert_eq!(below("/app/lock", "/").as_deref(), Some("/app/lock"));
         assert_eq!(below("/application/lock", "/app"), None);

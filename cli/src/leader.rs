@@ -12,7 +12,7 @@ use crate::election::Announcement;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
 use crate::found::found;
-use crate::place::Place;
+use crate::place::{self, Place};
 use crate::{output, signals, text};
 
 /// How often it looks whether the server has refused to answer.
@@ -20,16 +20,17 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Prints who leads, once or at each change.
 pub(crate) async fn leader(leader: Leader, connection: &Connection, console: Console) -> Outcome {
-    connection.looking(console, async |session| answer(&leader, session, console).await).await
+    connection.looking(console, async |session| answer(&leader, connection, session, console).await).await
 }
 
-async fn answer(leader: &Leader, session: &Session, console: Console) -> Outcome {
+async fn answer(leader: &Leader, connection: &Connection, session: &Session, console: Console) -> Outcome {
     let election = session.election(&leader.path)?;
     if leader.watch {
         if let Ok(None) = election.leader().await {
             console.note(nobody(session, &election).await);
         }
-        return signals::watching(output::while_read(watch(leader, session, &election, console))).await;
+        return signals::watching(output::while_read(watch(leader, connection, session, &election, console)))
+            .await;
     }
     let found = election.leader().await?;
     let is_led = found.is_some();
@@ -69,15 +70,24 @@ async fn what(session: &Session, election: &Election) -> Result<String, Failure>
         _ if !session.lock(&election.queue())?.contenders().await?.is_empty() => {
             "has candidates, and none of them leads yet".to_owned()
         }
-        _ => match Place::of(session, path).await? {
-            Place::There { .. } => "exists, and has no candidate".to_owned(),
-            Place::Nothing => "does not exist".to_owned(),
+        _ => match (Place::of(session, path).await?, session.lock(path)?.foreign_contenders().await?.len()) {
+            (Place::There { .. }, 0) => "exists, and has no candidate".to_owned(),
+            (Place::There { .. }, foreign) => {
+                format!("has no candidate of zklock's, but {}", place::others(foreign))
+            }
+            (Place::Nothing, _) => "does not exist".to_owned(),
         },
     })
 }
 
 /// Prints each change until nobody reads it.
-async fn watch(leader: &Leader, session: &Session, election: &Election, console: Console) -> Outcome {
+async fn watch(
+    leader: &Leader,
+    connection: &Connection,
+    session: &Session,
+    election: &Election,
+    console: Console,
+) -> Outcome {
     let mut leaders = election.observe();
     let (mut looks, mut refusal) = (tokio::time::interval(LOOK), None);
     loop {
@@ -85,6 +95,13 @@ async fn watch(leader: &Leader, session: &Session, election: &Election, console:
             _ = looks.tick() => {
                 let now = leaders.latest().refusal;
                 if let Some(cause) = now.as_ref().filter(|_| now != refusal) {
+                    // Another question shows whether an ACL refuses, and which one.
+                    let asked = election.leader().await.err().map(Failure::from);
+                    let asked = asked.filter(|failure| failure.forbidden_path().is_some());
+                    let cause = match asked {
+                        Some(forbidden) => place::explained(forbidden, connection).await.to_string(),
+                        None => cause.clone(),
+                    };
                     console.warn(format_args!("the server refuses to say who leads: {cause}; zklock asks again"));
                 }
                 refusal = now;

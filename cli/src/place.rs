@@ -1,5 +1,7 @@
 //! What a path is to the servers, beyond locks: whether it is there, and whom its ACL admits.
 
+use std::collections::BTreeSet;
+
 use zklock::Session;
 use zookeeper_client::{Acl, AuthUser, Client, Error, Permission};
 
@@ -46,13 +48,18 @@ impl Place {
 /// Says of a path that nobody holds it in this queue, and how many foreign contenders are there.
 pub(crate) fn unheld_beside(path: &str, layout: Option<Layout>, foreign: usize) -> String {
     let path = harmless(path);
-    let are = if foreign == 1 { "is" } else { "are" };
-    let there = format!("{} of other clients or layouts {are} there", counted(foreign, "contender"));
+    let there = others(foreign);
     match (foreign, layout) {
         (0, _) => format!("nobody holds {path}"),
         (_, None) => format!("no contender of zklock holds {path}, but {there}"),
         (_, Some(layout)) => format!("nobody holds {path} in a queue of {}, but {there}", layout.text()),
     }
+}
+
+/// Says how many foreign contenders are there.
+pub(crate) fn others(foreign: usize) -> String {
+    let are = if foreign == 1 { "is" } else { "are" };
+    format!("{} of other clients or layouts {are} there", counted(foreign, "contender"))
 }
 
 /// Says of a path that nobody holds it, and which locks below it somebody holds, or that foreign contenders are there. It is a
@@ -88,13 +95,16 @@ pub(crate) async fn unheld(session: &Session, path: &str) -> Result<String, Fail
 
 /// Adds to a refusal by an ACL who this client is, whom the ACL admits, and which options may help.
 pub(crate) async fn explained(failure: Failure, connection: &Connection) -> Failure {
-    let Some(path) = failure.forbidden_path() else { return failure };
-    match guarded(connection, path).await {
+    let Some((forbidden, needed)) = failure.forbidden_path() else { return failure };
+    match guarded(connection, forbidden).await {
         Some((users, path, acl)) => {
+            // Below a node that does not exist, everything begins with its creation.
+            let needed = if path == forbidden { needed } else { &[Permission::CREATE] };
             let admitted = text(&users, &path, acl.as_deref());
-            failure.with(format_args!("{admitted}; {}", credentials(acl.as_deref())))
+            let advice = acl.map_or_else(|| credentials(&|_| true), |acl| advice(&users, &acl, needed));
+            failure.with(format_args!("{admitted}; {advice}"))
         }
-        None => failure.with(credentials(None)),
+        None => failure.with(credentials(&|_| true)),
     }
 }
 
@@ -108,17 +118,42 @@ async fn guarded(connection: &Connection, path: &str) -> Option<(Vec<AuthUser>, 
     Some((users.unwrap_or_default(), path, acl))
 }
 
-/// Names the options that make this client an identity of the ACL, if the ACL is known.
-fn credentials(acl: Option<&[Acl]>) -> String {
+/// Says whose credentials help: those to whom the ACL grants what it does not grant to these users, of what they need.
+fn advice(users: &[AuthUser], acl: &[Acl], needed: &[Permission]) -> String {
+    let grants =
+        |who: &str, one: Permission| acl.iter().any(|acl| name(acl) == who && acl.permission().has(one));
+    let users = users.iter().map(|user| format!("{}:{}", user.scheme(), user.user()));
+    let users = users.chain(["world:anyone".to_owned()]).collect::<Vec<_>>();
+    let is_granted = |one: &Permission| users.iter().any(|user| grants(user, *one));
+    let missing = needed.iter().copied().filter(|one| !is_granted(one)).collect::<Vec<_>>();
+    // The password may be wrong. Or the ACL of another node refuses, where the same identities may help.
+    let missing = if missing.is_empty() { needed.to_vec() } else { missing };
+    let may_help = |acl: &&Acl| {
+        let name = name(acl);
+        let is_ours = users.contains(&name) && acl.scheme() != "digest";
+        !is_ours && missing.iter().all(|one| grants(&name, *one))
+    };
+    let helpers = acl.iter().filter(may_help).collect::<Vec<_>>();
+    let whom = helpers.iter().map(|acl| name(acl)).collect::<BTreeSet<_>>();
+    let whom = harmless(&Vec::from_iter(whom).join(" or "));
+    let lacks = missing.into_iter().fold(Permission::NONE, |all, one| all | one);
+    match (helpers.is_empty(), credentials(&|scheme| helpers.iter().any(|acl| acl.scheme() == scheme))) {
+        (true, _) => format!("no other identity has {} there, so change the ACL", permissions(lacks)),
+        (_, options) if options.is_empty() => format!("only {whom} has {} there", permissions(lacks)),
+        (_, options) => format!("{options}: those of {whom}"),
+    }
+}
+
+/// Names the options that give an identity of such a scheme; nothing if none does.
+fn credentials(has: &dyn Fn(&str) -> bool) -> String {
     let options = [
         ("digest", "--digest-file (or ZKLOCK_DIGEST)"),
         ("sasl", "--digest-file (or ZKLOCK_DIGEST) with --sasl digest-md5"),
         ("x509", "--tls-cert and --tls-key"),
     ];
-    let is_named = |scheme: &str| acl.is_none_or(|acl| acl.iter().any(|acl| acl.scheme() == scheme));
-    let options = options.iter().filter(|(scheme, _)| is_named(scheme)).map(|(_, option)| *option);
+    let options = options.iter().filter(|(scheme, _)| has(scheme)).map(|(_, option)| *option);
     match options.collect::<Vec<_>>().join(", or ") {
-        none if none.is_empty() => "the ACL names nobody whose credentials an option could give".to_owned(),
+        none if none.is_empty() => none,
         some => format!("give credentials that the ACL names: {some}"),
     }
 }
@@ -187,6 +222,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_those_help_who_have_what_is_missing() {
+        let (read, create, delete) = (Permission::READ, Permission::CREATE, Permission::DELETE);
+        let acl = |scheme, id, permission| Acl::new(permission, AuthId::new(scheme, id));
+        let alice = [AuthUser::new("ip", "127.0.0.1"), AuthUser::new("digest", "alice")];
+        let said = |acl: &[Acl]| advice(&alice, acl, &[read, create, delete]);
+        let anyone = acl("world", "anyone", read);
+        let some = [anyone.clone(), acl("digest", "bob:x", create), acl("sasl", "carol", create | delete)];
+        let sasl =
+            "give credentials that the ACL names: --digest-file (or ZKLOCK_DIGEST) with --sasl digest-md5";
+        assert_eq!(said(&some), format!("{sasl}: those of sasl:carol"));
+        assert_eq!(said(&[anyone]), "no other identity has CREATE+DELETE there, so change the ACL");
+        assert_eq!(
+            said(&[acl("ip", "10.0.0.1", Permission::ALL)]),
+            "only ip:10.0.0.1 has READ+CREATE+DELETE there"
+        );
+        // The password of this identity is wrong.
+        assert!(
+            said(&[acl("digest", "alice:x", Permission::ALL)])
+                .ends_with("(or ZKLOCK_DIGEST): those of digest:alice")
+        );
+    }
+
+    #[test]
     fn a_refusal_names_both_sides() {
         let users = [AuthUser::new("ip", "127.0.0.1"), AuthUser::new("digest", "alice")];
         let granting = |permission| [Acl::new(permission, AuthId::new("digest", "bob:x"))];
@@ -200,15 +258,9 @@ mod tests {
         let some = granting(Permission::READ | Permission::CREATE);
         assert!(said(Some(&some)).contains("grants digest:bob READ+CREATE"));
         assert_eq!(said(None), format!("{us}, and do not show it the ACL of /lock; {caveat}"));
-        assert_eq!(
-            credentials(Some(&some)),
-            "give credentials that the ACL names: --digest-file (or ZKLOCK_DIGEST)"
-        );
         for option in ["--digest-file", "--sasl digest-md5", "--tls-cert"] {
-            assert!(credentials(None).contains(option));
+            assert!(credentials(&|_| true).contains(option));
         }
-        let nobody = [Acl::new(Permission::READ, AuthId::new("world", "anyone"))];
-        assert!(credentials(Some(&nobody)).contains("names nobody"));
         assert_eq!(
             text(&[], "/lock", None),
             "the servers do not say who this client is, and do not show it the ACL of /lock"

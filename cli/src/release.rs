@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use futures::future::join_all;
 use jiff::Timestamp;
 use zklock::{Session, inspect::Kind};
-use zookeeper_client::{Client, Error};
+use zookeeper_client::{Client, Error, Permission};
 
 use crate::args::Release;
 use crate::closing;
@@ -44,7 +44,7 @@ pub(crate) async fn release(release: Release, connection: &Connection, console: 
             "these credentials may not read {node}, so zklock cannot be sure that it would delete the right holder's node; \
              nothing was deleted"
         );
-        Failure::forbidden(node, problem)
+        Failure::forbidden(node, &[Permission::READ], problem)
     })?;
     let whom = match chosen.as_slice() {
         [holder] => format!("Take {} from this holder?", taken_as(holder, what)),
@@ -255,5 +255,8 @@ fn failure(node: &str, error: Error) -> Failure {
     let message = format!("deleting {node}: {plain}");
     // The ACL of the directory forbids the deletion of a child.
     let directory = node.rsplit_once('/').map_or(node, |(directory, _)| directory);
-    if is_forbidden { Failure::forbidden(directory, message) } else { Failure::new(plain.code, message) }
+    match is_forbidden {
+        true => Failure::forbidden(directory, &[Permission::DELETE], message),
+        false => Failure::new(plain.code, message),
+    }
 }

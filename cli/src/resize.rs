@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use zklock::Session;
+use zklock::{AcquireError, Session};
+use zookeeper_client::Permission;
 
 use crate::args::Resize;
 use crate::connection::Connection;
@@ -30,9 +31,10 @@ async fn resize_in(
     let (path, number) = (path.as_str(), *number);
     let Some(pool) = Pool::at(session, path).await? else {
         Place::of(session, path).await?.missing(path)?;
-        return Err(Failure::usage(format_args!(
-            "{path} is neither a semaphore nor slots, or these credentials may not read it"
-        )));
+        // An ACL may hide what it is.
+        session.semaphore(path, 1)?.permits().await?;
+        session.lock(&format!("{path}/queue"))?.contenders().await?;
+        return Err(Failure::usage(format_args!("{path} is neither a semaphore nor slots")));
     };
     let excess = excess(&pool, number);
     if let (Some(excess), false) = (&excess, yes) {
@@ -56,10 +58,18 @@ async fn resize_in(
             ));
         }
     }
-    match pool.stock {
-        Stock::Semaphore { .. } => session.semaphore(path, 1)?.set_capacity(number).await?,
-        Stock::Slots { .. } => session.slots(path, 1)?.set_count(number).await?,
-    }
+    let changed = match pool.stock {
+        Stock::Semaphore { .. } => session.semaphore(path, 1)?.set_capacity(number).await,
+        Stock::Slots { .. } => session.slots(path, 1)?.set_count(number).await,
+    };
+    changed.map_err(|error| match &error {
+        AcquireError::NotAuthorized { path } => {
+            let node = format!("{path}/permits");
+            let said = format!("an ACL does not allow this session to write to {node}; nothing was changed");
+            Failure::forbidden(&node, &[Permission::WRITE], said)
+        }
+        _ => error.into(),
+    })?;
     let (what, option) = match pool.stock {
         Stock::Semaphore { .. } => ("capacity", "--permits"),
         Stock::Slots { .. } => ("number of slots", "--slot"),

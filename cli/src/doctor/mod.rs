@@ -75,6 +75,7 @@ async fn seen(
         exact: connection.session_timeout.is_some(),
         tick: connection.tick,
         sends_password: connection.sends_password()?,
+        sasl: connection.sasl.is_some(),
     };
     let (looked, clock_rate) = join(look(connection, doctor, console), slew::rate()).await;
     let (servers, session) = looked?;

@@ -78,6 +78,8 @@ pub(super) struct Wishes {
     pub(super) tick: Option<Duration>,
     /// Whether the digest credentials are sent as they are.
     pub(super) sends_password: bool,
+    /// Whether to authenticate by SASL.
+    pub(super) sasl: bool,
 }
 
 /// The facts about one server of the connect string.

@@ -1,5 +1,6 @@
 //! The launcher: it becomes the command, after it has made sure that it dies with its warden.
 
+use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -38,14 +39,22 @@ fn hint(program: &OsStr, error: &io::Error) -> &'static str {
             "; CMD and each of its arguments are words of their own, so do not quote all of them as one; for a line of a \
              shell write sh -c 'LINE'"
         }
+        io::ErrorKind::NotFound if is_path && path.exists() || !is_path && is_in_path(path) => {
+            "; the interpreter that its first line names is missing"
+        }
         io::ErrorKind::NotFound if !is_path => "; no directory of PATH has it",
-        io::ErrorKind::NotFound if path.exists() => "; the interpreter that its first line names is missing",
         io::ErrorKind::PermissionDenied if is_path && path.is_dir() => "; it is a directory; name a program",
         io::ErrorKind::PermissionDenied if is_path && path.is_file() => {
             "; it may lack the permission to be executed: chmod +x"
         }
         _ => "",
     }
+}
+
+/// Whether a directory of PATH has a file of this name.
+fn is_in_path(name: &Path) -> bool {
+    let paths = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&paths).any(|directory| directory.join(name).is_file())
 }
 
 pub(super) fn launch(arguments: Vec<OsString>) -> ExitCode {

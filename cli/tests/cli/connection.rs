@@ -273,7 +273,46 @@ async fn servers_that_take_no_sasl_credentials_are_refused() {
     {
         let refused = ran(&variables, command, &[]).await;
         assert_eq!(refused.code, 77, "{refused:?}");
-        let said = "the servers took no SASL credentials, and know this client as ip:";
+        let said = "the server of this session took no SASL credentials (";
         assert!(refused.stderr.contains(said) && refused.stderr.contains("leave out --sasl"), "{refused:?}");
     }
+}
+
+/// The server of the session decides, and `doctor` looks at each one.
+#[tokio::test]
+async fn servers_that_serve_sasl_clients_without_a_name_are_told_apart() {
+    let files = Files::new();
+    let users =
+        "Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_alice=\"wonder:land\"; };";
+    let jaas = files.write("jaas.conf", users);
+    let provider = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
+    let with_jaas = || ZooKeeper::builder().java_property("java.security.auth.login.config", &jaas);
+    let lenient = with_jaas()
+        .property("authProvider.1", provider)
+        .java_property("zookeeper.allowSaslFailedClients", "true")
+        .start();
+    let (lenient, nameless) = tokio::join!(lenient, with_jaas().start());
+    let (lenient, nameless) = (lenient.unwrap(), nameless.unwrap());
+    for (server, digest, said) in
+        [(&lenient, "alice:wrong", "or they are wrong"), (&nameless, SECRET, "authProvider.1")]
+    {
+        let servers = server.connect_string();
+        let variables = [("ZKLOCK_DIGEST", digest), ("ZKLOCK_SASL", "digest-md5")];
+        ran(&variables, &["show", "/lock"], &["-s", &servers]).await.is(77, "", said);
+        let doctor = doctor(&variables, &["-s", &servers]).await;
+        let findings = doctor.report()["findings"].to_string();
+        assert!(codes(&doctor.report()).contains(&"no-sasl") && findings.contains(said), "{doctor:?}");
+    }
+}
+
+/// A pipe can be read only once.
+#[tokio::test]
+async fn credentials_may_come_from_a_pipe() {
+    let (_server, servers) = at(server().await);
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    std::io::Write::write_all(&mut writer, "\u{feff}alice:wonder\n".as_bytes()).unwrap();
+    drop(writer);
+    let mut program = support::zklock(&servers);
+    program.args(["doctor", "--json", "--digest-file", "/dev/stdin"]).stdin(reader);
+    assert_eq!(identities(&output(program).await.report()), ["digest:alice"]);
 }

@@ -56,11 +56,54 @@ async fn a_wait_goes_on_after_an_outage() {
     assert!(line(&mut told).await.contains("held by"));
     link.refuse();
     link.cut();
-    assert!(line(&mut told).await.contains("waiting for /lock/away: ZooKeeper has not answered for "));
+    // A second silence is told as the first one was.
+    for _ in 0..2 {
+        let silent = "zklock: waiting for /lock/away: ZooKeeper has not answered for 2s or more; zklock goes on trying";
+        assert_eq!(line(&mut told).await, silent);
+        link.accept();
+        assert_eq!(line(&mut told).await, "zklock: waiting for /lock/away: ZooKeeper answers again");
+        link.refuse();
+        link.cut();
+    }
     link.accept();
-    assert_eq!(line(&mut told).await, "zklock: waiting for /lock/away: ZooKeeper answers again");
     guard.release().await.unwrap();
     assert_eq!(ended(&mut waiter).await.code(), Some(3));
+}
+
+/// The session moves to another server by itself, and that one says who holds the lock.
+#[tokio::test]
+async fn a_wait_whose_server_is_silent_at_its_end_asks_another_one() {
+    let (server, _servers, session) = with_session(server().await).await;
+    let [first, other] = [Link::start(server.address()), Link::start(server.address())];
+    let (first, other) = (first.await.unwrap(), other.await.unwrap());
+    let _guard = session.lock(PATH).unwrap().acquire().await.unwrap();
+    other.refuse();
+    let servers = server.at(format!("{},{}", first.address(), other.address()));
+    let options = ["--session-timeout", "4s", "--timeout", "2s"];
+    let waiter = run(&servers, &options, PATH, "").stderr(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    until_queued(&session, PATH, 2).await;
+    other.accept();
+    // The client takes the connection for dead after 1.6 s, which is after the deadline.
+    first.black_hole();
+    finished(waiter.unwrap()).await.is(75, "", "was not acquired within 2s, held by ");
+}
+
+/// A program that waits for a change says so, too.
+#[tokio::test]
+async fn a_silence_is_told_by_commands_that_look() {
+    let server = server().await;
+    let link = Link::start(server.address()).await.unwrap();
+    let mut watcher = crate::support::zklock(&server.at(link.address()));
+    let watcher = watcher.args(["leader", "--watch", PATH]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut watcher = watcher.spawn().unwrap();
+    let mut told = lines(&mut watcher.stderr);
+    assert!(line(&mut told).await.contains("nobody leads"));
+    link.black_hole();
+    let silent = "zklock: ZooKeeper has not answered for 2s or more; zklock goes on trying";
+    assert_eq!(line(&mut told).await, silent);
+    link.restore();
+    link.cut();
+    assert_eq!(line(&mut told).await, "zklock: ZooKeeper answers again");
 }
 
 #[tokio::test]
@@ -70,13 +113,15 @@ async fn silent_servers_are_named_once_before_the_attempt_ends() {
     link.black_hole();
     let servers = server.at(link.address());
     let told = format!(
-        "zklock: no server of {servers:?} has answered for 2s; zklock goes on trying (--connect-timeout is 4s)\n"
+        "zklock: no server of {servers:?} has established a session for 2s or more; zklock goes on trying \
+         (--connect-timeout is 4s)\n"
     );
     for command in [
         &["show", PATH][..],
         &["ls"],
         &["leader", PATH],
         &["doctor", PATH],
+        &["ask", PATH],
         &["release", "--force", "--yes", PATH],
         // A job that hangs without a word is worse than a mail.
         &["run", "--quiet", PATH, "--", "true"],

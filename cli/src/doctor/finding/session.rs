@@ -1,10 +1,12 @@
 //! Findings about the settings: the tick, the session timeout, the clock, secrets.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::found::Findings;
+use crate::connection::sasl_problem;
 use crate::doctor::lease::Arithmetic;
-use crate::doctor::seen::Seen;
+use crate::doctor::seen::{Seen, Server};
 use crate::duration::text;
 use crate::servers::Settings;
 
@@ -47,12 +49,31 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
             "give them the same tickTime, minSessionTimeout and maxSessionTimeout",
         );
     }
+    if seen.wishes.sasl {
+        sasl(seen, found);
+    }
     if seen.wishes.sends_password && seen.servers.iter().any(|server| !server.address.tls) {
         found.warning(
             "digest-in-plain",
             "the digest credentials are sent over plain TCP, so everybody who can read the network traffic can read \
              the password",
             "connect over TLS (--tls-ca)",
+        );
+    }
+}
+
+/// Servers that serve SASL clients without an identity, by what each makes of the credentials.
+fn sasl(seen: &Seen, found: &mut Findings) {
+    let problem = |server: &Server| sasl_problem(&server.visit.as_ref().ok()?.identities);
+    let problems = seen.servers.iter().filter_map(problem).collect::<BTreeSet<_>>();
+    for one in problems {
+        found.warning(
+            "no-sasl",
+            format!(
+                "{}: such a server {one}. A session there has no identity from --sasl",
+                seen.named(|server| problem(server) == Some(one)).unwrap_or_default()
+            ),
+            "set the same authProvider.1, JAAS file and users on all servers, and check --digest-file or ZKLOCK_DIGEST",
         );
     }
 }

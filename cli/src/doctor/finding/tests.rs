@@ -36,7 +36,13 @@ fn members(count: u8) -> Vec<Member> {
 fn healthy() -> Seen {
     Seen {
         servers: vec![server(1, Mode::Follower), server(2, Mode::Leader), server(3, Mode::Follower)],
-        wishes: Wishes { session_timeout: seconds(10), exact: false, tick: None, sends_password: false },
+        wishes: Wishes {
+            session_timeout: seconds(10),
+            exact: false,
+            tick: None,
+            sends_password: false,
+            sasl: false,
+        },
         session: Some(arithmetic(10, 2)),
         missing_chroot: None,
         locks: vec![],
