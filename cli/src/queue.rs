@@ -46,6 +46,9 @@ pub(crate) struct Entry {
     /// When its node was created, by the leader's clock.
     #[serde(skip)]
     pub(crate) created: Option<Timestamp>,
+    /// When the last node of its queue was created, by the leader's clock: a time that is past, by that clock.
+    #[serde(skip)]
+    pub(crate) newest: Option<Timestamp>,
     /// The session and the token are `None` if an ACL hides the node.
     #[serde(serialize_with = "written")]
     pub(crate) session: Option<SessionId>,
@@ -126,6 +129,7 @@ pub(crate) async fn seen(lock: &Lock) -> Result<(Vec<Entry>, Vec<Stranger>), Que
 /// A queue, with what waits for whom.
 pub(crate) fn entries(queue: &[Contender]) -> Vec<Entry> {
     let mut last_writer = None;
+    let newest = queue.iter().filter_map(|contender| timestamp(contender.created?)).max();
     let mut entries = Vec::with_capacity(queue.len());
     for contender in queue {
         let nearest = match contender.kind {
@@ -133,7 +137,7 @@ pub(crate) fn entries(queue: &[Contender]) -> Vec<Entry> {
             _ => contender.position.checked_sub(1),
         };
         let waits_for = if contender.holds { None } else { nearest };
-        entries.push(Entry { waits_for, ..Entry::from(contender) });
+        entries.push(Entry { waits_for, newest, ..Entry::from(contender) });
         if contender.kind == Kind::Exclusive {
             last_writer = Some(contender.position);
         }
@@ -164,6 +168,7 @@ impl From<&Contender> for Entry {
             owner: contender.owner.clone(),
             since: contender.since.and_then(timestamp),
             created: contender.created.and_then(timestamp),
+            newest: contender.created.and_then(timestamp),
             session: contender.session.map(SessionId),
             token: contender.token.map(|token| token.zxid()),
             sequence: Some(contender.number),
@@ -230,15 +235,28 @@ impl Entry {
         (ahead.abs() > APART).then_some(ahead)
     }
 
-    /// Says which clock makes its age wrong. No node is created later than now.
-    fn clock_text(&self, now: Timestamp) -> Option<String> {
-        let early = self.created?.duration_since(now);
-        let (whose, ahead) = match self.clock_ahead() {
-            _ if early > APART => ("this machine's clock", -early),
-            ahead => ("its clock", ahead?),
+    /// Says that this machine's clock is behind the leader's. No node is created later than now.
+    pub(crate) fn own_clock_text(&self, now: Timestamp) -> Option<String> {
+        let early = self.newest?.duration_since(now);
+        let said = || {
+            format!(
+                "this machine's clock is at least {} behind the servers'",
+                duration::text(early.unsigned_abs())
+            )
         };
-        let way = if ahead.is_positive() { "ahead of" } else { "behind" };
-        Some(format!("{whose} is {} {way} the servers'", duration::text(ahead.unsigned_abs())))
+        (early > APART).then(said)
+    }
+
+    /// Says which clock makes its age wrong. Its own was read right before its node was created.
+    fn clock_text(&self, now: Timestamp) -> Option<String> {
+        self.own_clock_text(now).or_else(|| {
+            let ahead = self.clock_ahead()?;
+            let by = duration::text(ahead.unsigned_abs());
+            Some(match ahead.is_positive() {
+                true => format!("its clock was at least {by} ahead of the servers'"),
+                false => format!("its clock was {by} behind the servers'"),
+            })
+        })
     }
 
     pub(crate) fn session_text(&self) -> String {
@@ -310,6 +328,7 @@ pub(crate) mod tests {
             owner: Some(owner.to_owned()),
             since: Timestamp::from_second(1_000_000_000).ok(),
             created: None,
+            newest: None,
             session: Some(SessionId(0x0100_001c_4e6f_0000)),
             token: Some(token),
             sequence: Some(sequence),
@@ -328,10 +347,13 @@ pub(crate) mod tests {
     #[test]
     fn a_clock_that_is_more_than_a_minute_off_is_told() {
         let at = |seconds: i64| Timestamp::from_second(1_000_000_000 + seconds).unwrap();
-        let created = |seconds| Entry { created: Some(at(seconds)), ..entry("a", 1, 7) };
+        let created = |seconds| {
+            let created = Some(at(seconds));
+            Entry { created, newest: created, ..entry("a", 1, 7) }
+        };
         for (seconds, told) in [
-            (-3600, "(<1s; its clock is 1h 0m ahead of the servers')"),
-            (61, "(1m 1s; its clock is 1m 1s behind the servers')"),
+            (-3600, "(<1s; its clock was at least 1h 0m ahead of the servers')"),
+            (61, "(1m 1s; its clock was 1m 1s behind the servers')"),
             (60, "(1m 0s)"),
             (-60, "(<1s)"),
         ] {
@@ -341,8 +363,11 @@ pub(crate) mod tests {
             );
         }
         let came = created(3600).came_text(at(3600));
-        assert_eq!(came, ", who came 1h 0m ago (its clock is 1h 0m behind the servers')");
-        let ours = "2001-09-09T01:46:40Z (this machine's clock is 5m 0s behind the servers')";
+        assert_eq!(came, ", who came 1h 0m ago (its clock was 1h 0m behind the servers')");
+        let ours = "2001-09-09T01:46:40Z (this machine's clock is at least 5m 0s behind the servers')";
         assert_eq!(created(0).since_text(at(-300)), ours);
+        // A contender that came later shows more.
+        let newest = Entry { newest: Some(at(0)), ..created(-300) };
+        assert_eq!(newest.since_text(at(-300)), ours);
     }
 }

@@ -19,7 +19,7 @@ use crate::console::Console;
 use crate::election::Election;
 use crate::exit::Code;
 use crate::failure::Failure;
-use crate::servers::{Words, srvr};
+use crate::servers::{self, Words, srvr};
 
 /// How long a scrape waits for a scan. Prometheus waits for 10 s by default.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -122,14 +122,15 @@ pub(super) async fn run(
     loop {
         asked.ask.notified().await;
         let began = Instant::now();
-        let servers = join_all(addresses.iter().map(|address| server(tls.as_ref(), address)));
-        let (servers, tree) = join(servers, look(session, wish, connection, !was_up)).await;
+        let asked_each = join_all(addresses.iter().map(|address| server(tls.as_ref(), address)));
+        let (servers, tree) = join(asked_each, look(session, wish, connection, !was_up)).await;
         let is_up = tree.is_ok();
         let tree = match tree {
             Ok(tree) => Some(tree),
             Err(failure) if failure.code == Code::Usage => return failure,
             Err(failure) => {
                 if was_up {
+                    let failure = servers::explained(failure, connection).await;
                     console.warn(format_args!("{failure}; zklock tries again at each scrape"));
                 }
                 None

@@ -63,6 +63,10 @@ impl Grant {
         Self { held, names, sequencers, special: None }
     }
 
+    pub(super) fn named(self, names: Names) -> Self {
+        Self { names, ..self }
+    }
+
     pub(super) fn names(&self) -> &Names {
         &self.names
     }

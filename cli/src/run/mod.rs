@@ -117,8 +117,9 @@ async fn hold(mut context: Context<'_>, value: Option<String>, started: Instant)
         };
         let token = grant.guard().token();
         unstarted = Some(token);
-        let names = if let Target::Pool(_) = target { grant.names() } else { &target.names() };
-        console.detail(format_args!("acquired {names}, token {token}"));
+        // Of a pool, the grant says which part. Everything else has the names that the user gave.
+        let grant = if let Target::Pool(_) = target { grant } else { grant.named(target.names()) };
+        console.detail(format_args!("acquired {}, token {token}", grant.names()));
         match Shift::new(&mut context, grant, kill_after).work().await? {
             Ending::Own(status) => return Ok(ExitCode::from(status)),
             Ending::NeverBegun { told_to_end: Some(signal) } => return Ok(exit::after_signal(signal)),

@@ -36,8 +36,12 @@ pub(super) struct Vigil {
     heard_ago_ms: Option<u64>,
     heard_by: Option<String>,
     session_timeout_ms: Option<u64>,
-    /// When the lock is free at the latest, if it is dead and the leader stays the same.
+    /// When the lock is free at the latest, if it is dead and the leader stays the same. `None` also if this machine's clock is known
+    /// to be wrong.
     free_by: Option<String>,
+    /// For how long the lock stays held at most, in that case.
+    #[serde(skip)]
+    free_within: Option<Duration>,
     /// Why the servers do not say whether it lives.
     unknown: Option<String>,
     /// Whether no server has a connection of it.
@@ -71,7 +75,9 @@ fn vigil(
     now: Timestamp,
     tick: Duration,
 ) -> Vigil {
-    let free_by = contact.expires_in(tick).and_then(|left| now.checked_add(left).ok());
+    let free_within = contact.expires_in(tick);
+    let is_clock_right = entry.own_clock_text(now).is_none();
+    let free_by = free_within.filter(|_| is_clock_right).and_then(|left| now.checked_add(left).ok());
     let millis = |length: Duration| u64::try_from(length.as_millis()).ok();
     let mut vigil = Vigil {
         owner: entry.owner_text(),
@@ -83,6 +89,7 @@ fn vigil(
         heard_by: None,
         session_timeout_ms: None,
         free_by: free_by.and_then(rounded_up),
+        free_within,
         unknown: None,
         disconnected: contact == Contact::Gone,
     };
@@ -131,10 +138,15 @@ impl Vigil {
             Some(since) => format!("{owner} has {place} since {since}, or longer."),
             None => format!("{owner}: nothing shows since when it has {place}."),
         };
-        if let (Some(ago), Some(by), Some(free)) = (self.heard_ago_ms, &self.heard_by, &self.free_by) {
+        if let (Some(ago), Some(by), Some(within)) = (self.heard_ago_ms, &self.heard_by, self.free_within) {
             let (ago, by) = (duration::text(Duration::from_millis(ago)), text::harmless(by));
+            // A wrong clock shows no time.
+            let free = self.free_by.as_ref().map_or_else(
+                || format!("within {}", duration::text(within + Duration::from_millis(10))),
+                |free| format!("by {free}"),
+            );
             said += &format!(
-                " {by} answered it {ago} ago. If it is dead, the lock is free by {free}, unless the leader changes."
+                " {by} answered it {ago} ago. If it is dead, the lock is free {free}, unless the leader changes."
             );
         }
         if self.disconnected {

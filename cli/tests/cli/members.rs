@@ -57,7 +57,7 @@ const MEMBERS: [Member; 7] = [
         taken: "/feed is not free, held by alpha, who came ",
         late: "/feed was not acquired within 6s, held by alpha, who came ",
         waiting: "waiting for /feed, held by alpha, who came ",
-        lost: "/feed/queue is lost",
+        lost: "/feed is lost",
     },
     Member {
         others: &["run", "--slot", "/workers/1"],

@@ -168,7 +168,7 @@ async fn an_age_by_a_wrong_clock_is_told_as_such_wherever_it_is_printed() {
         data["since"] = json!(data["since"].as_u64().unwrap() - 3_600_000);
         client.set_data(&node, data.to_string().as_bytes(), None).await.unwrap();
     }
-    let wrong = "its clock is 1h 0m behind the servers')";
+    let wrong = "its clock was 1h 0m behind the servers')";
     for (command, mark) in [
         ("show /lock/orders", "(1h 0m; "),
         ("show /workers", "(1h 0m; "),

@@ -2,11 +2,12 @@
 
 use std::process::Stdio;
 
-use zklock_testcontainers::Link;
+use rustix::process::Signal;
+use zklock_testcontainers::{Link, RequestKind};
 
 use crate::support::looker::zklock;
-use crate::support::{ended, finished, line, lines, run, run_on, until_queued, with_session};
-use zklock_test_support::{own_server, server};
+use crate::support::{ended, finished, line, lines, run, run_on, signal, until_queued, with_session};
+use zklock_test_support::{own_server, server, within};
 
 const PATH: &str = "/lock/away";
 
@@ -86,6 +87,21 @@ async fn a_wait_whose_server_is_silent_at_its_end_asks_another_one() {
     // The client takes the connection for dead after 1.6 s, which is after the deadline.
     first.black_hole();
     finished(waiter.unwrap()).await.is(75, "", "was not acquired within 2s, held by ");
+}
+
+/// zklock may ask for 2 s who holds the lock, and a signal ends that.
+#[tokio::test]
+async fn a_signal_ends_the_last_question() {
+    let (server, _servers, session) = with_session(server().await).await;
+    let link = Link::start(server.address()).await.unwrap();
+    let _guard = session.lock(PATH).unwrap().acquire().await.unwrap();
+    let mut waiter = run(&server.at(link.address()), &["--timeout", "2s"], PATH, "");
+    let mut waiter = waiter.stderr(Stdio::piped()).spawn().unwrap();
+    assert!(line(&mut lines(&mut waiter.stderr)).await.contains("held by"));
+    let question = link.hold_reply(RequestKind::GetChildren);
+    within("the last question", question.reached()).await;
+    signal(&waiter, Signal::TERM);
+    assert_eq!(ended(&mut waiter).await.code(), Some(143));
 }
 
 /// A program that waits for a change says so, too.

@@ -138,7 +138,7 @@ async fn a_refusal_by_an_acl_names_both_sides() {
     let closed = zklock_as(&servers, wrong, &["lead", "--value", "x", "/closed/feed", "--", "true"]).await;
     closed.is(77, "", "(or CREATE on the nearest ancestor, if the directory does not exist)");
     closed.is(77, "", "and the ACL of /closed grants world:anyone READ");
-    closed.is(77, "", "; the ACL names nobody whose credentials an option could give");
+    closed.is(77, "", "; no other identity has CREATE there, so change the ACL");
     let unread = zklock_as(&servers, wrong, &["show", "/lock/hidden"]).await;
     unread.is(77, "", "do not show it the ACL of ");
     unread.is(77, "", "an ACL does not allow this session to read /lock/hidden");

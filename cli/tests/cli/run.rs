@@ -243,6 +243,7 @@ async fn a_command_that_cannot_be_run_is_told_apart() {
     let (file, script) = (file.to_str().unwrap(), script.to_str().unwrap());
     for (command, status, hint) in [
         ("no-such-command-here", 127, "no directory of PATH has it"),
+        ("script", 127, "the interpreter that its first line names is missing"),
         ("/no/such/command", 127, "No such file or directory"),
         (
             "sleep 1",
@@ -255,7 +256,7 @@ async fn a_command_that_cannot_be_run_is_told_apart() {
         (directory.path().to_str().unwrap(), 126, "it is a directory; name a program"),
     ] {
         let mut program = zklock(&server.connect_string());
-        program.args(["run", "/lock/none", "--", command]);
+        program.args(["run", "/lock/none", "--", command]).env("PATH", directory.path());
         let output = output(program).await;
         output.is(status, "", command);
         output.is(status, "", hint);

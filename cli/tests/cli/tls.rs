@@ -120,4 +120,9 @@ async fn a_certificate_that_has_expired_is_told_by_every_command() {
         refused.is(69, "", "certificate expired");
         refused.is(69, "", &format!(": TLS with {} failed: ", servers.trim_start_matches("tcp+tls://")));
     }
+    let mut exporting = crate::support::zklock(&servers);
+    exporting.args(["export", "--listen", "127.0.0.1:0", "--tls-ca", &ca, "--connect-timeout", "3s"]);
+    let mut exporting = exporting.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut said = crate::support::lines(&mut exporting.stderr);
+    while !crate::support::line(&mut said).await.contains("certificate expired") {}
 }
