@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use support::{acquire, granted, refused, server, until_nothing_is_left, within};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use zklock::{ConnectError, Session, SessionState, session::ServerProblem};
 use zklock_testcontainers::{Link, ZooKeeper};
@@ -67,6 +68,28 @@ async fn silent() -> (TcpListener, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     (listener, port)
+}
+
+/// A server that answers `srvr` is no stranger.
+#[tokio::test]
+async fn a_server_that_serves_and_gives_no_session_is_not_taken_for_another_program() {
+    let (listener, port) = silent().await;
+    tokio::spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut word = [0; 4];
+                if connection.read_exact(&mut word).await.is_ok() && &word == b"srvr" {
+                    let _gone = connection.write_all(b"Zookeeper version: 3.9.5\nMode: follower\n").await;
+                } else {
+                    std::future::pending::<()>().await;
+                }
+            });
+        }
+    });
+    let servers = format!("127.0.0.1:{port}");
+    let connecting = Session::builder(servers).connect_timeout(Duration::from_secs(5)).connect();
+    let Err(ConnectError::Unreachable { causes, .. }) = connecting.await else { panic!("a session") };
+    assert_eq!(causes[0].cause, ServerProblem::Serves);
 }
 
 #[tokio::test]

@@ -137,7 +137,7 @@ async fn silent_servers_are_named_once_before_the_attempt_ends() {
         &["ls"],
         &["leader", PATH],
         &["doctor", PATH],
-        &["ask", PATH],
+        &["ask", "-r", "deploy", "-w", "1s", PATH],
         &["release", "--force", "--yes", PATH],
         // A job that hangs without a word is worse than a mail.
         &["run", "--quiet", PATH, "--", "true"],

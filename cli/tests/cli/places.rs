@@ -132,6 +132,19 @@ async fn a_refusal_by_an_acl_names_both_sides() {
             "{refused:?}"
         );
     }
+    // A pool that is hidden, and one that others may only read.
+    let session = zklock_test_support::session(&server).await;
+    for pool in ["/pool/hidden", "/pool/shown"] {
+        drop(session.semaphore(pool, 2).unwrap().acquire().await.unwrap());
+    }
+    set_acl(&operator, "/pool/hidden/permits", &Acls::creator_all()).await;
+    set_acl(&operator, "/pool/shown/permits", &Acls::anyone_read()).await;
+    for (pool, said) in [
+        ("/pool/hidden", "; give credentials that the ACL names: "),
+        ("/pool/shown", "the ACL of /pool/shown/permits grants world:anyone READ; servers"),
+    ] {
+        zklock_as(&servers, wrong, &["resize", pool, "3"]).await.is(77, "", said);
+    }
     // An ancestor is closed.
     make(&operator, "/closed").await;
     set_acl(&operator, "/closed", &Acls::anyone_read()).await;
