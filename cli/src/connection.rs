@@ -181,11 +181,10 @@ impl Connection {
 
     /// A session to look.
     pub(crate) async fn session_to_look(&self) -> Result<Session, Failure> {
-        self.told_if_late(&self.attempt(Duration::MAX), self.session_to_look_again()).await
+        self.told_if_late(&self.attempt(Duration::MAX), self.session_with_any_tick()).await
     }
 
-    /// The same, for a program that looks again and again, and says itself that no server answers.
-    pub(crate) async fn session_to_look_again(&self) -> Result<Session, Failure> {
+    async fn session_with_any_tick(&self) -> Result<Session, Failure> {
         let attempt = self.attempt(Duration::MAX);
         let connected = match granted(|| self.builder()).await? {
             // No lease is possible with the longer tick and the session timeout that was asked for. With the longest session

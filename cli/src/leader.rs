@@ -12,8 +12,7 @@ use crate::election::Announcement;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
 use crate::found::found;
-use crate::place::{self, Place};
-use crate::{output, signals, text};
+use crate::{output, place, signals, text};
 
 /// How often it looks whether the server has refused to answer.
 const LOOK: Duration = Duration::from_secs(1);
@@ -70,12 +69,10 @@ async fn what(session: &Session, election: &Election) -> Result<String, Failure>
         _ if !session.lock(&election.queue())?.contenders().await?.is_empty() => {
             "has candidates, and none of them leads yet".to_owned()
         }
-        _ => match (Place::of(session, path).await?, session.lock(path)?.foreign_contenders().await?.len()) {
-            (Place::There { .. }, 0) => "exists, and has no candidate".to_owned(),
-            (Place::There { .. }, foreign) => {
-                format!("has no candidate of zklock's, but {}", place::others(foreign))
-            }
-            (Place::Nothing, _) => "does not exist".to_owned(),
+        _ if session.child_count(path).await?.is_none() => "does not exist".to_owned(),
+        _ => match session.lock(path)?.foreign_contenders().await?.len() {
+            0 => "exists, and has no candidate".to_owned(),
+            foreign => format!("has no candidate of zklock's, but {}", place::others(foreign)),
         },
     })
 }

@@ -16,18 +16,17 @@ use crate::console::Console;
 use crate::election::Election;
 use crate::failure::{Failure, Outcome};
 use crate::layout::Layout;
-use crate::place::Place;
 use crate::pool::{Shares, Stock};
 use crate::queue::Entry;
 use crate::table::{self, Column};
-use crate::{output, text};
+use crate::{output, place, text};
 
 /// How many elections are looked at at the same time.
 const IN_FLIGHT: usize = 64;
 
 /// Prints the locks that somebody holds, in the order of their paths.
 pub(crate) async fn list(list: List, connection: &Connection, console: Console) -> Outcome {
-    let (place, hidden, locks) =
+    let (exists, hidden, locks) =
         connection.looking(console, async |session| seen(session, &list).await).await?;
     if hidden > 0 {
         let nodes = if hidden == 1 { "node" } else { "nodes" };
@@ -53,12 +52,11 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
         let table = table::of_columns(&columns, &locks);
         output::print(&table)?;
     }
-    place.missing(&list.root)?;
-    Ok(ExitCode::SUCCESS)
+    if exists { Ok(ExitCode::SUCCESS) } else { Err(place::missing(&list.root)) }
 }
 
-/// Whether the root is there, how many nodes below it are hidden, and the locks there.
-async fn seen(session: &Session, list: &List) -> Result<(Place, usize, Vec<Held>), Failure> {
+/// Whether a node exists, how many nodes below it are hidden, and the locks there.
+async fn seen(session: &Session, list: &List) -> Result<(bool, usize, Vec<Held>), Failure> {
     let mut below = session.locks_below(&list.root).await?;
     below.others.retain(|queue| list.layout.is_some_and(|layout| layout.has(queue.layout)));
     let held = async |lock: HeldLock| {
@@ -69,8 +67,7 @@ async fn seen(session: &Session, list: &List) -> Result<(Place, usize, Vec<Held>
     let mut locks = locks.try_collect::<Vec<_>>().await?;
     locks.extend(below.pools.into_iter().map(Held::from));
     locks.sort_by(|one, other| one.path.cmp(&other.path));
-    let place = if below.exists { Place::There { children: below.read } } else { Place::Nothing };
-    Ok((place, below.hidden, locks))
+    Ok((below.exists, below.hidden, locks))
 }
 
 /// A lock that somebody holds. Its fields are those of the JSON, by these names.

@@ -12,37 +12,22 @@ use crate::failure::Failure;
 use crate::layout::Layout;
 use crate::text::{counted, harmless};
 
-/// Whether a path is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// It is there, and has so many children.
-    There { children: usize },
-    /// It is not there.
-    Nothing,
+/// How many children a path has. It is a failure if the path is not there. No ACL hides that.
+pub(crate) async fn children(session: &Session, path: &str) -> Result<usize, Failure> {
+    session.child_count(path).await?.ok_or_else(|| missing(path))
 }
 
-impl Place {
-    /// Looks whether a path is there. No ACL hides that.
-    pub(crate) async fn of(session: &Session, path: &str) -> Result<Self, Failure> {
-        let seen = session.child_count(path).await?;
-        Ok(seen.map_or(Self::Nothing, |children| Self::There { children }))
-    }
-
-    /// The failure of a question about a path that is not there.
-    pub(crate) fn missing(self, path: &str) -> Result<(), Failure> {
-        match self {
-            Self::There { .. } => Ok(()),
-            Self::Nothing => Err(Failure::new(
-                Code::Nothing,
-                format_args!(
-                    "{} does not exist. If nobody has used this lock for a minute or more, ZooKeeper has removed it, and the \
-                     lock is free. Otherwise check the spelling",
-                    harmless(path)
-                ),
-            )
-            .expected()),
-        }
-    }
+/// The failure of a question about a path that is not there.
+pub(crate) fn missing(path: &str) -> Failure {
+    Failure::new(
+        Code::Nothing,
+        format_args!(
+            "{} does not exist. If nobody has used this lock for a minute or more, ZooKeeper has removed it, and the lock is free. \
+             Otherwise check the spelling",
+            harmless(path)
+        ),
+    )
+    .expected()
 }
 
 /// Says of a path that nobody holds it in this queue, and how many foreign contenders are there.
@@ -65,8 +50,7 @@ pub(crate) fn others(foreign: usize) -> String {
 /// Says of a path that nobody holds it, and which locks below it somebody holds, or that foreign contenders are there. It is a
 /// failure if the path does not exist.
 pub(crate) async fn unheld(session: &Session, path: &str) -> Result<String, Failure> {
-    let place = Place::of(session, path).await?;
-    place.missing(path)?;
+    let children = children(session, path).await?;
     let foreign = match session.lock(path) {
         Ok(lock) => lock.foreign_contenders().await?.len(),
         Err(_) => 0,
@@ -75,11 +59,8 @@ pub(crate) async fn unheld(session: &Session, path: &str) -> Result<String, Fail
         let path = harmless(path);
         return Ok(format!("{}; to see them, run `zklock show {path}`", unheld_beside(&path, None, foreign)));
     }
-    let below = match place {
-        // What may not be listed is not counted.
-        Place::There { children: 1.. } => session.locks_below(path).await.ok(),
-        _ => None,
-    };
+    // What may not be listed is not counted.
+    let below = if children > 0 { session.locks_below(path).await.ok() } else { None };
     let held = below.map_or(0, |below| below.locks.len() + below.pools.len());
     let path = harmless(path);
     Ok(match held {

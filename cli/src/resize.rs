@@ -10,9 +10,8 @@ use crate::connection::Connection;
 use crate::console::Console;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
-use crate::place::Place;
 use crate::pool::{Amount, Pool, Stock};
-use crate::question;
+use crate::{place, question};
 
 /// Asks the user if more is held than the new number allows, and changes the number.
 pub(crate) async fn resize(resize: Resize, connection: &Connection, console: Console) -> Outcome {
@@ -30,7 +29,7 @@ async fn resize_in(
 ) -> Result<String, Failure> {
     let (path, number) = (path.as_str(), *number);
     let Some(pool) = Pool::at(session, path).await? else {
-        Place::of(session, path).await?.missing(path)?;
+        place::children(session, path).await?;
         // An ACL may hide what it is.
         session.semaphore(path, 1)?.permits().await?;
         session.lock(&format!("{path}/queue"))?.contenders().await?;

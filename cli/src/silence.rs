@@ -105,8 +105,14 @@ impl Silence {
 
     /// Says of each silence that it lasts, at every level of the console.
     async fn tell(&self, lacks: &str, bound: &str) -> Infallible {
+        let mut looked = Instant::now();
         loop {
             sleep(LOOK).await;
+            // A process that was stopped could hear nobody.
+            if mem::replace(&mut looked, Instant::now()).elapsed() > LOOK + PAUSE {
+                let mut state = self.state();
+                state.since = state.since.map(|_| looked);
+            }
             if self.length() >= UNTOLD && !mem::replace(&mut self.state().is_told, true) {
                 let length = duration::text(UNTOLD);
                 Console::Quiet

@@ -32,7 +32,7 @@ use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
 use crate::layout::Layout;
 use crate::output;
-use crate::place::{self, Place};
+use crate::place;
 use crate::pool::{Amount, Pool, Shares};
 use crate::queue::{self, Entry, entries, holders};
 use crate::servers::{Contact, Questioner, contacts};
@@ -159,7 +159,7 @@ async fn readable(
     // Nodes of other clients with names like zklock's are in both lists.
     let alike = foreign.iter().filter(|one| one.client == ForeignClient::Lookalike).count();
     let is_free = contenders.is_empty();
-    let place = if is_free { Some(Place::of(session, path).await?) } else { None };
+    let is_missing = is_free && session.child_count(path).await?.is_none();
     let pool = if is_free { Pool::at(session, path).await? } else { None };
     let queue = entries(&contenders);
     let (held, waiting) = match &pool {
@@ -182,7 +182,7 @@ async fn readable(
     });
     let theirs = contenders.iter().filter(|contender| contender.client.is_some()).count();
     let contenders = contenders.len().saturating_sub(alike + theirs);
-    let missing = place.and_then(|place| place.missing(path).err()).map(|missing| missing.to_string());
+    let missing = is_missing.then(|| place::missing(path).to_string());
     let path = path.to_owned();
     let refused = None;
     Ok(Queue { path, missing, refused, layout, contenders, theirs, holders, waiting, first, pool, foreign })

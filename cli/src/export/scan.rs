@@ -123,7 +123,7 @@ pub(super) async fn run(
         asked.ask.notified().await;
         let began = Instant::now();
         let asked_each = join_all(addresses.iter().map(|address| server(tls.as_ref(), address)));
-        let (servers, tree) = join(asked_each, look(session, wish, connection, !was_up)).await;
+        let (servers, tree) = join(asked_each, look(session, wish, connection)).await;
         let is_up = tree.is_ok();
         let tree = match tree {
             Ok(tree) => Some(tree),
@@ -136,6 +136,10 @@ pub(super) async fn run(
                 None
             }
         };
+        if is_up {
+            // The next silence is told again.
+            connection.silence.answered("", Console::Quiet);
+        }
         if is_up && !was_up {
             console.note("ZooKeeper answers again");
         }
@@ -167,18 +171,15 @@ async fn server(tls: Option<&Arc<ClientConfig>>, address: &ServerAddress) -> Ser
     Server { address: address.clone(), words, took: began.elapsed() }
 }
 
-/// Looks at the tree. The first look opens the session, and so does the first one after a session is over for good. The user may be
-/// told already that no server answers.
+/// Looks at the tree. The first look opens the session, and so does the first one after a session is over for good.
 async fn look(
     session: &mut Option<Session>,
     wish: &Export,
     connection: &Connection,
-    is_told: bool,
 ) -> Result<Tree, Failure> {
     let open = session.take().filter(|session| !session.state().is_final());
     let session = session.insert(match open {
         Some(open) => open,
-        None if is_told => connection.session_to_look_again().await?,
         None => connection.session_to_look().await?,
     });
     let mut tree = Tree::default();

@@ -340,7 +340,9 @@ async fn silent_servers_are_told_once() {
     let address = line(&mut said).await;
     let address =
         address.strip_prefix("zklock: listening at http://").unwrap().strip_suffix("/metrics").unwrap();
-    assert!(line(&mut said).await.contains(" has answered for 2s; zklock goes on trying"));
+    assert!(
+        line(&mut said).await.contains(" has established a session for 2s or more; zklock goes on trying")
+    );
     assert!(line(&mut said).await.contains("zklock tries again at each scrape"));
     let exporter = Exporter { address: address.to_owned(), process };
     for _ in 0..2 {

@@ -185,6 +185,7 @@ async fn kazoo_beside_zklocks_own_queue_is_told_how_to_wait_for_it() {
     let _guard = session.lock("/lock").unwrap().acquire().await.unwrap();
     let stranger = operator(&server).await;
     contend_as_kazoo(&stranger, "/lock").await;
+    make(&stranger, "/el").await;
     contend_as_kazoo(&stranger, "/el").await;
     let others = "nobody leads /el: /el has no candidate of zklock's, but 1 contender of other clients or layouts is there\n";
     look(&servers, &["leader", "/el"]).await.is(1, "", others);
