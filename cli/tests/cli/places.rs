@@ -1,10 +1,12 @@
 //! What the program says of a path that is missing, is used for something else, or is closed to it.
 
+use std::process::Stdio;
+
 use serde_json::Value;
 use zookeeper_client::{Acl, Acls, AuthId, Permission};
 
 use crate::support::looker::{DIGEST, answers, authorized, codes, set_acl, zklock, zklock_as};
-use crate::support::{at, with_session};
+use crate::support::{at, line, lines, with_session};
 use zklock_test_support::{make, own_server, server};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -145,6 +147,16 @@ async fn a_refusal_by_an_acl_names_both_sides() {
     ] {
         zklock_as(&servers, wrong, &["resize", pool, "3"]).await.is(77, "", said);
     }
+    make(&operator, "/feed/leader").await;
+    set_acl(&operator, "/feed/leader", &Acls::creator_all()).await;
+    let mut watcher = crate::support::zklock(&servers);
+    watcher.args(["leader", "--watch", "/feed"]).env("ZKLOCK_DIGEST", wrong).stderr(Stdio::piped());
+    let mut watcher = watcher.spawn().unwrap();
+    let refused = line(&mut lines(&mut watcher.stderr)).await;
+    assert!(
+        refused.contains("refuses to say who leads") && refused.contains("ACL of /feed/leader"),
+        "{refused}"
+    );
     // An ancestor is closed.
     make(&operator, "/closed").await;
     set_acl(&operator, "/closed", &Acls::anyone_read()).await;
