@@ -184,7 +184,8 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
             }
             // As long as that, an acquisition may wait for its caller.
             let before = at.saturating_sub((part.timeout * 4).as_nanos() as u64);
-            let was_written = token.is_some_and(|token| interventions::was_written_before(token.zxid(), before));
+            let was_written =
+                token.is_some_and(|token| interventions::was_written_before(token.zxid(), before));
             if part.member == Member::Queue && was_written {
                 wrong(format!("{who} was granted by a node that was written to: it was asked to leave"));
             }
