@@ -45,7 +45,9 @@ impl<W: World> Process<W> {
         let (rules, this) = (place.part.rules(), Who::process(place.part.client));
         let (mut tasks, mut others) = (JoinSet::new(), JoinSet::new());
         let client = if place.part.is_foreign() {
-            Client::Foreign(Arc::new(peer::ZookeeperClient::new(&place.part)))
+            let (directory, servers) = (place.part.member.path(0), place.part.servers.clone());
+            let timeout = place.part.pace.timeout;
+            Client::Foreign(Arc::new(peer::ZookeeperClient::new(directory, servers, timeout)))
         } else {
             let zklock = Arc::new(zklock::Zklock::open(place.clone()).await);
             if (rules.observes)(place.part.client) {

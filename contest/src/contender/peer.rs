@@ -14,7 +14,6 @@ use zookeeper_client::{
 };
 
 use super::guard::AnyGuard;
-use super::place::Part;
 use crate::record::{Leaving, Who};
 use crate::request::Patience;
 
@@ -41,10 +40,9 @@ pub struct PeerLock {
 type Trouble = Shared<BoxFuture<'static, String>>;
 
 impl ZookeeperClient {
-    /// It asks for a short session timeout, so its node goes long before a server that is partitioned drops its holder.
-    pub fn new(part: &Part) -> Self {
-        let (directory, servers) = (part.member.path(0), part.servers.clone());
-        Self { directory, servers, timeout: part.pace.timeout / 4 }
+    /// It asks for a shorter session timeout than zklock's, so its node goes long before a server that is partitioned drops its holder.
+    pub fn new(directory: String, servers: String, zklocks: Duration) -> Self {
+        Self { directory, servers, timeout: zklocks / 4 }
     }
 
     async fn lock(&self, who: Who) -> Result<PeerLock, Leaving> {
