@@ -80,13 +80,17 @@ async fn a_wait_whose_server_is_silent_at_its_end_asks_another_one() {
     let _guard = session.lock(PATH).unwrap().acquire().await.unwrap();
     other.refuse();
     let servers = server.at(format!("{},{}", first.address(), other.address()));
-    let options = ["--session-timeout", "4s", "--timeout", "2s"];
-    let waiter = run(&servers, &options, PATH, "").stderr(Stdio::piped()).stdout(Stdio::piped()).spawn();
-    until_queued(&session, PATH, 2).await;
+    let mut waiter = run(&servers, &["--timeout", "2s"], PATH, "");
+    let mut waiter = waiter.stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = lines(&mut waiter.stderr);
+    assert!(line(&mut told).await.contains("waiting for /lock/away, held by "));
+    let question = first.hold_reply(RequestKind::GetChildren);
+    within("the last question", question.reached()).await;
     other.accept();
-    // The client takes the connection for dead after 1.6 s, which is after the deadline.
-    first.black_hole();
-    finished(waiter.unwrap()).await.is(75, "", "was not acquired within 2s, held by ");
+    first.refuse();
+    first.cut();
+    assert!(line(&mut told).await.contains("was not acquired within 2s, held by "));
+    assert_eq!(ended(&mut waiter).await.code(), Some(75));
 }
 
 /// zklock may ask for 2 s who holds the lock, and a signal ends that.
