@@ -355,7 +355,7 @@ impl Run<'_> {
             }
             Request::Look(Footing::Unwatched) => vec![Ask::Watch(announcement), read],
             Request::Look(Footing::Watched) | Request::Read => vec![read],
-            Request::Recover => own.map(|own| Ask::Get(own)).into_iter().collect(),
+            Request::Recover => own.map(Ask::Get).into_iter().collect(),
             Request::Leave { along, release } => {
                 let name = |target| match target {
                     companion::Target::Own => own.unwrap_or(announcement),
