@@ -19,14 +19,11 @@ use super::attended::Work;
 use super::companion::take_back;
 use super::member::{Member, News, Pending};
 use super::place::Teller;
+use super::punctuality::Punctuality;
 use crate::node::{NodeData, encode};
 use crate::requests::{self, Companion, OwnNode, Reply};
 use crate::settings::{Entry, Settings, paths};
 use crate::zk::{Answer, Ticket, Wire, ZkSession};
-
-/// After so many answers in a row that came too late, the servers are too far away for their session timeout. A lease that has
-/// lapsed takes two.
-const TOO_LATE: u32 = 4;
 
 /// The contenders of one acquisition under way. They have no task of their own: their owner polls them. An owner that
 /// drops them early gives them to the session's background task with [`Driver::abandon`].
@@ -41,8 +38,7 @@ pub(crate) struct Driver {
     joint: Option<Pending>,
     /// Whether the last entry was sent, if there was one.
     ticket: Option<Arc<Ticket>>,
-    /// How many times a quorum has answered so late that the lease was over by then.
-    too_late: u32,
+    punctuality: Punctuality,
     /// Tells the caller the contenders' places, if it wants to hear them.
     teller: Option<Teller>,
 }
@@ -84,7 +80,16 @@ impl Driver {
 
     fn of(machine: Acquisition, session: Arc<ZkSession>, members: Vec<Member>) -> Self {
         let (id, teller) = (Uuid::nil(), Teller::new(members.len()));
-        Self { machine, session, members, id, joint: None, ticket: None, too_late: 0, teller }
+        Self {
+            machine,
+            session,
+            members,
+            id,
+            joint: None,
+            ticket: None,
+            punctuality: Punctuality::default(),
+            teller,
+        }
     }
 
     /// Whether a predecessor may have vanished since the contenders came.
@@ -154,8 +159,14 @@ impl Driver {
         // A reply may say so before the connection's client knows.
         input.session_end().into_iter().for_each(|end| self.session.lease.ended(end));
         let present = self.session.lease.present(self.stop_margin());
-        if let Input::LeaseConfirmed | Input::NodesConfirmed(_) = input {
-            self.take_answer(present.term.is_ok());
+        if let Input::LeaseConfirmed | Input::NodesConfirmed(_) = input
+            && self.punctuality.hear(present.term.is_ok())
+        {
+            warn!(
+                paths = %self.paths(), lease = ?self.session.lease.lengths().validity(),
+                "each answer of ZooKeeper takes longer than the lease that it proves, so nothing is granted; choose a longer \
+                 session timeout, or servers that are nearer"
+            );
         }
         let commands = self.machine.handle(input, present);
         self.know_nodes();
@@ -165,18 +176,6 @@ impl Driver {
             outcome = self.perform(command).or(outcome);
         }
         outcome
-    }
-
-    /// A quorum has answered, in time or too late.
-    fn take_answer(&mut self, in_time: bool) {
-        self.too_late = if in_time { 0 } else { self.too_late + 1 };
-        if self.too_late == TOO_LATE {
-            warn!(
-                paths = %self.paths(), lease = ?self.session.lease.lengths().validity(),
-                "each answer of ZooKeeper takes longer than the lease that it proves, so nothing is granted; choose a longer \
-                 session timeout, or servers that are nearer"
-            );
-        }
     }
 
     /// Resolves when the contenders have ended.

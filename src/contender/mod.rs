@@ -6,6 +6,7 @@ mod driver;
 mod member;
 mod place;
 mod procedure;
+mod punctuality;
 mod stages;
 
 pub(crate) use attended::{Attended, Work};

@@ -22,7 +22,7 @@ const PATH: &str = "/lock/orders";
 
 /// A log in memory.
 #[derive(Clone, Default)]
-pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+struct Log(Arc<Mutex<Vec<u8>>>);
 
 /// A wrong clock, which shows this time for ever.
 #[derive(Clone, Copy)]
@@ -53,19 +53,15 @@ impl Log {
     }
 
     /// What is written to it from now on in this thread.
-    pub(crate) fn begin() -> (Self, tracing::subscriber::DefaultGuard) {
+    fn begin() -> (Self, tracing::subscriber::DefaultGuard) {
         let log = Self::default();
         let begun = tracing::subscriber::set_default(log.subscriber(Stopped("now")));
         (log, begun)
     }
 
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-
     /// The fields of each event of a hold.
     fn events(&self) -> Vec<Value> {
-        let text = self.text();
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         lines.filter(|line| line["target"] == "zklock::hold").map(|line| line["fields"].clone()).collect()
     }

@@ -102,6 +102,8 @@ async fn calls(server: &Server, root: &str) -> Vec<Call> {
     call!(calls, "None", session => (session.failure(), session.longest_stop_margin(), session.longest_validity(), session.requeued()));
     call!(calls, "SessionOver", session sequencer => session.verify_sequencer(&sequencer).await);
     call!(calls, "SessionOver", session => session.ask("/lock/x", Request::new("", SOON)).await.map(drop));
+    call!(calls, "SessionOver", session => session.child_count("/").await);
+    call!(calls, "SessionOver", session => session.identities().await);
     call!(calls, "SessionOver", session => session.locks_below("/").await.map(|below| below.locks.len()));
     call!(calls, "SessionOver", session => session.locks_below_up_to("/", 1, 1).await.map(|below| below.locks.len()));
     call!(calls, "Closed", session => session.events().next().await);
