@@ -180,6 +180,21 @@ async fn one_that_waits_keeps_its_place_though_its_lease_ends() {
 
 /// It looks at the grant and after its wait, and not before its turn.
 #[tokio::test]
+async fn room_that_comes_while_the_connection_is_lost_is_found() {
+    let (server, [session]) = sessions().await;
+    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+    let permit = session.semaphore(PATH, 1).unwrap().acquire().await.unwrap();
+    let waiter = unlucky.semaphore(PATH, 1).unwrap();
+    let waiting = tokio::spawn(async move { waiter.acquire().await });
+    until_it_waits_for_room(&server, PATH).await;
+    link.refuse();
+    link.cut();
+    permit.release().await.unwrap();
+    link.accept();
+    granted(waiting).await.release().await.unwrap();
+}
+
+#[tokio::test]
 async fn those_behind_one_that_waits_for_room_do_not_look_before_their_turn() {
     let (server, link, ours) = linked_session(Duration::from_secs(60)).await;
     let (semaphore, observer) = (ours.semaphore(PATH, 2).unwrap(), session(&server).await);

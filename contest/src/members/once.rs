@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn an_invented_end_is_broken() {
         assert_eq!(judged(|runs| runs.told[2].kept.state = "succeeded".to_owned())[0], 1);
-        assert_eq!(judged(|runs| runs.told[0].kept.token = 8), [1, 0]);
+        assert_eq!(judged(|runs| runs.told[0].kept.token = 8), [2, 0], "nor is that the attempt");
         assert_eq!(judged(|runs| runs.runs[2].end = RunEnd::Open), [2, 0], "told, and kept");
     }
 
