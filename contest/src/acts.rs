@@ -1,5 +1,7 @@
 //! From whom an operator took the lock.
 
+use zklock::FencingToken;
+
 use crate::history::{Effect, End, Fault, Hold};
 
 /// The sessions that an operator closed, and those of which a node was deleted or written to.
@@ -23,6 +25,17 @@ impl<'a> OperatorActs<'a> {
                     session == Some(hold.session) && (by_then || (hold.asked..=hold.over).contains(&fault.at))
                 }
             }
+        })
+    }
+
+    /// Whether an operator acted on the hold's node before the hold was granted. Others may have been served meanwhile.
+    pub fn came_before(&self, hold: &Hold) -> bool {
+        let node = hold.token.map(FencingToken::zxid);
+        self.0.iter().any(|fault| {
+            node.is_some()
+                && fault.node == node
+                && fault.session == Some(hold.session)
+                && fault.at <= hold.granted
         })
     }
 

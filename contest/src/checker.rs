@@ -191,8 +191,10 @@ impl Verdict {
     /// Those in conflict are served in the order in which they came: tokens are given at the entry into the queue.
     fn order(&mut self, history: &History) {
         let mut marks = BTreeMap::<usize, Marks>::new();
+        let acts = OperatorActs::of(&history.faults);
         // One that is killed while it is preempted is told of what comes after that, and never gets there.
-        for hold in history.holds.iter().filter(|hold| hold.granted <= hold.over) {
+        let in_turn = |hold: &&Hold| hold.granted <= hold.over && !acts.came_before(hold);
+        for hold in history.holds.iter().filter(in_turn) {
             for claim in &hold.claims {
                 let marks = marks.entry(claim.lock).or_default();
                 let (who, token, highest) = (hold.who, hold.token, marks.against(claim.shared));
@@ -446,6 +448,18 @@ mod tests {
     fn tokens_grow_and_writes_follow_one_another() {
         let token = |token| Some(FencingToken::new(token));
         assert_eq!(verdict(|it| it.holds[1].token = token(5)), [(OutOfOrder, 1)], "a token given twice");
+        let deleted = |at| {
+            verdict(|it| {
+                it.holds[1].token = token(5);
+                let (session, node) = (Some(2), Some(5));
+                it.faults.push(Fault { session, node, ..Fault::sample(Effect::TakesHold, at) });
+            })
+        };
+        assert_eq!(
+            [deleted(1), deleted(35)],
+            [vec![], vec![(OutOfOrder, 1)]],
+            "an operator deleted its node"
+        );
         let found = verdict(|it| it.ledgers[0].writes[2].token = token(4));
         assert_eq!(found, [(OutOfOrder, 1)], "a write with a lower token");
         let found = verdict(|it| {

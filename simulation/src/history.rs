@@ -386,9 +386,11 @@ fn check(world: &World, number: u64) {
         None => world.within(hold.process, || asked(*other, hold)).unwrap_or(false),
     });
     // What an operator does may leave two guards, if the later one has come to an empty place.
-    let valid = valid.filter(|(_, other)| {
-        !interventions::is_excused(other.may_be_ended(), hold.token, hold.who, hold.asked)
-    });
+    let is_excused = |taken: &Hold, other: &Hold| {
+        interventions::is_excused(taken.may_be_ended(), other.token, other.who, other.asked)
+    };
+    // The other one may be granted first, if an operator has deleted the node of one that waits for a confirmation.
+    let valid = valid.filter(|(_, other)| !is_excused(other, &hold) && !is_excused(&hold, other));
     let valid = valid.map(|(_, hold)| hold).collect::<Vec<_>>();
     let who = hold.who;
     // Two holders of another client may overlap.
