@@ -179,7 +179,13 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
         }
         Event::Granted { token, .. } => {
             let idle = HISTORY.with_borrow(|history| history.idle(*who, *at));
-            if idle > part.timeout * IDLE + PAUSE {
+            // A caller that dawdles loses its place, and may observe a long delay anew.
+            let delays = if part.member == Member::Queue {
+                part.delay.unwrap_or_default() * 3
+            } else {
+                Duration::ZERO
+            };
+            if idle > part.timeout * IDLE + PAUSE + delays {
                 wrong(format!("{who} waited for {idle:?}, though nobody held anything and all was well"));
             }
             // As long as that, an acquisition may wait for its caller.
