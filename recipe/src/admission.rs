@@ -49,7 +49,7 @@ use crate::permits::{Misfit, Ruling, Stock, Wish, rule};
 use crate::transaction::{Operation, Problem, UNTOUCHED};
 
 /// One acquisition that holds the turnstile of a pool.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
     wish: Wish,
     patience: Patience,
@@ -63,7 +63,7 @@ pub struct Admission {
     awaited: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Idle,
     /// `Look` is out.
@@ -91,7 +91,7 @@ enum State {
 }
 
 /// What a look at a pool shows. The children are not older than the data.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// The pool's data.
     pub data: Vec<u8>,
@@ -108,7 +108,7 @@ pub struct Seen {
 }
 
 /// What our process states that the pool has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stated {
     /// How much.
     pub stock: Stock,
@@ -117,7 +117,7 @@ pub struct Stated {
 }
 
 /// Our node in the turnstile, as a server shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It is there, and nobody has written to it.
     Held,
@@ -128,7 +128,7 @@ pub enum Standing {
 }
 
 /// What became of an attempt whose outcome was unknown.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settlement {
     /// It took effect: this is the permit.
     Admitted(Own),
@@ -139,7 +139,7 @@ pub enum Settlement {
 }
 
 /// One input of an admission. A reply belongs to the last request.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The acquisition holds the turnstile, and wants its permit.
     Begin,
@@ -179,7 +179,7 @@ pub enum Event {
 
 /// One output of an admission. Those from `Look` to `Leave` are requests, and one event answers each. A new request takes the place
 /// of the last one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Read our node in the turnstile, the pool's data and its children, in this order.
     Look,
@@ -215,7 +215,7 @@ pub enum Command {
 }
 
 /// What becomes of an admission, for its caller.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The permit exists. It was seen on this connection. If on none, its name may be another permit's by now.
     Admitted(Own, Option<u64>),
@@ -232,7 +232,7 @@ pub enum Outcome {
 }
 
 /// A node of an attempt's transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Our node in the turnstile.
     Turnstile,

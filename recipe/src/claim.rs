@@ -37,7 +37,7 @@ use crate::transaction::Operation;
 const TRIES: u32 = 16;
 
 /// How far a run has come, by its record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// It has begun, and perhaps ended without a word.
     Begun,
@@ -46,7 +46,7 @@ pub enum Progress {
 }
 
 /// The end of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunEnd {
     /// The run has succeeded. The run never happens again.
     Succeeded,
@@ -55,7 +55,7 @@ pub enum RunEnd {
 }
 
 /// A run's record.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// How far the last run has come.
     pub progress: Progress,
@@ -70,7 +70,7 @@ pub struct Record {
 }
 
 /// What a look at the records shows. `P` is what else is needed of it to write: it is passed on as it is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<P> {
     /// The run's record, if there is one.
     pub record: Option<Record>,
@@ -81,7 +81,7 @@ pub struct Page<P> {
 }
 
 /// What one claim remembers from one guard to the next.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Begins {
     /// The tokens of the guards under which it has sent a begin. Under none of them anything ran.
     unstarted: Vec<i64>,
@@ -90,7 +90,7 @@ pub struct Begins {
 }
 
 /// A claim under one guard. `P` is as in [`Page`].
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim<P> {
     /// The guard's token.
     token: i64,
@@ -101,7 +101,7 @@ pub struct Claim<P> {
     awaited: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum State<P> {
     Idle,
     /// `Look` is out.
@@ -126,7 +126,7 @@ enum State<P> {
 }
 
 /// One input of a claim. `E` is an error that no repetition mends. A reply belongs to the last request.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<P, E> {
     /// The lock is held.
     Begin,
@@ -155,7 +155,7 @@ pub enum Event<P, E> {
 }
 
 /// One output of a claim. All but `Tell` are requests, and one event answers each. A new request takes the place of the last one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command<P, E> {
     /// Read the records.
     Look,
@@ -176,7 +176,7 @@ pub enum Command<P, E> {
 }
 
 /// What becomes of a claim, for its caller.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<P, E> {
     /// The caller does the run: this attempt. Its record has this version.
     Runs(u32, i32),
@@ -205,7 +205,7 @@ enum Verdict {
 }
 
 /// A node of the transaction that begins a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<R> {
     /// The directory of the records, which remembers those that were dropped.
     Records,

@@ -32,7 +32,7 @@ use crate::transaction::Operation;
 const TRIES: u32 = 16;
 
 /// The end of a run, on its way to the record.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
     end: RunEnd,
     /// The token of the guard under which the run began.
@@ -44,7 +44,7 @@ pub struct Ending {
 }
 
 /// `unsure`: a write that was not answered may have taken effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Idle,
     /// `Write` is out.
@@ -61,7 +61,7 @@ enum State {
 }
 
 /// One input. `E` is an error that no repetition mends. A reply belongs to the last request.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<E> {
     /// The run is over.
     Begin,
@@ -80,7 +80,7 @@ pub enum Event<E> {
 }
 
 /// One output. All but `Tell` are requests, and one event answers each.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command<E> {
     /// Write this end over this version of the record.
     Write(RunEnd, i32),
@@ -93,7 +93,7 @@ pub enum Command<E> {
 }
 
 /// What becomes of the end of a run, for its caller.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<E> {
     /// It is in the record.
     Written,

@@ -22,7 +22,7 @@ use alloc::collections::BTreeSet;
 use crate::contender::{Kind, Place};
 
 /// How much a pool has, and of what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stock {
     /// A semaphore: permits whose weights add up to this capacity at most.
     Permits(u32),
@@ -31,7 +31,7 @@ pub enum Stock {
 }
 
 /// What an acquisition wants of a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// A permit of this weight, whole or not at all.
     Permit(u32),
@@ -40,7 +40,7 @@ pub enum Wish {
 }
 
 /// Whether a wish fits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ruling {
     /// It fits. The node is of this kind.
     Admit(Kind),
@@ -51,7 +51,7 @@ pub enum Ruling {
 }
 
 /// Why a wish does not belong into a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misfit {
     /// The pool has this, and the acquisition states something else.
     Stock(Stock),
