@@ -1,7 +1,5 @@
 //! From whom an operator took the lock.
 
-use zklock::FencingToken;
-
 use crate::history::{Effect, End, Fault, Hold};
 
 /// The sessions that an operator closed, and those of which a node was deleted or written to.
@@ -15,14 +13,13 @@ impl<'a> OperatorActs<'a> {
     /// Whether an operator touched this hold while it was there.
     pub fn met(&self, hold: &Hold) -> bool {
         self.0.iter().any(|fault| {
-            // The node of a process may be older than the request of the task that holds the lock by it.
-            let by_then =
-                hold.token.is_some_and(|token| fault.node == Some(token.zxid())) && fault.at <= hold.over;
             match (fault.session, fault.node) {
                 // It may have met anybody from then on.
                 (None, None) => fault.at <= hold.over,
+                // The node of a process may be older than the request of the task that holds the lock by it.
                 (session, _) => {
-                    session == Some(hold.session) && (by_then || (hold.asked..=hold.over).contains(&fault.at))
+                    let by_then = is_on_node(fault, hold) && fault.at <= hold.over;
+                    by_then || session == Some(hold.session) && (hold.asked..=hold.over).contains(&fault.at)
                 }
             }
         })
@@ -30,17 +27,16 @@ impl<'a> OperatorActs<'a> {
 
     /// Whether an operator acted on the hold's node before the hold was granted. Others may have been served meanwhile.
     pub fn came_before(&self, hold: &Hold) -> bool {
-        let node = hold.token.map(FencingToken::zxid);
-        self.0.iter().any(|fault| {
-            node.is_some()
-                && fault.node == node
-                && fault.session == Some(hold.session)
-                && fault.at <= hold.granted
-        })
+        self.0.iter().any(|fault| is_on_node(fault, hold) && fault.at <= hold.granted)
     }
 
     /// Whether an operator took the lock from this holder, so that its lease promised what nobody could keep.
     pub fn took(&self, hold: &Hold) -> bool {
         matches!(hold.end, End::Lost(_)) && self.met(hold)
     }
+}
+
+/// Whether it is the hold's node on which the operator acted.
+fn is_on_node(fault: &Fault, hold: &Hold) -> bool {
+    fault.session == Some(hold.session) && hold.token.is_some_and(|token| fault.node == Some(token.zxid()))
 }

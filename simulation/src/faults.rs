@@ -38,10 +38,6 @@ impl Amid {
         let skipped = random.below(4) as u32;
         random.once_in(2).then_some(Self { process, direction, skipped, latest: timeout / 2 })
     }
-
-    fn latest(this: Option<Self>) -> Duration {
-        this.map_or(Duration::ZERO, |it| it.latest)
-    }
 }
 
 /// What goes wrong.
@@ -147,7 +143,7 @@ pub(crate) fn draw(random: &mut Random, world: &Exposed, until: Duration) -> Vec
             let amid = Amid::draw(random, place.process, timeout);
             let fault = Fault { at: begins, amid, lasts: length(random, timeout, &kind), kind };
             let ends = fault.at + fault.lasts;
-            if ends + Amid::latest(amid) > until {
+            if ends + amid.map_or(Duration::ZERO, |amid| amid.latest) > until {
                 break;
             }
             faults.push(fault.clone());

@@ -132,7 +132,7 @@ thread_local! {
     static HISTORY: RefCell<History> = RefCell::default();
 }
 
-/// Begins anew, with so many processes.
+/// Starts the history of this many processes.
 pub(crate) fn begin(part: &Part, processes: u32) {
     interventions::begin();
     let contenders =

@@ -42,7 +42,7 @@ thread_local! {
     static INTERVENTIONS: RefCell<Interventions> = RefCell::default();
 }
 
-/// Begins anew.
+/// Forgets what operators have done.
 pub(crate) fn begin() {
     drop(INTERVENTIONS.take());
 }

@@ -171,7 +171,7 @@ struct System {
 impl System {
     /// Starts the servers and the processes, and has the faults come.
     fn begin(plan: Plan, choices: &Choices) -> Self {
-        let Plan { part, processes, servers, latency, storm: _, faults, seed, random } = plan;
+        let Plan { part, processes, servers, latency, faults, seed, random, .. } = plan;
         let (timeout, voters) = (part.timeout, servers.len() as u8);
         history::begin(&part, processes);
         let turns = (timeout * 4 + part.delay.unwrap_or_default()) * (processes * u32::from(part.tasks));
