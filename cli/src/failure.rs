@@ -9,7 +9,6 @@ use zklock::{
     AcquireError, ConnectError, InvalidLock, QueryError, election::AnnounceError, fence::InvalidSequencer,
     once::RecordError,
 };
-
 use zookeeper_client::Permission;
 
 use crate::console::Console;

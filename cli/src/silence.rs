@@ -1,6 +1,6 @@
 //! Silence: since when this process asks in vain, and what it says of that.
 //!
-//! The commands share one of these: whatever connects begins a question, and so does the look of each session, once a second.
+//! The commands of a process share one silence. Each attempt to connect is a question, and each session asks one once a second.
 //! So a silence has one beginning and one end, and is told once.
 
 use std::convert::Infallible;

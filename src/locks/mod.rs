@@ -62,8 +62,8 @@ const LONGEST_KEY: usize = 4 * 1024;
 ///
 /// A task takes the lock when it is polled. Until then the lock lies idle, while a `select!` handles a message, for instance.
 ///
-/// * **If no other task of the process waits**, the offer stands for the [budget's time](LocksOptions::time), but for 200 ms at
-///   least, and half a session timeout at most. So a task that is polled once a second gets an uncontended key, with the
+/// * **If no other task of the process waits**, the offer stands for the [budget's time](LocksOptions::time). It stands for
+///   200 ms at least, and for half a session timeout at most. So a task that is polled once a second gets an uncontended key, with the
 ///   default budget. If it is polled later than that, the lock is released, and the process joins the queue again when the
 ///   task is polled.
 /// * **If others wait**, a task that does not take the lock for 100 to 200 ms is *late*, and the next one has it. A late task

@@ -171,7 +171,7 @@ async fn server(tls: Option<&Arc<ClientConfig>>, address: &ServerAddress) -> Ser
     Server { address: address.clone(), words, took: began.elapsed() }
 }
 
-/// Looks at the tree. The first look opens the session, and so does the first one after a session is over for good.
+/// Looks at the tree, in the open session. It opens one if there is none, or if the last one is over for good.
 async fn look(
     session: &mut Option<Session>,
     wish: &Export,

@@ -3,6 +3,8 @@
 use std::process::Stdio;
 
 use rustix::process::Signal;
+use tokio::io::{BufReader, Lines};
+use tokio::process::{Child, ChildStderr, Command};
 use zklock_testcontainers::{Link, RequestKind};
 
 use crate::support::looker::zklock;
@@ -10,6 +12,14 @@ use crate::support::{ended, finished, line, lines, run, run_on, signal, until_qu
 use zklock_test_support::{own_server, server, within};
 
 const PATH: &str = "/lock/away";
+
+/// Starts a command that waits for the lock, and returns it with what it says once it has said so.
+async fn waiting(mut command: Command) -> (Child, Lines<BufReader<ChildStderr>>) {
+    let mut waiter = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = lines(&mut waiter.stderr);
+    assert!(line(&mut told).await.contains("waiting for /lock/away, held by "));
+    (waiter, told)
+}
 
 /// A lock that is held is 75. Here nobody knows whether it is.
 #[tokio::test]
@@ -51,10 +61,8 @@ async fn a_wait_goes_on_after_an_outage() {
     let (server, _servers, session) = with_session(server().await).await;
     let link = Link::start(server.address()).await.unwrap();
     let guard = session.lock(PATH).unwrap().acquire().await.unwrap();
-    let mut waiter = run(&server.at(link.address()), &["--session-timeout", "20s"], PATH, "exit 3");
-    let mut waiter = waiter.stderr(Stdio::piped()).spawn().unwrap();
-    let mut told = lines(&mut waiter.stderr);
-    assert!(line(&mut told).await.contains("held by"));
+    let waiter = run(&server.at(link.address()), &["--session-timeout", "20s"], PATH, "exit 3");
+    let (mut waiter, mut told) = waiting(waiter).await;
     link.refuse();
     link.cut();
     // A second silence is told as the first one was.
@@ -80,10 +88,7 @@ async fn a_wait_whose_server_is_silent_at_its_end_asks_another_one() {
     let _guard = session.lock(PATH).unwrap().acquire().await.unwrap();
     other.refuse();
     let servers = server.at(format!("{},{}", first.address(), other.address()));
-    let mut waiter = run(&servers, &["--timeout", "2s"], PATH, "");
-    let mut waiter = waiter.stderr(Stdio::piped()).spawn().unwrap();
-    let mut told = lines(&mut waiter.stderr);
-    assert!(line(&mut told).await.contains("waiting for /lock/away, held by "));
+    let (mut waiter, mut told) = waiting(run(&servers, &["--timeout", "2s"], PATH, "")).await;
     let question = first.hold_reply(RequestKind::GetChildren);
     within("the last question", question.reached()).await;
     other.accept();
@@ -99,9 +104,7 @@ async fn a_signal_ends_the_last_question() {
     let (server, _servers, session) = with_session(server().await).await;
     let link = Link::start(server.address()).await.unwrap();
     let _guard = session.lock(PATH).unwrap().acquire().await.unwrap();
-    let mut waiter = run(&server.at(link.address()), &["--timeout", "2s"], PATH, "");
-    let mut waiter = waiter.stderr(Stdio::piped()).spawn().unwrap();
-    assert!(line(&mut lines(&mut waiter.stderr)).await.contains("held by"));
+    let (mut waiter, _told) = waiting(run(&server.at(link.address()), &["--timeout", "2s"], PATH, "")).await;
     let question = link.hold_reply(RequestKind::GetChildren);
     within("the last question", question.reached()).await;
     signal(&waiter, Signal::TERM);
