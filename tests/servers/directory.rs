@@ -1,16 +1,21 @@
 //! The lock's directory: created, reaped, shared with strangers, forbidden.
 
-use support::{
-    Server, enqueue, granted, make, operator, queue, server, session, sessions, until_nothing_is_left, within,
-};
+use support::{Server, make, operator, queue, server, session, until_nothing_is_left, within};
 use zklock::{Acl, AcquireError, LockOptions, Permissions, QueryError, Session};
 use zklock_testcontainers::ZooKeeper;
 use zookeeper_client::{Acls, CreateMode};
+
+use super::family::FAMILY;
 
 /// A session with an identity of its own.
 async fn owner(server: &Server) -> Session {
     let session = Session::builder(server.connect_string()).auth("digest", "owner:secret");
     session.connect().await.expect("a session")
+}
+
+/// Options for nodes that only their session may use.
+fn closed() -> LockOptions {
+    LockOptions::new().acl(Acl::creator_only())
 }
 
 #[tokio::test]
@@ -38,26 +43,6 @@ async fn reaped_between_acquisitions() {
 }
 
 #[tokio::test]
-async fn foreign_children_are_ignored() {
-    let server = server().await;
-    let operator = operator(&server).await;
-    for name in ["strange", "lock-", "lock-12", "lock-00000000001", "lock-000000000x", "other-0000000000"] {
-        make(&operator, &format!("/lock/orders/{name}")).await;
-    }
-    let session = session(&server).await;
-    let lock = session.lock("/lock/orders").unwrap();
-    for _ in 0..2 {
-        let guard = within("acquire", lock.acquire()).await.unwrap();
-        let waiter = enqueue(&lock).await;
-        assert_eq!(queue(&lock).await.len(), 2);
-        guard.release().await.unwrap();
-        granted(waiter).await.release().await.unwrap();
-    }
-    assert!(lock.try_acquire().await.unwrap().is_some());
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
 async fn below_an_ephemeral_node() {
     let server = server().await;
     let operator = operator(&server).await;
@@ -70,63 +55,58 @@ async fn below_an_ephemeral_node() {
     }
 }
 
+/// Strangers see nothing: they may not enter, or enter and leave.
 #[tokio::test]
-async fn without_permission_to_enter() {
+async fn without_permission_to_enter_or_to_list() {
     let server = server().await;
-    let owner = owner(&server).await;
-    let options = LockOptions::new().acl(Acl::creator_only());
-    let lock = owner.lock("/lock/orders").unwrap().with_options(options).unwrap();
-    let guard = lock.acquire().await.unwrap();
-
-    let stranger = session(&server).await;
-    let forbidden = stranger.lock("/lock/orders").unwrap();
-    let error = within("the error", forbidden.acquire()).await.unwrap_err();
-    assert_eq!(error, AcquireError::NotAuthorized { path: "/lock/orders".into() });
-    assert_eq!(
-        forbidden.contenders().await.unwrap_err(),
-        QueryError::NotAuthorized { path: "/lock/orders".into() }
-    );
-    assert_eq!(queue(&lock).await.len(), 1);
-    guard.release().await.unwrap();
+    let (owner, stranger) = (owner(&server).await, session(&server).await);
+    let enters = Acl::creator_only().and("world", "anyone", Permissions::CREATE | Permissions::DELETE);
+    for (path, acl) in [("/lock/orders", Acl::creator_only()), ("/lock/bills", enters)] {
+        let lock = owner.lock(path).unwrap().with_options(LockOptions::new().acl(acl)).unwrap();
+        let guard = lock.acquire().await.unwrap();
+        let forbidden = stranger.lock(path).unwrap();
+        let refused = AcquireError::NotAuthorized { path: path.into() };
+        assert_eq!(within("the error", forbidden.acquire()).await.unwrap_err(), refused);
+        assert_eq!(within("the error", forbidden.try_acquire()).await.unwrap_err(), refused);
+        let unseen = QueryError::NotAuthorized { path: path.into() };
+        assert_eq!(forbidden.contenders().await.unwrap_err(), unseen);
+        assert_eq!(queue(&lock).await.len(), 1, "a stranger's node is left");
+        guard.release().await.unwrap();
+    }
 }
 
+/// A server rejects it from a session without an identity.
 #[tokio::test]
-async fn without_permission_to_list() {
+async fn each_member_has_the_acl_that_was_asked_for() {
     let server = server().await;
-    let owner = owner(&server).await;
-    // Strangers may enter and leave, but see nothing.
-    let acl = Acl::creator_only().and("world", "anyone", Permissions::CREATE | Permissions::DELETE);
-    let lock = owner.lock("/lock/orders").unwrap().with_options(LockOptions::new().acl(acl)).unwrap();
-    let guard = lock.acquire().await.unwrap();
-
-    let stranger = session(&server).await;
-    let forbidden = stranger.lock("/lock/orders").unwrap();
-    assert!(within("try", forbidden.try_acquire()).await.is_err());
-    assert_eq!(queue(&lock).await.len(), 1, "the stranger's node is gone");
-    guard.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn with_an_acl_the_server_rejects() {
-    let (_server, [session]) = sessions().await;
-    let options = LockOptions::new().acl(Acl::creator_only());
-    let lock = session.lock("/lock/orders").unwrap().with_options(options).unwrap();
-    let error = within("the error", lock.acquire()).await.unwrap_err();
-    assert_eq!(error, AcquireError::InvalidAcl { path: "/lock/orders".into() });
+    let (owner, nobody, client) = (owner(&server).await, session(&server).await, operator(&server).await);
+    for member in FAMILY {
+        let (path, rejected) = (format!("/mine/{}", member.name), format!("/theirs/{}", member.name));
+        let held = within(member.name, member.handle_with(&owner, &path, closed()).acquire()).await.unwrap();
+        let mut nodes = held.nodes();
+        nodes.extend(held.nodes().iter().map(|node| node.rsplit_once('/').unwrap().0.to_owned()));
+        match member.name {
+            "election" => nodes.push(format!("{path}/leader")),
+            "once" => nodes.extend([format!("{path}.once"), format!("{path}.once/run")]),
+            _ => {}
+        }
+        for node in nodes {
+            assert_eq!(client.get_data(&node).await.unwrap_err(), zookeeper_client::Error::NoAuth, "{node}");
+        }
+        drop(held);
+        let error = within(member.name, member.handle_with(&nobody, &rejected, closed()).acquire()).await;
+        let error = error.map(drop).unwrap_err();
+        assert!(matches!(error, AcquireError::InvalidAcl { .. }), "{}: {error}", member.name);
+    }
 }
 
 #[tokio::test]
 async fn contenders_whose_data_is_not_ours_to_read() {
     let server = server().await;
-    let owner = owner(&server).await;
-    let session = session(&server).await;
+    let (owner, session) = (owner(&server).await, session(&server).await);
     let lock = session.lock("/lock/orders").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
-    let secretive = owner
-        .lock("/lock/orders")
-        .unwrap()
-        .with_options(LockOptions::new().acl(Acl::creator_only()))
-        .unwrap();
+    let secretive = owner.lock("/lock/orders").unwrap().with_options(closed()).unwrap();
     let guard = secretive.acquire().await.unwrap();
     let queue = queue(&lock).await;
     assert_eq!(queue[0].path, guard.node());

@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use support::{
-    Server, enqueue, granted, linked, linked_session, make, operator, own_server, server, session, sessions,
+    enqueue, granted, linked, linked_session, make, operator, own_server, server, session, sessions,
     until_nothing_is_left, within,
 };
 use zklock::{
     Acl, Guard, LockOptions, LostReason, Permissions, QueryError, Sequencer, Session,
     guard::{Applied, ConditionProblem, NodeOptions, Transaction, TransactionError},
 };
-use zklock_testcontainers::{Ensemble, RequestKind, ZooKeeper};
+use zklock_testcontainers::{Ensemble, RequestKind};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 /// A guard of `/lock/orders`.
@@ -72,18 +72,6 @@ async fn a_transaction_applies_all_and_reports_each() {
 }
 
 #[tokio::test]
-async fn a_transaction_in_a_chroot() {
-    let server = server().await;
-    let operator = operator(&server).await;
-    make(&operator, "/app/data").await;
-    let session = Session::connect(format!("{}/app", server.connect_string())).await.unwrap();
-    let guard = guard(&session).await;
-    let applied = guard.transaction().create("/data/a", "one").commit().await.unwrap();
-    assert_eq!(applied, [Applied::Created { path: "/data/a".into() }]);
-    assert!(exists(&operator, "/app/data/a").await);
-}
-
-#[tokio::test]
 async fn a_failed_condition_is_told_by_its_index_and_nothing_is_written() {
     let (server, [session]) = sessions().await;
     let operator = operator(&server).await;
@@ -125,7 +113,6 @@ async fn what_cannot_be_asked_for_is_not_sent() {
         (guard.transaction().check("", None), ""),
         (guard.transaction().check("data", None), "data"),
         (guard.transaction().create("/data/", ""), "/data/"),
-        (guard.transaction().create("/data//a", ""), "/data//a"),
         (guard.transaction().create("/", ""), "/"),
         (guard.transaction().create_with("/", "", sequential.clone()), "/"),
         (guard.transaction().create_with("//", "", sequential.clone()), "//"),
@@ -137,49 +124,44 @@ async fn what_cannot_be_asked_for_is_not_sent() {
         (guard.transaction().set("/lock/orders", "precious", None), "/lock/orders"),
         (guard.transaction().create_with("/lock/orders/lock-", "", sequential), "/lock/orders/lock-"),
     ] {
-        let transaction = transaction.check("/", None);
-        match transaction.commit().await.unwrap_err() {
-            TransactionError::Invalid { operation: 0, path: told, .. } => assert_eq!(told, path),
-            other => panic!("{path:?}: {other}"),
-        }
+        is_invalid(transaction.check("/", None), path).await;
     }
     assert_eq!(link.requests_of(RequestKind::Multi), 0);
     assert_eq!(guard.transaction().check(&node, Some(0)).commit().await, Ok(vec![Applied::Checked]));
 }
 
-#[tokio::test]
-async fn a_transaction_against_an_operator() {
-    let (server, [session]) = sessions().await;
-    let operator = operator(&server).await;
-    make(&operator, "/data").await;
-    let mut committed = 0;
-    for round in 0..20 {
-        let guard = guard(&session).await;
-        let node = guard.node();
-        let path = format!("/data/{round}");
-        let commit = guard.transaction().create(&path, "").commit();
-        // Sent by two clients at once, each being the first one in turn.
-        let (deleted, answer) = if round % 2 == 0 {
-            let (answer, deleted) = tokio::join!(commit, operator.delete(&node, None));
-            (deleted, answer)
-        } else {
-            tokio::join!(operator.delete(&node, None), commit)
-        };
-        deleted.unwrap();
-        match answer {
-            Ok(_) => {
-                assert!(exists(&operator, &path).await);
-                committed += 1;
-            }
-            Err(TransactionError::Lost(lost)) => {
-                assert_eq!(lost.reason, LostReason::NodeDeleted);
-                assert!(!guard.is_held() && !exists(&operator, &path).await);
-            }
-            Err(error) => panic!("{error}"),
-        }
+/// The transaction is refused because of its first operation, at this path.
+async fn is_invalid(transaction: Transaction<'_>, path: &str) {
+    match transaction.commit().await.unwrap_err() {
+        TransactionError::Invalid { operation: 0, path: told, .. } => assert_eq!(told, path),
+        other => panic!("{path:?}: {other}"),
     }
-    println!("{committed} of 20 were committed before the deletion");
-    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn the_nodes_of_an_election_and_of_a_pool_are_left_alone() {
+    let (_server, [session]) = sessions().await;
+    let leads = session.election("/service").unwrap().campaign("one").await.unwrap();
+    let permit = session.semaphore("/pool", 3).unwrap().acquire().await.unwrap();
+    let (candidate, own, leader) = (leads.node(), permit.node(), "/service/leader");
+    let sequential = NodeOptions::new().sequential();
+    for (transaction, path) in [
+        (leads.transaction().set(leader, "forged", None), leader),
+        (leads.transaction().delete(leader, None), leader),
+        (leads.transaction().create(leader, "forged"), leader),
+        (leads.transaction().set("/service/queue", "", None), "/service/queue"),
+        (leads.transaction().delete(&candidate, None), &candidate),
+        (permit.transaction().delete(&own, None), &own),
+        (permit.transaction().set("/pool/permits", "{}", None), "/pool/permits"),
+        (
+            permit.transaction().create_with("/pool/permits/permit-1-", "", sequential),
+            "/pool/permits/permit-1-",
+        ),
+    ] {
+        is_invalid(transaction, path).await;
+    }
+    leads.transaction().check(leader, Some(0)).create("/service/data", "mine").commit().await.unwrap();
+    permit.transaction().check(&own, Some(0)).commit().await.unwrap();
 }
 
 #[tokio::test]
@@ -219,25 +201,6 @@ async fn nothing_is_written_after_the_lock_was_lost() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_closed_while_the_answer_is_outstanding() {
-    let (_server, link, session) = linked_session(Duration::from_secs(20)).await;
-    let guard = guard(&session).await;
-    let held = link.hold_request(RequestKind::Multi);
-    let commit = async {
-        let error = within("the end", guard.transaction().commit()).await.unwrap_err();
-        assert_eq!(error, TransactionError::Unknown { path: "/lock/orders".into() });
-    };
-    let close = async {
-        within("the transaction", held.reached()).await;
-        let closed = session.close();
-        held.release();
-        closed.await
-    };
-    let ((), closed) = tokio::join!(commit, close);
-    closed.unwrap();
-}
-
-#[tokio::test]
 async fn a_transaction_whose_reply_was_lost_is_unknown() {
     let (server, link, session) = linked_session(Duration::from_secs(20)).await;
     let operator = operator(&server).await;
@@ -261,21 +224,24 @@ async fn a_transaction_whose_reply_was_lost_is_unknown() {
         link.cut();
     });
     assert_eq!(answer, Err(unknown));
+    // A verification is repeated, and may be dropped.
+    let lost = link.lose_reply(RequestKind::Multi);
     within("the answer", guard.verify()).await.unwrap();
+    within("the lost reply", lost.happened()).await;
     assert!(!exists(&operator, "/data/b").await);
+    assert!(support::Steps::new(guard.verify()).poll().is_pending());
+    guard.verify().await.unwrap();
     guard.release().await.unwrap();
 }
 
 #[tokio::test]
 async fn transactions_and_verifications_extend_the_lease() {
-    let server = server().await;
+    // Its heartbeats are ten seconds apart.
+    let (_server, link, session) = linked_session(Duration::from_secs(50)).await;
     for verifies in [true, false] {
-        // Its heartbeats are ten seconds apart.
-        let (link, session) = linked(&server, Duration::from_secs(50)).await;
         let guard = guard(&session).await;
         let before = link.requests_of(RequestKind::Multi);
-        let (started, remaining) = (Instant::now(), guard.remaining());
-        let mut asked = 0;
+        let (started, remaining, mut asked) = (Instant::now(), guard.remaining(), 0);
         support::eventually("a longer lease", async || {
             if verifies {
                 guard.verify().await.unwrap();
@@ -289,36 +255,6 @@ async fn transactions_and_verifications_extend_the_lease() {
         assert_eq!(link.requests_of(RequestKind::Multi) - before, asked, "no heartbeat did it");
         guard.release().await.unwrap();
     }
-}
-
-#[tokio::test]
-async fn a_transaction_that_is_too_large_is_unknown_and_leaves_the_guard() {
-    let server =
-        ZooKeeper::builder().java_property("jute.maxbuffer", "8192").start().await.expect("a server");
-    let server = Server::from(server);
-    let session = session(&server).await;
-    let operator = operator(&server).await;
-    make(&operator, "/data").await;
-    let guard = guard(&session).await;
-    let large = guard.transaction().create("/data/a", "x".repeat(16 * 1024)).commit();
-    let error = within("the answer", large).await.unwrap_err();
-    assert_eq!(error, TransactionError::Unknown { path: "/lock/orders".into() });
-    let applied = within("the answer", guard.transaction().create("/data/a", "").commit()).await;
-    assert_eq!(applied, Ok(vec![Applied::Created { path: "/data/a".into() }]));
-}
-
-#[tokio::test]
-async fn verifying_goes_on_after_a_lost_reply_and_may_be_dropped() {
-    let (_server, link, session) = linked_session(Duration::from_secs(20)).await;
-    let guard = guard(&session).await;
-    let lost = link.lose_reply(RequestKind::Multi);
-    within("the answer", guard.verify()).await.unwrap();
-    within("the lost reply", lost.happened()).await;
-    let mut dropped = support::Steps::new(guard.verify());
-    assert!(dropped.poll().is_pending());
-    drop(dropped);
-    guard.verify().await.unwrap();
-    guard.release().await.unwrap();
 }
 
 #[tokio::test]
@@ -356,32 +292,6 @@ async fn the_holders_name_in_a_directory_that_was_made_anew_is_not_taken_for_its
     assert!(!exists(&operator, "/data/a").await);
     assert_eq!(present.verify().await, Ok(()));
     assert_eq!(other.verify_sequencer(&present.sequencer().unwrap()).await, Ok(()));
-}
-
-#[tokio::test]
-async fn a_loser_spares_the_contender_that_has_its_name() {
-    let (server, link, unlucky) = linked_session(Duration::from_secs(20)).await;
-    let (other, operator) = (session(&server).await, operator(&server).await);
-    for released in [true, false] {
-        let away = guard(&unlucky).await;
-        operator.delete(&away.node(), None).await.unwrap();
-        operator.delete("/lock/orders", None).await.unwrap();
-        let present = guard(&other).await;
-        assert_eq!(present.node(), away.node());
-        // Told by its question, before its own watch stands perhaps.
-        assert_eq!(away.verify().await.unwrap_err().reason, LostReason::NodeDeleted);
-        let before = link.counts().requests;
-        if released {
-            away.release().await.unwrap_err();
-        } else {
-            drop(away);
-        }
-        support::eventually("a look at what has its name", async || link.counts().requests > before).await;
-        assert_eq!(link.requests_of(RequestKind::Delete), 0);
-        assert_eq!(present.verify().await, Ok(()), "the loser removed the holder's node");
-        present.release().await.unwrap();
-        let _reaped = operator.delete("/lock/orders", None).await;
-    }
 }
 
 /// Whether a claim is told to be outdated.
@@ -442,13 +352,16 @@ async fn a_sequencer_that_was_tampered_with() {
 }
 
 #[tokio::test]
-async fn a_sequencer_from_another_chroot() {
+async fn a_transaction_and_a_sequencer_in_a_chroot() {
     let server = own_server().await;
     let chrooted = async |chroot: &str| {
         let session = Session::builder(format!("{}{chroot}", server.connect_string()));
         session.create_chroot().connect().await.expect("a session")
     };
     let guard = guard(&chrooted("/app/one").await).await;
+    let applied = guard.transaction().create("/paid", "one").commit().await.unwrap();
+    assert_eq!(applied, [Applied::Created { path: "/paid".into() }]);
+    assert!(exists(&operator(&server).await, "/app/one/paid").await);
     let claim = guard.sequencer().unwrap();
     assert_eq!(claim.path(), "/app/one/lock/orders");
     for verifier in ["", "/app", "/app/one", "/not/there"] {

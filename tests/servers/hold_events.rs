@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Steps, eventually, linked_session, operator, patient, server, sessions, within};
-use tracing::{Event, Metadata, Subscriber, span};
+use support::{Steps, eventually, linked_session, operator, server, session, sessions, within};
+use tracing::Subscriber;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
-use zklock::{AnyGuard, LockOptions, Locks, LostReason};
+use zklock::{LockOptions, LostReason};
 use zklock_testcontainers::RequestKind;
 
 use super::family::FAMILY;
@@ -226,35 +226,6 @@ async fn each_task_that_a_hold_is_passed_to_has_a_hold_of_its_own() {
     assert!(tokens[4].0 > tokens[3].0, "it may be passed on once");
 }
 
-/// Uses a guard that is over, and the line of a key, whenever it hears of an event.
-struct Nosy {
-    locks: Locks,
-    guard: Arc<Mutex<AnyGuard>>,
-    heard: Arc<AtomicUsize>,
-}
-
-impl Subscriber for Nosy {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "zklock::hold"
-    }
-
-    fn event(&self, _: &Event<'_>) {
-        let guard = self.guard.lock().unwrap();
-        assert!(!guard.is_held() && guard.remaining().is_zero());
-        assert!(Steps::new(self.locks.acquire(KEY)).poll().is_pending());
-        self.heard.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-    fn enter(&self, _: &span::Id) {}
-    fn exit(&self, _: &span::Id) {}
-}
-
 #[tokio::test]
 async fn a_subscriber_may_use_what_is_held() {
     let (server, _session, locks) = super::locks::locks(turns(9)).await;
@@ -263,8 +234,19 @@ async fn a_subscriber_may_use_what_is_held() {
     let guard = Arc::new(Mutex::new(first.another().into_any()));
     let second = in_line(&locks);
     first.release_all().await.unwrap();
-    let nosy = Nosy { locks: locks.clone(), guard: guard.clone(), heard: heard.clone() };
-    let _begun = tracing::subscriber::set_default(nosy);
+    // It uses a guard that is over, and the line of a key, whenever it hears of an event.
+    let nosy = {
+        let (locks, guard, heard) = (locks.clone(), guard.clone(), heard.clone());
+        move || {
+            let guard = guard.lock().unwrap();
+            assert!(!guard.is_held() && guard.remaining().is_zero());
+            assert!(Steps::new(locks.acquire(KEY)).poll().is_pending());
+            heard.fetch_add(1, Ordering::Relaxed);
+            io::sink()
+        }
+    };
+    let subscriber = tracing_subscriber::fmt().with_writer(nosy).with_env_filter("zklock::hold=debug");
+    let _begun = tracing::subscriber::set_default(subscriber.finish());
     // These begin while somebody listens.
     let (third, last) = (in_line(&locks), in_line(&locks));
     turn_of(second).await.release().await.unwrap();
@@ -284,28 +266,6 @@ enum Way {
     Dies,
 }
 
-/// Has a process hold the lock once, which writes to this log by this clock. Returns its token.
-fn hold(servers: String, log: &Log, clock: Stopped, owner: &'static str, way: Way) -> i64 {
-    let subscriber = log.subscriber(clock);
-    let process = std::thread::spawn(move || {
-        let _begun = tracing::subscriber::set_default(subscriber);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let session = patient(&servers, Duration::from_secs(4)).connect().await.unwrap();
-            let options = LockOptions::new().owner(owner);
-            let guard = session.lock(PATH).unwrap().with_options(options).unwrap().acquire().await.unwrap();
-            let token = guard.token().zxid();
-            match way {
-                Way::Releases => guard.release().await.unwrap(),
-                Way::Closes => session.close().await.unwrap(),
-                Way::Dies => std::mem::forget((guard, session)),
-            }
-            token
-        })
-    });
-    process.join().unwrap()
-}
-
 /// The command in the guide that puts logs in order.
 fn documented_command() -> String {
     let guide = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/GUIDE.md")).unwrap();
@@ -319,13 +279,26 @@ async fn logs_of_two_machines_are_put_in_order_by_tokens() {
     let server = server().await;
     let (ahead, behind) = (Stopped("2026-11-25T04:00:00Z"), Stopped("2026-11-25T03:00:00Z"));
     let logs = [Log::default(), Log::default()];
-    let servers = server.connect_string();
-    let hold = |machine: usize, clock, owner, way| hold(servers.clone(), &logs[machine], clock, owner, way);
-    let tokens = [
-        hold(0, ahead, "web1", Way::Releases),
-        hold(1, behind, "web2", Way::Closes),
-        hold(0, ahead, "web1", Way::Dies),
-    ];
+    let mut expected = Vec::new();
+    for (way, machine, clock, owner, end) in [
+        (Way::Releases, 0, ahead, "web1", ["released", ""]),
+        (Way::Closes, 1, behind, "web2", ["lost", "session_closed"]),
+        (Way::Dies, 0, ahead, "web1", ["granted", ""]),
+    ] {
+        let _begun = tracing::subscriber::set_default(logs[machine].subscriber(clock));
+        let session = session(&server).await;
+        let options = LockOptions::new().owner(owner);
+        let guard = session.lock(PATH).unwrap().with_options(options).unwrap().acquire().await.unwrap();
+        expected.push((guard.token().zxid().to_string(), owner, clock.0, end));
+        match way {
+            Way::Releases => guard.release().await.unwrap(),
+            Way::Closes => {
+                session.close().await.unwrap();
+                drop(guard);
+            }
+            Way::Dies => std::mem::forget((guard, session)),
+        }
+    }
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hold-events");
     std::fs::create_dir_all(&directory).unwrap();
     for (log, name) in logs.iter().zip(["web1.log", "web2.log"]) {
@@ -336,15 +309,9 @@ async fn logs_of_two_machines_are_put_in_order_by_tokens() {
     assert!(output.status.success(), "{output:?}");
     let told = String::from_utf8(output.stdout).unwrap();
     let rows = told.lines().map(|line| line.split('\t').collect::<Vec<_>>()).collect::<Vec<_>>();
-    let texts = tokens.map(|token| token.to_string());
-    let expected = [
-        (&texts[0], "web1", ahead, "released", ""),
-        (&texts[1], "web2", behind, "lost", "session_closed"),
-        (&texts[2], "web1", ahead, "granted", ""),
-    ];
-    for (row, (token, owner, clock, end, reason)) in rows.iter().zip(expected) {
-        assert_eq!(row[..7], [PATH, token, "0", owner, clock.0, end, reason], "{told}");
-        assert_eq!(row[7].is_empty(), end == "granted", "for how long, if that is known: {told}");
+    for (row, (token, owner, clock, [end, reason])) in rows.iter().zip(&expected) {
+        assert_eq!(row[..7], [PATH, token, "0", owner, clock, end, reason], "{told}");
+        assert_eq!(row[7].is_empty(), *end == "granted", "for how long, if that is known: {told}");
     }
     assert_eq!(rows.len(), 3, "{told}");
 }

@@ -1,12 +1,9 @@
 //! A path has one kind: two kinds at one path refuse each other, and what only shares names does not.
 
-use std::time::Duration;
-
 use support::{eventually, make, operator, sessions, until_nothing_is_left, within};
-use zklock::{AcquireError, LockOptions, Session, election::AnnounceError, inspect::PathKind};
+use zklock::{AcquireError, Session, election::AnnounceError, inspect::PathKind};
 
 use super::family::{FAMILY, Held, Member};
-use super::semaphore::{enqueue, until_it_waits_for_room};
 
 /// The nodes that an election or a pool may keep at its path.
 const INNER: [&str; 3] = ["queue", "leader", "permits"];
@@ -99,49 +96,6 @@ async fn the_nodes_of_an_election_or_a_pool_are_no_locks() {
     until_nothing_is_left(&server).await;
 }
 
-#[tokio::test]
-async fn who_waits_shows_the_kind_before_anybody_queues_behind() {
-    let (server, [first, second]) = sessions().await;
-    let semaphore = first.semaphore("/jobs/convert", 1).unwrap();
-    let held = semaphore.acquire().await.unwrap();
-    let waiter = enqueue(&first, &semaphore, 1).await;
-    until_it_waits_for_room(&server, "/jobs/convert").await;
-    for wanted in FAMILY {
-        if wanted.kind != PathKind::Semaphore {
-            is_refused(wanted, &second, "/jobs/convert", "/jobs/convert", PathKind::Semaphore).await;
-        }
-    }
-    assert_eq!(semaphore.permits().await.unwrap().permits.len(), 1);
-    drop(held);
-    drop(within("the grant", waiter).await.unwrap().unwrap());
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn candidates_without_a_leader_show_an_election() {
-    let (server, [first, next, other]) = sessions().await;
-    let leadership = first.election("/feed").unwrap().campaign("one").await.unwrap();
-    let patient = LockOptions::new().takeover_delay(Duration::from_secs(600));
-    let election = next.election("/feed").unwrap().with_options(patient).unwrap();
-    let candidate = tokio::spawn({
-        let election = election.clone();
-        async move { election.campaign("two").await }
-    });
-    eventually("the candidate", async || election.candidates().await.unwrap().len() == 2).await;
-    // The leader's session ends, so the candidate waits for the delay, and nobody announces anything.
-    first.close().await.unwrap();
-    drop(leadership);
-    eventually("no leader", async || election.leader().await.unwrap().is_none()).await;
-    let lock = used_as(PathKind::Lock);
-    is_refused(lock, &other, "/feed", "/feed", PathKind::Election).await;
-    is_refused(used_as(PathKind::Slots), &other, "/feed", "/feed", PathKind::Election).await;
-    for name in INNER {
-        is_refused(lock, &other, &format!("/feed/{name}"), "/feed", PathKind::Election).await;
-    }
-    candidate.abort();
-    until_nothing_is_left(&server).await;
-}
-
 /// The lock has seen that the path above is of no other kind, and does not look there as it enters again.
 #[tokio::test]
 async fn a_leader_announces_itself_where_a_lock_was() {
@@ -197,6 +151,9 @@ async fn a_path_that_nobody_uses_any_more_is_free_for_another_kind() {
     let semaphore = first.semaphore("/path", 3).unwrap();
     let refused = semaphore.set_capacity(3).await.unwrap_err();
     assert!(matches!(refused, AcquireError::OtherKind { found: PathKind::Lock, .. }), "{refused}");
+    drop(hold(used_as(PathKind::Semaphore), &first, "/another").await);
+    let refused = first.slots("/another", 2).unwrap().set_count(2).await.unwrap_err();
+    assert!(matches!(refused, AcquireError::OtherKind { found: PathKind::Semaphore, .. }), "{refused}");
     drop(lock);
     until_nothing_is_left(&server).await;
 }

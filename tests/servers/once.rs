@@ -1,19 +1,23 @@
 //! Slots run once: who runs them, who is told that they are done, and what becomes of the records.
 
 use std::io;
-use std::sync::Mutex;
 use std::time::{Duration, UNIX_EPOCH};
 
-use support::{linked_session, make, operator, server, session, sessions, until_nothing_is_left, within};
+use support::{
+    dropped_before, linked_session, make, operator, session, sessions, until_nothing_is_left, within,
+};
 use zklock::{
     AcquireError, InvalidLock, LockOptions, LostReason, Once, Session,
     once::{Claim, NameProblem, OnceOptions, Ran, Record, RecordError, RecordState, Run, RunEnd, RunError},
 };
-use zookeeper_client::{Acls, CreateMode};
+use zklock_testcontainers::RequestKind;
+use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 
-pub(crate) const PATH: &str = "/lock/report";
-pub(crate) const NAME: &str = "2026-11-22";
-pub(crate) const NODE: &str = "/lock/report.once/2026-11-22";
+const PATH: &str = "/lock/report";
+const NAME: &str = "2026-11-22";
+const DIRECTORY: &str = "/lock/report.once";
+const NODE: &str = "/lock/report.once/2026-11-22";
+const DAY: Duration = Duration::from_secs(86_400);
 
 fn retrying(session: &Session) -> Once {
     session.once(PATH).unwrap().with_options(OnceOptions::new().retry(true)).unwrap()
@@ -27,7 +31,7 @@ async fn claim(once: &Once, name: &str) -> Claim {
     within("the claim", once.claim(name)).await.unwrap()
 }
 
-pub(crate) async fn begun(once: &Once, name: &str) -> Run {
+async fn begun(once: &Once, name: &str) -> Run {
     match claim(once, name).await {
         Claim::Run(run) => run,
         Claim::Recorded(record) => panic!("{record:?}"),
@@ -47,38 +51,10 @@ async fn names(once: &Once) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn of_three_sessions_at_once_one_runs_it() {
-    let server = server().await;
-    let ran = Mutex::new(0);
-    let contend = async |owner: &str| {
-        let session = session(&server).await;
-        let options = OnceOptions::new().lock(LockOptions::new().owner(owner));
-        let once = session.once(PATH).unwrap().with_options(options).unwrap();
-        match claim(&once, NAME).await {
-            Claim::Run(run) => {
-                *ran.lock().unwrap() += 1;
-                run.complete().await.unwrap();
-                None
-            }
-            Claim::Recorded(record) => Some(record),
-        }
-    };
-    let claims = tokio::join!(contend("a"), contend("b"), contend("c"));
-    let told = [claims.0, claims.1, claims.2].into_iter().flatten().collect::<Vec<_>>();
-    assert_eq!(*ran.lock().unwrap(), 1);
-    let [record, other] = &told[..] else { panic!("{told:?}") };
-    assert_eq!(record, other);
-    assert_eq!((record.name.as_str(), record.path.as_str()), (NAME, NODE));
-    assert_eq!((record.state, record.attempt), (RecordState::Succeeded, 1));
-    assert!(["a", "b", "c"].contains(&record.owner.as_str()));
-    assert!(record.ended >= Some(record.begun));
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
 async fn the_one_that_waits_is_told_by_the_end_of_the_run() {
     let (_server, [one, other]) = sessions().await;
-    let (once, late) = (one.once(PATH).unwrap(), other.once(PATH).unwrap());
+    let options = OnceOptions::new().lock(LockOptions::new().owner("a"));
+    let (once, late) = (one.once(PATH).unwrap().with_options(options).unwrap(), other.once(PATH).unwrap());
     let run = begun(&once, NAME).await;
     assert_eq!((run.name(), run.attempt()), (NAME, 1));
     let waiter = tokio::spawn(async move { late.claim_timeout(NAME, support::BOUND).await });
@@ -89,58 +65,36 @@ async fn the_one_that_waits_is_told_by_the_end_of_the_run() {
     guard.release().await.unwrap();
     let claim = within("the claim", waiter).await.unwrap().unwrap().expect("it was in time");
     let Claim::Recorded(record) = claim else { panic!("{claim:?}") };
-    assert_eq!((record.state, record.token), (RecordState::Succeeded, token));
+    assert_eq!((record.name.as_str(), record.path.as_str(), record.owner.as_str()), (NAME, NODE, "a"));
+    assert_eq!((record.state, record.token, record.attempt), (RecordState::Succeeded, token, 1));
+    assert!(record.ended >= Some(record.begun));
 }
 
 #[tokio::test]
-async fn a_failed_run_is_repeated_only_if_asked_for() {
-    let (_server, [session]) = sessions().await;
-    let (once, again) = (session.once(PATH).unwrap(), retrying(&session));
-    begun(&once, NAME).await.fail().await.unwrap();
-    let failed = done(&once, NAME).await;
-    assert_eq!((failed.state, failed.attempt), (RecordState::Failed, 1));
-    let second = begun(&again, NAME).await;
-    assert_eq!(second.attempt(), 2);
-    second.complete().await.unwrap();
-    for once in [once, again] {
-        let record = done(&once, NAME).await;
-        assert_eq!((record.state, record.attempt), (RecordState::Succeeded, 2));
-        assert!(record.begun >= failed.ended.unwrap(), "the begin is that of the last run");
-    }
-}
-
-#[tokio::test]
-async fn a_run_whose_holder_vanished_is_repeated_only_if_asked_for() {
+async fn a_run_that_failed_or_vanished_is_repeated_only_if_asked_for() {
     let (_server, [session, other]) = sessions().await;
+    let (once, again) = (other.once(PATH).unwrap(), retrying(&other));
+    begun(&once, "failed").await.fail().await.unwrap();
     let vanished = begun(&session.once(PATH).unwrap(), NAME).await;
     let token = vanished.guard().token();
     session.close().await.unwrap();
-    let record = done(&other.once(PATH).unwrap(), NAME).await;
-    assert_eq!((record.state, record.token, record.ended), (RecordState::Begun, token, None));
-    let second = begun(&retrying(&other), NAME).await;
-    assert_eq!(second.attempt(), 2);
-    assert!(second.guard().token() > token);
+    for (name, state) in [("failed", RecordState::Failed), (NAME, RecordState::Begun)] {
+        let before = done(&once, name).await;
+        assert_eq!((before.state, before.attempt), (state, 1));
+        assert_eq!((before.token == token, before.ended.is_some()), (name == NAME, name != NAME));
+        let second = begun(&again, name).await;
+        assert!(second.attempt() == 2 && second.guard().token() > before.token);
+        second.complete().await.unwrap();
+        for once in [&once, &again] {
+            let record = done(once, name).await;
+            assert_eq!((record.state, record.attempt), (RecordState::Succeeded, 2));
+            assert!(record.begun >= before.begun, "the begin is that of the last run");
+        }
+    }
     // The former holder hears of it when it wants to write, and writes nothing.
     let error = vanished.complete().await.unwrap_err();
     assert!(matches!(&error, RecordError::Lost { path, .. } if path == NODE), "{error}");
-    second.complete().await.unwrap();
-    for once in [other.once(PATH).unwrap(), retrying(&other)] {
-        let record = done(&once, NAME).await;
-        assert_eq!((record.state, record.attempt), (RecordState::Succeeded, 2));
-    }
-}
-
-#[tokio::test]
-async fn a_turn_that_is_dropped_releases_the_lock_and_has_no_end() {
-    let (server, [session]) = sessions().await;
-    let once = session.once(PATH).unwrap();
-    drop(begun(&once, NAME).await);
-    assert_eq!(done(&once, NAME).await.state, RecordState::Begun);
-    let guard = begun(&once, "2026-11-23").await.into_guard();
-    assert!(guard.is_held());
-    guard.release().await.unwrap();
-    assert_eq!(done(&once, "2026-11-23").await.state, RecordState::Begun);
-    until_nothing_is_left(&server).await;
+    assert_eq!(done(&once, NAME).await.attempt, 2);
 }
 
 #[tokio::test]
@@ -152,32 +106,28 @@ async fn work_runs_in_its_turn_and_its_end_is_recorded() {
         let once = once.clone();
         async move { once.run(NAME, async |run| Ok::<_, io::Error>(run.name().len())).await }
     });
-    let ran = within("the run", run).await.unwrap().unwrap();
-    assert_eq!(ran, Ran::Now(NAME.len()));
+    assert_eq!(within("the run", run).await.unwrap().unwrap(), Ran::Now(NAME.len()));
     let before = once.run(NAME, async |_| -> io::Result<usize> { panic!("it has run") }).await.unwrap();
     assert!(matches!(before, Ran::Before(record) if record.state == RecordState::Succeeded));
     // The error of the work need not be an `Error`.
-    let failed =
-        once.run("2026-11-23", async |_| Err::<(), _>(anyhow::anyhow!("no paper"))).await.unwrap_err();
+    let failed = once.run("failed", async |_| Err::<(), _>(anyhow::anyhow!("no paper"))).await.unwrap_err();
     assert!(matches!(&failed, RunError::Work(error) if error.to_string() == failed.to_string()));
-    assert_eq!(done(&once, "2026-11-23").await.state, RecordState::Failed);
+    assert_eq!(done(&once, "failed").await.state, RecordState::Failed);
     let operator = operator(&server).await;
-    let lost = within(
-        "the loss",
-        once.run("2026-11-24", async |run| {
-            operator.delete(&run.guard().node(), None).await.unwrap();
-            std::future::pending::<io::Result<()>>().await
-        }),
-    );
-    let lost = lost.await;
+    let run = once.run("lost", async |run| {
+        operator.delete(&run.guard().node(), None).await.unwrap();
+        std::future::pending::<io::Result<()>>().await
+    });
+    let lost = within("the loss", run).await;
     assert!(matches!(&lost, Err(RunError::Lost(lost)) if lost.reason == LostReason::NodeDeleted), "{lost:?}");
-    assert_eq!(done(&once, "2026-11-24").await.state, RecordState::Begun);
+    assert_eq!(done(&once, "lost").await.state, RecordState::Begun);
     until_nothing_is_left(&server).await;
 }
 
 /// Not by the clock of this machine, which a test of the program skews.
 #[tokio::test]
 async fn a_period_is_that_of_the_servers_clock() {
+    const SECOND: Duration = Duration::from_secs(1);
     let (server, [session]) = sessions().await;
     let once = session.once(PATH).unwrap();
     let operator = operator(&server).await;
@@ -187,27 +137,15 @@ async fn a_period_is_that_of_the_servers_clock() {
     };
     let before = clock("/before").await;
     // The directory of the records, its parent and the lock's directory do not exist yet.
-    let name = within("the name", once.period_name(Duration::from_secs(1))).await.unwrap();
+    let name = within("the name", once.period_name(SECOND)).await.unwrap();
     let between = clock("/between").await;
-    let next = once.period_name(Duration::from_secs(1)).await.unwrap();
-    let second = Duration::from_secs(1);
     // What the name says is not later than the clock was, and not a second earlier.
     let begin = std::time::SystemTime::from(name.parse::<jiff::Timestamp>().unwrap());
-    assert!(begin <= between && begin + second > before - second, "{name} at {before:?}");
-    assert!(next >= name, "names sort by age");
+    assert!(begin <= between && begin + SECOND > before - SECOND, "{name} at {before:?}");
     let now = once.now().await.unwrap();
     assert!(between <= now && now <= clock("/after").await, "{now:?}");
-    begun(&once, &name).await.complete().await.unwrap();
-    assert_eq!(names(&once).await, [name.as_str()]);
-    let day = once.period_name(Duration::from_secs(86_400)).await.unwrap();
-    let later = once.period_name(second).await.unwrap();
-    assert!(day.ends_with("T00:00:00Z") && day <= later, "{day}");
-    let long = once.period_name(Duration::from_secs(u64::MAX / 2)).await.unwrap();
-    assert_eq!(long, "1970-01-01T00:00:00Z");
-    for period in [Duration::ZERO, Duration::from_millis(1_500)] {
-        let error = once.period_name(period).await.unwrap_err();
-        assert!(matches!(error, AcquireError::InvalidName { problem: NameProblem::Period, .. }), "{error}");
-    }
+    let error = once.period_name(Duration::ZERO).await.unwrap_err();
+    assert!(matches!(error, AcquireError::InvalidName { problem: NameProblem::Period, .. }), "{error}");
     until_nothing_is_left(&server).await;
 }
 
@@ -238,49 +176,23 @@ async fn the_oldest_records_are_dropped_and_their_runs_cannot_be_claimed() {
     until_nothing_is_left(&server).await;
 }
 
-/// The leader's clock was decades ahead for a while, and more runs ran by it than records are kept.
-#[tokio::test]
-async fn runs_of_the_future_keep_no_present_run_from_running() {
-    let (server, [session]) = sessions().await;
-    let once = keeping(&session, 3);
-    for name in
-        (1..=5).map(|day| format!("2099-01-{day:02}")).chain((1..=9).map(|day| format!("2026-11-{day:02}")))
-    {
-        begun(&once, &name).await.complete().await.unwrap();
-        assert!(names(&once).await.len() <= 3, "the number of records is bounded");
-    }
-    assert_eq!(names(&once).await, ["2026-11-09", "2026-11-08", "2026-11-07"]);
-    // Each of them has run. None runs again, whether its record was dropped or not.
-    assert_eq!(done(&once, "2026-11-07").await.state, RecordState::Succeeded);
-    for name in ["2026-11-01", "2026-11-06", "2099-01-01", "2099-01-05"] {
-        let error = within("the error", once.claim(name)).await.unwrap_err();
-        assert!(matches!(error, AcquireError::Forgotten { .. }), "{name}: {error}");
-    }
-    begun(&once, "2099-01-06").await.complete().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
-
 #[tokio::test]
 async fn a_smaller_number_of_records_is_reached_by_the_next_claims() {
-    const MANY: usize = 130;
-    let server = server().await;
-    let session = session(&server).await;
-    let many = keeping(&session, 1_000);
-    for number in 0..MANY {
+    let (server, [session]) = sessions().await;
+    let (many, few) = (keeping(&session, 1_000), keeping(&session, 3));
+    for number in 0..130 {
         begun(&many, &format!("s{number:03}")).await.complete().await.unwrap();
     }
-    make(&operator(&server).await, "/lock/report.once/s000/child").await;
-    make(&operator(&server).await, "/lock/report.once/strange").await;
-    let few = keeping(&session, 3);
+    let (operator, strange) = (operator(&server).await, format!("{DIRECTORY}/strange"));
+    make(&operator, &format!("{DIRECTORY}/s000/child")).await;
+    make(&operator, &strange).await;
     for name in ["t1", "t2", "t3"] {
         begun(&few, name).await.complete().await.unwrap();
     }
     // A node that cannot be deleted stays, and one that is no record is not ours to delete.
     assert_eq!(names(&few).await, ["t3", "t2", "t1", "s000"]);
-    let operator = operator(&server).await;
-    assert!(operator.check_stat("/lock/report.once/strange").await.unwrap().is_some());
-    let error = few.claim("strange").await.unwrap_err();
-    assert_eq!(error, AcquireError::NotARecord { path: "/lock/report.once/strange".into() });
+    assert!(operator.check_stat(&strange).await.unwrap().is_some());
+    assert_eq!(few.claim("strange").await.unwrap_err(), AcquireError::NotARecord { path: strange });
 }
 
 #[tokio::test]
@@ -288,21 +200,116 @@ async fn what_cannot_be_a_name_is_refused_before_anything_is_sent() {
     let (_server, link, session) = linked_session(Duration::from_secs(20)).await;
     let once = session.once(PATH).unwrap();
     link.reset_counts();
-    for (name, problem) in [
-        ("", NameProblem::Empty),
-        ("a/b", NameProblem::Character('/')),
-        ("..", NameProblem::Dots),
-        ("lock-0000000000", NameProblem::Contender),
-    ] {
-        let error = once.claim(name).await.unwrap_err();
-        assert_eq!(error, AcquireError::InvalidName { name: name.into(), problem });
-    }
-    assert_eq!(link.requests_of(zklock_testcontainers::RequestKind::Multi), 0);
+    let error = once.claim("a/b").await.unwrap_err();
+    assert_eq!(error, AcquireError::InvalidName { name: "a/b".into(), problem: NameProblem::Character('/') });
+    assert_eq!(link.requests_of(RequestKind::Multi), 0);
     for keep in [0, 1_001] {
-        let error =
-            session.once(PATH).and_then(|it| it.with_options(OnceOptions::new().keep(keep))).unwrap_err();
+        let error = once.clone().with_options(OnceOptions::new().keep(keep)).unwrap_err();
         assert_eq!(error, InvalidLock::Keep { path: PATH.into(), keep, most: 1000 });
     }
-    assert!(matches!(session.once("lock").unwrap_err(), _));
     assert_eq!(once.records().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn the_present_run_may_be_asked_for_again() {
+    let (server, link, session) = linked_session(Duration::from_secs(20)).await;
+    let once = session.once(PATH).unwrap();
+    for kind in [RequestKind::CreateContainer, RequestKind::Create, RequestKind::Multi] {
+        let _lost = link.lose_reply(kind);
+        let name = within("the name", once.period_name(DAY)).await.unwrap();
+        assert!(name.ends_with("T00:00:00Z"));
+    }
+    let left = operator(&server).await.list_children(DIRECTORY).await.unwrap();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
+async fn an_operator_deletes_records_and_writes_to_them() {
+    let (server, [session]) = sessions().await;
+    let once = session.once(PATH).unwrap();
+    let operator = operator(&server).await;
+    for deletes in [true, false] {
+        let running = begun(&once, NAME).await;
+        if deletes {
+            operator.delete(NODE, None).await.unwrap();
+        } else {
+            // Even if it is the same data.
+            let (data, _) = operator.get_data(NODE).await.unwrap();
+            operator.set_data(NODE, &data, None).await.unwrap();
+        }
+        let error = running.complete().await.unwrap_err();
+        assert_eq!(error, RecordError::Changed { path: NODE.into() });
+        if deletes {
+            // That lets the run run again, and so does the deletion of the whole directory.
+            begun(&once, NAME).await.complete().await.unwrap();
+            operator.delete(NODE, None).await.unwrap();
+            operator.delete(DIRECTORY, None).await.unwrap();
+        }
+    }
+    for (changed, name) in [(NODE, NAME), (DIRECTORY, "2026-11-23")] {
+        operator.set_data(changed, b"precious", None).await.unwrap();
+        let error = within("the error", once.claim(name)).await.unwrap_err();
+        assert_eq!(error, AcquireError::NotARecord { path: changed.into() });
+    }
+    assert_eq!(operator.get_data(DIRECTORY).await.unwrap().0, b"precious");
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn without_permission_to_keep_records() {
+    let (server, [session]) = sessions().await;
+    let once = session.once(PATH).unwrap();
+    let operator = operator(&server).await;
+    make(&operator, PATH).await;
+    let reader = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
+    let refused = AcquireError::RecordNotAuthorized { path: DIRECTORY.into() };
+    // Nobody may create the directory; then nobody may create records in it.
+    operator.set_acl("/lock", &reader, None).await.unwrap();
+    assert_eq!(within("the error", once.claim(NAME)).await.unwrap_err(), refused);
+    assert_eq!(once.period_name(DAY).await.unwrap_err(), refused);
+    until_nothing_is_left(&server).await;
+    operator.set_acl("/lock", &Acls::anyone_all(), None).await.unwrap();
+    make(&operator, DIRECTORY).await;
+    operator.set_acl(DIRECTORY, &reader, None).await.unwrap();
+    assert_eq!(within("the error", once.claim(NAME)).await.unwrap_err(), refused);
+    until_nothing_is_left(&server).await;
+    assert!(once.records().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn an_end_is_dropped_at_every_await() {
+    let (server, [mut caller, other]) = sessions().await;
+    let (mut steps, mut done) = (0, false);
+    while !done {
+        let path = format!("/lock/end-{steps}");
+        let running = begun(&caller.once(&path).unwrap(), NAME).await;
+        done = dropped_before(steps, running.complete(), async || ()).await;
+        caller.close().await.unwrap();
+        caller = session(&server).await;
+        let record = self::done(&other.once(&path).unwrap(), NAME).await;
+        // It was not polled at all, or it goes on.
+        assert_eq!(record.state, if steps == 0 { RecordState::Begun } else { RecordState::Succeeded });
+        until_nothing_is_left(&server).await;
+        steps += 1;
+    }
+    assert!(steps > 2, "the record, the release: {steps} steps");
+}
+
+#[tokio::test]
+async fn the_present_run_is_dropped_at_every_await() {
+    let (server, [session]) = sessions().await;
+    let operator = operator(&server).await;
+    let (mut steps, mut done) = (0, false);
+    while !done {
+        let path = format!("/lock/name-{steps}");
+        let once = session.once(&path).unwrap();
+        done = dropped_before(steps, once.period_name(DAY), async || ()).await;
+        // The next answer comes after everything that the dropped call has sent.
+        once.period_name(DAY).await.unwrap();
+        let left = operator.list_children(&format!("{path}.once")).await.unwrap();
+        assert!(left.is_empty(), "{steps} steps: {left:?}");
+        steps += 1;
+    }
+    assert!(steps > 3, "ask, create the directories, ask: {steps} steps");
+    until_nothing_is_left(&server).await;
 }

@@ -53,12 +53,6 @@ async fn what_is_not_there_is_refused() {
     slots.acquire().await.unwrap().release().await.unwrap();
     let error = session.slots(PATH, 5).unwrap().acquire().await.unwrap_err();
     assert_eq!(error, AcquireError::Count { path: PATH.into(), stated: 5, found: 4 });
-    let error = session.semaphore(PATH, 4).unwrap().acquire().await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "/workers cannot be used as a semaphore, because /workers is already used as slots; use another path for one of the \
-         two, or delete the nodes that slots left there"
-    );
     assert!(slots.set_count(0).await.is_err());
     until_nothing_is_left(&server).await;
 }
