@@ -28,7 +28,7 @@ container: ## Build the image of contrib/container, and run it without root and 
 
 interop: peers nextest ## Contend with real locks of Curator, kazoo and go-zookeeper
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
-		cargo run --quiet -p zklock-test-support -- cargo nextest run -p zklock --test servers --no-fail-fast interop migration:: curator::
+		cargo run --quiet -p zklock-test-support -- cargo nextest run -p zklock --test servers --no-fail-fast interop migration::
 
 older: servers jq peers nextest ## Run the library's tests on the container image, which has an older ZooKeeper
 	cargo build --quiet --examples

@@ -1,14 +1,8 @@
 //! Sequence numbers near their end.
 
-use std::time::Duration;
-
-use futures::future::join_all;
 use support::{Server, queue, until_nothing_is_left, within};
-use zklock::{AcquireError, Lock, LockOptions, Session};
+use zklock::{AcquireError, Lock, Session};
 use zklock_testcontainers::{Snapshot, ZooKeeper};
-
-use super::interop::MUTEXES;
-use super::peers::Peer;
 
 /// The last number at which a contender is admitted (docs/DESIGN.md).
 const LAST: i32 = i32::MAX - 1_000_000;
@@ -57,36 +51,4 @@ async fn nobody_is_admitted_at_the_end_or_past_it() {
         }
         until_nothing_is_left(&server).await;
     }
-}
-
-#[tokio::test]
-async fn in_a_shared_queue_zklock_is_refused_and_the_others_go_on() {
-    join_all(MUTEXES.map(async |(client, layout)| {
-        let (server, session, lock) = at(LAST).await;
-        let options = LockOptions::new().layout(layout).takeover_delay(Duration::ZERO);
-        let lock = lock.with_options(options).unwrap();
-        let guard = within("acquire", lock.acquire()).await.unwrap();
-        let mut peer = Peer::start(client, &server, "/lock/orders", &["mutex"]).await;
-        assert_eq!(peer.ask("acquire").await, "waiting");
-        support::until_queued(&lock, 2).await;
-        // One that waits, and one that tries.
-        for sequence in [LAST + 2, LAST + 3] {
-            let refused = match sequence % 2 {
-                0 => within("the error", lock.acquire()).await.map(drop),
-                _ => within("the error", lock.try_acquire()).await.map(drop),
-            };
-            let expected = AcquireError::SequenceExhausted { path: "/lock/orders".into(), sequence };
-            assert_eq!(refused.unwrap_err(), expected, "{client:?}");
-        }
-        assert_eq!(queue(&lock).await.len(), 2, "{client:?}: those that were refused leave nothing behind");
-        guard.release().await.unwrap();
-        assert_eq!(peer.said().await, "acquired");
-        let error = within("the error", lock.acquire()).await.unwrap_err();
-        assert!(matches!(error, AcquireError::SequenceExhausted { .. }), "{client:?}: {error}");
-        let [holder] = &queue(&lock).await[..] else { panic!("{client:?}: one holds, and nobody waits") };
-        assert_eq!(holder.session, Some(peer.session), "{client:?}");
-        peer.release().await;
-        session.close().await.unwrap();
-    }))
-    .await;
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use support::{
-    Server, acquire, enqueue, granted, linked, make, make_foreign, operator, queue, server, session,
-    sessions, until_nothing_is_left, until_queued, within,
+    Server, acquire, enqueue, granted, make, operator, queue, server, session, sessions,
+    until_nothing_is_left, within,
 };
 use zklock::{AcquireError, Lock, inspect::ForeignClient};
-use zklock_testcontainers::{RequestKind, ZooKeeper};
+use zklock_testcontainers::ZooKeeper;
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
 
 const PATH: &str = "/lock/orders";
@@ -58,21 +58,6 @@ async fn a_lower_one_ends_an_acquisition() {
 }
 
 #[tokio::test]
-async fn a_lower_one_ends_an_acquisition_that_lists_at_once() {
-    let server = server().await;
-    make_foreign(&server, PATH).await;
-    let (session, stranger) = (session(&server).await, operator(&server).await);
-    let lock = session.lock(PATH).unwrap();
-    // The lock comes to know that the queue is short, and that the directory's data is somebody's.
-    within("acquire", lock.acquire()).await.unwrap().release().await.unwrap();
-    let node = contend(&stranger, STRANGERS[0].0).await;
-    let error = expected(&node, ForeignClient::Curator, Some(stranger.session_id().0));
-    refused(&lock, error.clone()).await;
-    let text = error.to_string();
-    assert!(text.contains(&node) && text.contains("Curator") && text.contains("another path"), "{text}");
-}
-
-#[tokio::test]
 async fn a_higher_one_ends_the_wait_of_all_who_look() {
     let server = server().await;
     let (session, stranger) = (session(&server).await, operator(&server).await);
@@ -94,10 +79,6 @@ async fn a_higher_one_ends_the_wait_of_all_who_look() {
     }
 }
 
-async fn server_with_ttls() -> Server {
-    ZooKeeper::builder().java_property("zookeeper.extendedTypesEnabled", "true").start().await.unwrap().into()
-}
-
 /// Nodes that outlive their sessions.
 fn lasting() -> [CreateOptions<'static>; 3] {
     let (persistent, container) = (CreateMode::Persistent, CreateMode::Container);
@@ -105,38 +86,31 @@ fn lasting() -> [CreateOptions<'static>; 3] {
     [persistent.with_acls(Acls::anyone_all()), container.with_acls(Acls::anyone_all()), ttl]
 }
 
-#[tokio::test]
-async fn a_node_of_an_unknown_name_that_is_not_ephemeral_is_passed_over() {
-    let server = server_with_ttls().await;
-    let (session, operator) = (session(&server).await, operator(&server).await);
-    make(&operator, PATH).await;
-    for (kind, options) in lasting().iter().enumerate() {
-        operator.create(&format!("{PATH}/guid-{kind:010}"), b"", options).await.unwrap();
-    }
-    let lock = session.lock(PATH).unwrap();
-    let guard = within("acquire", lock.acquire()).await.unwrap();
-    let waiter = enqueue(&lock).await;
-    assert!(within("a try", lock.try_acquire()).await.unwrap().is_none());
-    // Another session deletes the holder's node, so that the waiter lists.
-    operator.delete(&guard.node(), None).await.unwrap();
-    granted(waiter).await.release().await.unwrap();
-    assert!(within("a try", lock.try_acquire()).await.unwrap().is_some());
-    assert_eq!(lock.foreign_contenders().await.unwrap(), []);
-}
-
-/// kazoo's `acquire(ephemeral=False)` makes a contender that outlives its session, and kazoo waits for it.
+/// kazoo's `acquire(ephemeral=False)` makes a contender that outlives its session, and kazoo waits for it. A node of an unknown
+/// name that is not ephemeral is passed over.
 #[tokio::test]
 async fn a_contender_of_a_known_client_need_not_be_ephemeral() {
-    let server = server_with_ttls().await;
+    let server = ZooKeeper::builder().java_property("zookeeper.extendedTypesEnabled", "true");
+    let server = Server::from(server.start().await.unwrap());
     let (session, operator) = (session(&server).await, operator(&server).await);
     make(&operator, PATH).await;
     let lock = session.lock(PATH).unwrap();
-    for (prefix, client) in STRANGERS.into_iter().filter(|(_, client)| *client != ForeignClient::Unknown) {
+    for (prefix, client) in STRANGERS {
         for options in lasting() {
             let node = format!("{PATH}/{prefix}0000000000");
             operator.create(&node, b"", &options).await.unwrap();
-            refused(&lock, expected(&node, client, None)).await;
-            assert_eq!(lock.foreign_contenders().await.unwrap().len(), 1);
+            if client != ForeignClient::Unknown {
+                refused(&lock, expected(&node, client, None)).await;
+                assert_eq!(lock.foreign_contenders().await.unwrap().len(), 1);
+            } else {
+                let guard = within("acquire", lock.acquire()).await.unwrap();
+                let waiter = enqueue(&lock).await;
+                assert!(within("a try", lock.try_acquire()).await.unwrap().is_none());
+                // Another session deletes the holder's node, so that the waiter lists.
+                operator.delete(&guard.node(), None).await.unwrap();
+                granted(waiter).await.release().await.unwrap();
+                assert_eq!(lock.foreign_contenders().await.unwrap(), []);
+            }
             operator.delete(&node, None).await.unwrap();
         }
     }
@@ -187,22 +161,6 @@ async fn a_contender_whose_data_was_overwritten_is_no_stranger() {
     granted(second).await.release().await.unwrap();
     granted(third).await.release().await.unwrap();
     assert_eq!(lock.foreign_contenders().await.unwrap(), []);
-}
-
-#[tokio::test]
-async fn a_look_that_was_not_answered_is_repeated() {
-    let server = server().await;
-    let stranger = operator(&server).await;
-    make(&stranger, PATH).await;
-    let (link, session) = linked(&server, Duration::from_secs(20)).await;
-    let lock = session.lock(PATH).unwrap();
-    let node = contend(&stranger, STRANGERS[3].0).await;
-    let lost = link.lose_reply(RequestKind::MultiRead);
-    let waiter = acquire(&lock);
-    within("the lost reply", lost.happened()).await;
-    let error = expected(&node, ForeignClient::Kazoo, Some(stranger.session_id().0));
-    assert_eq!(within("the wait's end", waiter).await.unwrap().map(drop), Err(error));
-    until_queued(&lock, 0).await;
 }
 
 /// As a tool may restore it from a copy.

@@ -1,5 +1,6 @@
 //! Locks in the queues of other clients ([`Layout`]), with real contenders of theirs.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
@@ -20,7 +21,7 @@ const PATH: &str = "/lock/orders";
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
 /// The mutexes of other clients, each with the layout of its queue.
-pub(super) const MUTEXES: [(Client, Layout); 3] =
+const MUTEXES: [(Client, Layout); 3] =
     [(Client::Curator, Layout::Curator), (Client::Kazoo, Layout::Kazoo), (Client::Go, Layout::Go)];
 
 fn options(layout: Layout, delay: Duration) -> LockOptions {
@@ -38,43 +39,6 @@ async fn until_queued(lock: &Lock, contenders: usize) {
 
 async fn acquired(lock: &Lock) -> Guard {
     within("acquire", lock.acquire()).await.unwrap()
-}
-
-/// Adds one to the number in a node, by a read and a write.
-async fn add(client: &zookeeper_client::Client, node: &str) {
-    let (data, _) = client.get_data(node).await.unwrap();
-    let number = std::str::from_utf8(&data).unwrap().parse::<u32>().unwrap();
-    client.set_data(node, (number + 1).to_string().as_bytes(), None).await.unwrap();
-}
-
-/// Two contenders of ours and two of another client's add to one number.
-async fn adds_up(client: Client, layout: Layout, what: &'static str) {
-    const TIMES: u32 = 50;
-    let server = server().await;
-    let operator = operator(&server).await;
-    operator.create("/number", b"0", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
-    let ours = async || {
-        let session = session(&server).await;
-        for _ in 0..TIMES {
-            let guard = acquired(&lock(&session, layout, Duration::ZERO)).await;
-            add(&operator, "/number").await;
-            guard.release().await.unwrap();
-        }
-    };
-    let theirs = async || {
-        let mut peer = Peer::start(client, &server, PATH, &[what]).await;
-        assert_eq!(peer.ask(&format!("add {TIMES} /number")).await, "added");
-    };
-    tokio::join!(ours(), ours(), theirs(), theirs());
-    let (number, _) = operator.get_data("/number").await.unwrap();
-    assert_eq!(number, (4 * TIMES).to_string().as_bytes(), "{client:?}, {what}");
-}
-
-#[tokio::test]
-async fn four_who_add_to_one_number_lose_nothing() {
-    join_all(MUTEXES.map(|(client, layout)| adds_up(client, layout, "mutex"))).await;
-    // Its nodes have the names of the mutex.
-    adds_up(Client::Kazoo, Layout::Kazoo, "write").await;
 }
 
 #[tokio::test]
@@ -104,53 +68,13 @@ async fn all_are_served_in_the_order_in_which_they_came() {
         assert!(began.elapsed() >= DELAY, "{client:?}: {:?}", began.elapsed());
         third.release().await.unwrap();
         assert_eq!(fourth.said().await, "acquired");
-        fourth.release().await;
-        assert!(queue(&lock).await.is_empty());
-    }))
-    .await;
-}
-
-#[tokio::test]
-async fn only_their_ends_cost_a_delay() {
-    join_all(MUTEXES.map(async |(client, layout)| {
-        let server = server().await;
-        let session = session(&server).await;
-        // Nobody knows who was there before the directory was made.
-        acquired(&lock(&session, layout, Duration::from_millis(1))).await.release().await.unwrap();
-        let lock = lock(&session, layout, FOR_EVER);
-        // A newcomer after a release of ours, a waiter, and one that tries.
-        let first = acquired(&lock).await;
-        let second = enqueue(&lock).await;
-        first.release().await.unwrap();
-        granted(second).await.release().await.unwrap();
-        let third = within("a try", lock.try_acquire()).await.unwrap().expect("it is free");
-        third.release().await.unwrap();
-        let mut peer = Peer::start(client, &server, PATH, &["mutex"]).await;
-        peer.acquire().await;
-        peer.release().await;
-        assert!(within("a try", lock.try_acquire()).await.unwrap().is_none(), "{client:?}");
-        assert!(within("the delay", lock.acquire_timeout(Duration::from_secs(1))).await.unwrap().is_none());
-        until_queued(&lock, 0).await;
-    }))
-    .await;
-}
-
-#[tokio::test]
-async fn a_crash_of_theirs_is_survived_by_the_delay() {
-    const DELAY: Duration = Duration::from_secs(1);
-    join_all(MUTEXES.map(async |(client, layout)| {
-        let server = server().await;
-        let lock = lock(&session(&server).await, layout, DELAY);
-        let mut peer = Peer::start(client, &server, PATH, &["mutex"]).await;
-        peer.acquire().await;
-        let waiter = enqueue(&lock).await;
-        let operator = operator(&server).await;
-        let node = queue(&lock).await[0].path.clone();
-        peer.kill().await;
-        eventually("the end of its session", async || operator.check_stat(&node).await.unwrap().is_none())
+        // A crash of theirs is survived by the delay.
+        let (last, node) = (enqueue(&lock).await, queue(&lock).await[0].path.clone());
+        fourth.kill().await;
+        eventually("the end of its session", async || queue(&lock).await.iter().all(|it| it.path != node))
             .await;
         let gone = Instant::now();
-        granted(waiter).await.release().await.unwrap();
+        granted(last).await.release().await.unwrap();
         // The deletion was seen a little after it was.
         assert!(gone.elapsed() >= DELAY - Duration::from_millis(200), "{client:?}: {:?}", gone.elapsed());
     }))
@@ -176,28 +100,6 @@ async fn our_holder_is_lost_before_theirs_is_granted() {
         assert!(!guard.is_held(), "{client:?}: two hold the lock");
         assert_eq!(guard.lost().await, LostReason::Unconfirmed);
         link.restore();
-    }))
-    .await;
-}
-
-#[tokio::test]
-async fn a_lost_reply_leaves_one_contender() {
-    join_all(MUTEXES.map(async |(client, layout)| {
-        let server = server().await;
-        let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
-        let lock = lock(&unlucky, layout, Duration::ZERO);
-        let mut peer = Peer::start(client, &server, PATH, &["mutex"]).await;
-        peer.acquire().await;
-        let lost = link.lose_reply(RequestKind::Create);
-        let waiter = support::acquire(&lock);
-        within("the loss", lost.happened()).await;
-        until_queued(&lock, 2).await;
-        peer.release().await;
-        let guard = granted(waiter).await;
-        let lost = link.lose_reply(RequestKind::Multi);
-        tokio::join!(lost.happened(), async { guard.release().await.unwrap() });
-        assert!(queue(&lock).await.is_empty());
-        peer.acquire().await;
     }))
     .await;
 }
@@ -269,27 +171,6 @@ async fn kazoo_waits_for_zklocks_own_names_if_it_is_told_to() {
     assert_eq!(peer.said().await, "acquired");
 }
 
-#[tokio::test]
-async fn contenders_of_two_layouts_refuse_each_other() {
-    let server = server().await;
-    let session = session(&server).await;
-    let locks =
-        [Layout::Zklock, Layout::Curator, Layout::Kazoo].map(|layout| lock(&session, layout, Duration::ZERO));
-    for holder in &locks {
-        let guard = acquired(holder).await;
-        for other in locks.iter().filter(|other| !std::ptr::eq(*other, holder)) {
-            match within("a refusal", other.acquire()).await {
-                Err(AcquireError::ForeignContender { node, client: ForeignClient::Zklock, .. }) => {
-                    assert_eq!(node, guard.node());
-                }
-                result => panic!("{result:?}"),
-            }
-        }
-        assert!(guard.verify().await.is_ok());
-        guard.release().await.unwrap();
-    }
-}
-
 /// Without its layout, an election queues elsewhere, and would lead beside the lock's holder.
 #[tokio::test]
 async fn an_election_does_not_lead_beside_a_queue_of_another_client_at_its_path() {
@@ -309,15 +190,6 @@ async fn an_election_does_not_lead_beside_a_queue_of_another_client_at_its_path(
         assert!(leadership.verify().await.is_ok());
         leadership.resign().await.unwrap();
     }
-    join_all(MUTEXES.map(async |(client, layout)| {
-        let server = support::server().await;
-        let session = support::session(&server).await;
-        let mut peer = Peer::start(client, &server, PATH, &["mutex"]).await;
-        peer.acquire().await;
-        let refused = within("a refusal", session.election(PATH).unwrap().campaign("ours")).await;
-        assert!(matches!(refused, Err(AcquireError::OtherKind { .. })), "{layout}: {refused:?}");
-    }))
-    .await;
 }
 
 /// Any client may write to its own node what zklock writes.
@@ -363,70 +235,30 @@ async fn a_kazoo_reader_waits_for_zklock_and_zklock_does_not_contend_beside_it()
     acquired(&lock).await.release().await.unwrap();
 }
 
-/// Contenders of other recipes, in front of zklock and behind it.
-#[tokio::test]
-async fn a_shared_queue_has_contenders_of_its_mutex_only() {
-    let server = server().await;
-    let (session, operator) = (session(&server).await, operator(&server).await);
-    let id = "1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10";
-    let names = [
-        (format!("_c_{id}-__READ__"), ForeignClient::CuratorReadWrite),
-        (format!("_c_{id}-__WRIT__"), ForeignClient::CuratorReadWrite),
-        (format!("_c_{id}-latch-"), ForeignClient::Curator),
-        (format!("{}__rlock__", id.replace('-', "")), ForeignClient::Kazoo),
-    ];
-    for layout in [Layout::Curator, Layout::Kazoo] {
-        let lock = lock(&session, layout, Duration::ZERO);
-        for (name, client) in &names {
-            let guard = acquired(&lock).await;
-            let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
-            let (_, number) = operator.create(&format!("{PATH}/{name}"), b"", &options).await.unwrap();
-            let stranger = format!("{PATH}/{name}{number}");
-            for _ in 0..2 {
-                match within("a refusal", lock.acquire()).await {
-                    Err(AcquireError::ForeignContender { node, client: found, .. }) => {
-                        assert_eq!((&node, found), (&stranger, *client), "{layout}");
-                    }
-                    result => panic!("{layout}, {name}: {result:?}"),
-                }
-            }
-            guard.release().await.unwrap();
-            assert!(within("a refusal", lock.acquire()).await.is_err(), "{layout}, {name}");
-            operator.delete(&stranger, None).await.unwrap();
-        }
-    }
-}
-
 #[tokio::test]
 async fn only_a_single_lock_that_is_held_alone_has_a_layout() {
+    const LAYOUT: Layout = Layout::Kazoo;
     let server = server().await;
     let session = session(&server).await;
-    let bare = LockOptions::new().layout(Layout::Kazoo);
+    let bare = LockOptions::new().layout(LAYOUT);
     let error = session.lock(PATH).unwrap().with_options(bare).unwrap_err();
-    assert_eq!(error, InvalidLock::NoDelay { path: PATH.to_owned(), layout: Layout::Kazoo });
-    for layout in [Layout::Curator, Layout::Go, Layout::Kazoo] {
-        let options = || options(layout, FOR_EVER);
-        let several =
-            |paths: &[Access]| session.lock_all(paths.to_vec()).unwrap().with_options(options()).map(drop);
-        assert_eq!(several(&[Access::from(PATH)]), Ok(()));
-        for refused in [
-            several(&[Access::shared(PATH)]),
-            several(&[Access::from(PATH), Access::from("/lock/other")]),
-            session.rw_lock(PATH).unwrap().with_options(options()).map(drop),
-            session.election(PATH).unwrap().with_options(options()).map(drop),
-            session.semaphore(PATH, 2).unwrap().with_options(options()).map(drop),
-            session.slots(PATH, 2).unwrap().with_options(options()).map(drop),
-            session.once(PATH).unwrap().with_options(OnceOptions::new().lock(options())).map(drop),
-            session.locks(PATH).unwrap().with_options(LocksOptions::new().lock(options())).map(drop),
-        ] {
-            assert_eq!(refused, Err(InvalidLock::Layout { path: PATH.to_owned(), layout }));
-        }
+    assert_eq!(error, InvalidLock::NoDelay { path: PATH.to_owned(), layout: LAYOUT });
+    let options = || options(LAYOUT, FOR_EVER);
+    let several =
+        |paths: &[Access]| session.lock_all(paths.to_vec()).unwrap().with_options(options()).map(drop);
+    assert_eq!(several(&[Access::from(PATH)]), Ok(()));
+    for refused in [
+        several(&[Access::shared(PATH)]),
+        several(&[Access::from(PATH), Access::from("/lock/other")]),
+        session.rw_lock(PATH).unwrap().with_options(options()).map(drop),
+        session.election(PATH).unwrap().with_options(options()).map(drop),
+        session.semaphore(PATH, 2).unwrap().with_options(options()).map(drop),
+        session.slots(PATH, 2).unwrap().with_options(options()).map(drop),
+        session.once(PATH).unwrap().with_options(OnceOptions::new().lock(options())).map(drop),
+        session.locks(PATH).unwrap().with_options(LocksOptions::new().lock(options())).map(drop),
+    ] {
+        assert_eq!(refused, Err(InvalidLock::Layout { path: PATH.to_owned(), layout: LAYOUT }));
     }
-    let error = InvalidLock::Layout { path: PATH.to_owned(), layout: Layout::Curator }.to_string();
-    assert_eq!(
-        error,
-        "/lock/orders cannot share a queue of Curator's mutex: only a single lock that is held alone can; leave the layout out"
-    );
 }
 
 /// A holder's own writes, and others', during a hold.
@@ -468,4 +300,48 @@ async fn the_path_above_is_looked_at_once() {
         acquired(&lock).await.release().await.unwrap();
     }
     assert_eq!(link.requests_of(RequestKind::MultiRead), looks);
+}
+
+/// Two contenders under zklock's own names, and a Curator mutex at their path.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_layout_nobody_is_inside_beside_curator() {
+    const ROUNDS: usize = 30;
+    let server = server().await;
+    let (first, second) = (session(&server).await, session(&server).await);
+    let mut curator = Peer::start(Client::Curator, &server, PATH, &["mutex"]).await;
+    let (inside, refusals) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let enter = || assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "somebody is inside already");
+    let leave = || assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1, "somebody came in");
+    let ours = async |lock: Lock| {
+        let mut rounds = 0;
+        while rounds < ROUNDS {
+            match within("acquire", lock.acquire()).await {
+                Ok(guard) => {
+                    enter();
+                    guard.verify().await.unwrap();
+                    leave();
+                    guard.release().await.unwrap();
+                    rounds += 1;
+                }
+                Err(AcquireError::ForeignContender { client: ForeignClient::Curator, .. }) => {
+                    refusals.fetch_add(1, Ordering::SeqCst);
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    // Ours may be done before a cold Java machine has begun.
+    curator.acquire().await;
+    let theirs = async {
+        for round in 0..ROUNDS {
+            if round > 0 {
+                curator.acquire().await;
+            }
+            enter();
+            eventually("a meeting", async || refusals.load(Ordering::SeqCst) > 0).await;
+            leave();
+            curator.release().await;
+        }
+    };
+    tokio::join!(ours(first.lock(PATH).unwrap()), ours(second.lock(PATH).unwrap()), theirs);
 }

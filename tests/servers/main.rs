@@ -7,7 +7,6 @@ mod ask;
 mod bounds;
 mod close;
 mod connection;
-mod curator;
 mod directory;
 mod election;
 mod examples;

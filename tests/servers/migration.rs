@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use support::{Server, eventually, operator, sessions, within};
 use tokio::task::JoinHandle;
-use zklock::{Guard, Layout, Lock, LockOptions, Session};
+use zklock::{Layout, Lock, LockOptions, Session};
 use zookeeper_client::{Acls, CreateMode, Error};
 
 use super::peers::{self, Peer};
@@ -22,16 +22,10 @@ const WORK: &str = "/work";
 /// The instances stop by themselves, so no holder is ever cut off.
 const DELAY: Duration = Duration::from_millis(20);
 
-/// What an instance acquires first.
-enum First {
-    Old(Box<Peer>),
-    Shared(Lock),
-}
-
-/// What an instance holds while it works. With two locks, it releases the second one first.
+/// What an instance acquires before it works, in this order. It releases the last one first.
 struct Release {
-    first: Option<First>,
-    second: Option<Lock>,
+    old: Option<Peer>,
+    locks: Vec<Lock>,
 }
 
 /// An instance of a service that works in turns.
@@ -53,31 +47,22 @@ struct Fleet {
 impl Release {
     /// Works once under the locks; false if somebody else worked at the same time.
     async fn turn(&mut self, judge: &zookeeper_client::Client) -> bool {
-        let first = match &mut self.first {
-            Some(First::Old(peer)) => {
-                peer.acquire().await;
-                None
-            }
-            Some(First::Shared(lock)) => Some(acquired(lock).await),
-            None => None,
-        };
-        let second = match &self.second {
-            Some(lock) => Some(acquired(lock).await),
-            None => None,
-        };
+        if let Some(peer) = &mut self.old {
+            peer.acquire().await;
+        }
+        let mut guards = Vec::new();
+        for lock in &self.locks {
+            guards.push(within("acquire", lock.acquire()).await.expect("the lock"));
+        }
         let is_alone = work(judge).await;
-        for guard in [second, first].into_iter().flatten() {
+        while let Some(guard) = guards.pop() {
             guard.release().await.expect("the release");
         }
-        if let Some(First::Old(peer)) = &mut self.first {
+        if let Some(peer) = &mut self.old {
             peer.release().await;
         }
         is_alone
     }
-}
-
-async fn acquired(lock: &Lock) -> Guard {
-    within("acquire", lock.acquire()).await.expect("the lock")
 }
 
 /// Works for a while; false if somebody else works.
@@ -100,34 +85,26 @@ impl Fleet {
         let judge = operator(&server).await;
         let mut fleet = Self { server, judge, sessions, client, instances: Vec::new() };
         for old in fleet.peers().await {
-            fleet.instances.push(fleet.instance(Release { first: Some(old), second: None }));
+            fleet.instances.push(fleet.instance(Release { old: Some(old), locks: vec![] }));
         }
         fleet.all_work().await;
         fleet
     }
 
-    async fn peer(&self) -> First {
-        First::Old(Box::new(Peer::start(self.client, &self.server, OLD, &["mutex"]).await))
+    async fn peer(&self, what: &str) -> Peer {
+        Peer::start(self.client, &self.server, OLD, &[what]).await
     }
 
-    /// Three peers.
-    async fn peers(&self) -> [First; 3] {
-        tokio::join!(self.peer(), self.peer(), self.peer()).into()
+    /// Three peers. The nodes of kazoo's write lock have the names of its mutex.
+    async fn peers(&self) -> [Peer; 3] {
+        let write = if let peers::Client::Kazoo = self.client { "write" } else { "mutex" };
+        tokio::join!(self.peer("mutex"), self.peer("mutex"), self.peer(write)).into()
     }
 
-    /// The release that knows the old lock only.
-    async fn old(&self) -> Release {
-        Release { first: Some(self.peer().await), second: None }
-    }
-
-    fn shared_lock(&self, place: usize, layout: Layout) -> First {
+    /// The lock in the old lock's queue.
+    fn shared(&self, place: usize, layout: Layout) -> Lock {
         let options = LockOptions::new().layout(layout).takeover_delay(DELAY);
-        First::Shared(self.sessions[place].lock(OLD).unwrap().with_options(options).unwrap())
-    }
-
-    /// The release that contends in the old lock's queue.
-    fn shared(&self, place: usize, layout: Layout) -> Release {
-        Release { first: Some(self.shared_lock(place, layout)), second: None }
+        self.sessions[place].lock(OLD).unwrap().with_options(options).unwrap()
     }
 
     fn new_lock(&self, place: usize) -> Lock {
@@ -144,7 +121,7 @@ impl Fleet {
                 }
                 count.fetch_add(1, Ordering::SeqCst);
             }
-            if let Some(First::Old(peer)) = release.first {
+            if let Some(peer) = release.old {
                 peer.end().await;
             }
             true
@@ -153,8 +130,8 @@ impl Fleet {
     }
 
     /// Rolls a release out at this place: the instance there ends its turn, and then the next one starts.
-    async fn roll(&mut self, place: usize, release: Release) {
-        let next = self.instance(release);
+    async fn roll(&mut self, place: usize, old: Option<Peer>, locks: Vec<Lock>) {
+        let next = self.instance(Release { old, locks });
         let before = std::mem::replace(&mut self.instances[place], next);
         before.is_to_stop.store(true, Ordering::SeqCst);
         assert!(within("its last turn", before.work).await.unwrap(), "two held the lock");
@@ -183,20 +160,20 @@ impl Fleet {
 /// One release is enough to share the queue, and two more lead to a path of zklock's own.
 async fn shares_the_queue_and_leaves_it(client: peers::Client, layout: Layout) {
     let mut fleet = Fleet::start(client).await;
-    fleet.roll(0, fleet.shared(0, layout)).await;
-    fleet.roll(1, fleet.shared(1, layout)).await;
-    // Somebody has doubts, and goes back.
-    let old = fleet.old().await;
-    fleet.roll(1, old).await;
-    fleet.roll(1, fleet.shared(1, layout)).await;
-    fleet.roll(2, fleet.shared(2, layout)).await;
     for place in 0..3 {
-        let second = Some(fleet.new_lock(place));
-        fleet.roll(place, Release { first: Some(fleet.shared_lock(place, layout)), second }).await;
+        fleet.roll(place, None, vec![fleet.shared(place, layout)]).await;
+        if place == 1 {
+            // Somebody has doubts, and goes back.
+            let old = Some(fleet.peer("mutex").await);
+            fleet.roll(place, old, vec![]).await;
+            fleet.roll(place, None, vec![fleet.shared(place, layout)]).await;
+        }
     }
     for place in 0..3 {
-        let second = Some(fleet.new_lock(place));
-        fleet.roll(place, Release { first: None, second }).await;
+        fleet.roll(place, None, vec![fleet.shared(place, layout), fleet.new_lock(place)]).await;
+    }
+    for place in 0..3 {
+        fleet.roll(place, None, vec![fleet.new_lock(place)]).await;
     }
     fleet.stop().await;
 }
@@ -221,16 +198,14 @@ async fn from_go() {
 async fn by_two_releases_from_any_lock() {
     let mut fleet = Fleet::start(peers::Client::Curator).await;
     for (place, old) in fleet.peers().await.into_iter().enumerate() {
-        let second = Some(fleet.new_lock(place));
-        fleet.roll(place, Release { first: Some(old), second }).await;
+        fleet.roll(place, Some(old), vec![fleet.new_lock(place)]).await;
     }
     for place in 0..3 {
-        let second = Some(fleet.new_lock(place));
-        fleet.roll(place, Release { first: None, second }).await;
+        fleet.roll(place, None, vec![fleet.new_lock(place)]).await;
     }
     // The way back.
-    let (first, second) = (Some(fleet.peer().await), Some(fleet.new_lock(0)));
-    fleet.roll(0, Release { first, second }).await;
+    let old = Some(fleet.peer("mutex").await);
+    fleet.roll(0, old, vec![fleet.new_lock(0)]).await;
     fleet.stop().await;
 }
 
@@ -238,8 +213,7 @@ async fn by_two_releases_from_any_lock() {
 #[tokio::test]
 async fn a_rollout_without_the_first_release_is_caught() {
     let fleet = Fleet::start(peers::Client::Go).await;
-    let second = Some(fleet.new_lock(0));
-    let early = fleet.instance(Release { first: None, second });
+    let early = fleet.instance(Release { old: None, locks: vec![fleet.new_lock(0)] });
     eventually("two at work", async || {
         early.work.is_finished() || fleet.instances.iter().any(|instance| instance.work.is_finished())
     })
