@@ -78,14 +78,6 @@ pub async fn make(client: &Client, path: &str) {
     client.mkdir(path, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.expect("a node");
 }
 
-/// Makes a lock's directory that has data of another program. So contenders enter by two requests instead of one: a
-/// `Create` and a read, instead of a `Multi`.
-pub async fn make_foreign(server: &Server, path: &str) {
-    let client = operator(server).await;
-    make(&client, path).await;
-    client.set_data(path, b"precious", None).await.expect("the data is set");
-}
-
 /// Returns the present queue, as soon as a server tells it.
 pub async fn queue(lock: &Lock) -> Vec<Contender> {
     within("the queue", async {

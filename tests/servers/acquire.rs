@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use support::{
-    enqueue, granted, linked, linked_session, names_transactions, orders, queue, server, session, sessions,
-    until_watched, within,
+    enqueue, granted, linked_session, names_transactions, orders, queue, session, sessions, until_watched,
+    within,
 };
 use zklock::LockOptions;
 use zklock_testcontainers::RequestKind;
@@ -23,25 +23,6 @@ async fn a_free_lock_takes_one_request() {
         guard.release().await.unwrap();
         assert_eq!(link.counts().requests, 2);
     }
-}
-
-#[tokio::test]
-async fn a_directory_with_data_keeps_it() {
-    let server = server().await;
-    support::make_foreign(&server, "/lock/orders").await;
-    let (link, session) = linked(&server, Duration::from_secs(40)).await;
-    let lock = session.lock("/lock/orders").unwrap();
-    for _ in 0..3 {
-        link.reset_counts();
-        let guard = lock.acquire().await.unwrap();
-        let reads = link.requests_of(RequestKind::Exists) + link.requests_of(RequestKind::GetChildren);
-        assert_eq!((link.requests_of(RequestKind::Create), reads), (1, 1), "a create, and a read behind it");
-        let waiter = enqueue(&lock).await;
-        guard.release().await.unwrap();
-        granted(waiter).await.release().await.unwrap();
-    }
-    let operator = support::operator(&server).await;
-    assert_eq!(operator.get_data("/lock/orders").await.unwrap().0, b"precious");
 }
 
 #[tokio::test]

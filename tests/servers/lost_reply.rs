@@ -3,25 +3,11 @@
 use std::time::Duration;
 
 use support::{
-    Server, enqueue, enqueue_seen_by, eventually, granted, hide, linked, linked_session, operator, server,
-    until_nothing_is_left, until_queued, until_watched, within,
+    Server, enqueue_seen_by, eventually, granted, hide, linked, linked_session, operator, server,
+    until_nothing_is_left, within,
 };
 use zklock::{AcquireError, LockOptions, SessionState};
 use zklock_testcontainers::{RequestKind, ZooKeeper};
-
-#[tokio::test]
-async fn the_reply_to_a_trys_withdrawal_may_be_lost() {
-    let (server, link, session) = linked_session(Duration::from_secs(20)).await;
-    let other = support::session(&server).await;
-    let (lock, holder) = (session.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
-    lock.acquire().await.unwrap().release().await.unwrap();
-    let guard = holder.acquire().await.unwrap();
-    let lost = link.lose_reply(RequestKind::Delete);
-    assert!(within("try", lock.try_acquire()).await.unwrap().is_none());
-    within("the lost reply", lost.happened()).await;
-    guard.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
 
 #[tokio::test]
 async fn a_server_that_hangs_up_on_every_create_is_not_hammered() {
@@ -90,28 +76,6 @@ async fn a_create_that_its_session_cannot_find_goes_with_the_session() {
     }
 }
 
-/// The node of the first may be either's. Both queue again in the next session.
-#[tokio::test]
-async fn two_creates_one_of_whose_nodes_was_written_to_go_with_the_session() {
-    let (server, link, session) = linked_session(Duration::from_secs(20)).await;
-    let lock = session.lock("/lock/orders").unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
-    let (id, reply) = (session.id(), link.hold_reply(RequestKind::Multi));
-    let first = support::acquire(&lock);
-    within("the first create", reply.reached()).await;
-    let request = link.hold_request(RequestKind::Multi);
-    let second = support::acquire(&lock);
-    within("the second create", request.reached()).await;
-    operator(&server).await.set_data("/lock/orders/lock-0000000001", b"mine", None).await.unwrap();
-    link.cut();
-    drop((reply, request));
-    let ends = [first, second].map(|waiter| async { granted(waiter).await.release().await.unwrap() });
-    futures::future::join_all(ends).await;
-    assert_ne!(session.id(), id);
-    assert_eq!(session.requeued(), 2);
-    until_nothing_is_left(&server).await;
-}
-
 /// A server tells a session which nodes it has, whatever their ACLs say.
 #[tokio::test]
 async fn a_hidden_node_is_deleted_on_another_connection() {
@@ -129,54 +93,5 @@ async fn a_hidden_node_is_deleted_on_another_connection() {
     eventually("its end", async || server.ephemerals().await == 1).await;
     assert_eq!(session.requeued(), 0);
     guard.release().await.unwrap();
-    until_nothing_is_left(&server).await;
-}
-
-/// What a contender knows to be its node is not what another one looks for.
-#[tokio::test]
-async fn a_create_is_sought_though_another_node_of_its_session_was_written_to() {
-    let (server, link, session) = linked_session(Duration::from_secs(20)).await;
-    let holder = support::session(&server).await;
-    let theirs = holder.lock("/lock/orders").unwrap();
-    let guard = theirs.acquire().await.unwrap();
-    let lock = session.lock("/lock/orders").unwrap();
-    let first = enqueue(&lock).await;
-    operator(&server).await.set_data("/lock/orders/lock-0000000001", b"mine", None).await.unwrap();
-    // The create of the second one never arrives.
-    let held = link.hold_request(RequestKind::Multi);
-    let second = support::acquire(&lock);
-    within("the create", held.reached()).await;
-    link.cut();
-    drop(held);
-    until_queued(&theirs, 3).await;
-    guard.release().await.unwrap();
-    granted(first).await.release().await.unwrap();
-    granted(second).await.release().await.unwrap();
-    assert_eq!(session.requeued(), 0);
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn creates_that_were_lost_together_are_searched_for_together() {
-    const CONTENDERS: u64 = 250;
-    let server = server().await;
-    let (link, session) = linked(&server, Duration::from_secs(40)).await;
-    let lock = session.lock("/lock/orders").unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
-    let held = link.hold_reply(RequestKind::Multi);
-    let waiters = (0..CONTENDERS).map(|_| support::acquire(&lock)).collect::<Vec<_>>();
-    eventually("the nodes", async || server.ephemerals().await == CONTENDERS).await;
-    let read = link.requests_of(RequestKind::MultiRead);
-    link.cut();
-    drop(held);
-    // The first holds, the others wait; its watch is on the node that the second one watches in the same session.
-    until_watched(&server, 0, CONTENDERS - 1).await;
-    // Each of these reads up to 128 nodes.
-    assert!(link.requests_of(RequestKind::MultiRead) - read <= 6, "each searched on its own");
-    assert_eq!(server.ephemerals().await, CONTENDERS, "one node an acquisition");
-    session.close().await.unwrap();
-    for waiter in waiters {
-        assert!(!within("the end", waiter).await.unwrap().is_ok_and(|guard| guard.is_held()));
-    }
     until_nothing_is_left(&server).await;
 }

@@ -17,9 +17,6 @@
 //!
 //! What a member does beyond that under a fault has its test beside the member's others.
 
-use zklock_test_support as support;
-
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::task::Poll;
@@ -99,24 +96,15 @@ impl Fault {
     }
 
     /// Holds the message on its way. Dropping the answer lets it go on.
-    async fn holds(self, link: &Link, kind: RequestKind) -> Box<dyn Any> {
-        if self.reply {
-            let mut held = link.hold_reply(kind);
-            for _ in 1..self.nth {
-                held.reached().await;
-                held = link.hold_reply(kind);
-            }
-            held.reached().await;
-            Box::new(held)
-        } else {
-            let mut held = link.hold_request(kind);
-            for _ in 1..self.nth {
-                held.reached().await;
-                held = link.hold_request(kind);
-            }
-            held.reached().await;
-            Box::new(held)
+    async fn holds(self, link: &Link, kind: RequestKind) -> zklock_testcontainers::Held {
+        let hold = || if self.reply { link.hold_reply(kind) } else { link.hold_request(kind) };
+        let mut message = hold();
+        for _ in 1..self.nth {
+            message.reached().await;
+            message = hold();
         }
+        message.reached().await;
+        message
     }
 
     /// Has the call meet it. Returns the call's outcome, unless its caller has gone, and whether the call did meet it.
@@ -206,9 +194,13 @@ impl Scene {
         let sent = || KINDS.map(|kind| link.requests_of(kind));
         link.reset_counts();
         let held = behind(rival, handle.acquire()).await.expect("a hold");
-        let entering = sent();
+        let (entering, nodes) = (sent(), held.nodes());
         link.reset_counts();
         held.release().await.expect("its release");
+        for node in nodes.iter().filter(|_| self.directory == Directory::Foreign) {
+            let (data, _) = operator(server).await.get_data(node.rsplit_once('/').unwrap().0).await.unwrap();
+            assert_eq!(data, b"precious", "{path}");
+        }
         let most = entering.into_iter().zip(sent()).map(|(entering, leaving)| entering.max(leaving));
         let kinds = KINDS.into_iter().zip(most).collect::<Vec<_>>();
         let met =
@@ -440,6 +432,7 @@ async fn a_closed_session_hands_over_at_once() {
             contest(member, &server, &closing, &other, "/closed").await;
         let began = Instant::now();
         within("close", closing.close()).await.unwrap();
+        closing.close().await.expect("it may be repeated");
         assert_eq!(within("the loss", held.lost()).await, LostReason::SessionClosed, "{}", member.name);
         let next = granted(member.name, next).await;
         assert!(began.elapsed() < BOUND / 2, "{}: long before the session timeout", member.name);

@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use support::{
-    Server, Waiter, eventually, granted, linked, linked_session, make_foreign, operator, queue, refused,
-    session, sessions, until_nothing_is_left, until_queued, within,
-};
-use zklock::{Access, AcquireError, InvalidLock, LockOptions, MultiGuard, MultiLock, Session};
+use support::{eventually, linked_session, operator, session, sessions, until_nothing_is_left, within};
+use zklock::{Access, AcquireError, InvalidLock, LockOptions, MultiLock, Session};
 use zklock_testcontainers::RequestKind;
 use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 
@@ -14,17 +11,6 @@ const PATHS: [&str; 3] = ["/lock/a", "/lock/b", "/lock/deep/c"];
 
 fn all(session: &Session) -> MultiLock {
     session.lock_all(PATHS).unwrap()
-}
-
-fn acquire(locks: &MultiLock) -> Waiter<MultiGuard> {
-    let locks = locks.clone();
-    tokio::spawn(async move { locks.acquire().await })
-}
-
-/// The locks are free for everybody, and nothing of an earlier acquisition is left.
-async fn nothing_remains(server: &Server, session: &Session) {
-    granted(acquire(&all(session))).await.release().await.unwrap();
-    until_nothing_is_left(server).await;
 }
 
 #[tokio::test]
@@ -69,23 +55,6 @@ async fn readers_and_writers_are_mixed() {
     until_nothing_is_left(&server).await;
 }
 
-/// It is first in the other queues.
-#[tokio::test]
-async fn an_operator_who_deletes_a_node_of_a_waiter_ends_its_wait() {
-    let (server, [session, other]) = sessions().await;
-    let held = session.lock(PATHS[1]).unwrap();
-    let guard = held.acquire().await.unwrap();
-    let waiting = acquire(&all(&other));
-    until_queued(&held, 2).await;
-    let first = session.lock(PATHS[0]).unwrap();
-    until_queued(&first, 1).await;
-    operator(&server).await.delete(&queue(&first).await[0].path, None).await.unwrap();
-    assert_eq!(refused(waiting).await, AcquireError::NodeDeleted { path: PATHS[0].into() });
-    until_queued(&held, 1).await;
-    guard.release().await.unwrap();
-    nothing_remains(&server, &session).await;
-}
-
 /// ZooKeeper numbers the children anew in a directory that is made again.
 #[tokio::test]
 async fn a_lost_guard_leaves_nodes_alone_that_have_got_the_names_of_its_own() {
@@ -113,59 +82,6 @@ async fn a_lost_guard_leaves_nodes_alone_that_have_got_the_names_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_write_to_a_node_of_a_waiter_changes_nothing() {
-    let (server, [session, other]) = sessions().await;
-    let held = session.lock(PATHS[1]).unwrap();
-    let guard = held.acquire().await.unwrap();
-    let waiting = acquire(&all(&other));
-    until_queued(&held, 2).await;
-    let first = session.lock(PATHS[0]).unwrap();
-    let node = queue(&first).await[0].path.clone();
-    // It is first there, and watches its own node: one watch for the holder, two for its own nodes, one for the
-    // predecessor.
-    eventually("the watches", async || server.watches().await == 4).await;
-    operator(&server).await.set_data(&node, b"forged", None).await.unwrap();
-    eventually("the watches", async || server.watches().await == 4).await;
-    assert!(!waiting.is_finished());
-    guard.release().await.unwrap();
-    // It is granted in its turn. A look at the node then shows that somebody wrote to it.
-    let guard = granted(waiting).await;
-    guard.verify().await.unwrap_err();
-    drop(guard);
-    nothing_remains(&server, &session).await;
-}
-
-/// Nobody can tell whose a node is that was written to. So the session is given up, and all its nodes go with it.
-#[tokio::test]
-async fn a_node_that_is_touched_while_its_create_is_unanswered() {
-    let (server, [other]) = sessions().await;
-    let operator = operator(&server).await;
-    for deletes in [true, false] {
-        let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
-        let locks = all(&unlucky);
-        locks.acquire().await.unwrap().release().await.unwrap();
-        let (id, held) = (unlucky.id(), link.hold_reply(RequestKind::Multi));
-        let waiting = acquire(&locks);
-        within("the reply", held.reached()).await;
-        let node = queue(&other.lock(PATHS[1]).unwrap()).await[0].path.clone();
-        if deletes {
-            operator.delete(&node, None).await.unwrap();
-        } else {
-            operator.set_data(&node, b"mine", None).await.unwrap();
-        }
-        link.cut();
-        held.release();
-        if deletes {
-            assert_eq!(refused(waiting).await, AcquireError::NodeDeleted { path: PATHS[1].into() });
-        } else {
-            granted(waiting).await.release().await.unwrap();
-            assert_ne!(unlucky.id(), id);
-        }
-        nothing_remains(&server, &other).await;
-    }
-}
-
-#[tokio::test]
 async fn a_refusal_in_one_queue_leaves_nothing_in_the_others() {
     let (server, [session]) = sessions().await;
     let operator = operator(&server).await;
@@ -177,28 +93,6 @@ async fn a_refusal_in_one_queue_leaves_nothing_in_the_others() {
     assert_eq!(error, AcquireError::NotAuthorized { path: PATHS[1].into() });
     until_nothing_is_left(&server).await;
     assert!(operator.check_stat("/lock/a/lock-0000000000").await.unwrap().is_none());
-}
-
-#[tokio::test]
-async fn directories_with_data_of_others_are_left_alone() {
-    let (server, [session]) = sessions().await;
-    for paths in [&PATHS[..1], &PATHS[..]] {
-        for path in paths {
-            if operator(&server).await.check_stat(path).await.unwrap().is_none() {
-                make_foreign(&server, path).await;
-            }
-        }
-        let locks = all(&session);
-        let held = session.lock(PATHS[0]).unwrap();
-        let guard = held.acquire().await.unwrap();
-        let waiting = acquire(&locks);
-        until_queued(&held, 2).await;
-        guard.release().await.unwrap();
-        granted(waiting).await.release().await.unwrap();
-        let (data, _) = operator(&server).await.get_data(PATHS[0]).await.unwrap();
-        assert_eq!(data, b"precious");
-    }
-    until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]

@@ -1,49 +1,13 @@
 //! Longer queues.
 
-use std::sync::Arc;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use support::{
-    enqueue, enqueue_seen_by, granted, linked, names_transactions, orders, own_server, queue, server,
-    session, sessions, until_nothing_is_left, until_queued, until_watched, within,
+    enqueue, enqueue_seen_by, granted, linked, names_transactions, orders, own_server, queue, session,
+    sessions, until_nothing_is_left, until_watched,
 };
 use zklock::inspect::{Cut, Kind};
 use zklock_testcontainers::RequestKind;
-
-#[tokio::test]
-async fn two_hundred_contenders_drain_in_order() {
-    const CONTENDERS: usize = 200;
-    let server = server().await;
-    let mut locks = Vec::new();
-    for _ in 0..4 {
-        locks.push(session(&server).await.lock("/lock/orders").unwrap());
-    }
-    // The holder has a session of its own: the server has one watch for a session and node, however many ask.
-    let guard = session(&server).await.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let mut waiters = Vec::new();
-    for turn in 0..CONTENDERS {
-        let (lock, order) = (locks[turn % locks.len()].clone(), order.clone());
-        waiters.push(tokio::spawn(async move {
-            let guard = lock.acquire().await.unwrap();
-            order.lock().unwrap().push((guard.token(), guard.node()));
-            guard.release().await.unwrap();
-        }));
-    }
-    until_queued(&locks[0], CONTENDERS + 1).await;
-    until_watched(&server, 1, CONTENDERS as u64).await;
-    let expected =
-        queue(&locks[0]).await.into_iter().skip(1).map(|contender| contender.path).collect::<Vec<_>>();
-    guard.release().await.unwrap();
-    for waiter in waiters {
-        within("a turn", waiter).await.unwrap();
-    }
-    let order = std::mem::take(&mut *order.lock().unwrap());
-    assert!(order.is_sorted(), "tokens increase");
-    assert_eq!(order.into_iter().map(|(_, node)| node).collect::<Vec<_>>(), expected);
-    until_nothing_is_left(&server).await;
-}
 
 #[tokio::test]
 async fn a_long_queue_is_not_listed() {

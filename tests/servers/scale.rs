@@ -4,7 +4,6 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
@@ -67,33 +66,6 @@ async fn ten_thousand_guards_survive_a_reconnection() {
     assert!(guards.iter().all(|guard| guard.is_held()));
     session.close().await.unwrap();
     until_nothing_is_left(&server).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn guards_that_somebody_awaits_are_not_woken_by_acquisitions() {
-    const GUARDS: usize = 500;
-    let server = own_server().await;
-    let session = patient(server.connect_string(), TIMEOUT).connect().await.unwrap();
-    let polls = Arc::new(AtomicUsize::new(0));
-    for number in 0..GUARDS {
-        let guard = session.lock(&format!("/lock/{number}")).unwrap().acquire().await.unwrap();
-        let polls = polls.clone();
-        let never = poll_fn(move |_| {
-            polls.fetch_add(1, Ordering::Relaxed);
-            Poll::<()>::Pending
-        });
-        tokio::spawn(async move { guard.run(never).await });
-    }
-    eventually("the guards' tasks", async || polls.load(Ordering::Relaxed) >= GUARDS).await;
-    let before = polls.load(Ordering::Relaxed);
-    let lock = session.lock("/lock/orders").unwrap();
-    for _ in 0..100 {
-        lock.acquire().await.unwrap().release().await.unwrap();
-    }
-    // Once in a session timeout each looks again at the lease.
-    let polls = polls.load(Ordering::Relaxed) - before;
-    assert!(polls <= GUARDS, "{polls} polls by 100 acquisitions");
-    session.close().await.unwrap();
 }
 
 /// How many entries of one session are under way at the same time.

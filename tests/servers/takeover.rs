@@ -4,112 +4,19 @@
 use std::time::{Duration, Instant};
 
 use support::{
-    Server, Steps, acquire, enqueue, enqueue_seen_by, eventually, granted, linked, linked_session, operator,
-    server, session, sessions, until_nothing_is_left, until_queued, until_watched, within,
+    Server, enqueue, enqueue_seen_by, eventually, granted, linked, linked_session, operator, server, session,
+    until_watched, within,
 };
-use zklock::{Lock, LockOptions, Session, SessionState};
+use zklock::{Lock, LockOptions, Session};
 use zklock_testcontainers::RequestKind;
-
-const DELAY: Duration = Duration::from_secs(1);
-
-/// Longer than any test takes: whoever waits for it is found out.
-const FOR_EVER: Duration = Duration::from_secs(3600);
 
 fn delayed(session: &Session, delay: Duration) -> Lock {
     session.lock("/lock/orders").unwrap().with_options(LockOptions::new().takeover_delay(delay)).unwrap()
 }
 
 #[tokio::test]
-async fn the_sessions_end_ends_the_delay() {
-    let (server, [first]) = sessions().await;
-    let (link, second) = linked(&server, Duration::from_secs(6)).await;
-    let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    let observer = session(&server).await.lock("/lock/orders").unwrap();
-    let waiter = acquire(&delayed(&second, FOR_EVER));
-    until_watched(&server, 1, 1).await;
-    first.close().await.unwrap();
-    until_queued(&observer, 1).await;
-    // Its place is lost while it waits for the delay, and a new one is taken without waiting for that.
-    link.black_hole();
-    until_queued(&observer, 0).await;
-    link.restore();
-    until_queued(&observer, 1).await;
-    assert_eq!(second.requeued(), 1);
-    assert!(!waiter.is_finished(), "it waits for the delay again");
-    waiter.abort();
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn a_waiter_that_was_out_of_touch_until_its_session_ended_is_delayed() {
-    let (server, [first]) = sessions().await;
-    let (link, second) = linked(&server, Duration::from_secs(6)).await;
-    let observer = session(&server).await.lock("/lock/orders").unwrap();
-    let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    let waiter = enqueue_seen_by(&observer, &delayed(&second, DELAY)).await;
-    until_watched(&server, 1, 1).await;
-    link.black_hole();
-    until_queued(&observer, 1).await;
-    first.close().await.unwrap();
-    let started = Instant::now();
-    link.restore();
-    drop(granted(waiter).await);
-    assert!(started.elapsed() >= DELAY);
-}
-
-#[tokio::test]
-async fn a_contender_whose_first_look_was_lost_is_delayed() {
-    let (server, [first]) = sessions().await;
-    let (link, second) = linked(&server, Duration::from_secs(20)).await;
-    let observer = session(&server).await.lock("/lock/orders").unwrap();
-    let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    // A contender that does not know the directory yet enters by a create and a look at the directory.
-    let lost = link.lose_reply(RequestKind::Exists);
-    link.refuse();
-    let waiter = acquire(&delayed(&second, DELAY));
-    within("the lost look", lost.happened()).await;
-    until_queued(&observer, 2).await;
-    first.close().await.unwrap();
-    until_queued(&observer, 1).await;
-    let started = Instant::now();
-    link.accept();
-    drop(granted(waiter).await);
-    assert!(started.elapsed() >= DELAY);
-    assert_eq!(second.requeued(), 0);
-}
-
-/// A contender that comes without a connection is entered by the session's background task, which also takes in the reply.
-#[tokio::test]
-async fn a_contender_whose_first_look_waited_for_it_while_the_connection_was_lost_is_delayed() {
-    let (server, [first]) = sessions().await;
-    let (link, second) = linked(&server, Duration::from_secs(40)).await;
-    let observer = session(&server).await.lock("/lock/orders").unwrap();
-    let _vanished = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    let until = async |state| eventually("the connection's state", async || second.state() == state).await;
-    let lock = delayed(&second, DELAY);
-    link.refuse();
-    link.cut();
-    until(SessionState::Disconnected).await;
-    let mut acquiring = Steps::new(lock.acquire());
-    assert!(acquiring.poll().is_pending());
-    link.accept();
-    acquiring.woken().await;
-    until_queued(&observer, 2).await;
-    link.refuse();
-    link.cut();
-    until(SessionState::Disconnected).await;
-    first.close().await.unwrap();
-    until_queued(&observer, 1).await;
-    link.accept();
-    until(SessionState::Connected).await;
-    let started = Instant::now();
-    drop(within("the grant", acquiring.finished()).await.unwrap());
-    assert!(started.elapsed() >= DELAY);
-    assert_eq!(second.requeued(), 0);
-}
-
-#[tokio::test]
 async fn a_holder_that_drops_a_lost_guard_has_vanished() {
+    const DELAY: Duration = Duration::from_secs(1);
     let (server, link, first) = linked_session(Duration::from_secs(10)).await;
     let second = session(&server).await;
     // Told early, so that the link is there again before ZooKeeper expires the session.
