@@ -1,12 +1,10 @@
 //! Asking a holder to let go.
 
-use zklock_test_support as support;
-
 use std::time::Duration;
 
 use futures::FutureExt;
 use support::{
-    BOUND, dropped_after, eventually, hide, linked, operator, own_server, server, session, sessions,
+    BOUND, dropped_after, eventually, hide, linked, operator, own_server, queued, server, session, sessions,
     until_nothing_is_left, until_watched, within,
 };
 use zklock::ask::{Answer, Ask, AskError, Asking, Asks, Request};
@@ -54,11 +52,7 @@ async fn each_member_is_asked_and_lets_go() {
         for asks in [&mut asks, &mut before] {
             let ask = heard(asks).await;
             assert_eq!((&*ask.who, &*ask.why), ("ops", member.name));
-            assert!(
-                (WITHIN / 2..=WITHIN).contains(&ask.within),
-                "what was left as it was made: {:?}",
-                ask.within
-            );
+            assert!((WITHIN / 2..=WITHIN).contains(&ask.within), "it was made: {:?}", ask.within);
             assert!(asks.next().now_or_never().is_none(), "an ask is heard once");
         }
         let asked = asking.holders().iter().map(|holder| holder.path.clone()).collect::<Vec<_>>();
@@ -108,30 +102,25 @@ async fn one_of_several_is_asked() {
     // Readers are asked together, and whoever waits is not.
     let prices = holding.rw_lock("/prices").unwrap();
     let (one, two) = (prices.read().await.unwrap(), prices.read().await.unwrap());
-    let waits = prices.clone();
-    let waiter = tokio::spawn(async move { waits.write().await });
-    eventually("the queue", async || prices.contenders().await.unwrap().len() == 3).await;
+    let (waits, length) = (prices.clone(), async || prices.contenders().await.unwrap().len());
+    let waiter = queued(length, async move { waits.write().await }).await;
     let both = asking(&asking_session, "/prices", "both").await;
     assert_eq!(both.holders().len(), 2);
-    assert_eq!(
-        (heard(&mut one.asks()).await.why, heard(&mut two.asks()).await.why),
-        ("both".into(), "both".into())
-    );
+    for reader in [&one, &two] {
+        assert_eq!(heard(&mut reader.asks()).await.why, "both");
+    }
     let answer = tokio::spawn(both.answer());
     one.release().await.unwrap();
-    let writing = {
-        two.release().await.unwrap();
-        within("the writer", waiter).await.unwrap().unwrap()
-    };
+    two.release().await.unwrap();
+    let _writes = within("the writer", waiter).await.unwrap().unwrap();
     assert_eq!(within("the answer", answer).await.unwrap().unwrap(), Answer::LetGo);
-    assert!(writing.is_held());
 }
 
-/// The asker of the first one cannot take its ask back: it goes with its session.
+/// The asker of the first one cannot take its ask back: it goes with its session. Once nobody holds of whom it asks, the ask is in
+/// nobody's way.
 #[tokio::test]
 async fn a_stale_ask_is_not_heard_and_goes_with_its_session() {
-    let server = server().await;
-    let (holding, next, ours) = (session(&server).await, session(&server).await, session(&server).await);
+    let (server, [holding, next, ours, third]) = sessions().await;
     let (link, away) = linked(&server, Duration::from_secs(4)).await;
     let guard = holding.lock(PATH).unwrap().acquire().await.unwrap();
     let _stale = asking(&away, PATH, "stale").await;
@@ -147,8 +136,16 @@ async fn a_stale_ask_is_not_heard_and_goes_with_its_session() {
     let operator = operator(&server).await;
     assert!(operator.check_stat(ASK).await.unwrap().is_some(), "it stands");
     until_no_ask(&operator, ASK).await;
-    let _asking = asking(&ours, PATH, "fresh").await;
+    drop(asking(&ours, PATH, "fresh").await);
     assert_eq!(within("an ask", first).await.unwrap().unwrap().why, "fresh");
+    until_no_ask(&operator, ASK).await;
+    let (link, away) = linked(&server, Duration::from_secs(40)).await;
+    let _stale = asking(&away, PATH, "stale").await;
+    link.black_hole();
+    guard.release().await.unwrap();
+    let guard = within("the lock", holding.lock(PATH).unwrap().acquire()).await.unwrap();
+    let _fresh = asking(&third, PATH, "fresh").await;
+    assert_eq!(heard(&mut guard.asks()).await.why, "fresh");
 }
 
 #[tokio::test]
@@ -238,32 +235,6 @@ async fn those_who_listen_cost_nothing_while_nobody_asks() {
     assert_eq!(within("the answer", answer).await.unwrap().unwrap(), Answer::LetGo);
 }
 
-/// The contenders of a lock count the children of its directory.
-#[tokio::test]
-async fn an_ask_costs_a_lock_one_listing_while_it_stands() {
-    let (server, [holding, ours]) = sessions().await;
-    let (link, entering) = linked(&server, Duration::from_secs(20)).await;
-    let lock = entering.lock(PATH).unwrap();
-    // The second entry of a lock takes one request.
-    for _ in 0..2 {
-        lock.acquire().await.unwrap().release().await.unwrap();
-    }
-    let guard = holding.lock(PATH).unwrap().acquire().await.unwrap();
-    let asking = asking(&ours, PATH, "why").await;
-    guard.release().await.unwrap();
-    let costs = async || {
-        link.reset_counts();
-        let guard = lock.try_acquire().await.unwrap().expect("it is free");
-        let counts = [RequestKind::Multi, RequestKind::GetChildren].map(|kind| link.requests_of(kind));
-        guard.release().await.unwrap();
-        counts
-    };
-    assert_eq!(costs().await, [1, 1]);
-    drop(asking);
-    until_no_ask(&operator(&server).await, ASK).await;
-    assert_eq!(costs().await, [1, 0]);
-}
-
 #[tokio::test]
 async fn what_cannot_be_asked() {
     let (server, [holding, ours]) = sessions().await;
@@ -281,23 +252,6 @@ async fn what_cannot_be_asked() {
     let guard = holding.lock(PATH).unwrap().acquire().await.unwrap();
     let long = ours.ask(PATH, Request::new("x".repeat(1025), BOUND)).await.unwrap_err();
     assert!(matches!(long, AskError::TooLong { what: "reason", length: 1025, .. }), "{long}");
-    // A holder would print it.
-    let id = "00000000-0000-4000-8000-000000000000";
-    let (name, czxid) = (guard.node().replace("/lock/orders/", ""), guard.token().zxid());
-    let shout = |why: &str| format!(r#"{{"id":"{id}","why":"{why}","within":1,"of":[["{name}",{czxid}]]}}"#);
-    let ephemeral = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
-    let mut asks = guard.asks();
-    for (why, is_heard) in [("x".repeat(1025), false), ("x".repeat(1024), true)] {
-        operator.create(ASK, shout(&why).as_bytes(), &ephemeral).await.unwrap();
-        if is_heard {
-            assert_eq!(heard(&mut asks).await.why, why);
-        } else {
-            let occupied = ours.ask(PATH, request("why")).await.unwrap_err();
-            assert_eq!(occupied, AskError::Occupied { path: PATH.to_owned() });
-            assert!(asks.next().now_or_never().is_none());
-        }
-        operator.delete(ASK, None).await.unwrap();
-    }
     support::make(&operator, ASK).await;
     let occupied = ours.ask(PATH, request("why")).await.unwrap_err();
     assert_eq!(occupied, AskError::Occupied { path: PATH.to_owned() });
@@ -381,7 +335,7 @@ async fn who_holds_may_be_hidden_or_elsewhere() {
 /// The open ACL lets everybody write to an ask, hide it, and delete it.
 #[tokio::test]
 async fn an_ask_that_others_have_touched_goes_with_its_asker() {
-    let (server, [holding, ours, next]) = sessions().await;
+    let (server, [holding, ours]) = sessions().await;
     let operator = operator(&server).await;
     let guard = holding.lock(PATH).unwrap().acquire().await.unwrap();
     let first = asking(&ours, PATH, "why").await;
@@ -392,14 +346,7 @@ async fn an_ask_that_others_have_touched_goes_with_its_asker() {
     hide(&operator, ASK).await;
     drop(second);
     until_no_ask(&operator, ASK).await;
-    // An ask of which nobody holds any more is in nobody's way. Its asker cannot take it back.
-    let (link, away) = linked(&server, Duration::from_secs(40)).await;
-    let _stale = asking(&away, PATH, "stale").await;
-    link.black_hole();
-    guard.release().await.unwrap();
-    let guard = within("the lock", holding.lock(PATH).unwrap().acquire()).await.unwrap();
-    let _third = asking(&next, PATH, "fresh").await;
-    assert_eq!(heard(&mut guard.asks()).await.why, "fresh");
+    assert!(guard.is_held());
 }
 
 #[tokio::test]

@@ -4,10 +4,9 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use support::{BOUND, Server, eventually, own_server, patient, until_nothing_is_left, within};
-use tokio::net::TcpListener;
+use support::{Server, eventually, own_server, patient, until_nothing_is_left, within};
 use zklock::{
-    AcquireError, ConnectError, Guard, Lock, LostReason, QueryError, ReleaseError, Session,
+    AcquireError, Guard, Lock, LostReason, QueryError, ReleaseError, Session,
     guard::TransactionError,
     once::{Claim, RecordError},
 };
@@ -68,18 +67,16 @@ async fn release_answers_at_the_end_of_the_lease_and_goes_on_in_the_background()
 }
 
 #[tokio::test]
-async fn close_answers_at_the_end_of_the_lease() {
-    let (_server, session, _lock, guard) = paused().await;
-    let error = answers("close", guard.remaining(), session.close()).await.unwrap_err();
-    assert_eq!(error, ReleaseError::SessionUnconfirmed { session: session.id(), timeout: TIMEOUT });
-}
-
-#[tokio::test]
-async fn close_without_a_lease_answers_as_soon_as_a_server_would() {
-    let (_server, session, _lock, guard) = paused().await;
-    within("the loss", guard.lost()).await;
-    let error = answers("close", SILENCE, session.close()).await.unwrap_err();
-    assert_eq!(error, ReleaseError::SessionUnconfirmed { session: session.id(), timeout: TIMEOUT });
+async fn close_answers_at_the_end_of_the_lease_and_without_one_as_soon_as_a_server_would() {
+    for is_held in [true, false] {
+        let (_server, session, _lock, guard) = paused().await;
+        if !is_held {
+            within("the loss", guard.lost()).await;
+        }
+        let bound = if is_held { guard.remaining() } else { SILENCE };
+        let error = answers("close", bound, session.close()).await.unwrap_err();
+        assert_eq!(error, ReleaseError::SessionUnconfirmed { session: session.id(), timeout: TIMEOUT });
+    }
 }
 
 #[tokio::test]
@@ -168,36 +165,4 @@ async fn acquire_timeout_answers_by_its_own() {
     let (_server, _session, lock, _guard) = paused().await;
     let timeout = Duration::from_secs(1);
     assert!(answers("acquire_timeout", timeout, lock.acquire_timeout(timeout)).await.unwrap().is_none());
-}
-
-#[tokio::test]
-async fn connect_answers_within_its_timeout() {
-    let server = own_server().await;
-    server.own().pause().await.unwrap();
-    // One that takes connections and says nothing.
-    let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let accepting = async {
-        let mut taken = Vec::new();
-        loop {
-            taken.push(mute.accept().await.unwrap());
-        }
-    };
-    let timeout = Duration::from_secs(2);
-    let connect = async |servers: String| {
-        let builder = Session::builder(servers).session_timeout(BOUND).connect_timeout(timeout);
-        answers("connect", timeout, builder.connect()).await.unwrap_err()
-    };
-    let connecting = async {
-        for servers in [server.connect_string(), mute.local_addr().unwrap().to_string()] {
-            let error = connect(servers.clone()).await;
-            assert!(
-                matches!(&error, ConnectError::Unreachable { servers: asked, .. } if *asked == servers),
-                "{error}"
-            );
-        }
-    };
-    tokio::select! {
-        () = connecting => {}
-        never = accepting => never,
-    }
 }

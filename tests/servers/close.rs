@@ -5,22 +5,8 @@ use std::time::Duration;
 use support::{
     Steps, enqueue, linked_session, server, session, sessions, until_nothing_is_left, until_queued, within,
 };
-use zklock::{AcquireError, QueryError};
+use zklock::AcquireError;
 use zklock_testcontainers::RequestKind;
-
-#[tokio::test]
-async fn may_be_repeated_and_what_is_asked_for_later_fails() {
-    let (_server, [session]) = sessions().await;
-    let lock = session.lock("/lock/orders").unwrap();
-    session.close().await.unwrap();
-    session.close().await.unwrap();
-    let closed = AcquireError::SessionClosed { path: "/lock/orders".to_owned() };
-    assert_eq!(lock.acquire().await.unwrap_err(), closed);
-    let pool = session.semaphore("/lock/orders", 2).unwrap();
-    assert_eq!(pool.set_capacity(3).await.unwrap_err(), closed);
-    let over = QueryError::SessionOver { path: "/lock/orders".to_owned() };
-    assert_eq!(lock.contenders().await.unwrap_err(), over);
-}
 
 #[tokio::test]
 async fn does_not_wait_for_futures_nobody_polls() {

@@ -4,57 +4,10 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use support::{
-    Server, Steps, eventually, linked, make, operator, own_server, patient, server, session, sessions,
-    until_queued, within,
-};
+use support::{Server, eventually, linked, make, operator, own_server, patient, server, session, within};
 use zklock::{AcquireError, ConnectError, Session, SessionState};
 use zklock_testcontainers::RequestKind;
 use zookeeper_client::Acls;
-
-#[tokio::test]
-async fn a_connection_that_is_made_and_fails_at_once_confirms_nothing() {
-    let (server, [other]) = sessions().await;
-    let (link, unlucky) = linked(&server, Duration::from_secs(2)).await;
-    let theirs = other.lock("/lock/orders").unwrap();
-    let first = theirs.acquire().await.unwrap();
-    let mut acquire = Steps::new({
-        let lock = unlucky.lock("/lock/orders").unwrap();
-        async move { lock.acquire().await }
-    });
-    assert!(acquire.poll().is_pending());
-    until_queued(&theirs, 2).await;
-    acquire.woken().await;
-    assert!(acquire.poll().is_pending());
-    // The release is there, but the waiter does not look before its connection is gone.
-    first.release().await.unwrap();
-    acquire.woken().await;
-    link.refuse();
-    link.cut();
-    // The session is resumed on the next connection, which then falls silent.
-    let held = link.hold_reply(RequestKind::Multi);
-    link.accept();
-    drop(link);
-    drop(held);
-    // Whatever the waiter comes to, the next contender must not hold the lock beside it.
-    let polled = async {
-        loop {
-            match acquire.poll() {
-                std::task::Poll::Ready(result) => return result,
-                std::task::Poll::Pending => acquire.woken().await,
-            }
-        }
-    };
-    let second = within("the next", theirs.acquire());
-    match select(pin!(polled), pin!(second)).await {
-        Either::Left((first, second)) => {
-            let second = second.await.unwrap();
-            assert!(!first.is_ok_and(|guard| guard.is_held() && second.is_held()), "two guards at once");
-        }
-        // It has lost its place, and no link leads to a new session.
-        Either::Right((second, _waiting)) => assert!(second.unwrap().is_held()),
-    }
-}
 
 /// The server that resumes a session may be behind the one before, or partitioned. So its first answer is a quorum's.
 #[tokio::test]
@@ -162,7 +115,8 @@ async fn a_lazy_session_fails_below_a_chroot_that_does_not_exist() {
     assert_eq!(refused, AcquireError::SessionFailed { path: "/lock".into(), cause: Box::new(cause) });
 }
 
-/// A chroot may be away for a while, as during a restore. It takes no new process to find it again.
+/// A chroot may be away for a while, as during a restore. It takes no new process to find it again. A session without the right
+/// to create the chroot uses the chroot that exists.
 #[tokio::test]
 async fn a_chroot_that_was_there_may_go_and_come_back_while_sessions_end() {
     let server = own_server().await;
@@ -177,14 +131,6 @@ async fn a_chroot_that_was_there_may_go_and_come_back_while_sessions_end() {
     assert_eq!(lock.acquire().await.unwrap_err(), AcquireError::NoChroot { path: "/orders".into() });
     make(&operator, "/app").await;
     lock.acquire().await.unwrap().release().await.unwrap();
-}
-
-/// A session without the right to create the chroot uses the chroot that exists.
-#[tokio::test]
-async fn a_chroot_that_exists_is_not_created_again() {
-    let server = own_server().await;
-    let operator = operator(&server).await;
-    make(&operator, "/app").await;
     operator.set_acl("/", &Acls::anyone_read(), None).await.unwrap();
     let session = Session::builder(format!("{}/app", server.connect_string())).create_chroot();
     let lock = session.connect().await.unwrap().lock("/locks/orders").unwrap();

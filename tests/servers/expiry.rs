@@ -1,7 +1,7 @@
 //! ZooKeeper expires the session.
 
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use support::{Steps, enqueue, linked, own_server, patient, refused, within};
 use zklock::{AcquireError, SessionState};
@@ -90,19 +90,4 @@ async fn rejected_credentials_are_final() {
     let mut events = session.events();
     assert_eq!(events.next().await.unwrap().state, SessionState::AuthFailed);
     assert_eq!(events.next().await, None);
-}
-
-#[tokio::test]
-async fn a_deadline_holds_across_sessions() {
-    let server = own_server().await;
-    let (link, session) = linked(&server, TIMEOUT).await;
-    let lock = session.lock("/lock/orders").unwrap();
-    link.black_hole();
-    let started = Instant::now();
-    // Longer than it takes the client to give its session up.
-    assert!(within("the deadline", lock.acquire_timeout(TIMEOUT * 2)).await.unwrap().is_none());
-    assert!(started.elapsed() >= TIMEOUT * 2);
-    support::eventually("its end", async || session.state() == SessionState::Expired).await;
-    link.restore();
-    within("acquire", lock.acquire()).await.unwrap().release().await.unwrap();
 }

@@ -118,15 +118,9 @@ async fn followers_forward_to_the_leader_and_take_over_from_it() {
     support::eventually("a forwarded answer", async || third.asked("hello").await == done).await;
 
     // Killed, it is replaced when its session ends.
-    let began = Instant::now();
     second.signal(Signal::KILL);
     third.says("nobody leads").await;
-    let answer = third.asked("hello").await;
-    // Its requests go where another observer of its says, which may still name the one that was killed.
-    assert!(answer.starts_with("error: ") || answer.starts_with("done by the leader"), "{answer}");
     until_led_by(&mut leaders, &third.address).await;
-    println!("replaced after {:?}", began.elapsed());
-    assert!(began.elapsed() < TIMEOUT * 2);
     third.says("leading with token ").await;
     assert!(third.asked("hello").await.starts_with("done by the leader"));
     third.signal(Signal::INT);

@@ -2,107 +2,21 @@
 
 use std::time::Duration;
 
-use support::{
-    TICK, enqueue, enqueue_behind, eventually, granted, number, own_server, patient, refused, server, within,
-};
-use zklock::{AcquireError, ConnectError, LostReason, QueryError, Session, SessionState};
-use zklock_testcontainers::{Ensemble, Link, RequestKind, ZooKeeper, ZooKeeperBuilder};
-
-/// A server that does not tell its configuration, as none does by default.
-fn reticent(tick: Duration) -> ZooKeeperBuilder {
-    ZooKeeper::builder().tick_time(tick).property("4lw.commands.whitelist", "srvr")
-}
-
-#[tokio::test]
-async fn the_tick_is_learned_from_default_limits() {
-    for tick in [Duration::from_secs(1), Duration::from_secs(5)] {
-        let server = reticent(tick).start().await.unwrap();
-        assert_eq!(server.admin("conf").await.unwrap().lines().count(), 1, "a refusal");
-        assert_eq!(Session::connect(server.connect_string()).await.unwrap().tick(), tick);
-    }
-}
-
-#[tokio::test]
-async fn the_longest_tick_of_all_servers_counts() {
-    let ensemble = Ensemble::builder(3)
-        .tick_time(Duration::from_secs(1))
-        .property("4lw.commands.whitelist", "srvr")
-        .property_of(2, "tickTime", "1500")
-        .start()
-        .await
-        .unwrap();
-    // Whoever answers first. The others have a second for that, which a busy machine may exceed.
-    let mut longest = 0;
-    for _ in 0..3 {
-        longest = 0;
-        for _ in 0..9 {
-            let session = Session::connect(ensemble.connect_string()).await.unwrap();
-            longest += u32::from(session.tick() == Duration::from_millis(1_500));
-        }
-        if longest >= 7 {
-            return;
-        }
-    }
-    panic!("{longest} of 9");
-}
+use support::{enqueue, eventually, own_server, refused, server};
+use zklock::{AcquireError, ConnectError, QueryError, Session, SessionState};
+use zklock_testcontainers::ZooKeeper;
 
 #[tokio::test]
 async fn a_tick_that_limits_do_not_tell_has_to_be_given() {
     let tick = Duration::from_secs(2);
-    let server = reticent(tick).max_session_timeout(Duration::from_secs(600)).start().await.unwrap();
+    // It does not tell its configuration, as no server does by default.
+    let server = ZooKeeper::builder().tick_time(tick).property("4lw.commands.whitelist", "srvr");
+    let server = server.max_session_timeout(Duration::from_secs(600)).start().await.unwrap();
     let error = Session::connect(server.connect_string()).await.unwrap_err();
     assert_eq!(error, ConnectError::TickUnknown { shorter: tick, longer: Duration::from_secs(30) });
     let session = Session::builder(server.connect_string()).tick(tick).connect().await.unwrap();
     assert_eq!(session.tick(), tick);
     session.lock("/lock/orders").unwrap().acquire().await.unwrap().release().await.unwrap();
-}
-
-/// The leader would expire the session by that server's timeout, even if the server's answer is lost.
-#[tokio::test]
-async fn a_session_goes_to_no_server_that_has_not_said_which_timeout_it_grants() {
-    const MEAGRE: usize = 0;
-    let (asked, grants) = (Duration::from_secs(20), Duration::from_secs(2));
-    let ensemble = Ensemble::builder(3)
-        .tick_time(TICK)
-        .max_session_timeout(asked)
-        .property_of(MEAGRE, "maxSessionTimeout", grants.as_millis().to_string())
-        .property("4lw.commands.whitelist", "srvr,mntr")
-        .start()
-        .await
-        .unwrap();
-    let ample = Link::start(ensemble.address(1)).await.unwrap();
-    let meagre = Link::start(ensemble.address(MEAGRE)).await.unwrap();
-    // The other servers are asked for their timeouts while the session is there already.
-    meagre.black_hole();
-    let servers = format!("{},{}", ample.address(), meagre.address());
-    let session = patient(servers, asked).tick(TICK).connect().await.unwrap();
-    let other = patient(ensemble.address(2), asked).connect().await.unwrap();
-    let (id, guard) = (session.id(), session.lock("/lock/orders").unwrap().acquire().await.unwrap());
-    let waiter = enqueue_behind(&guard, &other.lock("/lock/orders").unwrap()).await;
-    let sessions = async || number(&ensemble.admin(2, "mntr").await.unwrap(), "zk_global_sessions");
-    eventually("the two sessions", async || sessions().await == 2).await;
-
-    meagre.lose_handshakes();
-    ample.refuse();
-    ample.cut();
-    meagre.restore();
-    // Requests to resume would arrive now. They would expire the session by when those of the questions have expired. One
-    // question may be that of the connecting session.
-    eventually("two questions, each by a session of its own", async || sessions().await >= 4).await;
-    meagre.refuse();
-    eventually("the end of these sessions", async || sessions().await == 2).await;
-    assert_eq!((guard.is_held(), waiter.is_finished()), (true, false), "expired by a timeout nobody knew of");
-    meagre.accept();
-    // Its last confirmation is longer ago than the shorter timeout.
-    assert_eq!(within("the loss", guard.lost()).await, LostReason::Unconfirmed);
-    eventually("the shorter timeout", async || session.timeout() == grants).await;
-    assert_eq!(
-        (session.id(), meagre.requests_of(RequestKind::CloseSession)),
-        (id, 0),
-        "a write that nobody needs"
-    );
-    drop(guard);
-    granted(waiter).await.release().await.unwrap();
 }
 
 /// ZooKeeper ends a session by one transaction with the paths of its nodes, and no server reads one of more than 2 MiB.

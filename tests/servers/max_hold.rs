@@ -4,10 +4,9 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use support::{
-    enqueue, granted, linked, operator, own_server, server, session, sessions, until_nothing_is_left, within,
+    enqueue, granted, operator, patient, server, session, sessions, until_nothing_is_left, within,
 };
 use zklock::{InvalidLock, LockOptions, LocksOptions, LostReason, ReleaseError};
-use zklock_testcontainers::RequestKind;
 
 use crate::family::FAMILY;
 
@@ -72,49 +71,13 @@ async fn the_stop_margin_lies_before_it_and_waiters_observe_their_delay() {
     next.release().await.unwrap();
 }
 
-#[tokio::test]
-async fn the_earlier_of_the_lease_and_the_limit_ends_a_guard() {
-    let server = own_server().await;
-    let (link, holding) = linked(&server, Duration::from_secs(4)).await;
-    let other = session(&server).await.lock(PATH).unwrap();
-    let lock = |longest: Duration| {
-        holding.lock(PATH).unwrap().with_options(LockOptions::new().max_hold(longest)).unwrap()
-    };
-    // It ends while no connection is there, and the node goes once one is. The reply to the deletion is lost.
-    let guard = lock(Duration::from_millis(300)).acquire().await.unwrap();
-    link.refuse();
-    link.cut();
-    let waiter = enqueue(&other).await;
-    assert_eq!(within("the loss", guard.lost()).await, LostReason::MaxHold);
-    assert!(!waiter.is_finished());
-    let lost = link.lose_reply(RequestKind::Delete);
-    link.accept();
-    let next = granted(waiter).await;
-    within("the deletion", lost.happened()).await;
-    next.release().await.unwrap();
-    drop(guard);
-    // The lease ends first. The guard is kept, and the session lives: the limit gives up the lock all the same.
-    let began = Instant::now();
-    let longest = Duration::from_secs(6);
-    let guard = within("the lock", lock(longest).acquire()).await.unwrap();
-    let id = holding.id();
-    link.black_hole();
-    assert_eq!(within("the loss", guard.lost()).await, LostReason::Unconfirmed);
-    assert!(began.elapsed() < longest);
-    link.restore();
-    within("the lock", other.acquire()).await.unwrap().release().await.unwrap();
-    if holding.id() == id {
-        assert!(began.elapsed() >= longest, "the session lived, and the guard kept the node");
-    }
-}
-
 /// A task to which the lock is passed has all of the time.
 #[tokio::test]
 async fn each_turn_of_a_hold_has_its_own_limit() {
     let server = server().await;
     // Long enough for a hold to be passed on: two heartbeats.
     let longest = Duration::from_millis(3200);
-    let session = support::patient(server.connect_string(), Duration::from_secs(6)).connect().await.unwrap();
+    let session = patient(server.connect_string(), Duration::from_secs(6)).connect().await.unwrap();
     let options = LocksOptions::new().lock(LockOptions::new().max_hold(longest));
     let locks = session.locks("/lock").unwrap().with_options(options).unwrap();
     let first = locks.acquire("orders").await.unwrap();
@@ -140,7 +103,7 @@ async fn a_turn_begins_when_its_task_takes_it() {
     const SHORT: Duration = Duration::from_millis(50);
     let server = server().await;
     let (operator, timeout) = (operator(&server).await, Duration::from_secs(40));
-    let session = support::patient(server.connect_string(), timeout).connect().await.unwrap();
+    let session = patient(server.connect_string(), timeout).connect().await.unwrap();
     let locks = |longest| {
         let options = LocksOptions::new().lock(LockOptions::new().max_hold(longest));
         session.locks("/lock").unwrap().with_options(options.time(timeout)).unwrap()
@@ -205,25 +168,18 @@ async fn a_candidate_that_is_never_in_time_pauses() {
     assert!((2..60).contains(&session.requeued()), "{}", session.requeued());
 }
 
-/// Who waits for the loss with a stop margin has the limit told beforehand. That is no risk either.
-#[tokio::test]
-async fn a_limit_that_is_told_beforehand_is_no_risk() {
-    let (_server, [session, _]) = sessions().await;
-    let options = limited().stop_margin(LONGEST / 2);
-    let guard = session.lock(PATH).unwrap().with_options(options).unwrap().acquire().await.unwrap();
-    assert!(matches!(within("the margin", guard.lost()).await, LostReason::MaxHoldEnds { .. }));
-    within("safety", guard.safe()).await.unwrap();
-    assert!(guard.is_held());
-}
-
-/// Less is left of the limit than the longest stop margin, by which a lease that is nearly over is a risk.
+/// Less is left of the limit than the longest stop margin, by which a lease that is nearly over is a risk. A holder who waits for
+/// the loss with a stop margin has the limit told beforehand.
 #[tokio::test]
 async fn a_limit_that_comes_near_is_no_risk() {
-    let (_server, [session, _]) = sessions().await;
+    let (_server, [session]) = sessions().await;
     assert!(LONGEST < session.longest_stop_margin());
-    let guard = session.lock(PATH).unwrap().with_options(limited()).unwrap().acquire().await.unwrap();
+    let options = limited().stop_margin(LONGEST / 2);
+    let guard = session.lock(PATH).unwrap().with_options(options).unwrap().acquire().await.unwrap();
     within("safety", guard.safe()).await.unwrap();
-    assert!(guard.remaining() <= LONGEST);
+    assert!(matches!(within("the margin", guard.lost()).await, LostReason::MaxHoldEnds { .. }));
+    within("safety", guard.safe()).await.unwrap();
+    assert!(guard.is_held() && guard.remaining() <= LONGEST);
     assert_eq!(within("the end", guard.at_risk()).await, Duration::ZERO);
     assert_eq!(guard.check().unwrap_err().reason, LostReason::MaxHold);
 }

@@ -2,23 +2,31 @@
 
 use std::time::{Duration, Instant};
 
-use support::{eventually, linked_session, own_server, session, until_nothing_is_left, until_watched};
+use support::{
+    eventually, linked_session, own_server, session, until_nothing_is_left, until_watched, within,
+};
 use zklock_testcontainers::{Link, RequestKind};
 
+/// Observers and events do not keep the session open.
 #[tokio::test]
 async fn the_last_handle_closes_the_session() {
     let server = own_server().await;
     let session = session(&server).await;
     let lock = session.lock("/lock/orders").unwrap();
+    let (mut leaders, mut holders) = (session.election("/service").unwrap().observe(), lock.holders());
+    assert_eq!(within("news", leaders.next()).await, Some(Ok(None)));
+    assert_eq!(within("news", holders.next()).await, Some(Ok(None)));
+    let mut events = session.events();
     let sessions = async || support::monitored(&server, "zk_global_sessions").await;
-    assert_eq!(sessions().await, 1);
     drop(session);
     let guard = lock.acquire().await.unwrap();
     drop(lock);
-    assert_eq!(sessions().await, 1);
-    assert!(guard.is_held());
+    assert_eq!((sessions().await, guard.is_held()), (1, true));
     drop(guard);
-    support::eventually("the session's end", async || sessions().await == 0).await;
+    while within("the end", events.next()).await.is_some() {}
+    while within("the end", holders.next()).await.is_some() {}
+    assert_eq!((within("the end", leaders.next()).await, leaders.next().await), (None, None));
+    eventually("the session's end", async || sessions().await == 0).await;
     until_nothing_is_left(&server).await;
 }
 
