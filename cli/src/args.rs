@@ -41,7 +41,7 @@ Examples:
 /// Run a command while it holds a strict lock on ZooKeeper, and look at the queues of locks.
 #[derive(Debug, Parser)]
 #[command(name = "zklock", version, about, max_term_width = 120)]
-#[command(after_help = format!("{EXAMPLES}\n\n{}", exit::table()))]
+#[command(after_help = format!("{EXAMPLES}\n\n{}", exit::TABLE))]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -1,9 +1,6 @@
-//! How the program ends: the one table of exit codes. `--help`, the manual pages and docs/CLI.md show it.
+//! How the program ends: the one table of exit codes. `--help`, the manual page and docs/CLI.md show it.
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
-
-use rustix::process::Signal;
 
 /// The exit codes of the program itself. Where `sysexits.h` has a word for it, the number is the one from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,129 +33,74 @@ pub(crate) fn after_signal(signal: i32) -> ExitCode {
     ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
 }
 
-/// The exit code after a signal to a program that people watch. SIGINT is no failure: they end it with Ctrl-C.
-pub(crate) fn after_watching(signal: i32) -> ExitCode {
-    if signal == Signal::INT.as_raw() { ExitCode::SUCCESS } else { after_signal(signal) }
-}
-
-/// One row of the table: the exit code, its name, and the reasons to end so, one a line.
-type Row = (&'static str, &'static str, &'static [&'static str]);
-
-const TABLE: [Row; 15] = [
-    (
-        "CMD's own",
-        "own",
-        &["run, lead: CMD ended by itself while the lock was held; 128+N if signal N ended it"],
-    ),
-    (
-        "0",
-        "done",
-        &[
-            "zklock did what you asked for, or the answer is yes",
-            "ask: those who were asked have let go, or nobody holds it",
-            "run --once, --every: the run has succeeded already",
-            "export: SIGTERM or SIGINT ended it",
-        ],
-    ),
-    (
-        "1",
-        "no",
-        &[
-            "verify: a sequencer is outdated",
-            "show --exit-code: nobody holds the lock",
-            "leader: nobody leads",
-            "ask: one of those who were asked still holds it after --within",
-            "ask: --slot or --sequence names no holder",
-            "release: nothing was released",
-            "resize: nothing was changed",
-            "doctor: a warning or a danger was found",
-        ],
-    ),
-    (
-        "64",
-        "usage",
-        &[
-            "an option is wrong, or not possible in this session",
-            "run --slot, --permits: ZooKeeper keeps another COUNT or CAPACITY for this path",
-            "run, lead: the path is used as something else: a lock, an election, a semaphore, slots",
-            "run --once, --every: the run may have been done already: its record may have been dropped",
-        ],
-    ),
-    (
-        "66",
-        "nothing",
-        &["the chroot of --servers does not exist", "show, ls, ask, release, resize: the path is missing"],
-    ),
-    ("69", "unreachable", &["ZooKeeper cannot be reached, does not answer in time, or has no quorum"]),
-    ("70", "internal", &["an internal error, or an error that has no other code here"]),
-    (
-        "75",
-        "not-acquired",
-        &[
-            "run, lead: the lock was not acquired within --timeout",
-            "run, lead: a contender of another client is in the queue",
-            "ask: somebody else asks there already",
-            "run, lead: --conflict-exit-code N replaces 75 by N",
-        ],
-    ),
-    (
-        "76",
-        "lost",
-        &[
-            "run, lead: the lock was lost while CMD ran",
-            "run --once, --every: the lock was lost before CMD began, or before its success was recorded",
-        ],
-    ),
-    ("77", "not-authorized", &["the servers reject the credentials, or an ACL forbids the request"]),
-    (
-        "79",
-        "failed-before",
-        &["run --once, --every: the run has begun already, and has failed, or its end was not recorded"],
-    ),
-    ("124", "held-too-long", &["run, lead: CMD was ended because it had run for --max-hold"]),
-    ("126", "not-executable", &["run, lead: CMD was found, but cannot be run"]),
-    ("127", "not-found", &["run, lead: CMD was not found"]),
-    (
-        "128+N",
-        "signal",
-        &[
-            "run, lead: signal N ended the wait for the lock",
-            "ask: signal N ended the wait",
-            "show --watch, leader --watch: signal N ended it; after SIGINT the exit code is 0",
-        ],
-    ),
-];
-
-/// The table for the help and the manual pages, under its heading.
-pub(crate) fn table() -> String {
-    let mut text = "Exit codes:".to_owned();
-    for (mut exit, mut name, reasons) in TABLE {
-        for reason in reasons {
-            let _infallible = write!(text, "\n  {exit:<9}  {name:<14}  {reason}");
-            (exit, name) = ("", "");
-        }
-    }
-    text
-}
+/// The table for the help and the manual page: the exit code, its name, and the reasons to end so, one a line.
+pub(crate) const TABLE: &str = "\
+Exit codes:
+  CMD's own  own             run, lead: CMD ended by itself while the lock was held; 128+N if signal N ended it
+  0          done            zklock did what you asked for, or the answer is yes
+                             ask: those who were asked have let go, or nobody holds it
+                             run --once, --every: the run has succeeded already
+                             export: SIGTERM or SIGINT ended it
+  1          no              verify: a sequencer is outdated
+                             show --exit-code: nobody holds the lock
+                             leader: nobody leads
+                             ask: one of those who were asked still holds it after --within
+                             ask: --slot or --sequence names no holder
+                             release: nothing was released
+                             resize: nothing was changed
+                             doctor: a warning or a danger was found
+  64         usage           an option is wrong, or not possible in this session
+                             run --slot, --permits: ZooKeeper keeps another COUNT or CAPACITY for this path
+                             run, lead: the path is used as something else: a lock, an election, a semaphore, slots
+                             run --once, --every: the run may have been done already: its record may have been dropped
+  66         nothing         the chroot of --servers does not exist
+                             show, ls, ask, release, resize: the path is missing
+  69         unreachable     ZooKeeper cannot be reached, does not answer in time, or has no quorum
+  70         internal        an internal error, or an error that has no other code here
+  75         not-acquired    run, lead: the lock was not acquired within --timeout
+                             run, lead: a contender of another client is in the queue
+                             ask: somebody else asks there already
+                             run, lead: --conflict-exit-code N replaces 75 by N
+  76         lost            run, lead: the lock was lost while CMD ran
+                             run --once, --every: the lock was lost before CMD began, or before its success was recorded
+  77         not-authorized  the servers reject the credentials, or an ACL forbids the request
+  79         failed-before   run --once, --every: the run has begun already, and has failed, or its end was not recorded
+  124        held-too-long   run, lead: CMD was ended because it had run for --max-hold
+  126        not-executable  run, lead: CMD was found, but cannot be run
+  127        not-found       run, lead: CMD was not found
+  128+N      signal          run, lead: signal N ended the wait for the lock
+                             ask: signal N ended the wait
+                             show --watch, leader --watch: signal N ended it; after SIGINT the exit code is 0";
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
-    /// The table for docs/CLI.md.
-    fn markdown() -> String {
-        let mut text = "| exit code | name | when |\n|---|---|---|\n".to_owned();
-        for (exit, name, reasons) in TABLE {
-            let _infallible = writeln!(text, "| {exit} | {name} | {} |", reasons.join("<br>"));
+    /// Each row of the table: the exit code, its name, and the reasons.
+    fn rows() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
+        let mut rows = Vec::new();
+        for line in TABLE.lines().skip(1) {
+            assert!(line.len() <= 120, "it does not fit the widest help: {line}");
+            let [exit, name, reason] = [&line[2..11], &line[13..27], &line[29..]].map(str::trim);
+            if !exit.is_empty() {
+                rows.push((exit, name, Vec::new()));
+            }
+            rows.last_mut().expect("a row").2.push(reason);
         }
-        text
+        rows
     }
 
     #[test]
     fn the_page_has_the_table() {
+        let mut markdown = "| exit code | name | when |\n|---|---|---|\n".to_owned();
+        for (exit, name, reasons) in rows() {
+            let _infallible = writeln!(markdown, "| {exit} | {name} | {} |", reasons.join("<br>"));
+        }
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/CLI.md");
         let page = std::fs::read_to_string(page).expect("docs/CLI.md");
-        assert!(page.contains(&markdown()), "docs/CLI.md needs this table:\n\n{}", markdown());
+        assert!(page.contains(&markdown), "docs/CLI.md needs this table:\n\n{markdown}");
     }
 
     #[test]
@@ -178,14 +120,7 @@ mod tests {
             Code::NotFound,
         ] {
             let number = (code as u8).to_string();
-            assert!(TABLE.iter().any(|(exit, ..)| *exit == number), "{code:?}");
-        }
-    }
-
-    #[test]
-    fn each_line_fits_a_terminal_of_the_widest_help() {
-        for line in table().lines() {
-            assert!(line.len() <= 120, "{line}");
+            assert!(rows().iter().any(|(exit, ..)| *exit == number), "{code:?}");
         }
     }
 }

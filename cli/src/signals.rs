@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt::Display;
 use std::fs;
 use std::io;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
@@ -68,7 +69,6 @@ pub(crate) struct Signals {
     continuing: AsyncFd<SignalFd>,
     stopping: AsyncFd<SignalFd>,
     not_continued: SignalFd,
-    /// Since when a SIGTSTP is kept.
     kept: Option<Instant>,
     /// The signals that have arrived. Of SIGTSTP and SIGCONT, only the later one is in here.
     arrived: VecDeque<i32>,
@@ -200,11 +200,13 @@ pub(crate) async fn watching(work: impl Future<Output = Outcome>) -> Outcome {
     let mut signals = arriving(FATAL).map_err(Failure::internal)?;
     tokio::select! {
         outcome = work => outcome,
-        Some(signal) = signals.next() => Ok(exit::after_watching(signal)),
+        // SIGINT is no failure: people end it with Ctrl-C.
+        Some(signal) = signals.next() => {
+            Ok(if signal == Signal::INT.as_raw() { ExitCode::SUCCESS } else { exit::after_signal(signal) })
+        }
     }
 }
 
-/// Whether this signal asks a program to end.
 pub(crate) fn is_fatal(signal: i32) -> bool {
     FATAL.iter().any(|fatal| fatal.as_raw_value() == signal)
 }
@@ -242,7 +244,6 @@ fn waiting_for(pending: SignalFd) -> io::Result<AsyncFd<SignalFd>> {
     AsyncFd::new(pending)
 }
 
-/// Whether one of its signals is pending.
 fn is_ready(pending: &SignalFd) -> bool {
     let mut pending = [PollFd::new(pending, PollFlags::IN)];
     poll(&mut pending, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
