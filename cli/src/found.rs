@@ -8,17 +8,25 @@ use crate::layout::Layout;
 use crate::pool::Pool;
 use crate::queue;
 
-/// The lock at the path, or the one for which the candidates of an election there queue; and the pool there.
-pub(crate) async fn found(
-    session: &Session,
-    path: &str,
-    layout: Option<Layout>,
-) -> Result<(Lock, Option<Election>, Option<Pool>), Failure> {
-    let (lock, election) = match queue::lock(session, path, layout).await? {
-        (lock, Some(_)) => (lock, None),
-        (lock, None) => candidates(session, lock).await?,
-    };
-    Ok((lock, election, Pool::at(session, path).await?))
+/// What is at a path.
+pub(crate) struct Found {
+    /// The lock there, or the one for which the candidates of an election there queue.
+    pub(crate) lock: Lock,
+    /// The client whose queue the lock has, if that is another one.
+    pub(crate) layout: Option<Layout>,
+    pub(crate) election: Option<Election>,
+    pub(crate) pool: Option<Pool>,
+}
+
+impl Found {
+    pub(crate) async fn at(session: &Session, path: &str, layout: Option<Layout>) -> Result<Self, Failure> {
+        let (lock, layout) = queue::lock(session, path, layout).await?;
+        let (lock, election) = match layout {
+            Some(_) => (lock, None),
+            None => candidates(session, lock).await?,
+        };
+        Ok(Self { lock, layout, election, pool: Pool::at(session, path).await? })
+    }
 }
 
 /// This lock. If nobody holds it, and somebody leads an election at its path, the lock for which the candidates queue.

@@ -11,13 +11,12 @@ use crate::console::Console;
 use crate::election::Announcement;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
-use crate::found::found;
+use crate::found::Found;
 use crate::{output, place, signals, text};
 
 /// How often it looks whether the server has refused to answer.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Prints who leads, once or at each change.
 pub(crate) async fn leader(leader: Leader, connection: &Connection, console: Console) -> Outcome {
     connection.looking(console, async |session| answer(&leader, connection, session, console).await).await
 }
@@ -55,7 +54,7 @@ async fn nobody(session: &Session, election: &Election) -> String {
 
 async fn what(session: &Session, election: &Election) -> Result<String, Failure> {
     let path = election.path();
-    let (lock, of, pool) = found(session, path, None).await?;
+    let Found { lock, election: of, pool, .. } = Found::at(session, path, None).await?;
     Ok(match (of, pool) {
         // The leader has come since.
         (Some(election), _) if election.path == path => {

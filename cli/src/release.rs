@@ -19,7 +19,7 @@ use crate::connection::Connection;
 use crate::console::Console;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
-use crate::found::found;
+use crate::found::Found;
 use crate::place;
 use crate::pool::{Amount, Pool, Stock};
 use crate::queue::{self, Entry};
@@ -77,7 +77,6 @@ pub(crate) async fn release(release: Release, connection: &Connection, console: 
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a holder of the queue at a path has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
     Lock,
@@ -96,7 +95,7 @@ impl What {
 /// Those that are to lose it, one at least; how many others keep it; and what it is, unless they hold a part of a pool.
 async fn holders(release: &Release, session: &Session) -> Result<(Vec<Entry>, usize, What), Failure> {
     let path = release.path.as_str();
-    let (lock, election, pool) = found(session, path, None).await?;
+    let Found { lock, election, pool, .. } = Found::at(session, path, None).await?;
     let what = if election.is_some() { What::Lead } else { What::Lock };
     let queue = lock.contenders().await?;
     let pool = pool.filter(|_| queue.is_empty());
@@ -167,7 +166,6 @@ fn one_of(pool: &Pool, release: &Release) -> Result<Entry, Failure> {
     }
 }
 
-/// What a holder has.
 fn taken_as(holder: &Entry, what: What) -> String {
     match holder.kind {
         Kind::Exclusive | Kind::Shared => what.text().to_owned(),

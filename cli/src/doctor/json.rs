@@ -16,16 +16,10 @@ pub(super) fn report(seen: &Seen, findings: &[Finding], failure: Option<&Failure
         json!({
             "timeout_ms": millis(session.timeout),
             "tick_ms": millis(session.tick),
-            "heartbeat_ms": millis(session.heartbeat),
             "longest_validity_ms": millis(session.longest_validity),
-            "longest_takeover_ms": millis(session.takeover(seen.tick(), seen.is_alone())),
             "longest_stop_margin_ms": millis(session.longest_stop_margin),
         })
     });
-    let members = seen
-        .members()
-        .iter()
-        .map(|member| json!({ "id": member.id, "host": member.host, "votes": member.votes }));
     let locks = seen.locks.iter().map(|queue| {
         let foreign = queue.foreign.iter().map(Stranger::from).collect::<Vec<_>>();
         json!({
@@ -42,7 +36,6 @@ pub(super) fn report(seen: &Seen, findings: &[Finding], failure: Option<&Failure
     });
     json!({
         "servers": seen.servers.iter().map(server).collect::<Vec<_>>(),
-        "members": members.collect::<Vec<_>>(),
         "session": session,
         "locks": locks.collect::<Vec<_>>(),
         "clock_rate_ppm": seen.clock_rate,
@@ -61,7 +54,6 @@ fn server(server: &Server) -> Value {
     json!({
         "address": server.address.to_string(),
         "tls": server.address.tls,
-        "hosts": server.hosts,
         "reachable": words.is_some(),
         "problem": server.words.as_ref().err().map(String::as_str).or(silence).or(server.visit.as_ref().err().map(String::as_str)),
         "mode": words.map(|words| words.mode.to_string().replace(' ', "-")),

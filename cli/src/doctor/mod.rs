@@ -2,14 +2,12 @@
 //!
 //! ```text
 //! server          asks each server       \
-//!                                          seen  ->  finding  ->  report, json
-//! lease           a session's lengths    /           (pure)
-//! slew            this machine's clock  /
+//! (a session)     its lengths             seen  ->  finding  ->  report, json
+//! slew            this machine's clock  /           (pure)
 //! ```
 
 mod finding;
 mod json;
-mod lease;
 mod report;
 mod seen;
 mod server;
@@ -27,24 +25,22 @@ use zklock::{Session, inspect::ForeignClient};
 use crate::args::Doctor;
 use crate::connection::Connection;
 use crate::console::Console;
-use crate::election::Election;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
+use crate::found::Found;
 use crate::layout::Layout;
 use crate::output;
 use crate::place;
-use crate::pool::{Amount, Pool, Shares};
-use crate::queue::{self, Entry, entries, holders};
+use crate::pool::{Amount, Shares};
+use crate::queue::{Entry, entries, holders};
 use crate::servers::{Contact, Questioner, contacts};
 use finding::Severity;
-use lease::Arithmetic;
-use seen::{Holder, Queue, Seen, Server, Wishes};
+use seen::{Holder, Lengths, Queue, Seen, Server, Wishes};
 
-/// The default session timeout of the library.
 const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The results of a session: its lengths, and the queues of the locks to look at.
-type Looks = (Arithmetic, Vec<Queue>);
+type Looks = (Lengths, Vec<Queue>);
 
 /// Looks, and prints the report.
 pub(crate) async fn examine(doctor: Doctor, connection: &Connection, console: Console) -> Outcome {
@@ -122,7 +118,13 @@ async fn session(connection: &Connection, doctor: &Doctor, console: Console) -> 
     let look = async |session: &Session| {
         let queue = |path| queue(connection, session, path, doctor.layout);
         let queues = try_join_all(doctor.locks.iter().map(|path| queue(path))).await?;
-        Ok((Arithmetic::of(session), queues))
+        let lengths = Lengths {
+            tick: session.tick(),
+            timeout: session.timeout(),
+            longest_stop_margin: session.longest_stop_margin(),
+            longest_validity: session.longest_validity(),
+        };
+        Ok((lengths, queues))
     };
     connection.looking_in(session, console, look).await
 }
@@ -148,19 +150,13 @@ async fn readable(
     path: &str,
     layout: Option<Layout>,
 ) -> Result<Queue, Failure> {
-    let (mut lock, layout) = queue::lock(session, path, layout).await?;
-    // The candidates of an election queue elsewhere; its holder is the leader.
-    if layout.is_none()
-        && let Some(election) = Election::at(session, path).await?
-    {
-        lock = session.lock(&election.queue)?;
-    }
+    let Found { lock, layout, pool, .. } = Found::at(session, path, layout).await?;
     let (contenders, mut foreign) = try_join(lock.contenders(), lock.foreign_contenders()).await?;
     // Nodes of other clients with names like zklock's are in both lists.
     let alike = foreign.iter().filter(|one| one.client == ForeignClient::Lookalike).count();
     let is_free = contenders.is_empty();
     let is_missing = is_free && session.child_count(path).await?.is_none();
-    let pool = if is_free { Pool::at(session, path).await? } else { None };
+    let pool = pool.filter(|_| is_free);
     let queue = entries(&contenders);
     let (held, waiting) = match &pool {
         Some(pool) => {

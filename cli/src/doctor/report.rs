@@ -6,8 +6,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 
 use super::finding::{Finding, Severity};
-use super::lease::Arithmetic;
-use super::seen::{Seen, Server};
+use super::seen::{Lengths, Seen, Server};
 use crate::duration::text as length;
 use crate::servers::Mode;
 use crate::table;
@@ -18,7 +17,7 @@ pub(super) fn text(seen: &Seen, findings: &[Finding], fails: bool) -> String {
     let mut text = servers(seen);
     if let Some(session) = &seen.session {
         text.push('\n');
-        text.push_str(&lengths(seen, session));
+        text.push_str(&lengths(session));
     }
     let rate = format!("differs by {:+} parts per million from a clock that nobody adjusts", seen.clock_rate);
     let _infallible = writeln!(text, "{:<27}{rate}", "This machine's clock");
@@ -32,7 +31,6 @@ pub(super) fn text(seen: &Seen, findings: &[Finding], fails: bool) -> String {
     text
 }
 
-/// The findings that are worse than a note.
 pub(super) fn problems(findings: &[Finding]) -> String {
     findings.iter().filter(|finding| finding.severity < Severity::Note).map(paragraph).collect()
 }
@@ -69,25 +67,12 @@ fn row(server: &Server) -> [String; 5] {
     ]
 }
 
-fn lengths(seen: &Seen, session: &Arithmetic) -> String {
-    let is_alone = seen.is_alone();
-    let takeover = length(session.takeover(seen.tick(), is_alone));
-    // A new leader gives every session its whole timeout again. So does a standalone server that is back.
-    let (ticks, again) = match is_alone {
-        true => ("1 tick", "the server fails, too, add the time until it is back"),
-        false => ("1.5 ticks", "the leader fails, too, add the time of an election"),
-    };
+fn lengths(session: &Lengths) -> String {
     let (shortest, longest) = (length(floor(session.longest_stop_margin)), length(session.longest_validity));
     let lines = [
         ("Session timeout", length(session.timeout)),
         ("Tick used for leases", length(session.tick)),
-        ("Heartbeat", length(session.heartbeat)),
         ("A guard stays valid for", format!("{shortest} to {longest} after ZooKeeper stops answering")),
-        (
-            "A crash blocks others for",
-            format!("{takeover} at most: the session timeout and {ticks}; if {again} and {takeover}"),
-        ),
-        ("Longest stop margin", shortest.clone()),
     ];
     lines.iter().map(|(name, value)| format!("{name:<27}{value}\n")).collect()
 }

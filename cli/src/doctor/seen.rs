@@ -6,28 +6,35 @@ use std::time::Duration;
 use zklock::inspect::ForeignContender;
 use zklock::session::ServerAddress;
 
-use super::lease::Arithmetic;
 use crate::layout::Layout;
 use crate::pool::{Amount, Shares};
 use crate::servers::{Contact, Member, Mode, Settings, Words};
 
-/// All the facts.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
-    /// The servers of the connect string, in its order.
     pub(super) servers: Vec<Server>,
     pub(super) wishes: Wishes,
     /// The session that locks would have here, if the servers give one.
-    pub(super) session: Option<Arithmetic>,
+    pub(super) session: Option<Lengths>,
     /// The chroot of the connect string, if it does not exist.
     pub(super) missing_chroot: Option<String>,
-    /// The queues of the locks to look at.
     pub(super) locks: Vec<Queue>,
-    /// How much too fast this machine's clock runs, in parts per million.
     pub(super) clock_rate: i64,
 }
 
-/// A lock's queue.
+/// The lengths of a session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lengths {
+    /// The tick that leases are reckoned with.
+    pub(super) tick: Duration,
+    /// The session timeout that the servers granted.
+    pub(super) timeout: Duration,
+    /// The longest stop margin. A lease never falls below it while heartbeats are answered.
+    pub(super) longest_stop_margin: Duration,
+    /// The longest time that a guard stays valid once ZooKeeper is silent. The shortest one is the longest stop margin.
+    pub(super) longest_validity: Duration,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
     pub(super) path: String,
@@ -43,7 +50,6 @@ pub(super) struct Queue {
     pub(super) theirs: usize,
     /// Those that hold the lock, or some of the pool.
     pub(super) holders: Vec<Holder>,
-    /// How many wait.
     pub(super) waiting: usize,
     /// The first one in the turnstile of the pool.
     pub(super) first: Option<Holder>,
@@ -67,22 +73,17 @@ pub(super) struct Holder {
     pub(super) contact: Contact,
 }
 
-/// The wishes in the options.
 #[derive(Clone, Debug)]
 pub(super) struct Wishes {
-    /// The session timeout to ask for.
     pub(super) session_timeout: Duration,
     /// Whether an option asks for it. Then no other session timeout will do.
     pub(super) exact: bool,
-    /// The tick, if an option gives it.
     pub(super) tick: Option<Duration>,
     /// Whether the digest credentials are sent as they are.
     pub(super) sends_password: bool,
-    /// Whether to authenticate by SASL.
     pub(super) sasl: bool,
 }
 
-/// The facts about one server of the connect string.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     pub(super) address: ServerAddress,
@@ -96,7 +97,6 @@ pub(super) struct Server {
     pub(super) visit: Result<Visit, String>,
 }
 
-/// The facts from a session with one server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Visit {
     /// The longest session timeout that the server grants.
@@ -126,11 +126,6 @@ impl Seen {
         told.fold(reckoned, Duration::min)
     }
 
-    /// Whether the ensemble is a single server. Then no server reports to another one.
-    pub(super) fn is_alone(&self) -> bool {
-        self.modes().any(|mode| *mode == Mode::Standalone) && self.members().len() < 2
-    }
-
     /// The addresses of the servers that this is true of. `None` if it is true of no server.
     pub(super) fn named(&self, holds: impl Fn(&Server) -> bool) -> Option<String> {
         let servers = self.servers.iter().filter(|server| holds(server));
@@ -138,7 +133,6 @@ impl Seen {
         (!addresses.is_empty()).then(|| addresses.join(", "))
     }
 
-    /// The same, with the verb behind them.
     pub(super) fn named_are(&self, holds: impl Fn(&Server) -> bool) -> Option<String> {
         let named = self.named(holds)?;
         let are = if named.contains(", ") { "are" } else { "is" };

@@ -12,7 +12,6 @@ use crate::closing;
 use crate::duration;
 use crate::servers::{Questioner, Words, conf, members, refusal, srvr};
 
-/// Asks one server.
 pub(super) async fn ask(questioner: &Questioner, address: ServerAddress) -> Server {
     let (tls, deadline) = (questioner.tls.as_ref(), Instant::now() + questioner.patience);
     let words = async {

@@ -14,7 +14,6 @@ const LOOK: Duration = Duration::from_millis(300);
 /// How many readings to take. The one counts whose clocks were read closest together.
 const READINGS: usize = 32;
 
-/// How much too fast this machine's clock runs, in parts per million.
 pub(super) async fn rate() -> i64 {
     let (raw, adjusted) = read();
     sleep(LOOK).await;

@@ -87,8 +87,6 @@ pub(crate) struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) id: u64,
-    /// The host at which the other servers reach it.
-    pub(crate) host: String,
     pub(crate) votes: bool,
 }
 
@@ -138,16 +136,8 @@ pub(crate) fn members(config: &str) -> Vec<Member> {
 
 fn member(line: &str) -> Option<Member> {
     let (id, rest) = line.trim().strip_prefix("server.")?.split_once('=')?;
-    let peers = rest.split(';').next().unwrap_or(rest);
-    let host = match peers.strip_prefix('[') {
-        Some(bracketed) => bracketed.split(']').next(),
-        None => peers.split(':').next(),
-    };
-    Some(Member {
-        id: id.parse().ok()?,
-        host: host.filter(|host| !host.is_empty())?.to_owned(),
-        votes: !peers.ends_with(":observer"),
-    })
+    let peers = rest.split(';').next().filter(|peers| !peers.is_empty())?;
+    Some(Member { id: id.parse().ok()?, votes: !peers.ends_with(":observer") })
 }
 
 fn value<'a>(answer: &'a str, key: &str) -> Option<&'a str> {
@@ -223,8 +213,7 @@ Node count: 4
     fn the_configuration_names_the_members() {
         let config = "server.1=zk1:2888:3888:participant;0.0.0.0:2181\nserver.2=[::1]:2888:3888;2181\n\
             server.12=zk3:2888:3888:observer;zk3:2181\ngroup.1=1:2\nversion=100000000\nserver.x=y\nserver.4=";
-        let member = |id, host: &str, votes| Member { id, host: host.to_owned(), votes };
-        let expected = [member(1, "zk1", true), member(2, "::1", true), member(12, "zk3", false)];
+        let expected = [(1, true), (2, true), (12, false)].map(|(id, votes)| Member { id, votes });
         assert_eq!(members(config), expected);
         assert_eq!(members(""), []);
     }

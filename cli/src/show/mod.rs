@@ -18,7 +18,7 @@ use crate::console::Console;
 use crate::election::Election;
 use crate::exit::Code;
 use crate::failure::Outcome;
-use crate::found::found;
+use crate::found::Found;
 use crate::output;
 use crate::place;
 use crate::pool::Pool;
@@ -55,7 +55,7 @@ async fn answer(show: &Show, connection: &Connection, session: &Session, console
     if show.watch {
         return signals::watching(output::while_read(log::follow(Eye::new(session, show)))).await;
     }
-    let (lock, election, pool) = found(session, &show.path, show.layout).await?;
+    let Found { lock, election, pool, .. } = Found::at(session, &show.path, show.layout).await?;
     let (contenders, mut foreign) = queue::seen(&lock).await?;
     foreign.extend(pool.iter().flat_map(|pool| &pool.foreign).map(Stranger::from));
     let once = runs::seen(session, &show.path).await?;

@@ -4,7 +4,7 @@ use zklock::{Lock, Session};
 
 use crate::args::Show;
 use crate::failure::Failure;
-use crate::found::found;
+use crate::found::Found;
 use crate::pool::Pool;
 use crate::queue::{Entry, entries};
 
@@ -60,7 +60,7 @@ impl<'a> Eye<'a> {
             Some(sight) if sight.what.is_some() => return Ok(sight),
             again => again,
         };
-        let (lock, _, pool) = found(self.session, &self.show.path, self.show.layout).await?;
+        let Found { lock, pool, .. } = Found::at(self.session, &self.show.path, self.show.layout).await?;
         if let Some(pool) = pool {
             self.last = Last::Pool;
             return Ok(self.pool(pool));

@@ -44,32 +44,24 @@ async fn one_server_of_this_machine_is_reported() {
         "Session timeout            10s",
         "Tick used for leases       2s",
         "A guard stays valid for    2.25s to 9.1s after ZooKeeper stops answering",
-        "A crash blocks others for  12s at most: the session timeout and 1 tick; if the server fails, too, add the time until it is back and 12s",
         "doctor found no problem.",
     ] {
         assert!(run.stdout.contains(&format!("\n{line}")), "{line}: {run:?}");
     }
-}
-
-#[tokio::test]
-async fn json_has_the_same() {
-    let server = ZooKeeper::start().await.unwrap();
-    let run = doctor(&server.connect_string(), &[]).await;
-    let report = run.report();
+    let report = doctor(&address, &[]).await.report();
     assert_eq!(codes(&report), [""; 0]);
     let seen = json!({
-        "address": server.connect_string(), "mode": "standalone", "reachable": true,
+        "address": address, "mode": "standalone", "reachable": true,
         "tick_ms": 2000.0, "shortest_timeout_ms": 4000.0, "longest_timeout_ms": 40_000.0,
     });
-    has(&report, json!({"error": null, "servers": [seen]}));
-    // The library says the same of such a session.
-    let session = Session::connect(server.connect_string()).await.unwrap();
-    let millis = |length: Duration| length.as_micros() as f64 / 1000.0;
     let lengths = json!({
-        "timeout_ms": millis(session.timeout()), "heartbeat_ms": millis(session.heartbeat()),
-        "longest_stop_margin_ms": millis(session.longest_stop_margin()), "longest_validity_ms": 9100.0,
+        "timeout_ms": 10_000.0, "tick_ms": 2000.0, "longest_stop_margin_ms": 2250.412, "longest_validity_ms": 9100.0,
     });
-    has(&report["session"], lengths);
+    has(&report, json!({"error": null, "servers": [seen], "session": lengths}));
+    // The verdict is not given before an error.
+    let failed = zklock(&address, &["doctor", "nosuch"]).await;
+    assert!(failed.code == 64 && failed.stdout.starts_with("SERVER"), "{failed:?}");
+    assert!(failed.stderr.contains("\"nosuch\"") && !failed.stdout.contains("no problem"), "{failed:?}");
 }
 
 #[tokio::test]
@@ -92,6 +84,9 @@ async fn contenders_of_other_clients_are_warned_of() {
     assert!(report["findings"][0]["what"].as_str().unwrap().contains(&node), "{report}");
     let orders = json!({"foreign": [{"node": node}], "contenders": 1});
     has(&report["locks"], json!([orders, {"foreign": [{}], "contenders": 0}]));
+    for remedy in [r#"extra_lock_patterns=["lock-"]"#, "--layout kazoo"] {
+        assert!(report["findings"][0]["advice"].as_str().unwrap().contains(remedy), "{report}");
+    }
     // A latch of Curator ignores zklock's nodes as kazoo does.
     stranger.delete(&node, None).await.unwrap();
     let latch = "/lock/orders/_c_1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10-latch-0000000007";
@@ -120,9 +115,6 @@ async fn a_healthy_ensemble_has_no_finding() {
     assert_eq!(modes, ["follower", "follower", "leader"]);
     let leader = ensemble.leader().await.unwrap();
     assert_eq!(report["servers"][leader]["mode"], "leader");
-    assert_eq!(report["members"].as_array().map(Vec::len), Some(3));
-    // The session timeout, a tick, and half a tick until a follower reports.
-    assert_eq!(report["session"]["longest_takeover_ms"], 13_000.0);
 }
 
 #[tokio::test]
@@ -252,16 +244,6 @@ async fn the_tick_is_told_by_a_server_or_learned_by_the_limits_or_given() {
 }
 
 #[tokio::test]
-async fn a_lower_clock_drift_makes_leases_longer() {
-    let (_server, servers) = at(server().await);
-    let report = doctor(&servers, &["--clock-drift", "1000"]).await.report();
-    assert_eq!(report["session"]["longest_validity_ms"], 9990.0);
-    let session = Session::builder(servers).clock_drift(1000).connect().await.unwrap();
-    let longest = session.longest_stop_margin().as_micros() as f64 / 1000.0;
-    assert_eq!(report["session"]["longest_stop_margin_ms"], longest);
-}
-
-#[tokio::test]
 async fn a_session_timeout_that_is_not_granted_is_told() {
     let server = ZooKeeper::start().await.unwrap();
     let run = doctor(&server.connect_string(), &["--session-timeout", "41s"]).await;
@@ -276,16 +258,6 @@ async fn a_session_timeout_that_is_not_granted_is_told() {
     let report = run.report();
     assert_eq!(modes(&report), ["standalone"]);
     assert_eq!((&report["session"], &report["error"]["code"]), (&Value::Null, &64.into()));
-}
-
-#[tokio::test]
-async fn a_server_that_hangs_is_told_from_one_that_is_gone() {
-    let server = own_server().await;
-    server.own().pause().await.unwrap();
-    let run = doctor(&server.connect_string(), &["--connect-timeout", "1s"]).await;
-    assert_eq!(run.code, 69, "{run:?}");
-    let report = run.report();
-    assert_eq!((modes(&report), codes(&report)), (vec!["silent"], vec!["silent"]));
 }
 
 #[tokio::test]
@@ -318,6 +290,13 @@ async fn nobody_is_there() {
     assert_eq!(modes(&report), ["none", "none"]);
     assert_eq!(report["servers"][1]["address"], "127.0.0.1:10");
     assert_eq!(codes(&report), ["unreachable", "unreachable"]);
+    // A server that hangs is told from one that is gone.
+    let server = own_server().await;
+    server.own().pause().await.unwrap();
+    let run = doctor(&server.connect_string(), &["--connect-timeout", "1s"]).await;
+    assert_eq!(run.code, 69, "{run:?}");
+    let report = run.report();
+    assert_eq!((modes(&report), codes(&report)), (vec!["silent"], vec!["silent"]));
 }
 
 #[tokio::test]
@@ -329,16 +308,4 @@ async fn a_closed_pipe_is_no_panic() {
     drop(child.stdout.take());
     let run = finished(child).await;
     assert!(matches!(run.code, 0 | 1) && run.stderr.is_empty(), "{run:?}");
-}
-
-#[tokio::test]
-async fn the_verdict_is_not_given_before_an_error() {
-    let server = ZooKeeper::start().await.unwrap();
-    let servers = server.connect_string();
-    let verdict = "doctor found no problem.\n";
-    let healthy = zklock(&servers, &["doctor"]).await;
-    assert!(healthy.code == 0 && healthy.stdout.ends_with(verdict), "{healthy:?}");
-    let failed = zklock(&servers, &["doctor", "nosuch"]).await;
-    assert!(failed.code == 64 && failed.stdout.starts_with("SERVER"), "{failed:?}");
-    assert!(failed.stderr.contains("\"nosuch\"") && !failed.stdout.contains("no problem"), "{failed:?}");
 }

@@ -12,7 +12,6 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
         unreachable(server, found);
     }
     leadership(seen, found);
-    observers(seen, found);
 }
 
 /// A leader and a standalone server are sovereign. An ensemble has one sovereign server.
@@ -145,18 +144,6 @@ fn is_ambiguous(seen: &Seen) -> bool {
 fn hosts_of_a_kind(server: &Server) -> usize {
     let four = server.hosts.iter().filter(|host| host.is_ipv4()).count();
     four.max(server.hosts.len() - four)
-}
-
-fn observers(seen: &Seen, found: &mut Findings) {
-    let mut serving = seen.servers.iter().filter(|server| server.serves()).peekable();
-    if serving.peek().is_some() && serving.all(|server| server.mode() == Some(&Mode::Observer)) {
-        found.warning(
-            "only-observers",
-            "only observers can be used from here. If they connect through an observer master, leases are computed \
-             with too few reports, and may be too long",
-            "name voting servers, too",
-        );
-    }
 }
 
 /// The number of servers of which this holds. A server that is named twice counts once.

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-/// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
@@ -14,19 +13,15 @@ pub(crate) enum Severity {
     Note,
 }
 
-/// A finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) severity: Severity,
     /// Its name. It never changes.
     pub(crate) code: &'static str,
-    /// The fact.
     pub(crate) what: String,
-    /// The advice.
     pub(crate) advice: String,
 }
 
-/// The findings so far.
 #[derive(Debug, Default)]
 pub(super) struct Findings(Vec<Finding>);
 
@@ -43,7 +38,6 @@ impl Findings {
         self.0.push(Finding { severity: Severity::Note, code, what: what.into(), advice: advice.into() });
     }
 
-    /// All of them, the worst first.
     pub(super) fn sorted(mut self) -> Vec<Finding> {
         self.0.sort_by_key(|finding| finding.severity);
         self.0

@@ -90,7 +90,6 @@ fn verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
     }
 }
 
-/// Says how much is held, and how many wait.
 fn state(queue: &Queue) -> String {
     let path = &queue.path;
     let wait = match queue.waiting {

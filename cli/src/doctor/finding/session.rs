@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use super::found::Findings;
 use crate::connection::sasl_problem;
-use crate::doctor::lease::Arithmetic;
-use crate::doctor::seen::{Seen, Server};
+use crate::doctor::seen::{Lengths, Seen, Server};
 use crate::duration::text;
 use crate::servers::Settings;
 
@@ -78,7 +77,7 @@ fn sasl(seen: &Seen, found: &mut Findings) {
     }
 }
 
-fn tick(seen: &Seen, session: &Arithmetic, found: &mut Findings) {
+fn tick(seen: &Seen, session: &Lengths, found: &mut Findings) {
     let reckoned = seen.shortest_reckoned(session.tick);
     match seen.tick() {
         Some(tick) if tick > reckoned => found.danger(
@@ -121,7 +120,7 @@ fn tick(seen: &Seen, session: &Arithmetic, found: &mut Findings) {
     }
 }
 
-fn timeout(seen: &Seen, session: &Arithmetic, found: &mut Findings) {
+fn timeout(seen: &Seen, session: &Lengths, found: &mut Findings) {
     let (asked, granted) = (seen.wishes.session_timeout, session.timeout);
     if asked != granted {
         let what = match seen.wishes.exact {

@@ -6,7 +6,6 @@ use super::found::Findings;
 use crate::doctor::seen::{Seen, Server};
 use crate::servers::Mode;
 
-/// Major, minor, patch.
 type Version = (u32, u32, u32);
 
 /// The oldest version that zklock works with: the first with a request that recovery needs.
