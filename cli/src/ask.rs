@@ -16,7 +16,6 @@ use crate::failure::{Failure, Outcome};
 use crate::queue::{Entry, time_text};
 use crate::{duration, place, signals, text};
 
-/// Asks, says whom it asked, and waits for the answer or for a signal.
 pub(crate) async fn ask(ask: Ask, connection: &Connection, console: Console) -> Outcome {
     let mut ending = signals::arriving(signals::FATAL).map_err(Failure::internal)?;
     // The ask goes with the session.

@@ -8,7 +8,6 @@ use zookeeper_client::Client;
 /// How long a server may take to confirm it. A session that is not closed expires.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Closes a session.
 pub(crate) async fn session(session: &Session) {
     let _unconfirmed = tokio::time::timeout(PATIENCE, session.close()).await;
 }

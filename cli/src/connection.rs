@@ -1,6 +1,5 @@
 //! How the program reaches ZooKeeper: the options that all commands share, and the sessions and clients made with them.
 
-mod file;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -31,7 +30,6 @@ use crate::text;
 /// The environment variable with the digest credentials. Everybody on the machine can read arguments, so a secret is none.
 const DIGEST: &str = "ZKLOCK_DIGEST";
 
-/// The scheme of an address with TLS.
 const TLS: &str = "tcp+tls://";
 
 /// How long connecting may take by default: as long as the default session timeout.
@@ -108,7 +106,6 @@ pub(crate) struct Connection {
     digest: OnceLock<Option<String>>,
 }
 
-/// A mechanism of SASL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mechanism {
     DigestMd5,
@@ -179,7 +176,6 @@ impl Connection {
         seen
     }
 
-    /// A session to look.
     pub(crate) async fn session_to_look(&self) -> Result<Session, Failure> {
         self.told_if_late(&self.attempt(Duration::MAX), self.session_with_any_tick()).await
     }
@@ -244,12 +240,10 @@ impl Connection {
         }
     }
 
-    /// How long connecting may take.
     pub(crate) fn patience(&self) -> Duration {
         self.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT)
     }
 
-    /// The session that the options describe.
     fn builder(&self) -> Result<SessionBuilder, Failure> {
         self.servers()?;
         let mut builder = Session::builder(self.connect_string())
@@ -272,20 +266,18 @@ impl Connection {
         Ok(builder)
     }
 
-    /// Why this attempt gave no session.
     fn failure(&self, error: ConnectError, attempt: &Attempt) -> Failure {
         match error {
             ConnectError::AuthFailed => self.rejected(),
-            ConnectError::Unreachable { servers, causes, .. } => Failure::new(
-                Code::Unreachable,
-                format_args!(
-                    "no server of {servers:?} established a session ({} is {}){}",
-                    attempt.option,
-                    duration::text(attempt.bound),
-                    each(&causes)
-                ),
-            )
-            .of_tls(causes.iter().any(|failure| failure.cause == ServerProblem::NoTlsSession)),
+            ConnectError::Unreachable { servers, causes, .. } => {
+                let (option, bound) = (attempt.option, duration::text(attempt.bound));
+                let each = each(&causes);
+                let message =
+                    format!("no server of {servers:?} established a session ({option} is {bound}){each}");
+                let mut failure = Failure::new(Code::Unreachable, message);
+                failure.is_of_tls = causes.iter().any(|failure| failure.cause == ServerProblem::NoTlsSession);
+                failure
+            }
             error => error.into(),
         }
     }
@@ -319,7 +311,6 @@ impl Connection {
         }
     }
 
-    /// The options of [`client`](Self::client).
     pub(crate) fn connector(&self) -> Result<Connector, Failure> {
         let mut connector = Client::connector().with_session_timeout(CLIENT_TIMEOUT);
         connector = match self.credentials()? {
@@ -395,7 +386,6 @@ impl Connection {
         }
     }
 
-    /// The digest credentials, if there are any.
     fn digest(&self) -> Result<Option<String>, Failure> {
         if let Some(digest) = self.digest.get() {
             return Ok(digest.clone());
@@ -406,7 +396,7 @@ impl Connection {
 
     fn read_digest(&self) -> Result<Option<String>, Failure> {
         let (source, digest) = match (&self.digest_file, env::var(DIGEST)) {
-            (Some(file), _) => (file.display().to_string(), file::read(file)?),
+            (Some(file), _) => (file.display().to_string(), tls::text(file)?),
             (None, Ok(digest)) if !digest.is_empty() => (DIGEST.to_owned(), digest),
             (None, Err(env::VarError::NotUnicode(_))) => {
                 return Err(Failure::usage(format_args!("{DIGEST} is not UTF-8")));
@@ -430,7 +420,6 @@ impl Connection {
         }
     }
 
-    /// The settings for TLS, if it is asked for.
     pub(crate) fn tls(&self) -> Result<Option<Tls>, Failure> {
         let Some(ca) = &self.tls_ca else {
             return match self.servers.contains(TLS) {

@@ -6,10 +6,8 @@ use std::io::{Write, stderr};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 
-/// Where messages go, and how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Console {
-    /// Only errors.
     Quiet,
     /// News as well: the program waits, and who holds the lock; a lock was lost.
     Normal,
@@ -22,14 +20,12 @@ impl Console {
         self == Self::Quiet
     }
 
-    /// Prints a step.
     pub(crate) fn detail(self, message: impl Display) {
         if self >= Self::Verbose {
             print(Style::new().dimmed(), message);
         }
     }
 
-    /// Prints news.
     pub(crate) fn note(self, message: impl Display) {
         if self >= Self::Normal {
             print(Style::new(), message);
@@ -43,12 +39,6 @@ impl Console {
         }
     }
 
-    /// Prints that no server answers, at every level: nothing else shows why a quiet program does not go on.
-    pub(crate) fn alarm(self, message: impl Display) {
-        print(AnsiColor::Yellow.on_default(), message);
-    }
-
-    /// Prints an error, at every level.
     pub(crate) fn error(self, message: impl Display) {
         print(AnsiColor::Red.on_default(), message);
     }

@@ -68,7 +68,6 @@ impl Election {
         }
     }
 
-    /// Says what it is.
     pub(crate) fn text(&self) -> String {
         let (owner, value) = (text::harmless(&self.leader.owner), text::harmless(&self.leader.value));
         format!("election, led by {owner}: {value}")

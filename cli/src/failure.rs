@@ -54,10 +54,9 @@ pub(crate) struct Failure {
     /// The path that an ACL keeps from this client, and the permissions that the client needs there.
     forbidden: Option<(String, &'static [Permission])>,
     /// Whether a server may say why TLS failed.
-    is_of_tls: bool,
+    pub(crate) is_of_tls: bool,
 }
 
-/// The result of a command of the program.
 pub(crate) type Outcome = Result<ExitCode, Failure>;
 
 impl Failure {
@@ -72,16 +71,6 @@ impl Failure {
 
     pub(crate) fn internal(message: impl Display) -> Self {
         Self::new(Code::Internal, message)
-    }
-
-    /// Another holder kept the lock for as long as the user wanted to wait.
-    pub(crate) fn not_acquired(message: impl Display) -> Self {
-        Self { is_expected: true, ..Self::new(Code::NotAcquired, message) }
-    }
-
-    /// The program cannot write to standard output.
-    pub(crate) fn output(error: &std::io::Error) -> Self {
-        Self::internal(format_args!("zklock cannot write the result to standard output: {error}"))
     }
 
     /// The same failure, with `status` in place of 75 if the lock was not acquired.
@@ -102,7 +91,6 @@ impl Failure {
         self.status.map_or_else(|| self.code.into(), ExitCode::from)
     }
 
-    /// A refusal by the ACL of this path.
     pub(crate) fn forbidden(path: &str, needed: &'static [Permission], message: impl Display) -> Self {
         Self { forbidden: Some((path.to_owned(), needed)), ..Self::new(Code::NotAuthorized, message) }
     }
@@ -117,15 +105,6 @@ impl Failure {
         self.forbidden.as_ref().map(|(path, needed)| (path.as_str(), *needed))
     }
 
-    /// The same. If so, a server may say why TLS failed.
-    pub(crate) fn of_tls(self, is_of_tls: bool) -> Self {
-        Self { is_of_tls, ..self }
-    }
-
-    pub(crate) fn is_of_tls(&self) -> bool {
-        self.is_of_tls
-    }
-
     /// The same, for a client with this chroot. So far the path is from the servers' root.
     pub(crate) fn below(self, chroot: &str) -> Self {
         let known = self.forbidden_path();
@@ -135,12 +114,10 @@ impl Failure {
         Self { forbidden: known.map(|(path, needed)| (path.to_owned(), needed)), ..self }
     }
 
-    /// The same, fit for a terminal.
     pub(crate) fn harmless(self) -> Self {
         Self { message: text::harmless(&self.message), ..self }
     }
 
-    /// The same, with a fact more.
     pub(crate) fn with(self, fact: impl Display) -> Self {
         Self { message: format!("{}: {fact}", self.message), ..self }
     }

@@ -3,7 +3,6 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// The client whose queue it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Layout {
@@ -37,7 +36,6 @@ impl Layout {
         Self::of(layout) == Some(queue)
     }
 
-    /// The value of the option.
     pub(crate) fn text(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }

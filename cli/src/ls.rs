@@ -78,7 +78,6 @@ struct Held {
     holder: Entry,
     /// How many hold it: one, several readers, or several that have some of a semaphore or of slots.
     holders: usize,
-    /// How many wait behind the holders.
     waiting: usize,
     /// The client whose queue it is, if that is another one.
     layout: Option<Layout>,

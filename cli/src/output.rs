@@ -17,7 +17,6 @@ use crate::exit;
 use crate::failure::{Failure, Outcome};
 use crate::text;
 
-/// The pause between two looks whether somebody still reads.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Writes the text as it is. A closed pipe is no error: the reader has read enough.
@@ -68,17 +67,17 @@ fn write(text: &str) -> Result<bool, Failure> {
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::output(&error)),
+        Err(error) => {
+            Err(Failure::internal(format_args!("zklock cannot write the result to standard output: {error}")))
+        }
     }
 }
 
-/// Writes the value as JSON.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(value).map_err(Failure::internal)?;
     print(&escaped(&json))
 }
 
-/// The value as JSON in one line.
 pub(crate) fn json_line(value: &impl Serialize) -> Result<String, Failure> {
     Ok(escaped(&serde_json::to_string(value).map_err(Failure::internal)?))
 }

@@ -41,7 +41,6 @@ pub(crate) fn unheld_beside(path: &str, layout: Option<Layout>, foreign: usize) 
     }
 }
 
-/// Says how many foreign contenders are there.
 pub(crate) fn others(foreign: usize) -> String {
     let are = if foreign == 1 { "is" } else { "are" };
     format!("{} of other clients or layouts {are} there", counted(foreign, "contender"))

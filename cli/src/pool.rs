@@ -30,7 +30,6 @@ pub(crate) struct PermitsOf {
     pub(crate) weight: u32,
 }
 
-/// Reads the value of `--slot`.
 pub(crate) fn parse_slot(text: &str) -> Result<SlotOf, String> {
     let form = "write PATH/COUNT or PATH/COUNT:PREFERRED; for example, /workers/8 means 8 slots at /workers";
     let (path, count, preferred) = parts(text).ok_or(form)?;
@@ -43,7 +42,6 @@ pub(crate) fn parse_slot(text: &str) -> Result<SlotOf, String> {
     Ok(SlotOf { path, count, preferred })
 }
 
-/// Reads the value of `--permits`.
 pub(crate) fn parse_permits(text: &str) -> Result<PermitsOf, String> {
     let form = "write PATH/CAPACITY or PATH/CAPACITY:WEIGHT; for example, /convert/8 means a capacity of 8 at /convert";
     let (path, capacity, weight) = parts(text).ok_or(form)?;
@@ -86,7 +84,6 @@ impl Stock {
         }
     }
 
-    /// Says what the path is.
     pub(crate) fn what(self) -> &'static str {
         match self {
             Self::Semaphore { .. } => "is a semaphore",
@@ -94,7 +91,6 @@ impl Stock {
         }
     }
 
-    /// Says how much of it is held.
     pub(crate) fn text(self, held: u64) -> String {
         match self {
             Self::Semaphore { capacity } => format!("{held} of {}", counted(capacity, "permit")),
@@ -160,7 +156,6 @@ pub(crate) struct Holder {
 pub(crate) struct Pool {
     #[serde(flatten)]
     pub(crate) stock: Stock,
-    /// How much of it is held.
     pub(crate) held: u64,
     /// Slots by their index, permits the oldest first.
     pub(crate) holders: Vec<Holder>,
@@ -217,7 +212,6 @@ impl Pool {
         self.holders.iter().map(|holder| &holder.entry).min_by_key(|entry| entry.sequence)
     }
 
-    /// The lines for people.
     pub(crate) fn lines<'a>(&'a self, now: Timestamp) -> String {
         let waiting = match self.waiting.len() {
             0 => "nobody waits".to_owned(),

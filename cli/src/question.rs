@@ -4,7 +4,6 @@ use std::io::{self, IsTerminal, Write as _};
 
 use crate::failure::Failure;
 
-/// Fails if nobody can be asked.
 pub(crate) fn possible() -> Result<(), Failure> {
     if io::stdin().is_terminal() {
         return Ok(());

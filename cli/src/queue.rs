@@ -15,7 +15,6 @@ use crate::failure::Failure;
 use crate::layout::Layout;
 use crate::text;
 
-/// The text for an unknown value.
 const UNKNOWN: &str = "-";
 
 /// Two clocks differ if their times of one create are this far apart: a create takes less.
@@ -34,7 +33,6 @@ pub(crate) struct Entry {
     /// The position of the nearest contender that it waits for. A reader waits for the nearest writer, and a writer for
     /// everybody in front of it.
     pub(crate) waits_for: Option<usize>,
-    /// The path of its node.
     pub(crate) node: String,
     /// The other client that it belongs to, in a queue that zklock shares.
     pub(crate) client: Option<String>,
@@ -60,7 +58,6 @@ pub(crate) struct Entry {
 /// A contender of another client. The fields of the JSON have the same names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Stranger {
-    /// The path of its node.
     pub(crate) node: String,
     /// The client, as the node's name suggests.
     pub(crate) client: String,
@@ -84,7 +81,6 @@ impl From<&ForeignContender> for Stranger {
 }
 
 impl Stranger {
-    /// The name of its node.
     pub(crate) fn name_text(&self) -> String {
         text::harmless(self.node.rsplit('/').next().unwrap_or_default())
     }
@@ -178,7 +174,6 @@ impl From<&Contender> for Entry {
 }
 
 impl Entry {
-    /// `reader` or `writer`.
     pub(crate) fn kind_text(&self) -> &'static str {
         match self.kind {
             Kind::Shared => "reader",
@@ -224,7 +219,6 @@ impl Entry {
         came.into_iter().chain(clock).collect()
     }
 
-    /// How long it has contended.
     fn age(&self, now: Timestamp) -> Option<String> {
         Duration::try_from(now.duration_since(self.since?)).ok().map(text::age)
     }
@@ -286,7 +280,6 @@ pub(crate) fn timestamp(time: SystemTime) -> Option<Timestamp> {
     Timestamp::try_from(time).ok()
 }
 
-/// The time, to the second.
 pub(crate) fn time_text(time: SystemTime) -> String {
     timestamp(time).map_or_else(|| "an unknown time".to_owned(), |time| format!("{time:.0}"))
 }

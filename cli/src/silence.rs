@@ -31,12 +31,10 @@ pub(crate) struct Silence(Mutex<State>);
 struct State {
     /// When the oldest question was asked, of those that were asked since the last answer.
     since: Option<Instant>,
-    /// How many questions are under way.
     questions: usize,
     is_told: bool,
 }
 
-/// A question that is under way.
 pub(crate) struct Question<'a>(&'a Silence);
 
 impl Drop for Question<'_> {
@@ -115,8 +113,9 @@ impl Silence {
             }
             if self.length() >= UNTOLD && !mem::replace(&mut self.state().is_told, true) {
                 let length = duration::text(UNTOLD);
-                Console::Quiet
-                    .alarm(format_args!("{lacks} for {length} or more; zklock goes on trying{bound}"));
+                // At every level: nothing else shows why a quiet program does not go on.
+                Console::Normal
+                    .warn(format_args!("{lacks} for {length} or more; zklock goes on trying{bound}"));
             }
         }
     }

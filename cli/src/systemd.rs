@@ -20,7 +20,6 @@ use tokio::time::{sleep, timeout};
 use crate::args::Notify;
 use crate::console::Console;
 
-/// The address of the manager's socket.
 const SOCKET: &str = "NOTIFY_SOCKET";
 /// The microseconds after which the manager ends a process that has not pinged.
 const WATCHDOG: &str = "WATCHDOG_USEC";
@@ -64,7 +63,6 @@ impl Systemd {
         Self { line, pause, pinged: Cell::default(), was_ready: Cell::default() }
     }
 
-    /// Says what this process does now.
     pub(crate) fn status(&self, status: impl Display) {
         self.send(format!("STATUS={status}"));
     }

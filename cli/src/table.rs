@@ -6,7 +6,6 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// The widest cell. A wider one is cut; the JSON has all of it.
 const WIDEST: usize = 80;
 
-/// The blanks between two columns.
 const GAP: usize = 2;
 
 /// The lines of a table. Its cells must be free of control characters. Each row has as many cells as the header.
@@ -35,7 +34,6 @@ pub(crate) fn aligned<'a>(
 /// A column: its name, whether it is shown, and the text of an item.
 pub(crate) type Column<'a, T> = (&'static str, bool, &'a dyn Fn(&T) -> String);
 
-/// The lines of a table of these columns.
 pub(crate) fn of_columns<T>(columns: &[Column<'_, T>], items: &[T]) -> String {
     let shown = columns.iter().filter(|(_, shown, _)| *shown);
     let header = shown.clone().map(|(name, ..)| *name).collect::<Vec<_>>();

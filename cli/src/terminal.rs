@@ -28,7 +28,6 @@ impl Terminal {
         tcgetpgrp(&self.tty).is_err()
     }
 
-    /// Whether a process group is in the foreground.
     pub(crate) fn listens_to(&self, group: process::Pid) -> bool {
         tcgetpgrp(&self.tty) == Ok(id(group))
     }
@@ -46,7 +45,6 @@ impl Terminal {
             && stderr().is_terminal()
     }
 
-    /// Puts this process's group into the foreground.
     pub(crate) fn take(&self) {
         self.listen_to(getpgrp());
     }
@@ -59,7 +57,6 @@ impl Terminal {
         }
     }
 
-    /// Puts a process group into the foreground.
     pub(crate) fn give(&self, group: process::Pid) {
         self.listen_to(id(group));
     }

@@ -1,6 +1,7 @@
 //! TLS settings from PEM files: the authorities to trust, and the client's own certificate.
 
 use std::fmt::Display;
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,7 +11,6 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKey
 use rustls::{ClientConfig, RootCertStore};
 use zookeeper_client::TlsOptions;
 
-use super::file;
 use crate::failure::Failure;
 
 /// The same settings in two forms.
@@ -27,7 +27,7 @@ pub(crate) struct Tls {
 pub(super) fn read(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, Failure> {
     // More than one cryptography provider may be compiled in, so one is chosen. Only the first call has an effect.
     let _chosen = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let authorities = file::read(ca)?;
+    let authorities = text(ca)?;
     let mut options = TlsOptions::new().with_pem_ca(&authorities).map_err(unusable(ca))?;
     let roots = CertificateDer::pem_slice_iter(authorities.as_bytes());
     let mut store = RootCertStore::empty();
@@ -39,7 +39,7 @@ pub(super) fn read(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, F
     let Some((cert, key)) = identity else {
         return Ok(Tls { options, config: Arc::new(builder.with_no_client_auth()) });
     };
-    let (ours, secret) = (file::read(cert)?, file::read(key)?);
+    let (ours, secret) = (text(cert)?, text(key)?);
     options = options.with_pem_identity(&ours, &secret).map_err(unusable(key))?;
     let chain = CertificateDer::pem_slice_iter(ours.as_bytes()).collect::<Result<Vec<_>, _>>();
     let secret = PrivateKeyDer::from_pem_slice(secret.as_bytes()).map_err(unusable(key))?;
@@ -48,6 +48,12 @@ pub(super) fn read(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, F
         Failure::usage(format_args!("{cert} and {key} cannot be used together: {error}"))
     })?;
     Ok(Tls { options, config: Arc::new(config) })
+}
+
+/// The text of a file that an option names.
+pub(super) fn text(file: &Path) -> Result<String, Failure> {
+    fs::read_to_string(file)
+        .map_err(|error| Failure::usage(format_args!("{} cannot be read: {error}", file.display())))
 }
 
 fn unusable<E: Display>(file: &Path) -> impl Fn(E) -> Failure {

@@ -29,10 +29,8 @@ const LONGEST: Duration = Duration::from_secs(20);
 /// How long it accepts nobody after it could not, for example because the process has too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The text format of Prometheus.
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
-/// Answers scrapes for ever.
 pub(super) async fn serve(listener: TcpListener, scans: Scans) {
     let free = Arc::new(Semaphore::new(CONNECTIONS));
     let mut server = http1::Builder::new();

@@ -25,7 +25,6 @@ use crate::failure::{Failure, Outcome};
 use crate::signals;
 use scan::Scans;
 
-/// Answers scrapes until a signal.
 pub(crate) async fn export(wish: Export, connection: &Connection, console: Console) -> Outcome {
     let ending = [SignalKind::interrupt(), SignalKind::terminate()];
     let mut signals = signals::arriving(ending).map_err(Failure::internal)?;

@@ -30,7 +30,6 @@ const WORD: Duration = Duration::from_secs(2);
 /// How many elections are looked at at the same time.
 const IN_FLIGHT: usize = 64;
 
-/// What a scan has shown.
 pub(super) struct Scan {
     pub(super) ended: Instant,
     pub(super) took: Duration,
@@ -56,9 +55,7 @@ pub(super) struct Tree {
     pub(super) locks: BTreeMap<String, HeldLock>,
     pub(super) pools: BTreeMap<String, HeldPool>,
     pub(super) elections: Vec<Election>,
-    /// How many nodes these credentials may not list.
     pub(super) hidden: usize,
-    /// How many nodes the scan has read.
     pub(super) read: usize,
     /// Whether more is held than --max-locks, and whether there are more nodes than --max-nodes.
     pub(super) cut: [bool; 2],

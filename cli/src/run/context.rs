@@ -10,7 +10,6 @@ use crate::silence::Silence;
 use crate::systemd::Systemd;
 use crate::warden::Descendants;
 
-/// The things that both the wait for the lock and the run of the command need.
 pub(super) struct Context<'a> {
     pub(super) run: &'a Run,
     pub(super) descendants: &'a Descendants,

@@ -18,7 +18,6 @@ pub(super) enum Stop {
     IsNotOurs,
 }
 
-/// The state of job control.
 pub(super) struct Control {
     terminal: Option<Terminal>,
     /// The signal that stopped the command, as far as is known.
@@ -47,7 +46,6 @@ impl Control {
         self.terminal.as_ref().is_some_and(Terminal::is_all_ours)
     }
 
-    /// Whether this process's group is in the terminal's foreground.
     fn is_in_foreground(&self) -> bool {
         self.terminal.as_ref().is_some_and(Terminal::is_ours)
     }
@@ -91,7 +89,6 @@ impl Control {
         self.continuing = self.continuing.saturating_sub(1);
     }
 
-    /// Tells the command to stop.
     pub(super) fn stop(&mut self, job: &Job<'_>) -> Stop {
         job.order(Order::Signal(TSTP));
         self.told_to_stop = true;

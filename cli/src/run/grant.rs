@@ -76,7 +76,6 @@ impl Grant {
         self.sequencers.as_deref().map_err(Clone::clone)
     }
 
-    /// The variable that only its kind has.
     pub(super) fn special(&self) -> Option<(&'static str, String)> {
         self.special.clone()
     }

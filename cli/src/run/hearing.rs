@@ -19,7 +19,6 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 pub(super) struct Hearing {
     console: Console,
-    /// When the last lines were printed.
     recent: Vec<Instant>,
     printer: Option<(SyncSender<String>, JoinHandle<()>)>,
 }

@@ -69,7 +69,6 @@ impl<'a> Job<'a> {
         let _gone = self.warden.start_kill();
     }
 
-    /// The command's process group, once the command has started.
     pub(super) fn group(&self) -> Option<Pid> {
         self.group
     }

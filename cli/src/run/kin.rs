@@ -26,7 +26,6 @@ pub(super) enum Kinship {
 }
 
 impl Kinship {
-    /// The text behind who the holder is.
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Around => {

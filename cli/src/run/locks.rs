@@ -47,7 +47,6 @@ impl Locks {
         Self::new(named.collect(), session, options)
     }
 
-    /// The lock of an election.
     pub(super) fn of_election(
         election: &Election,
         session: &Session,
@@ -75,7 +74,6 @@ impl Locks {
         Names::of(self.given.iter().map(String::as_str))
     }
 
-    /// Whether there is only one.
     pub(super) fn is_one(&self) -> bool {
         self.each.len() == 1
     }
@@ -159,12 +157,10 @@ impl Names {
         Self { text, are_several }
     }
 
-    /// A slot that is held.
     pub(super) fn slot(path: &str, index: u32) -> Self {
         Self::new(format!("slot {index} of {path}"), false)
     }
 
-    /// A permit of this weight.
     pub(super) fn permits(path: &str, weight: u32) -> Self {
         match weight {
             1 => Self::new(format!("a permit of {path}"), false),

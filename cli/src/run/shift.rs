@@ -40,13 +40,11 @@ const UNASKED: Duration = Duration::from_secs(1);
 const STUCK: &str = "a process of CMD still runs after SIGKILL; it may belong to another user, or wait for a disk that does \
                      not answer; zklock waits until it ends";
 
-/// How a run ended.
 pub(super) enum Ending {
     /// The command ended by itself with this status, while the lock was held.
     Own(u8),
     /// The lock was lost, or held for as long as the user allows, and the command was ended.
     Lost {
-        /// What zklock exits with.
         code: Code,
         /// The signal that asked it to end as well.
         told_to_end: Option<i32>,
@@ -58,7 +56,6 @@ pub(super) enum Ending {
     },
 }
 
-/// A command under a guard.
 pub(super) struct Shift<'a> {
     run: &'a Run,
     descendants: &'a Descendants,
@@ -74,7 +71,6 @@ pub(super) struct Shift<'a> {
     end: Duration,
     /// When every process should be gone, if the warden was ordered to end them.
     deadline: Option<Duration>,
-    /// Why the lock is lost, or about to be lost.
     lost: Option<LostReason>,
     told_to_end: Option<i32>,
     /// Whether an ask has ended the command, or has tried to.
@@ -232,7 +228,7 @@ impl<'a> Shift<'a> {
     fn say_ready(&self) {
         let is_ending = || self.grant.guard().lost().now_or_never().is_some();
         if self.lost.is_none() && !is_ending() {
-            self.systemd.ready(self.holding());
+            self.systemd.ready(format_args!("holds {}, token {}", self.names(), self.grant.guard().token()));
         }
     }
 
@@ -315,7 +311,6 @@ impl<'a> Shift<'a> {
         tell_loss(self.run, self.console, message);
     }
 
-    /// Somebody asks for the lock.
     fn hear(&mut self, ask: &Ask, job: &Job<'_>) {
         // The first ask says it all to the command. If the command ignores it, and the lock is lost later, nobody has told zklock to
         // end.
@@ -444,10 +439,6 @@ impl<'a> Shift<'a> {
 
     fn names(&self) -> Names {
         self.grant.names().clone()
-    }
-
-    fn holding(&self) -> String {
-        format!("holds {}, token {}", self.names(), self.grant.guard().token())
     }
 
     /// The variables of the command's environment. Some of them have a line for each lock, because no path has a line

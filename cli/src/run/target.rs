@@ -15,7 +15,6 @@ use crate::failure::Failure;
 use crate::queue::time_text;
 use crate::text;
 
-/// The thing that a command waits for.
 pub(super) enum Target {
     Locks(Locks),
     /// A run that happens once, its lock, and its name.
@@ -84,7 +83,6 @@ impl Target {
         }
     }
 
-    /// Whether there is only one thing to wait for.
     pub(super) fn is_one(&self) -> bool {
         match self {
             Self::Locks(locks) | Self::Once(locks, ..) | Self::Lead(locks, ..) => locks.is_one(),
@@ -139,7 +137,6 @@ impl Target {
     }
 }
 
-/// Says why a run does not run.
 pub(super) fn already(record: &Record) -> String {
     let (name, owner) = (text::harmless(&record.name), text::harmless(&record.owner));
     let (begun, ended) = (time_text(record.begun), time_text(record.ended.unwrap_or(record.begun)));

@@ -131,12 +131,13 @@ async fn not_in_time(
         [one] if target.is_one() => one.holder.clone(),
         all => all.iter().map(|lock| format!("; {}{}", lock.name, lock.holder)).collect(),
     };
-    Failure::not_acquired(match asked {
+    let message = match asked {
         None => format!("{names} {}{holders}", target.busy()),
         Some(asked) => {
             format!("{names} {} not acquired within {}{holders}", names.was(), duration::text(asked))
         }
-    })
+    };
+    Failure::new(Code::NotAcquired, message).expected()
 }
 
 /// What others keep from this session, as soon as a server says it. The session may be moving to another server. An ACL may

@@ -61,7 +61,7 @@ impl Questioner {
 
 /// Adds to a failure why TLS failed, as the servers' answers to a four-letter word show it. A session does not show it.
 pub(crate) async fn explained(failure: Failure, connection: &Connection) -> Failure {
-    let (Ok(Some(tls)), Ok(servers), true) = (connection.tls(), connection.servers(), failure.is_of_tls())
+    let (Ok(Some(tls)), Ok(servers), true) = (connection.tls(), connection.servers(), failure.is_of_tls)
     else {
         return failure;
     };
