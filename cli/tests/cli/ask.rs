@@ -5,14 +5,13 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use tokio::io::{BufReader, Lines};
-use tokio::process::{Child, ChildStderr, ChildStdout};
+use tokio::process::{Child, Command};
 use zklock::ask::Request;
 use zklock::{LockOptions, Session};
 use zklock_test_support::{eventually, operator, own_server, server, session, until_nothing_is_left, within};
 
 use crate::support::looker::{answers, zklock as look};
-use crate::support::{at, ended, finished, line, lines, run, run_on, signal, with_session, zklock};
+use crate::support::{Running, at, ended, finished, line, lines, run, run_on, signal, with_session, zklock};
 
 const PATH: &str = "/lock/orders";
 const ASK: &str = "/lock/orders/ask";
@@ -20,24 +19,11 @@ const ASK: &str = "/lock/orders/ask";
 /// It says when it runs, and ends with 7 on SIGTERM.
 const POLITE: &str = r#"trap "exit 7" TERM; echo up; sleep 1000 & wait"#;
 
-struct Running {
-    child: Child,
-    printed: Lines<BufReader<ChildStdout>>,
-    told: Lines<BufReader<ChildStderr>>,
-}
-
-impl Running {
-    async fn start(mut program: tokio::process::Command) -> Self {
-        let mut child = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let (printed, told) = (lines(&mut child.stdout), lines(&mut child.stderr));
-        let mut running = Self { child, printed, told };
-        assert_eq!(line(&mut running.printed).await, "up");
-        running
-    }
-
-    async fn ended(mut self) -> Option<i32> {
-        ended(&mut self.child).await.code()
-    }
+/// A command that has said that it runs.
+async fn up(mut program: Command) -> Running {
+    let mut running = Running::start(&mut program);
+    assert_eq!(running.prints().await, "up");
+    running
 }
 
 /// `zklock ask` with these arguments, which has asked.
@@ -50,12 +36,12 @@ async fn asking(servers: &str, arguments: &[&str]) -> Child {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_is_told_and_keeps_its_lock_unless_it_obeys() {
     let (server, servers) = at(server().await);
-    let mut first = Running::start(run(&servers, &["--owner", "alpha"], PATH, POLITE)).await;
+    let mut first = up(run(&servers, &["--owner", "alpha"], PATH, POLITE)).await;
     let ask = ["ask", "--owner", "ops\u{1b}", "-r", "a new\nversion", "-w", "3s", PATH];
     let over = look(&servers, &ask).await;
     over.is(1, "", "asked alpha to let go of /lock/orders within 3s; it came 20");
     assert!(over.stderr.contains("/lock/orders is still held after 3s"), "{}", over.stderr);
-    let told = line(&mut first.told).await;
+    let told = first.tells().await;
     assert!(told.starts_with(r"zklock: ops\u{1b} asks for /lock/orders by 20"), "{told}");
     assert!(told.ends_with(r": a new\nversion"), "{told}");
     // It runs on, and ends by itself.
@@ -64,10 +50,10 @@ async fn a_holder_is_told_and_keeps_its_lock_unless_it_obeys() {
 
     // Even with --restart, CMD is not run again.
     let obeys = ["--owner", "beta", "--on-ask", "term", "--restart"];
-    let mut second = Running::start(run(&servers, &obeys, PATH, POLITE)).await;
+    let mut second = up(run(&servers, &obeys, PATH, POLITE)).await;
     let mut waiter = run(&servers, &[], PATH, "echo next").stdout(Stdio::piped()).spawn().unwrap();
     let asked = asking(&servers, &["--within", "5m", PATH]).await;
-    let told = line(&mut second.told).await;
+    let told = second.tells().await;
     assert!(told.ends_with(": a new version; zklock sends SIGTERM to CMD"), "{told}");
     assert_eq!(second.ended().await, Some(7));
     finished(asked).await.is(0, "", "/lock/orders: those who were asked have let go");
@@ -115,25 +101,24 @@ async fn a_leader_and_the_holder_of_a_slot_are_asked() {
     .await;
     let mut lead = zklock(&servers);
     lead.args(["lead", "--value", "one", "--on-ask", "term", "/feed", "--", "sh", "-c", POLITE]);
-    let leads = Running::start(lead).await;
+    let mut leads = up(lead).await;
     let asked = asking(&servers, &["--within", "5m", "/feed"]).await;
     assert_eq!(leads.ended().await, Some(7));
     finished(asked).await.is(0, "", "those who were asked have let go");
 
     let _low = session.slots("/workers", 2).unwrap().acquire().await.unwrap();
-    let high = Running::start(run_on(&servers, &["--slot", "/workers/2", "--on-ask", "term"], POLITE)).await;
+    let mut high = up(run_on(&servers, &["--slot", "/workers/2", "--on-ask", "term"], POLITE)).await;
     let none = look(&servers, &["ask", "-r", "why", "-w", "1s", "--sequence", "9", "/workers"]).await;
     none.is(1, "", "/workers has no holder with the sequence 9, so nobody was asked");
     let asked = asking(&servers, &["--within", "5m", "--slot", "1", "/workers"]).await;
     assert_eq!(high.ended().await, Some(7));
     finished(asked).await.is(0, "", "those who were asked have let go");
     // One that does not listen sends nothing for it.
-    let deaf = Running::start(run(&servers, &["--on-ask", "ignore"], PATH, POLITE)).await;
+    let mut deaf = up(run(&servers, &["--on-ask", "ignore"], PATH, POLITE)).await;
     look(&servers, &["ask", "-r", "why", "-w", "2s", PATH]).await.is(1, "", "is still held after 2s");
     signal(&deaf.child, Signal::TERM);
-    let Running { mut child, mut told, .. } = deaf;
-    assert_eq!(ended(&mut child).await.code(), Some(7));
-    assert_eq!(within("the end", told.next_line()).await.unwrap(), None);
+    assert_eq!(deaf.ended().await, Some(7));
+    assert_eq!(within("the end", deaf.told.next_line()).await.unwrap(), None);
 }
 
 /// An ask comes behind a SIGHUP that the command does not heed, and the lock is lost behind an ask that it does not heed.
@@ -141,24 +126,24 @@ async fn a_leader_and_the_holder_of_a_slot_are_asked() {
 async fn an_ask_is_no_signal_to_zklock() {
     let (server, servers, session) = with_session(server().await).await;
     const STUBBORN: &str = r#"trap "echo hup" HUP; trap "exit 7" TERM; echo up; while :; do sleep 0.1; done"#;
-    let mut first = Running::start(run(&servers, &["--on-ask", "term"], PATH, STUBBORN)).await;
+    let mut first = up(run(&servers, &["--on-ask", "term"], PATH, STUBBORN)).await;
     signal(&first.child, Signal::HUP);
-    assert_eq!(line(&mut first.printed).await, "hup");
+    assert_eq!(first.prints().await, "hup");
     let asked = asking(&servers, &["--within", "5m", PATH]).await;
     assert_eq!(first.ended().await, Some(7));
     finished(asked).await.is(0, "", "those who were asked have let go");
 
     const DEAF: &str = r#"trap "echo term" TERM; echo up; while :; do sleep 0.1; done"#;
     let obeys = ["--on-ask", "term", "--on-lost", "kill", "--restart"];
-    let mut second = Running::start(run(&servers, &obeys, PATH, DEAF)).await;
+    let mut second = up(run(&servers, &obeys, PATH, DEAF)).await;
     let asked = asking(&servers, &["--within", "5m", PATH]).await;
-    assert_eq!(line(&mut second.printed).await, "term");
+    assert_eq!(second.prints().await, "term");
     let node = session.lock(PATH).unwrap().contenders().await.unwrap()[0].path.clone();
     operator(&server).await.delete(&node, None).await.unwrap();
-    assert_eq!(line(&mut second.printed).await, "up", "it runs again");
+    assert_eq!(second.prints().await, "up", "it runs again");
     finished(asked).await.is(0, "", "those who were asked have let go");
     signal(&second.child, Signal::KILL);
-    ended(&mut second.child).await;
+    second.ended().await;
 }
 
 /// Standard error is a small pipe that nobody reads, and the ask fills it.

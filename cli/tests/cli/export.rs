@@ -14,7 +14,7 @@ use tokio::process::Child;
 use zklock_test_support::{eventually, own_server, server, until_nothing_is_left, within};
 use zklock_testcontainers::{Link, RequestKind};
 
-use crate::support::looker::{NOBODY, answers, of_unknown_tick};
+use crate::support::looker::{NOBODY, answers};
 use crate::support::{ended, line, lines, lock_of, signal, with_session, zklock};
 
 /// A running exporter.
@@ -352,11 +352,4 @@ async fn silent_servers_are_told_once() {
     link.cut();
     eventually("an answer", async || exporter.scrape().await.values("zklock_up", &[]) == [1.0]).await;
     assert_eq!(line(&mut said).await, "zklock: ZooKeeper answers again");
-}
-
-#[tokio::test]
-async fn an_exporter_needs_no_tick() {
-    let server = of_unknown_tick().await;
-    let exporter = Exporter::start(&server.connect_string(), &[]).await;
-    exporter.scrape().await.is("zklock_up", &[], 1.0);
 }

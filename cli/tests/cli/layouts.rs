@@ -1,6 +1,5 @@
 //! Commands in the queues of other clients.
 
-use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -9,7 +8,7 @@ use zklock_test_support::{acquire, eventually, granted, make, operator, queue, s
 use zookeeper_client::{Acls, CreateMode};
 
 use crate::support::looker::{KAZOO, codes, contend_as, contend_as_kazoo, has, rows, zklock as look};
-use crate::support::{at, line, lines, output, run, with_session, zklock};
+use crate::support::{Running, at, output, run, with_session, zklock};
 
 const OPTIONS: [&str; 6] = ["--layout", "kazoo", "--takeover-delay", "10ms", "--timeout", "6s"];
 
@@ -29,25 +28,6 @@ async fn a_command_waits_for_kazoo_and_is_seen_beside_it() {
     operator.delete(&node, None).await.unwrap();
     let script = "printf %s \"$ZKLOCK_SEQUENCER\" | cut -d: -f3";
     output(run(&servers, &OPTIONS, "/lock", script)).await.is_silent(0, "k3\n");
-}
-
-#[tokio::test]
-async fn a_layout_needs_a_delay_and_a_single_lock_that_is_held_alone() {
-    let (_server, servers) = at(server().await);
-    for (options, said) in [
-        (&["--layout", "kazoo"][..], "--takeover-delay"),
-        (&["--layout", "go", "--shared", "--takeover-delay", "1s"], "cannot be used with '--shared'"),
-    ] {
-        output(run(&servers, options, "/lock", "true")).await.is(64, "", said);
-    }
-    let lead = ["--takeover-delay", "1s", "--layout", "kazoo", "--value", "here:80", "/lock", "--", "true"];
-    let mut leading = zklock(&servers);
-    leading.arg("lead").args(lead);
-    output(leading).await.is(64, "", "cannot be used with '--");
-    // Only mutexes have layouts.
-    for layout in ["curator-latch", "curator-rw"] {
-        output(run(&servers, &["--layout", layout], "/lock", "true")).await.is(64, "", layout);
-    }
 }
 
 /// Each layout, a path, the option's value that names its queue, and what the other client names its nodes.
@@ -179,24 +159,6 @@ async fn a_stranger_in_a_shared_queue_is_a_danger() {
     }
 }
 
-#[tokio::test]
-async fn kazoo_beside_zklocks_own_queue_is_told_how_to_wait_for_it() {
-    let (server, servers, session) = with_session(server().await).await;
-    let _guard = session.lock("/lock").unwrap().acquire().await.unwrap();
-    let stranger = operator(&server).await;
-    contend_as_kazoo(&stranger, "/lock").await;
-    make(&stranger, "/el").await;
-    contend_as_kazoo(&stranger, "/el").await;
-    let others = "nobody leads /el: /el has no candidate of zklock's, but 1 contender of other clients or layouts is there\n";
-    look(&servers, &["leader", "/el"]).await.is(1, "", others);
-    let report = look(&servers, &["doctor", "--json", "/lock"]).await.report();
-    let danger = finding(&report, "foreign-contender");
-    assert_eq!(danger["severity"], "danger");
-    for remedy in [r#"extra_lock_patterns=["lock-"]"#, "--layout kazoo"] {
-        assert!(danger["advice"].as_str().unwrap().contains(remedy), "{danger}");
-    }
-}
-
 /// zklock's own queue is no queue of theirs, and is not free.
 #[tokio::test]
 async fn a_queue_of_another_layout_is_told_where_nobody_of_the_one_that_was_asked_for_is() {
@@ -222,9 +184,7 @@ async fn a_queue_of_another_layout_is_told_where_nobody_of_the_one_that_was_aske
     let command = ["release", "--force", "--yes", "/theirs"];
     look(&servers, &command).await.is(1, "", beside);
     look(&servers, &["ask", "-r", "deploy", "-w", "1s", "/theirs"]).await.is(64, "", "cannot be asked");
-    let mut watcher = zklock(&servers);
-    let mut watcher = watcher.args(["show", "--watch", "/theirs"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut log = lines(&mut watcher.stdout);
-    assert!(line(&mut log).await.ends_with("/theirs held by nobody; 0 waiting"));
-    assert!(line(&mut log).await.ends_with("/theirs has 1 contender of other clients or layouts"));
+    let mut watcher = Running::start(zklock(&servers).args(["show", "--watch", "/theirs"]));
+    assert!(watcher.prints().await.ends_with("/theirs held by nobody; 0 waiting"));
+    assert!(watcher.prints().await.ends_with("/theirs has 1 contender of other clients or layouts"));
 }

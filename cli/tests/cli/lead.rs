@@ -8,9 +8,9 @@ use zklock::{Election, LockOptions, Session};
 use zklock_testcontainers::Link;
 use zookeeper_client::{Acls, CreateMode};
 
-use crate::support::looker::{has, zklock as look};
-use crate::support::{at, ended, line, lines, output, signal, with_session, zklock};
-use zklock_test_support::{eventually, operator, own_server, server, until_nothing_is_left, within};
+use crate::support::looker::{contend_as_kazoo, has, zklock as look};
+use crate::support::{Running, at, ended, line, lines, signal, with_session, zklock};
+use zklock_test_support::{eventually, make, operator, own_server, server, until_nothing_is_left, within};
 
 const PATH: &str = "/feed";
 
@@ -71,33 +71,26 @@ async fn a_command_runs_while_its_value_is_announced() {
 async fn each_change_is_printed() {
     let (_server, servers, session) = with_session(server().await).await;
     let election = session.election(PATH).unwrap();
-    let mut watching = Vec::new();
-    for options in [&[][..], &["--json"]] {
-        let mut program = zklock(&servers);
-        program.args(["leader", "--watch", PATH]).args(options);
-        let mut child = program.stdout(Stdio::piped()).spawn().unwrap();
-        let lines = lines(&mut child.stdout);
-        watching.push((child, lines));
-    }
+    let mut watching = [&[][..], &["--json"]]
+        .map(|options| Running::start(zklock(&servers).args(["leader", "--watch", PATH]).args(options)));
     let mut told = async || {
-        let mut told = Vec::new();
-        for (_, lines) in &mut watching {
-            told.push(line(lines).await);
-        }
-        told
+        let [plain, json] = &mut watching;
+        [plain.prints().await, json.prints().await]
     };
     assert_eq!(told().await, ["", "null"]);
     let leadership = election.campaign("one").await.unwrap();
-    let [plain, line] = &told().await[..] else { panic!("two lines") };
+    let [plain, json] = told().await;
     assert_eq!(plain, "one");
-    assert_eq!(serde_json::from_str::<Value>(line).unwrap()["token"], leadership.token().zxid());
+    assert_eq!(serde_json::from_str::<Value>(&json).unwrap()["token"], leadership.token().zxid());
     leadership.resign().await.unwrap();
     assert_eq!(told().await, ["", "null"]);
-    for ((mut child, _), (by, code)) in watching.into_iter().zip([(Signal::INT, 0), (Signal::TERM, 143)]) {
-        signal(&child, by);
-        assert_eq!(ended(&mut child).await.code(), Some(code));
-    }
-    drop(session);
+    // It ends with its reader, and by a signal.
+    let [plain, mut json] = watching;
+    let Running { mut child, printed, .. } = plain;
+    drop(printed);
+    assert_eq!(ended(&mut child).await.code(), Some(0));
+    signal(&json.child, Signal::TERM);
+    assert_eq!(json.ended().await, Some(143));
 }
 
 /// Another server takes the place of the one that is observed, as if that one had lost its data.
@@ -113,27 +106,14 @@ async fn a_watcher_says_that_the_data_was_lost_and_goes_on() {
     let _former = election.campaign("one").await.unwrap();
     let _present = present.election(PATH).unwrap().campaign("two").await.unwrap();
     let link = Link::start(before.address()).await.unwrap();
-    let mut program = zklock(&before.at(link.address()));
-    program.args(["leader", "--watch", PATH, "--session-timeout", "2s", "--tick", "100ms"]);
-    let mut child = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let (mut told, mut said) = (lines(&mut child.stdout), lines(&mut child.stderr));
-    assert_eq!(line(&mut told).await, "one");
+    let watch = ["leader", "--watch", PATH, "--session-timeout", "2s", "--tick", "100ms"];
+    let mut watcher = Running::start(zklock(&before.at(link.address())).args(watch));
+    assert_eq!(watcher.prints().await, "one");
     link.redirect(after.address());
     link.cut();
-    let said = line(&mut said).await;
+    let said = watcher.tells().await;
     assert!(said.contains("at /feed/leader after token") && said.contains("its data was lost"), "{said}");
-    assert_eq!(line(&mut told).await, "two");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_watcher_ends_with_its_reader() {
-    let (_server, servers) = at(server().await);
-    let mut program = zklock(&servers);
-    let mut child = program.args(["leader", "--watch", PATH]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut told = lines(&mut child.stdout);
-    assert_eq!(line(&mut told).await, "");
-    drop(told);
-    assert_eq!(ended(&mut child).await.code(), Some(0));
+    assert_eq!(watcher.prints().await, "two");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,13 +164,6 @@ async fn an_election_is_shown_as_one() {
 }
 
 #[tokio::test]
-async fn a_value_has_a_longest_length() {
-    let (_server, servers) = at(server().await);
-    let long = "x".repeat(Election::LONGEST_VALUE + 1);
-    output(lead(&servers, &["--value", &long], "exit 0")).await.is(64, "", "--value has 16385 bytes");
-}
-
-#[tokio::test]
 async fn a_path_that_nobody_leads_is_told_by_its_kind() {
     let (server, servers, session) = with_session(server().await).await;
     let _lock = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
@@ -198,7 +171,10 @@ async fn a_path_that_nobody_leads_is_told_by_its_kind() {
     let _permit = session.semaphore("/convert", 1).unwrap().acquire().await.unwrap();
     let _leads = session.election(PATH).unwrap().campaign("here").await.unwrap();
     let _candidate = session.lock("/other/queue").unwrap().acquire().await.unwrap();
-    let _there = zklock_test_support::make(&operator(&server).await, "/empty").await;
+    let operator = operator(&server).await;
+    make(&operator, "/empty").await;
+    make(&operator, "/el").await;
+    contend_as_kazoo(&operator, "/el").await;
     for (path, what) in [
         ("/lock/orders", "is a lock; to see its holder, run `zklock show /lock/orders`\n"),
         ("/workers", "has slots\n"),
@@ -206,13 +182,12 @@ async fn a_path_that_nobody_leads_is_told_by_its_kind() {
         ("/feed/queue", "is the queue of the election /feed\n"),
         ("/other", "has candidates, and none of them leads yet\n"),
         ("/empty", "exists, and has no candidate\n"),
+        ("/el", "has no candidate of zklock's, but 1 contender of other clients or layouts is there\n"),
     ] {
         let said = format!("nobody leads {path}: {path} {what}");
         look(&servers, &["leader", path]).await.is(1, "", &said);
     }
     // One that watches is told at first.
-    let mut watcher = zklock(&servers);
-    let mut watcher = watcher.args(["leader", "--watch", "/workers"]).stderr(Stdio::piped()).spawn().unwrap();
-    let told = line(&mut lines(&mut watcher.stderr)).await;
-    assert_eq!(told, "zklock: nobody leads /workers: /workers has slots");
+    let mut watcher = Running::start(zklock(&servers).args(["leader", "--watch", "/workers"]));
+    assert_eq!(watcher.tells().await, "zklock: nobody leads /workers: /workers has slots");
 }

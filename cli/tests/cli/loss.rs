@@ -9,10 +9,9 @@ use nix::sys::wait::WaitStatus;
 use rustix::process::Signal;
 use tokio::process::Child;
 use zklock::{Session, inspect::Contender};
-use zklock_testcontainers::{Ensemble, Link, ZooKeeper, ZooKeeperBuilder};
+use zklock_testcontainers::{Ensemble, Link, ZooKeeper};
 
 use crate::support;
-use crate::support::authority::{Authority, Files};
 use crate::support::witness::{EARLY, Witness};
 use crate::support::{
     SHORTLY, child_of, delete_holder, ended, finished, line, lines, pid, queue, run, signal, until_queued,
@@ -102,22 +101,8 @@ impl Contest {
 
 /// Ticks of a second, so that sessions last from 2 s to 40 s.
 async fn server() -> Server {
-    started(ZooKeeper::builder()).await
-}
-
-async fn started(builder: ZooKeeperBuilder) -> Server {
-    let builder = builder.tick_time(Duration::from_secs(1));
+    let builder = ZooKeeper::builder().tick_time(Duration::from_secs(1));
     builder.max_session_timeout(Duration::from_secs(40)).start().await.expect("a ZooKeeper server").into()
-}
-
-async fn ensemble() -> Ensemble {
-    let builder = Ensemble::builder(3).tick_time(Duration::from_secs(1));
-    builder.max_session_timeout(Duration::from_secs(40)).start().await.expect("an ensemble")
-}
-
-fn without(ensemble: &Ensemble, server: usize) -> String {
-    let others = (0..ensemble.len()).filter(|other| *other != server);
-    others.map(|other| ensemble.address(other)).collect::<Vec<_>>().join(",")
 }
 
 #[tokio::test]
@@ -128,42 +113,21 @@ async fn the_link_is_a_black_hole() {
     {
         let (link, mut contest) = Contest::behind_link(&server, &[], script).await;
         link.black_hole();
-        contest.is_lost(scenario).await;
+        contest.outcome(scenario).await;
+        finished(contest.holder).await.is(76, "", "/lock/payout is about to be lost: ");
     }
 }
 
 #[tokio::test]
-async fn the_link_is_a_black_hole_for_tls() {
-    let (authority, files) = (Authority::new("one"), Files::new());
-    let ca = files.write("ca.pem", &authority.pem());
-    let identity = authority.certify("server", &["127.0.0.1"]).pem();
-    let server = started(ZooKeeper::builder().tls(identity)).await;
-    let (link, mut contest) = Contest::behind_link(&server, &["--tls-ca", &ca], STUBBORN).await;
-    link.black_hole();
-    contest.is_lost("black hole, TLS").await;
-}
-
-#[tokio::test]
 async fn the_holders_follower_is_cut_off() {
-    let ensemble = ensemble().await;
-    let follower = ensemble.followers().await.unwrap()[0];
-    the_holders_server_is_cut_off(&ensemble, follower, "the holder's server is a follower and partitioned")
-        .await;
-}
-
-#[tokio::test]
-async fn the_holders_server_is_the_leader_and_cut_off() {
-    let ensemble = ensemble().await;
-    let leader = ensemble.leader().await.unwrap();
-    the_holders_server_is_cut_off(&ensemble, leader, "the holder's server is the leader and partitioned")
-        .await;
-}
-
-async fn the_holders_server_is_cut_off(ensemble: &Ensemble, alone: usize, scenario: &str) {
-    let mut contest =
-        Contest::start(&ensemble.address(alone), &without(ensemble, alone), &[], STUBBORN).await;
+    let builder = Ensemble::builder(3).tick_time(Duration::from_secs(1));
+    let ensemble = builder.max_session_timeout(Duration::from_secs(40)).start().await.expect("an ensemble");
+    let alone = ensemble.followers().await.unwrap()[0];
+    let others = (0..ensemble.len()).filter(|other| *other != alone);
+    let others = others.map(|other| ensemble.address(other)).collect::<Vec<_>>().join(",");
+    let mut contest = Contest::start(&ensemble.address(alone), &others, &[], STUBBORN).await;
     ensemble.isolate(alone).await.unwrap();
-    contest.is_lost(scenario).await;
+    contest.is_lost("the holder's server is a follower and partitioned").await;
 }
 
 #[tokio::test]

@@ -112,26 +112,6 @@ async fn a_tree_that_is_wider_than_what_is_asked_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chroot_is_the_root() {
-    let server = own_server().await;
-    let inside = format!("{}/app", server.connect_string());
-    let session = Session::builder(&inside).create_chroot().connect().await.unwrap();
-    let _guard = session.lock("/lock").unwrap().acquire().await.unwrap();
-    // The servers' own nodes are not below this chroot.
-    let _other = session.lock("/zookeeper/lock").unwrap().acquire().await.unwrap();
-    let listed = zklock(&inside, &["ls", "--json"]).await.json();
-    assert_eq!(paths(&listed), ["/lock", "/zookeeper/lock"]);
-    assert_eq!(listed[0]["holder"]["node"], "/lock/lock-0000000000");
-    let listed = zklock(&server.connect_string(), &["ls", "--json"]).await.json();
-    assert_eq!(paths(&listed), ["/app/lock", "/app/zookeeper/lock"]);
-    // A chroot may be a lock's own directory, or the servers' own nodes.
-    let within = format!("{inside}/lock");
-    assert_eq!(paths(&zklock(&within, &["ls", "--json"]).await.json()), ["/"]);
-    let reserved = format!("{}/zookeeper", server.connect_string());
-    assert_eq!(zklock(&reserved, &["ls"]).await.code, 64);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn what_may_not_be_listed_is_counted() {
     let server = server().await;
     let authorized = authorized(&server).await;

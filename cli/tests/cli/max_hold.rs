@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use zklock_test_support::{server, until_nothing_is_left, within};
 
-use crate::support::looker::answers;
 use crate::support::witness::Witness;
 use crate::support::{at, finished, line, lines, output, run, signal, zklock};
 
@@ -47,16 +46,6 @@ async fn with_restart_it_queues_again_and_one_that_ends_in_time_is_left_alone() 
     signal(&again, rustix::process::Signal::TERM);
     let ended = within("the end", again.wait()).await.unwrap();
     assert_eq!(ended.code(), Some(143), "{ended:?}");
-    let refused = [
-        ("run --max-hold 1s --kill-after 1s /lock/x -- true", 64, "", "--max-hold 1s is too short"),
-        (
-            "run --max-hold 1h --on-lost ignore-and-warn /lock/x -- true",
-            64,
-            "",
-            "cannot be used with --max-hold",
-        ),
-    ];
-    answers(&servers, &refused).await;
     // Slots and the lead have it as well.
     let mut leads = zklock(&servers);
     leads.args(["lead", "--value", "me"]).args(LIMITED).args(["/feed", "--", "sleep", "1000"]);

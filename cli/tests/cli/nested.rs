@@ -1,12 +1,10 @@
 //! Commands that wait for themselves: for a zklock around them, and for a former session of their own process.
 
-use std::process::Stdio;
-
 use rustix::process::Signal;
 use zklock_testcontainers::Link;
 
 use crate::support::{
-    at, finished, line, lines, output, queue, run, run_on, signal, until_queued, with_session, zklock,
+    Running, at, line, output, queue, run, run_on, signal, until_queued, with_session, zklock,
 };
 use zklock_test_support::{eventually, own_server, server, until_watched};
 
@@ -74,9 +72,8 @@ async fn a_waiter_whose_session_expires_says_that_its_place_is_gone() {
     let guard = session.lock(PATH).unwrap().acquire().await.unwrap();
     let link = Link::start(server.address()).await.unwrap();
     let mut waiter = run(&server.at(link.address()), &BRIEF, PATH, "exit 3");
-    let mut waiter = waiter.stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = lines(&mut waiter.stderr);
-    assert!(line(&mut said).await.contains("waiting for /lock/orders, held by "));
+    let mut waiter = Running::start(&mut waiter);
+    assert!(waiter.tells().await.contains("waiting for /lock/orders, held by "));
     until_queued(&session, PATH, 2).await;
     link.black_hole();
     until_queued(&session, PATH, 1).await;
@@ -84,7 +81,7 @@ async fn a_waiter_whose_session_expires_says_that_its_place_is_gone() {
     // The outage is the cause, and the end of the session follows from it. A busy machine may tell the outage itself, too.
     let mut of_the_place = async || {
         loop {
-            let told = line(&mut said).await;
+            let told = line(&mut waiter.told).await;
             if told.contains("joins the queue again") {
                 return told;
             }
@@ -98,13 +95,13 @@ async fn a_waiter_whose_session_expires_says_that_its_place_is_gone() {
     );
     // It knows its place, and the servers are there.
     until_watched(&server, 1, 1).await;
-    signal(&waiter, Signal::STOP);
+    signal(&waiter.child, Signal::STOP);
     until_queued(&session, PATH, 1).await;
-    signal(&waiter, Signal::CONT);
+    signal(&waiter.child, Signal::CONT);
     assert_eq!(of_the_place().await, format!("zklock: {EXPIRED}"));
     until_queued(&session, PATH, 2).await;
     guard.release().await.unwrap();
-    assert_eq!(finished(waiter).await.code, 3);
+    assert_eq!(waiter.ended().await, Some(3));
 }
 
 /// The servers come back with the sessions that they knew, and each has its whole timeout from then on. If the process
@@ -114,11 +111,10 @@ async fn a_command_that_is_started_again_knows_the_former_session_of_its_process
     let server = own_server().await;
     let options = ["--restart", "--verbose", "--session-timeout", "6s", "--tick", "100ms"];
     let mut daemon = run(&server.connect_string(), &options, PATH, "exec sleep 1000");
-    let mut daemon = daemon.stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = lines(&mut daemon.stderr);
+    let mut daemon = Running::start(&mut daemon);
     let mut until = async |texts: &[&str]| {
         loop {
-            let line = line(&mut said).await;
+            let line = daemon.tells().await;
             if let Some(which) = texts.iter().position(|text| line.contains(text)) {
                 return which;
             }

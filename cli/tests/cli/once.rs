@@ -12,7 +12,7 @@ use zklock::{Session, once::RecordState};
 
 use crate::support::looker::zklock as look;
 use crate::support::witness::Witness;
-use crate::support::{at, delete_holder, ended, finished, output, run, signal, until_queued};
+use crate::support::{at, ended, finished, output, run, signal, until_queued};
 use zklock_test_support::{Server, operator, server, session, until_nothing_is_left};
 
 const PATH: &str = "/lock/report";
@@ -76,14 +76,6 @@ async fn a_failed_command_passes_its_code_on_and_runs_again_only_with_retry() {
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_be_run_has_failed() {
-    let server = server().await;
-    let ran = look(&server.connect_string(), &["run", "--once", NAME, PATH, "--", "/no/such/command"]).await;
-    assert_eq!(ran.code, 127);
-    assert_eq!(recorded(&server).await, (RecordState::Failed, 1));
-}
-
-#[tokio::test]
 async fn a_killed_holder_leaves_a_run_that_has_begun() {
     let (server, servers) = at(server().await);
     let mut witness = Witness::new();
@@ -100,17 +92,6 @@ async fn a_killed_holder_leaves_a_run_that_has_begun() {
     let retry = [&ONCE[..], &["--retry"]].concat();
     assert_eq!(output(run(&servers, &retry, PATH, "exit 0")).await.code, 0);
     assert_eq!(recorded(&server).await, (RecordState::Succeeded, 2));
-}
-
-#[tokio::test]
-async fn a_command_that_ends_with_its_lock_has_begun_and_not_ended() {
-    let (server, servers) = at(server().await);
-    let mut witness = Witness::new();
-    let mut holder = run(&servers, &ONCE, PATH, &witness.of("sleep 1000")).spawn().unwrap();
-    witness.began().await;
-    delete_holder(&server, PATH).await;
-    assert_eq!(ended(&mut holder).await.code(), Some(76));
-    assert_eq!(recorded(&server).await, (RecordState::Begun, 1));
 }
 
 /// The record is what the user wants to be sure of.
@@ -170,17 +151,6 @@ async fn a_run_that_may_have_been_forgotten_is_64() {
         output(run(&servers, &["--once", name, "--keep", "1"], PATH, "exit 0")).await.is(code, "", said);
     }
     until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn an_acl_that_forbids_records_is_77() {
-    let (server, servers) = at(server().await);
-    let operator = operator(&server).await;
-    zklock_test_support::make(&operator, PATH).await;
-    let reader =
-        [zookeeper_client::Acl::new(zookeeper_client::Permission::READ, zookeeper_client::AuthId::anyone())];
-    operator.set_acl("/lock", &reader, None).await.unwrap();
-    output(run(&servers, &ONCE, PATH, "exit 0")).await.is(77, "", "/lock/report.once");
 }
 
 #[tokio::test]

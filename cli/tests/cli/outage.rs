@@ -3,22 +3,20 @@
 use std::process::Stdio;
 
 use rustix::process::Signal;
-use tokio::io::{BufReader, Lines};
-use tokio::process::{Child, ChildStderr, Command};
+use tokio::process::Command;
 use zklock_testcontainers::{Link, RequestKind};
 
 use crate::support::looker::zklock;
-use crate::support::{ended, finished, line, lines, run, run_on, signal, until_queued, with_session};
+use crate::support::{Running, finished, run, run_on, signal, until_queued, with_session};
 use zklock_test_support::{own_server, server, within};
 
 const PATH: &str = "/lock/away";
 
-/// Starts a command that waits for the lock, and returns it with what it says once it has said so.
-async fn waiting(mut command: Command) -> (Child, Lines<BufReader<ChildStderr>>) {
-    let mut waiter = command.stderr(Stdio::piped()).spawn().unwrap();
-    let mut told = lines(&mut waiter.stderr);
-    assert!(line(&mut told).await.contains("waiting for /lock/away, held by "));
-    (waiter, told)
+/// A command that has said that it waits for the lock.
+async fn waiting(mut command: Command) -> Running {
+    let mut waiter = Running::start(&mut command);
+    assert!(waiter.tells().await.contains("waiting for /lock/away, held by "));
+    waiter
 }
 
 /// A lock that is held is 75. Here nobody knows whether it is.
@@ -62,21 +60,21 @@ async fn a_wait_goes_on_after_an_outage() {
     let link = Link::start(server.address()).await.unwrap();
     let guard = session.lock(PATH).unwrap().acquire().await.unwrap();
     let waiter = run(&server.at(link.address()), &["--session-timeout", "20s"], PATH, "exit 3");
-    let (mut waiter, mut told) = waiting(waiter).await;
+    let mut waiter = waiting(waiter).await;
     link.refuse();
     link.cut();
     // A second silence is told as the first one was.
     for _ in 0..2 {
         let silent = "zklock: waiting for /lock/away: ZooKeeper has not answered for 2s or more; zklock goes on trying";
-        assert_eq!(line(&mut told).await, silent);
+        assert_eq!(waiter.tells().await, silent);
         link.accept();
-        assert_eq!(line(&mut told).await, "zklock: waiting for /lock/away: ZooKeeper answers again");
+        assert_eq!(waiter.tells().await, "zklock: waiting for /lock/away: ZooKeeper answers again");
         link.refuse();
         link.cut();
     }
     link.accept();
     guard.release().await.unwrap();
-    assert_eq!(ended(&mut waiter).await.code(), Some(3));
+    assert_eq!(waiter.ended().await, Some(3));
 }
 
 /// The session moves to another server by itself, and that one says who holds the lock.
@@ -88,14 +86,14 @@ async fn a_wait_whose_server_is_silent_at_its_end_asks_another_one() {
     let _guard = session.lock(PATH).unwrap().acquire().await.unwrap();
     other.refuse();
     let servers = server.at(format!("{},{}", first.address(), other.address()));
-    let (mut waiter, mut told) = waiting(run(&servers, &["--timeout", "2s"], PATH, "")).await;
+    let mut waiter = waiting(run(&servers, &["--timeout", "2s"], PATH, "")).await;
     let question = first.hold_reply(RequestKind::GetChildren);
     within("the last question", question.reached()).await;
     other.accept();
     first.refuse();
     first.cut();
-    assert!(line(&mut told).await.contains("was not acquired within 2s, held by "));
-    assert_eq!(ended(&mut waiter).await.code(), Some(75));
+    assert!(waiter.tells().await.contains("was not acquired within 2s, held by "));
+    assert_eq!(waiter.ended().await, Some(75));
 }
 
 /// zklock may ask for 2 s who holds the lock, and a signal ends that.
@@ -104,11 +102,11 @@ async fn a_signal_ends_the_last_question() {
     let (server, _servers, session) = with_session(server().await).await;
     let link = Link::start(server.address()).await.unwrap();
     let _guard = session.lock(PATH).unwrap().acquire().await.unwrap();
-    let (mut waiter, _told) = waiting(run(&server.at(link.address()), &["--timeout", "2s"], PATH, "")).await;
+    let mut waiter = waiting(run(&server.at(link.address()), &["--timeout", "2s"], PATH, "")).await;
     let question = link.hold_reply(RequestKind::GetChildren);
     within("the last question", question.reached()).await;
-    signal(&waiter, Signal::TERM);
-    assert_eq!(ended(&mut waiter).await.code(), Some(143));
+    signal(&waiter.child, Signal::TERM);
+    assert_eq!(waiter.ended().await, Some(143));
 }
 
 /// A program that waits for a change says so, too.
@@ -117,16 +115,14 @@ async fn a_silence_is_told_by_commands_that_look() {
     let server = server().await;
     let link = Link::start(server.address()).await.unwrap();
     let mut watcher = crate::support::zklock(&server.at(link.address()));
-    let watcher = watcher.args(["leader", "--watch", PATH]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut watcher = watcher.spawn().unwrap();
-    let mut told = lines(&mut watcher.stderr);
-    assert!(line(&mut told).await.contains("nobody leads"));
+    let mut watcher = Running::start(watcher.args(["leader", "--watch", PATH]));
+    assert!(watcher.tells().await.contains("nobody leads"));
     link.black_hole();
     let silent = "zklock: ZooKeeper has not answered for 2s or more; zklock goes on trying";
-    assert_eq!(line(&mut told).await, silent);
+    assert_eq!(watcher.tells().await, silent);
     link.restore();
     link.cut();
-    assert_eq!(line(&mut told).await, "zklock: ZooKeeper answers again");
+    assert_eq!(watcher.tells().await, "zklock: ZooKeeper answers again");
 }
 
 #[tokio::test]

@@ -4,84 +4,63 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 use serde_json::json;
-use tokio::io::{BufReader, Lines};
-use tokio::process::{Child, ChildStderr, ChildStdout};
 use zklock::Session;
-use zklock_test_support::{
-    eventually, make, operator, own_server, server, session, until_nothing_is_left, within,
-};
+use zklock_test_support::{eventually, make, operator, server, session, until_nothing_is_left, within};
 use zookeeper_client::{Acls, CreateMode};
 
-use crate::support::looker::{answers, contend_as_kazoo, has, owner, rows, zklock};
+use crate::support::looker::{answers, are_refused, contend_as_kazoo, has, owner, rows, zklock};
 use crate::support::terminal::Terminal;
-use crate::support::witness::Witness;
-use crate::support::{at, ended, line, lines, output, run_on, signal, until_queued, with_session};
+use crate::support::{Running, at, output, run_on, signal, until_queued, with_session};
 
 /// A command that prints its slot and runs until its standard input ends.
-struct Worker {
-    child: Child,
-    printed: Lines<BufReader<ChildStdout>>,
-    told: Lines<BufReader<ChildStderr>>,
+fn worker(servers: &str, options: &[&str]) -> Running {
+    Running::start(run_on(servers, options, r#"echo "$ZKLOCK_SLOT"; read go; exit 0"#).stdin(Stdio::piped()))
 }
 
-impl Worker {
-    fn start(servers: &str, options: &[&str]) -> Self {
-        let mut program = run_on(servers, options, r#"echo "$ZKLOCK_SLOT"; read go; exit 0"#);
-        program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = program.spawn().expect("the program starts");
-        let (printed, told) = (lines(&mut child.stdout), lines(&mut child.stderr));
-        Self { child, printed, told }
-    }
-
-    async fn slot(&mut self) -> String {
-        line(&mut self.printed).await
-    }
-
-    /// One that waits for a slot with so many in the queue, and what it says of that. It looks once, 300 ms after it began to
-    /// wait. On a busy machine its own node may not be there by then, so it is started again.
-    async fn waits(servers: &str, owner: &str, session: &Session, waiting: usize) -> (Self, String) {
-        loop {
-            let mut worker = Self::start(servers, &["--slot", "/workers/2", "--owner", owner]);
-            until_queued(session, "/workers/queue", waiting).await;
-            let message = line(&mut worker.told).await;
-            if message.contains(&format!("; {waiting} waiting")) {
-                return (worker, message);
-            }
-            signal(&worker.child, Signal::TERM);
-            ended(&mut worker.child).await;
-            until_queued(session, "/workers/queue", waiting - 1).await;
+/// One that waits for a slot with so many in the queue, and what it says of that. It looks once, 300 ms after it began to wait. On
+/// a busy machine its own node may not be there by then, so it is started again.
+async fn waiting(servers: &str, owner: &str, session: &Session, waiting: usize) -> (Running, String) {
+    loop {
+        let mut worker = worker(servers, &["--slot", "/workers/2", "--owner", owner]);
+        until_queued(session, "/workers/queue", waiting).await;
+        let message = worker.tells().await;
+        if message.contains(&format!("; {waiting} waiting")) {
+            return (worker, message);
         }
+        signal(&worker.child, Signal::TERM);
+        worker.ended().await;
+        until_queued(session, "/workers/queue", waiting - 1).await;
     }
+}
 
-    async fn end(mut self) {
-        drop(self.child.stdin.take());
-        assert_eq!(ended(&mut self.child).await.code(), Some(0));
-    }
+async fn end(mut worker: Running) {
+    drop(worker.child.stdin.take());
+    assert_eq!(worker.ended().await, Some(0));
 }
 
 #[tokio::test]
 async fn the_third_of_two_slots_waits_for_one_that_is_freed() {
     let (server, servers, session) = with_session(server().await).await;
-    let mut first = Worker::start(&servers, &["--slot", "/workers/2", "--owner", "alpha"]);
-    assert_eq!(first.slot().await, "0");
-    let mut second = Worker::start(&servers, &["--slot", "/workers/2", "--owner", "beta"]);
-    assert_eq!(second.slot().await, "1");
-    let (mut third, message) = Worker::waits(&servers, "gamma", &session, 1).await;
-    let (said, waiting) = message.split_once(" ago").expect("an age");
+    let mut first = worker(&servers, &["--slot", "/workers/2", "--owner", "alpha"]);
+    assert_eq!(first.prints().await, "0");
+    let mut second = worker(&servers, &["--slot", "/workers/2", "--owner", "beta"]);
+    assert_eq!(second.prints().await, "1");
+    let (mut third, message) = waiting(&servers, "gamma", &session, 1).await;
+    let (said, rest) = message.split_once(" ago").expect("an age");
     assert!(
         said.starts_with("zklock: waiting for a slot of /workers, 2 of 2 held, by alpha, who came "),
         "{said}"
     );
-    assert_eq!(waiting, ", and 1 other; 1 waiting");
-    let (mut fourth, message) = Worker::waits(&servers, "delta", &session, 2).await;
+    assert_eq!(rest, ", and 1 other; 1 waiting");
+    let (mut fourth, message) = waiting(&servers, "delta", &session, 2).await;
     assert!(message.ends_with(", and 1 other; 2 waiting, the first is gamma"), "{message}");
 
-    second.end().await;
-    assert_eq!(third.slot().await, "1");
-    first.end().await;
-    assert_eq!(fourth.slot().await, "0");
-    third.end().await;
-    fourth.end().await;
+    end(second).await;
+    assert_eq!(third.prints().await, "1");
+    end(first).await;
+    assert_eq!(fourth.prints().await, "0");
+    end(third).await;
+    end(fourth).await;
     let slots = session.slots("/workers", 2).unwrap();
     assert_eq!(slots.slots().await.unwrap().slots, []);
     until_nothing_is_left(&server).await;
@@ -96,11 +75,11 @@ async fn those_who_only_pass_the_turnstile_keep_nobody_out() {
     let data = br#"{"id":"00000000-0000-4000-8000-000000000000","for":"slots"}"#;
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     let (_, number) = other.create("/workers/queue/lock-", data, &options).await.unwrap();
-    let mut worker = Worker::start(&servers, &["--slot", "/workers/2", "-t", "0"]);
+    let mut worker = worker(&servers, &["--slot", "/workers/2", "-t", "0"]);
     until_queued(&session, "/workers/queue", 2).await;
     other.delete(&format!("/workers/queue/lock-{number}"), None).await.unwrap();
-    assert_eq!(worker.slot().await, "0");
-    worker.end().await;
+    assert_eq!(worker.prints().await, "0");
+    end(worker).await;
 }
 
 #[tokio::test]
@@ -140,81 +119,22 @@ async fn the_command_finds_what_it_holds() {
 }
 
 #[tokio::test]
-async fn a_permit_takes_its_weight() {
-    let (_server, servers, session) = with_session(server().await).await;
-    let semaphore = session.semaphore("/convert", 4).unwrap().with_options(owner("alpha")).unwrap();
-    let held = semaphore.acquire_many(3).await.unwrap();
-    let beside = output(run_on(&servers, &["--permits", "/convert/4", "-t", "0"], "echo in")).await;
-    assert_eq!(beside.stdout, "in\n", "{beside:?}");
-
-    // The one that waits is admitted, and the next one comes after all its processes.
-    let mut witness = Witness::new();
-    let mut waiter =
-        run_on(&servers, &["--permits", "/convert/4:2"], &witness.of("sleep 1000 & exit 4")).spawn().unwrap();
-    until_queued(&session, "/convert/queue", 1).await;
-    held.release().await.unwrap();
-    witness.began().await;
-    let whole = within("the whole", semaphore.acquire_many(4)).await.unwrap();
-    assert!(witness.is_gone(), "a process outlived the permit");
-    assert_eq!(ended(&mut waiter).await.code(), Some(4));
-    whole.release().await.unwrap();
-}
-
-#[tokio::test]
 async fn another_number_than_zookeeper_keeps_is_64() {
     let (_server, servers, session) = with_session(server().await).await;
     session.slots("/workers", 8).unwrap().acquire().await.unwrap().release().await.unwrap();
     session.semaphore("/convert", 8).unwrap().acquire().await.unwrap().release().await.unwrap();
     let capacity = "the semaphore at /convert has a capacity of 8, but --permits states 4; state 8. To ";
+    let slots = "/workers has 8 slots, but --slot states 4; state 8. To ";
     let refused = [
-        ("run --slot /workers/4 -- true", 64, "", "/workers has 8 slots, but --slot states 4; state 8. To "),
-        ("run --slot /workers/4 -t 0 -E 9 -- true", 64, "", "/workers has 8 slots, but --slot states 4"),
-        ("run --permits /convert/4 -- true", 64, "", capacity),
-        ("run --permits /convert/4 -t 0 -E 9 -- true", 64, "", capacity),
-        (
-            "run --slot /convert/8 -t 0 -E 9 -- true",
-            64,
-            "",
-            "/convert cannot be used as slots, because /convert is already used as a semaphore",
-        ),
-        (
-            "run --permits /workers/8 -- true",
-            64,
-            "",
-            "/workers cannot be used as a semaphore, because /workers is already used as slots",
-        ),
+        ("run --slot /workers/4 -- true", slots),
+        ("run --slot /workers/4 -t 0 -E 9 -- true", slots),
+        ("run --permits /convert/4 -- true", capacity),
+        ("run --permits /convert/4 -t 0 -E 9 -- true", capacity),
     ];
-    answers(&servers, &refused).await;
+    are_refused(&servers, &refused).await;
     for path in ["/workers/queue", "/convert/queue"] {
         until_queued(&session, path, 0).await;
     }
-    // The remedy of the message.
-    zklock(&servers, &["resize", "/workers", "4"]).await.is(
-        0,
-        "",
-        "number of slots of /workers is 4; it was 8. ",
-    );
-    let ran = output(run_on(&servers, &["--slot", "/workers/4"], "echo in")).await;
-    assert_eq!(ran.stdout, "in\n", "{ran:?}");
-}
-
-/// The node of the one that holds a slot, or a permit.
-async fn node(session: &Session, path: &str) -> String {
-    let slots = session.slots(path, 1).unwrap().slots().await.unwrap().slots;
-    slots.first().expect("a holder").path.clone()
-}
-
-#[tokio::test]
-async fn with_restart_it_claims_a_slot_again() {
-    let (server, servers) = at(own_server().await);
-    let (session, operator) = (session(&server).await, operator(&server).await);
-    let mut worker = Worker::start(&servers, &["--restart", "--slot", "/workers/1"]);
-    assert_eq!(worker.slot().await, "0");
-    let lost = node(&session, "/workers").await;
-    operator.delete(&lost, None).await.unwrap();
-    assert_eq!(worker.slot().await, "0");
-    assert_ne!(node(&session, "/workers").await, lost);
-    worker.end().await;
 }
 
 #[tokio::test]
@@ -301,7 +221,8 @@ async fn a_semaphore_is_shown_and_listed_beside_locks() {
     let stranger = operator(&server).await;
     let foreign = contend_as_kazoo(&stranger, "/a/convert/queue").await;
     let json = zklock(&servers, &["show", "--json", "/a/convert"]).await.json();
-    assert_eq!(json["foreign"][0]["node"], foreign);
+    let session = format!("{:#x}", stranger.session_id().0);
+    assert_eq!(json["foreign"], json!([{"node": foreign, "client": "kazoo (Python)", "session": session}]));
     assert_eq!(zklock(&servers, &["ls", "--json", "/a/convert"]).await.json()[0]["foreign"], 1);
     let refused = output(run_on(&servers, &["--permits", "/a/convert/8"], "echo in")).await;
     assert_eq!(refused.code, 75, "{refused:?}");
@@ -358,25 +279,4 @@ async fn a_number_is_changed_and_holders_keep_what_they_have() {
     assert!(held.is_held() && high.is_held());
     let _guard = session.lock("/lock").unwrap().acquire().await.unwrap();
     zklock(&servers, &["resize", "/lock", "2"]).await.is(64, "", "/lock is neither a semaphore nor slots");
-}
-
-#[tokio::test]
-async fn one_slot_is_one_slot() {
-    let (_server, servers, session) = with_session(server().await).await;
-    let _slot = session.slots("/workers", 1).unwrap().acquire().await.unwrap();
-    let _permit = session.semaphore("/convert", 1).unwrap().acquire().await.unwrap();
-    answers(
-        &servers,
-        &[("run --slot /workers/2 -- true", 64, "", "/workers has 1 slot, but --slot states 2")],
-    )
-    .await;
-    for (command, said) in [
-        ("show /workers", "1 of 1 slot held, nobody waits\n"),
-        ("show /convert", "1 of 1 permit held, nobody waits\n"),
-        ("ls", "1 of 1 slot: "),
-        ("doctor /workers", "1 of 1 slot of /workers is held, nobody waits"),
-    ] {
-        let ran = zklock(&servers, &command.split(' ').collect::<Vec<_>>()).await;
-        assert!(ran.stdout.contains(said), "{ran:?}");
-    }
 }

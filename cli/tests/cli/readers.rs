@@ -10,22 +10,13 @@ use zklock::{LostReason, RwLock, Session};
 use crate::support::looker::{has, owner, rows, zklock};
 use crate::support::witness::Witness;
 use crate::support::{at, ended, line, lines, output, run, signal, until_queued, with_session};
-use zklock_test_support::{Server, own_server, server, session, until_nothing_is_left, within};
+use zklock_test_support::{Server, own_server, server, session, within};
 
 const PATH: &str = "/lock/prices";
 
 /// A command that runs until its standard input ends.
 fn start(servers: &str, options: &[&str], witness: &Witness) -> Child {
-    spawn(servers, options, &witness.of("read go; exit 0"))
-}
-
-/// As [`start`]. It fails if it begins before the end of another command.
-fn start_after(servers: &str, options: &[&str], before: &Witness, witness: &Witness) -> Child {
-    spawn(servers, options, &witness.after(before, "read go"))
-}
-
-fn spawn(servers: &str, options: &[&str], script: &str) -> Child {
-    let mut program = run(servers, options, PATH, script);
+    let mut program = run(servers, options, PATH, &witness.of("read go; exit 0"));
     program.stdin(Stdio::piped()).spawn().expect("the program starts")
 }
 
@@ -36,31 +27,6 @@ async fn end(child: &mut Child) {
 
 fn lock_of(session: &Session, text: &str) -> RwLock {
     session.rw_lock(PATH).expect("a lock").with_options(owner(text)).expect("a lock")
-}
-
-#[tokio::test]
-async fn readers_run_beside_each_other_and_beside_no_writer() {
-    let (server, servers, session) = with_session(server().await).await;
-    let [mut first, mut second, mut writing, mut last] = std::array::from_fn(|_| Witness::new());
-    let mut one = start(&servers, &["--shared"], &first);
-    first.began().await;
-    let mut two = start(&servers, &["--shared"], &second);
-    second.began().await;
-    assert!(!first.is_gone(), "the readers did not run together");
-    let mut writer = start_after(&servers, &[], &second, &writing);
-    until_queued(&session, PATH, 3).await;
-    // It came after the writer.
-    let mut reader = start_after(&servers, &["--shared"], &writing, &last);
-    until_queued(&session, PATH, 4).await;
-
-    end(&mut one).await;
-    end(&mut two).await;
-    writing.began().await;
-    assert!(last.waits(), "a reader began beside the writer");
-    end(&mut writer).await;
-    last.began().await;
-    end(&mut reader).await;
-    until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]

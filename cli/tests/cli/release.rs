@@ -126,18 +126,6 @@ async fn an_answer_that_is_lost_is_not_made_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chroot_is_where_the_lock_is() {
-    let server = server().await;
-    let inside = format!("{}/app", server.connect_string());
-    let outside = session(&server).await.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    let session = Session::builder(&inside).create_chroot().connect().await.unwrap();
-    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    assert_eq!(zklock(&inside, &RELEASE_UNASKED).await.code, 0);
-    assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
-    assert!(outside.is_held());
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn those_without_permission() {
     let server = server().await;
     let authorized = authorized(&server).await;

@@ -11,10 +11,8 @@ use zklock::Sequencer;
 
 use crate::support;
 use crate::support::witness::Witness;
-use crate::support::{
-    SHORTLY, at, ended, finished, lose_no_count, output, run, signal, until_queued, with_session, zklock,
-};
-use zklock_test_support::{eventually, server, until_nothing_is_left, within};
+use crate::support::{SHORTLY, at, ended, finished, output, run, signal, until_queued, with_session, zklock};
+use zklock_test_support::{eventually, server, within};
 
 #[tokio::test]
 async fn it_ends_as_its_command_does() {
@@ -45,12 +43,6 @@ async fn the_command_finds_what_it_needs_in_its_environment() {
     assert_eq!((path, timeout), ("/lock/env", "7000"));
     assert_eq!(token.parse(), Ok(holder.token.unwrap()));
     assert_eq!((sequencer.token(), Some(sequencer.session())), (holder.token.unwrap(), holder.session));
-}
-
-#[tokio::test]
-async fn two_shells_that_read_sleep_and_write_lose_nothing() {
-    let server = server().await;
-    lose_no_count(&server.connect_string(), 20, &[&["--quiet", "/lock/counter"][..]; 2]).await;
 }
 
 #[tokio::test]
@@ -114,22 +106,6 @@ async fn the_children_of_the_shell_that_became_zklock_are_spared() {
     assert!(!sidecar.is_gone(), "a stranger was killed");
     rustix::process::kill_process(aside, Signal::KILL).unwrap();
     sidecar.gone().await;
-}
-
-#[tokio::test]
-async fn one_lock_may_be_held_within_another() {
-    let (server, servers, session) = with_session(server().await).await;
-    let mut witness = Witness::new();
-    let inner = witness.of("read go; exit 6");
-    let mut program = zklock(&servers);
-    program.args(["run", "/lock/outer", "--", env!("CARGO_BIN_EXE_zklock"), "run", "/lock/inner", "--"]);
-    let mut child = program.args(["sh", "-c", &inner]).stdin(Stdio::piped()).spawn().unwrap();
-    witness.began().await;
-    until_queued(&session, "/lock/outer", 1).await;
-    until_queued(&session, "/lock/inner", 1).await;
-    drop(child.stdin.take());
-    assert_eq!(ended(&mut child).await.code(), Some(6));
-    until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]

@@ -137,39 +137,6 @@ async fn the_exit_code_can_be_the_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn contenders_of_other_clients() {
-    let server = server().await;
-    let stranger = operator(&server).await;
-    let session = session(&server).await;
-    let _guard = lock_of(&session, "/lock/orders", "alpha").acquire().await.unwrap();
-    let node = contend_as_kazoo(&stranger, "/lock/orders").await;
-    let id = format!("{:#x}", stranger.session_id().0);
-    let servers = server.connect_string();
-    let shown = zklock(&servers, &["show", "--json", "/lock/orders"]).await.json();
-    assert_eq!(shown["foreign"], json!([{"node": node, "client": "kazoo (Python)", "session": id}]));
-    assert_eq!(shown["contenders"].as_array().map(Vec::len), Some(1));
-    let shown = zklock(&servers, &["show", "/lock/orders"]).await.stdout;
-    let name = node.rsplit('/').next().unwrap();
-    assert!(shown.contains("FOREIGN CONTENDER"), "{shown}");
-    assert!(shown.ends_with(&format!("{name}  kazoo (Python)  {id}\n")), "{shown}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_chroot_is_looked_at_from_inside() {
-    let server = own_server().await;
-    let inside = format!("{}/app", server.connect_string());
-    let session = Session::builder(&inside).create_chroot().connect().await.unwrap();
-    let guard = lock_of(&session, "/orders", "alpha").acquire().await.unwrap();
-    let inside = zklock(&inside, &["show", "--json", "/orders"]).await.json();
-    assert_eq!(inside["contenders"][0]["node"], "/orders/lock-0000000000");
-    let outside = zklock(&server.connect_string(), &["show", "--json", "/app/orders"]).await.json();
-    assert_eq!(outside["contenders"][0]["node"], "/app/orders/lock-0000000000");
-    for shown in [inside, outside] {
-        assert_eq!(shown["contenders"][0]["token"], guard.token().zxid());
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_ours_to_read_is_left_open() {
     let server = server().await;
     // Everybody may read the directory, but not the contender's node. The other node has no data.

@@ -7,7 +7,7 @@ use zklock_testcontainers::ZooKeeper;
 
 use crate::support::authority::{Authority, Files};
 use crate::support::looker::{codes, zklock};
-use crate::support::{self, output};
+use crate::support::{self, Running, output};
 
 /// A server that is certified for these addresses.
 async fn server(authority: &Authority, addresses: &[&str]) -> ZooKeeper {
@@ -39,6 +39,9 @@ async fn a_client_trusts_whom_it_is_told_to() {
     let identities = report["servers"][0]["identities"].as_array().unwrap();
     assert!(identities.contains(&"digest:alice".into()), "{report}");
 
+    // The certificate is for other addresses.
+    let elsewhere = self::server(&authority, &["localhost"]).await;
+    refused(&elsewhere.connect_string(), &["--tls-ca", &ca], "certificate").await;
     // Another authority of the same name.
     let other = files.write("other.pem", &Authority::new("one").pem());
     refused(&servers, &["--tls-ca", &other], "certificate").await;
@@ -84,17 +87,6 @@ async fn a_server_may_ask_who_we_are() {
     refused(&servers, &["--tls-ca", &ca], "alert").await;
 }
 
-#[tokio::test]
-async fn a_certificate_has_to_be_for_the_server() {
-    let (authority, files) = (Authority::new("one"), Files::new());
-    let server = server(&authority, &["localhost"]).await;
-    let ca = files.write("ca.pem", &authority.pem());
-    let by_name = zklock(&format!("localhost:{}", port(&server)), &["doctor", "--tls-ca", &ca]).await;
-    assert!(matches!(by_name.code, 0 | 1), "{by_name:?}");
-    assert!(by_name.stdout.contains("Session timeout            10s"), "{by_name:?}");
-    refused(&server.connect_string(), &["--tls-ca", &ca], "certificate").await;
-}
-
 /// The doctor gets no session within the connect timeout. Its finding is that TLS failed, for this reason.
 async fn refused(servers: &str, options: &[&str], problem: &str) {
     let run = zklock(servers, &[&["doctor", "--json", "--connect-timeout", "5s"], options].concat()).await;
@@ -120,9 +112,8 @@ async fn a_certificate_that_has_expired_is_told_by_every_command() {
         refused.is(69, "", "certificate expired");
         refused.is(69, "", &format!(": TLS with {} failed: ", servers.trim_start_matches("tcp+tls://")));
     }
-    let mut exporting = crate::support::zklock(&servers);
+    let mut exporting = support::zklock(&servers);
     exporting.args(["export", "--listen", "127.0.0.1:0", "--tls-ca", &ca, "--connect-timeout", "3s"]);
-    let mut exporting = exporting.stderr(std::process::Stdio::piped()).spawn().unwrap();
-    let mut said = crate::support::lines(&mut exporting.stderr);
-    while !crate::support::line(&mut said).await.contains("certificate expired") {}
+    let mut exporting = Running::start(&mut exporting);
+    while !exporting.tells().await.contains("certificate expired") {}
 }

@@ -4,7 +4,7 @@ use zklock_test_support::own_server;
 
 use crate::support;
 use crate::support::at;
-use crate::support::looker::{NOBODY, answers, zklock};
+use crate::support::looker::{NOBODY, are_refused, zklock};
 
 /// They are refused before any server is asked. Each word is an argument, so two blanks in a row make an empty one. Behind the
 /// command line stands what the program says of it.
@@ -47,6 +47,11 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("run --slot /workers/8 --once a -- true", "cannot be used with"),
     ("run --permits /convert/8 --every 1d -- true", "cannot be used with"),
     ("run --slot /workers/8 --slot /workers/9 -- true", "cannot be used multiple times"),
+    // Layouts.
+    ("run --layout kazoo /lock -- true", "--takeover-delay"),
+    ("run --layout go --shared --takeover-delay 1s /lock -- true", "cannot be used with '--shared'"),
+    ("run --layout curator-latch --takeover-delay 1s /lock -- true", "curator-latch"),
+    ("lead --layout kazoo --takeover-delay 1s --value a /feed -- true", "cannot be used with '--"),
     // Runs that happen once.
     ("run --once a --every 1d /lock -- true", "cannot be used with"),
     ("run --every 0 /lock -- true", "at least 1"),
@@ -105,7 +110,11 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
 
 /// A session says that they do not fit it, or that the path is none.
 const IN_A_SESSION: &[(&str, &str)] = &[
+    // 10 s, less a lag of 0.08 s, a margin of 0.9 s, two and a half heartbeats of 2.48 s, and 0.25 s to be killed in.
+    ("run --kill-after 2.9s /lock -- true", "the longest --kill-after is 2.57s"),
     ("run --kill-after 5s /lock -- true", "--kill-after 5s is too long"),
+    ("run --max-hold 1s --kill-after 1s /lock -- true", "--max-hold 1s is too short"),
+    ("run --max-hold 1h --on-lost ignore-and-warn /lock -- true", "cannot be used with --max-hold"),
     ("run --session-timeout 400ms --tick 100ms /lock -- true", "--session-timeout"),
     ("run --clock-drift 900000 /lock -- true", "clock drift takes 9s (--clock-drift)"),
     ("run --acl creator /lock -- true", "--digest-file"),
@@ -137,11 +146,6 @@ const IN_A_SESSION: &[(&str, &str)] = &[
     ("release --force --yes /zookeeper/quota", "/zookeeper"),
 ];
 
-async fn are_refused(servers: &str, refused: &[(&str, &str)]) {
-    let refused = refused.iter().map(|(line, said)| (*line, 64, "", *said)).collect::<Vec<_>>();
-    answers(servers, &refused).await;
-}
-
 #[tokio::test]
 async fn what_cannot_be_meant_is_refused_before_any_server_is_asked() {
     assert_eq!(zklock(NOBODY, &[]).await.code, 64);
@@ -162,4 +166,7 @@ async fn what_does_not_fit_the_session_is_refused() {
     let long = "x".repeat(257);
     let owner = zklock(&servers, &["run", "--owner", &long, "/lock", "--", "true"]).await;
     owner.is(64, "", "owner");
+    let long = "x".repeat(zklock::Election::LONGEST_VALUE + 1);
+    let value = zklock(&servers, &["lead", "--value", &long, "/feed", "--", "true"]).await;
+    value.is(64, "", "--value has 16385 bytes");
 }

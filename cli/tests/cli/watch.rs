@@ -1,19 +1,16 @@
 //! `zklock show --watch`: a line for each change, on a terminal as in a pipe.
 
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
-use tokio::io::{BufReader, Lines};
-use tokio::process::{Child, ChildStdout};
 use zklock_testcontainers::Link;
 use zookeeper_client::Acls;
 
 use crate::support;
 use crate::support::looker::{NOBODY, answers, authorized, owner, sessions, set_acl};
 use crate::support::terminal::Terminal;
-use crate::support::{at, lock_of, with_session};
-use zklock_test_support::{enqueue, eventually, granted, make, own_server, server, within};
+use crate::support::{Running, at, lock_of, with_session};
+use zklock_test_support::{enqueue, eventually, granted, make, own_server, server};
 
 const WATCH: [&str; 3] = ["show", "--watch", "/lock/orders"];
 
@@ -27,17 +24,14 @@ async fn is_begun(terminal: Terminal) -> Terminal {
     terminal
 }
 
-/// A watcher whose output is a pipe, and its log.
-fn log(servers: &str, path: &str) -> (Child, Lines<BufReader<ChildStdout>>) {
-    let mut watcher = support::zklock(servers);
-    let mut watcher = watcher.args(["show", "--watch", path]).stdout(Stdio::piped()).spawn().unwrap();
-    let lines = support::lines(&mut watcher.stdout);
-    (watcher, lines)
+/// A watcher whose output is a pipe.
+fn log(servers: &str, path: &str) -> Running {
+    Running::start(support::zklock(servers).args(["show", "--watch", path]))
 }
 
 /// The next line of a log, without its time.
-async fn logged(lines: &mut Lines<BufReader<ChildStdout>>) -> String {
-    let line = support::line(lines).await;
+async fn logged(watcher: &mut Running) -> String {
+    let line = watcher.prints().await;
     let (time, rest) = line.split_once(' ').expect("a time");
     assert!(time.parse::<jiff::Timestamp>().is_ok(), "{line}");
     rest.to_owned()
@@ -48,42 +42,30 @@ async fn each_change_is_a_line() {
     let (server, servers, session) = with_session(server().await).await;
     let guard = lock_of(&session, "/lock/orders", "alpha").acquire().await.unwrap();
     let token = guard.token();
-    let (mut watcher, mut lines) = log(&servers, "/lock/orders");
+    let mut watcher = log(&servers, "/lock/orders");
     let expected = format!("/lock/orders held by alpha, token {token}; 0 waiting");
-    assert_eq!(logged(&mut lines).await, expected);
+    assert_eq!(logged(&mut watcher).await, expected);
     let other = zklock_test_support::session(&server).await;
     let waiter = enqueue(&lock_of(&other, "/lock/orders", "beta")).await;
-    assert_eq!(logged(&mut lines).await, "/lock/orders 1 came to wait, 0 wait no more; 1 waiting");
+    assert_eq!(logged(&mut watcher).await, "/lock/orders 1 came to wait, 0 wait no more; 1 waiting");
     guard.release().await.unwrap();
     let guard = granted(waiter).await;
-    assert_eq!(logged(&mut lines).await, format!("/lock/orders left by alpha, token {token}"));
-    assert_eq!(logged(&mut lines).await, format!("/lock/orders granted to beta, token {}", guard.token()));
-    support::signal(&watcher, Signal::TERM);
-    assert_eq!(support::ended(&mut watcher).await.code(), Some(143));
+    assert_eq!(logged(&mut watcher).await, format!("/lock/orders left by alpha, token {token}"));
+    assert_eq!(logged(&mut watcher).await, format!("/lock/orders granted to beta, token {}", guard.token()));
+    support::signal(&watcher.child, Signal::TERM);
+    assert_eq!(watcher.ended().await, Some(143));
 
-    // Slots, and a reader that goes.
-    let slots = session.slots("/workers", 2).unwrap();
-    let slot = slots.acquire().await.unwrap();
-    let (mut watcher, mut lines) = log(&servers, "/workers");
-    assert!(logged(&mut lines).await.contains("slot 0, token"));
-    slot.release().await.unwrap();
-    assert!(logged(&mut lines).await.starts_with("/workers left by "));
+    // A reader of the lock, whose owner would drive a terminal, and a reader of the log that goes.
+    let prices = session.rw_lock("/lock/prices").unwrap().with_options(owner("\u{9b}31m\r\nx")).unwrap();
+    let reader = prices.read().await.unwrap();
+    let mut watcher = log(&servers, "/lock/prices");
+    let expected = r"/lock/prices held by \u{9b}31m\r\nx, a reader, token ";
+    assert!(logged(&mut watcher).await.starts_with(expected));
+    reader.release().await.unwrap();
+    assert!(logged(&mut watcher).await.starts_with("/lock/prices left by "));
     // Nothing changes any more.
-    drop(lines);
-    assert_eq!(support::ended(&mut watcher).await.code(), Some(0));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn on_a_terminal_it_is_the_same_log() {
-    let (_server, servers, session) = with_session(server().await).await;
-    let alpha = lock_of(&session, "/lock/orders", "alpha");
-    let guard = alpha.acquire().await.unwrap();
-    let mut terminal = watch(&servers).await;
-    let token = guard.token();
-    terminal.until(&format!(" /lock/orders held by alpha, token {token}; 0 waiting\r\n")).await;
-    guard.release().await.unwrap();
-    terminal.until(&format!(" /lock/orders left by alpha, token {token}\r\n")).await;
-    terminal.press_to_end("\u{3}", 0).await;
+    drop(watcher.printed);
+    assert_eq!(support::ended(&mut watcher.child).await.code(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,10 +74,10 @@ async fn a_signal_ends_it_and_its_session() {
     let before = sessions(&server).await;
     let servers = server.connect_string();
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131), (Signal::INT, 0)] {
-        let (mut watcher, mut lines) = log(&servers, "/lock/orders");
-        logged(&mut lines).await;
-        support::signal(&watcher, signal);
-        assert_eq!(support::ended(&mut watcher).await.code(), Some(code), "{signal:?}");
+        let mut watcher = log(&servers, "/lock/orders");
+        logged(&mut watcher).await;
+        support::signal(&watcher.child, signal);
+        assert_eq!(watcher.ended().await, Some(code), "{signal:?}");
     }
     let ended = Instant::now();
     eventually("the sessions' end", async || sessions(&server).await == before).await;
@@ -117,67 +99,35 @@ async fn without_zookeeper_it_says_so_and_looks_again() {
     let guard = lock_of(&session, "/lock/orders", "alpha").acquire().await.unwrap();
     let waiter = enqueue(&lock_of(&session, "/lock/orders", "beta")).await;
     let link = Link::start(server.address()).await.unwrap();
-    let (mut watcher, mut lines) = log(&server.at(link.address()), "/lock/orders");
-    assert!(logged(&mut lines).await.starts_with("/lock/orders held by alpha, "));
+    let mut watcher = log(&server.at(link.address()), "/lock/orders");
+    assert!(logged(&mut watcher).await.starts_with("/lock/orders held by alpha, "));
 
     // No answer comes.
     link.black_hole();
-    assert!(logged(&mut lines).await.starts_with("/lock/orders cannot look: "));
+    assert!(logged(&mut watcher).await.starts_with("/lock/orders cannot look: "));
     link.restore();
-    assert_eq!(logged(&mut lines).await, "/lock/orders can look again");
+    assert_eq!(logged(&mut watcher).await, "/lock/orders can look again");
     guard.release().await.unwrap();
     let guard = granted(waiter).await;
-    assert!(logged(&mut lines).await.starts_with("/lock/orders left by alpha, "));
-    assert!(logged(&mut lines).await.starts_with("/lock/orders granted to beta, "));
+    assert!(logged(&mut watcher).await.starts_with("/lock/orders left by alpha, "));
+    assert!(logged(&mut watcher).await.starts_with("/lock/orders granted to beta, "));
 
     // The connection is gone.
     link.refuse();
     link.cut();
-    assert!(logged(&mut lines).await.starts_with("/lock/orders cannot look: "));
+    assert!(logged(&mut watcher).await.starts_with("/lock/orders cannot look: "));
     link.accept();
-    assert_eq!(logged(&mut lines).await, "/lock/orders can look again");
+    assert_eq!(logged(&mut watcher).await, "/lock/orders can look again");
     guard.release().await.unwrap();
-    assert!(logged(&mut lines).await.starts_with("/lock/orders left by beta, "));
+    assert!(logged(&mut watcher).await.starts_with("/lock/orders left by beta, "));
 
     // The watcher ends though it cannot close its session.
     link.refuse();
     link.cut();
     let told = Instant::now();
-    support::signal(&watcher, Signal::TERM);
-    assert_eq!(support::ended(&mut watcher).await.code(), Some(143));
+    support::signal(&watcher.child, Signal::TERM);
+    assert_eq!(watcher.ended().await, Some(143));
     assert!(told.elapsed() < Duration::from_secs(5), "{:?}", told.elapsed());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn readers_come_and_go_by_themselves() {
-    let (_server, servers, session) = with_session(server().await).await;
-    let lock = |name: &str| session.rw_lock("/lock/prices").unwrap().with_options(owner(name)).unwrap();
-    let first = lock("alpha").read().await.unwrap();
-    let (_watcher, mut lines) = log(&servers, "/lock/prices");
-    assert!(logged(&mut lines).await.starts_with("/lock/prices held by alpha, a reader, token "));
-    let second = lock("beta").read().await.unwrap();
-    assert!(logged(&mut lines).await.starts_with("/lock/prices granted to beta, a reader, token "));
-    let writer = lock("gamma");
-    let writing = tokio::spawn(async move { writer.write().await.expect("a guard") });
-    assert_eq!(logged(&mut lines).await, "/lock/prices 1 came to wait, 0 wait no more; 1 waiting");
-    first.release().await.unwrap();
-    assert!(logged(&mut lines).await.starts_with("/lock/prices left by alpha, a reader, token "));
-    second.release().await.unwrap();
-    let guard = within("the grant", writing).await.unwrap();
-    assert!(logged(&mut lines).await.starts_with("/lock/prices left by beta, a reader, token "));
-    assert_eq!(logged(&mut lines).await, format!("/lock/prices granted to gamma, token {}", guard.token()));
-    guard.release().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn texts_of_strangers_are_written_out() {
-    let (_server, servers, session) = with_session(server().await).await;
-    let evil = "\u{1b}]0;title\u{7}\u{1b}[2J\u{1b}[?1049l\u{9b}31m\r\nx";
-    let _guard = lock_of(&session, "/lock/orders", evil).acquire().await.unwrap();
-    let (_watcher, mut lines) = log(&servers, "/lock/orders");
-    let line = logged(&mut lines).await;
-    let owner = r"\u{1b}]0;title\u{7}\u{1b}[2J\u{1b}[?1049l\u{9b}31m\r\nx";
-    assert!(line.starts_with(&format!("/lock/orders held by {owner}, token ")), "{line}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -198,10 +148,10 @@ async fn what_cannot_be_watched_is_told_at_once() {
 
     // Once the watcher has seen the path, it goes on, and says why it shows nothing new.
     set_acl(&operator, "/lock/orders", &Acls::anyone_all()).await;
-    let (_watcher, mut lines) = log(&servers, "/lock/orders");
-    assert_eq!(logged(&mut lines).await, "/lock/orders held by nobody; 0 waiting");
+    let mut watcher = log(&servers, "/lock/orders");
+    assert_eq!(logged(&mut watcher).await, "/lock/orders held by nobody; 0 waiting");
     set_acl(&operator, "/lock/orders", &Acls::creator_all()).await;
-    let line = logged(&mut lines).await;
+    let line = logged(&mut watcher).await;
     assert!(line.starts_with("/lock/orders cannot look: ") && line.contains(hidden), "{line}");
 }
 
@@ -209,19 +159,19 @@ async fn what_cannot_be_watched_is_told_at_once() {
 async fn it_follows_what_comes_to_the_path() {
     let (server, servers, session) = with_session(server().await).await;
     let operator = authorized(&server).await;
-    let (mut watcher, mut lines) = log(&servers, "/feed");
-    assert_eq!(logged(&mut lines).await, "/feed held by nobody; 0 waiting");
+    let mut watcher = log(&servers, "/feed");
+    assert_eq!(logged(&mut watcher).await, "/feed held by nobody; 0 waiting");
 
     let slots = session.slots("/feed", 2).unwrap();
     let slot = slots.acquire().await.unwrap();
-    assert_eq!(logged(&mut lines).await, "/feed has slots now");
-    assert!(logged(&mut lines).await.contains(", slot 0, token "));
+    assert_eq!(logged(&mut watcher).await, "/feed has slots now");
+    assert!(logged(&mut watcher).await.contains(", slot 0, token "));
     let both = slots.acquire().await.unwrap();
-    assert!(logged(&mut lines).await.contains(", slot 1, token "));
+    assert!(logged(&mut watcher).await.contains(", slot 1, token "));
     slot.release().await.unwrap();
     both.release().await.unwrap();
     for _ in 0..2 {
-        assert!(logged(&mut lines).await.starts_with("/feed left by "));
+        assert!(logged(&mut watcher).await.starts_with("/feed left by "));
     }
 
     // Nobody uses the slots any more, and somebody removes them.
@@ -229,23 +179,23 @@ async fn it_follows_what_comes_to_the_path() {
         operator.delete(node, None).await.unwrap();
     }
     let guard = lock_of(&session, "/feed", "alpha").acquire().await.unwrap();
-    assert_eq!(logged(&mut lines).await, "/feed is a lock now");
-    assert!(logged(&mut lines).await.starts_with("/feed granted to alpha"));
+    assert_eq!(logged(&mut watcher).await, "/feed is a lock now");
+    assert!(logged(&mut watcher).await.starts_with("/feed granted to alpha"));
     guard.release().await.unwrap();
-    assert!(logged(&mut lines).await.starts_with("/feed left by alpha"));
+    assert!(logged(&mut watcher).await.starts_with("/feed left by alpha"));
 
     let election = session.election("/feed").unwrap().with_options(owner("beta")).unwrap();
     let leading = election.campaign("here").await.unwrap();
-    assert_eq!(logged(&mut lines).await, "/feed/queue is the queue of an election now");
-    assert!(logged(&mut lines).await.starts_with("/feed/queue granted to beta"));
+    assert_eq!(logged(&mut watcher).await, "/feed/queue is the queue of an election now");
+    assert!(logged(&mut watcher).await.starts_with("/feed/queue granted to beta"));
     // Between two leaders nothing announces one. The candidates are in the same queue.
     set_acl(&operator, "/feed/leader", &Acls::creator_all()).await;
     let next = election.clone();
     let _candidate = tokio::spawn(async move { next.campaign("there").await });
-    assert_eq!(logged(&mut lines).await, "/feed/queue 1 came to wait, 0 wait no more; 1 waiting");
+    assert_eq!(logged(&mut watcher).await, "/feed/queue 1 came to wait, 0 wait no more; 1 waiting");
     drop(leading);
-    support::signal(&watcher, Signal::INT);
-    assert_eq!(support::ended(&mut watcher).await.code(), Some(0));
+    support::signal(&watcher.child, Signal::INT);
+    assert_eq!(watcher.ended().await, Some(0));
 }
 
 /// Waits until a thread of this process is in a call to `write` to its standard output.

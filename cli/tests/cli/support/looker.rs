@@ -34,6 +34,12 @@ pub(crate) async fn answers(servers: &str, lines: &[(&str, i32, &str, &str)]) {
     }
 }
 
+/// Runs these command lines, which are refused with 64, and asserts what the program says of each.
+pub(crate) async fn are_refused(servers: &str, refused: &[(&str, &str)]) {
+    let refused = refused.iter().map(|(line, said)| (*line, 64, "", *said)).collect::<Vec<_>>();
+    answers(servers, &refused).await;
+}
+
 /// An address on which no server listens. No program gets this port by chance.
 pub(crate) const NOBODY: &str = "127.0.0.1:1";
 

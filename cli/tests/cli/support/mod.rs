@@ -13,7 +13,7 @@ use futures::future::join_all;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader, Lines};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use zklock::{Lock, LockOptions, Session, inspect::Contender};
 
 use zklock_test_support::{Server, eventually, operator, within};
@@ -117,6 +117,34 @@ pub(crate) async fn finished(child: Child) -> Ran {
     let started = Instant::now();
     let output = within("the program's end", child.wait_with_output()).await.expect("a status");
     Ran::of(output, started.elapsed())
+}
+
+/// A program that runs, what it prints, and what it says.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    pub(crate) printed: Lines<BufReader<ChildStdout>>,
+    pub(crate) told: Lines<BufReader<ChildStderr>>,
+}
+
+impl Running {
+    pub(crate) fn start(program: &mut Command) -> Self {
+        let mut child =
+            program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
+        let (printed, told) = (lines(&mut child.stdout), lines(&mut child.stderr));
+        Self { child, printed, told }
+    }
+
+    pub(crate) async fn prints(&mut self) -> String {
+        line(&mut self.printed).await
+    }
+
+    pub(crate) async fn tells(&mut self) -> String {
+        line(&mut self.told).await
+    }
+
+    pub(crate) async fn ended(&mut self) -> Option<i32> {
+        ended(&mut self.child).await.code()
+    }
 }
 
 /// What a program writes to a pipe.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use tempfile::TempDir;
-use tokio::sync::oneshot::{self, error::TryRecvError};
+use tokio::sync::oneshot;
 
 use zklock_test_support::within;
 
@@ -60,11 +60,6 @@ impl Witness {
     /// Waits until the command has begun.
     pub(crate) async fn began(&mut self) {
         within("the command's begin", self.opened.take().expect("asked once")).await.expect("a witness");
-    }
-
-    /// Whether the command has not begun, as far as anybody knows.
-    pub(crate) fn waits(&mut self) -> bool {
-        self.opened.as_mut().is_some_and(|opened| matches!(opened.try_recv(), Err(TryRecvError::Empty)))
     }
 
     /// When the last process was gone.
