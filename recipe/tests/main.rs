@@ -7,7 +7,6 @@
 
 mod election;
 mod model;
-mod shared;
 mod world;
 
 /// A state is a clone of another one, so a third of a model's time goes into memory.

@@ -261,7 +261,9 @@ fn several_nodes_are_certain_if_each_is() {
 /// If an operator has deleted a waiter's node, the release that the waiter hears of grants its successor, too.
 #[test]
 fn a_waiter_with_a_takeover_delay_asks_for_its_node_at_the_release() {
-    assert_eq!(waiting(Takeover::Delayed).hears(released()), [all(Joint::ConfirmNodes(vec![SECOND]))]);
+    for takeover in [Takeover::Delayed, Takeover::Mixed] {
+        assert_eq!(waiting(takeover).hears(released()), [all(Joint::ConfirmNodes(vec![SECOND]))]);
+    }
 }
 
 /// Its listing shows only the name of its node. Another contender may have that in a directory that was made again.
