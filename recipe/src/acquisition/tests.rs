@@ -341,6 +341,7 @@ fn our_own_removals_leave_the_rest_certain() {
     assert_eq!(leaving.hears(Input::GiveUp), [release, delete(1, SECOND)]);
     assert_eq!(leaving.hears(reply_to(0, E::Released(true))), []);
     assert_eq!(leaving.certainty(Some(NOW)), SEEN);
+    assert_eq!(leaving.hears(reply_to(1, E::Deleted)), [Command::End(0, End::Released)]);
 }
 
 #[test]

@@ -146,11 +146,6 @@ fn directories_are_created_for_all_and_then_all_enter_again() {
 }
 
 #[test]
-fn a_lease_that_lapsed_has_all_confirmed_again() {
-    assert_eq!(confirming().handle(All(E::Unanswered)), [O::All(T::Confirm)]);
-}
-
-#[test]
 fn an_own_watch_is_asked_for_once_and_again_whenever_it_says_nothing() {
     let mut group = half();
     for event in [E::WatchLost, E::Unanswered, E::OwnTouched] {

@@ -184,14 +184,6 @@ fn the_first_look_tells_that_nobody_leads() {
 }
 
 #[test]
-fn nothing_older_is_told_after_a_reconnection() {
-    let mut observer = after(&[E::Changed(None), seen(SECOND, 'b'), E::Disconnected, E::Connected]);
-    assert_eq!(observer.handle(seen(FIRST, 'a')), [SyncAndLook]);
-    observer.handle(E::Changed(None));
-    assert_eq!(observer.handle(seen(SECOND, 'b')), [Look(Watched)], "the server has caught up");
-}
-
-#[test]
 fn a_hidden_one_neither_raises_nor_lowers_what_was_seen() {
     let mut observer = after(&[E::Changed(None), seen(SECOND, 'b'), E::Changed(None)]);
     assert_eq!(observer.handle(hidden('h')), [Tell(Some('h'))]);

@@ -16,21 +16,13 @@ fn a_caller_that_goes_early_leaves_nothing_behind() {
     assert_eq!(group.handle(One(1, E::Deleted)), []);
     assert_eq!(group.handle(One(0, E::Deleted)), [O::End(0, End::GivenUp)]);
 
-    for reply in [All(E::NoDirectory), Failed(1, E::Refused(REFUSAL)), Failed(0, E::Refused(REFUSAL))] {
-        assert_eq!(after(entering(), vec![All(E::GiveUp)]).handle(reply), [O::End(0, End::GivenUp)]);
+    for [first, then] in [
+        [All(E::GiveUp), All(E::NoDirectory)],
+        [All(E::GiveUp), Failed(1, E::Refused(REFUSAL))],
+        [All(E::NoDirectory), All(E::GiveUp)],
+    ] {
+        assert_eq!(after(entering(), vec![first]).handle(then), [O::End(0, End::GivenUp)]);
     }
-
-    let mut creating = after(entering(), vec![All(E::NoDirectory)]);
-    assert_eq!(creating.handle(All(E::GiveUp)), [O::End(0, End::GivenUp)]);
-}
-
-#[test]
-fn a_caller_that_goes_while_members_wait_has_each_leave_as_it_stands() {
-    // The first one is entitled to its lock, so it releases that. The other one has waited.
-    let mut group = half();
-    assert_eq!(group.handle(All(E::GiveUp)), [release(0, FIRST), delete(1, SECOND)]);
-    assert_eq!(group.handle(One(0, E::Released(true))), []);
-    assert_eq!(group.handle(One(1, E::Deleted)), [O::End(0, End::Released)]);
 }
 
 #[test]
@@ -57,46 +49,6 @@ fn a_lost_create_is_found_by_each() {
     assert_eq!(in_vain.handle(One(0, E::Recovered(None))), [O::All(T::Enter(Look::Count))]);
 }
 
-/// The create takes effect between two searches.
-#[test]
-fn a_create_that_one_search_came_too_early_for_is_searched_for_again() {
-    let mut late = after(entering(), vec![All(E::Unanswered), One(0, E::Recovered(None))]);
-    assert_eq!(late.handle(One(1, E::Recovered(Some(SECOND)))), [O::One(1, A::List), find(0)]);
-    // No answer says nothing.
-    assert_eq!(late.handle(One(0, E::Unanswered)), [find(0)]);
-    assert_eq!(late.handle(One(0, E::Recovered(Some(FIRST)))), [O::One(0, A::List)]);
-    assert_eq!((late.own(0), late.own(1)), (Some(FIRST), Some(SECOND)));
-
-    // Its search may have begun before the other one's node was found.
-    let mut overtaken = after(entering(), vec![All(E::Unanswered), One(1, E::Recovered(Some(SECOND)))]);
-    assert_eq!(overtaken.handle(One(0, E::Recovered(None))), [find(0)]);
-    assert_eq!(overtaken.handle(One(0, E::Recovered(Some(FIRST)))), [O::One(0, A::List)]);
-}
-
-/// Somebody has deleted the node that is missing. The one that is there must not stay.
-#[test]
-fn a_create_of_which_a_part_is_missing_is_left() {
-    let found = || One(1, E::Recovered(Some(SECOND)));
-    let missing = || One(0, E::Recovered(None));
-    let end = || O::End(0, End::NodeDeleted);
-
-    // However the searches end: each time the member has searched again since the other one's node was found.
-    for found_first in [true, false] {
-        let searches = if found_first { [found(), missing()] } else { [missing(), found()] };
-        let mut group = after(entering(), [vec![All(E::Unanswered)], searches.to_vec()].concat());
-        assert_eq!(group.handle(missing()), [delete(1, SECOND)]);
-        assert_eq!(group.handle(One(1, E::Deleted)), [end()]);
-    }
-
-    // A member that is first already has asked for its own watch.
-    let mut parked = after(entering(), vec![All(E::Unanswered), found()]);
-    let listed = One(1, E::Listed(vec![SECOND.place.name()]));
-    assert_eq!(parked.handle(listed), [watch_own(1, SECOND)]);
-    assert_eq!(parked.handle(missing()), [find(0)]);
-    assert_eq!(parked.handle(missing()), [release(1, SECOND)]);
-    assert_eq!(parked.handle(One(1, E::Released(true))), [end()]);
-}
-
 #[test]
 fn a_caller_that_goes_while_a_create_is_searched_for_leaves_what_is_found() {
     let mut group = after(entering(), vec![All(E::Unanswered), One(0, E::Recovered(None))]);
@@ -120,19 +72,15 @@ fn a_create_that_is_refused_to_one_ends_all() {
 
 #[test]
 fn a_look_that_ends_one_has_the_others_leave() {
-    let entered = || after(entering(), vec![Entered(vec![alone(FIRST), (SECOND, Sight::Count(3))])]);
+    let entered = Entered(vec![alone(FIRST), (SECOND, Sight::Count(3))]);
     for (event, end) in
         [(E::Refused(REFUSAL), End::Refused(REFUSAL)), (E::Foreign(stranger()), End::Foreign(stranger()))]
     {
-        let mut group = entered();
+        let mut group = after(entering(), vec![entered.clone()]);
         assert_eq!(group.handle(One(1, event)), [delete(1, SECOND), release(0, FIRST)]);
         assert_eq!(group.handle(One(1, E::Deleted)), []);
         assert_eq!(group.handle(One(0, E::Released(true))), [O::End(1, end)]);
     }
-    let mut deleted = entered();
-    assert_eq!(deleted.handle(One(1, E::PredecessorWatched(false))), [O::One(1, A::List)]);
-    assert_eq!(deleted.handle(One(1, E::NoDirectory)), [release(0, FIRST)]);
-    assert_eq!(deleted.handle(One(0, E::Released(true))), [O::End(1, End::NodeDeleted)]);
 }
 
 #[test]
@@ -147,10 +95,7 @@ fn a_number_that_is_too_high_ends_all() {
 
 #[test]
 fn trying_ends_as_soon_as_one_queue_is_taken() {
-    let trying = || after(group([Patience::Try; 2]), vec![begin()]);
-    let mut free = trying();
-    assert_eq!(free.handle(Entered(vec![alone(FIRST), alone(SECOND)])), [O::All(T::Confirm)]);
-    let mut taken = trying();
+    let mut taken = after(group([Patience::Try; 2]), vec![begin()]);
     let entered = Entered(vec![alone(FIRST), behind(SECOND)]);
     assert_eq!(taken.handle(entered), [delete(1, SECOND), release(0, FIRST)]);
     assert_eq!(taken.handle(One(0, E::Released(true))), []);
@@ -175,11 +120,9 @@ fn a_confirmation_that_finds_a_node_gone_has_the_others_released() {
 
 /// No grant comes of it: what follows is another confirmation of all, or none.
 #[test]
-fn a_confirmation_that_fails_because_of_one_confirms_no_other() {
-    for member in [0, 1] {
-        let again = || O::All(T::Confirm);
-        assert_eq!(confirming().handle(Failed(member, E::Unanswered)), [again()]);
-        assert_eq!(confirming().handle(Failed(member, E::Withheld)), [again()]);
+fn a_confirmation_that_fails_is_asked_for_again() {
+    for reply in [All(E::Unanswered), Failed(0, E::Unanswered), Failed(1, E::Withheld)] {
+        assert_eq!(confirming().handle(reply), [O::All(T::Confirm)]);
     }
 }
 
@@ -189,32 +132,6 @@ fn a_confirmation_that_is_refused_has_all_leave() {
     assert_eq!(group.handle(Failed(0, E::Refused(REFUSAL))), [delete(0, FIRST), release(1, SECOND)]);
     assert_eq!(group.handle(One(1, E::Released(true))), []);
     assert_eq!(group.handle(One(0, E::Deleted)), [O::End(0, End::Refused(REFUSAL))]);
-}
-
-/// The transaction had no effect on the others, whose nodes may have been deleted, too.
-#[test]
-fn a_release_that_finds_a_node_gone_releases_the_others_one_by_one() {
-    for (gone, left, own) in [(0, 1, SECOND), (1, 0, FIRST)] {
-        let failed = || after(releasing(), vec![Failed(gone, E::Released(false))]);
-        assert_eq!(releasing().handle(Failed(gone, E::Released(false))), [release(left, own)]);
-        assert_eq!(failed().handle(One(left, E::Released(true))), [O::End(gone, End::NodeDeleted)]);
-        // The operator has deleted both.
-        assert_eq!(failed().handle(One(left, E::Released(false))), [O::End(gone, End::NodeDeleted)]);
-        // It is looked for by itself from now on.
-        assert_eq!(failed().handle(One(left, E::Unanswered)), [recover(left, own)]);
-    }
-}
-
-#[test]
-fn a_release_of_three_that_finds_a_node_gone_releases_the_other_two_one_by_one() {
-    let third = Own { place: Place::exclusive(2), czxid: CZXID };
-    let machine = |_| Machine::new(Patience::Wait, Takeover::AtOnce, Arrival::New);
-    let entered = Entered(vec![alone(FIRST), alone(SECOND), alone(third)]);
-    let before = vec![begin(), entered, All(E::Confirmed(Term::FIRST)), All(E::Release)];
-    let mut group = after(Group::new([0, 1, 2].map(machine)), before);
-    assert_eq!(group.handle(Failed(1, E::Released(false))), [release(0, FIRST), release(2, third)]);
-    assert_eq!(group.handle(One(2, E::Released(true))), []);
-    assert_eq!(group.handle(One(0, E::Released(true))), [O::End(1, End::NodeDeleted)]);
 }
 
 #[test]
