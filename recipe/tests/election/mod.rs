@@ -8,6 +8,7 @@
 //! An observer that lags multiplies the states of the candidates by those of what it has not heard of yet. So answers that take their
 //! time are explored without one. The deletion of a candidate has the most states: the loser and the next leader act at once.
 
+mod act;
 mod candidate;
 mod contest;
 mod office;

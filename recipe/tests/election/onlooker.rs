@@ -54,7 +54,7 @@ impl Run<'_> {
         if behind && matches!(self.link().up[0], Ask::Get(_)) {
             (self.witness)(Witness::ReadFromThePast);
         }
-        self.world.ensemble.serve(session, false);
+        self.world.ensemble.serve(session);
         self.link().down.retain(|word| *word != Word::Answer(Answer::Watched));
     }
 

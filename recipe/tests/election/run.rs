@@ -5,11 +5,11 @@ use stateright::Property;
 use zklock_recipe::candidacy::Event;
 use zklock_recipe::transaction::Operation;
 
+use super::act::{Act, act, possible};
 use super::candidate::{Candidate, Keeper, Request, Stage};
 use super::contest::{Contest, OWN, SOUND, properties};
 use super::office::{ANNOUNCEMENT, Announcement, Data, Told, World};
 use super::setup::{Fault, Mutant, Party, Setup, Witness};
-use crate::world::act::{Act, act, possible};
 use crate::world::ensemble::{Answer, Ask, Ensemble, Word};
 use crate::world::exploration::{self, State};
 use crate::world::tree::{Name, Named, Path, Session};
@@ -19,7 +19,7 @@ pub(crate) type Run<'a> = exploration::Run<'a, Setup>;
 
 impl exploration::Setup for Setup {
     type World = World;
-    type Step = Act<Self>;
+    type Step = Act;
     type Fault = Fault;
     type Mutant = Mutant;
     type Witness = Witness;
@@ -28,7 +28,7 @@ impl exploration::Setup for Setup {
         State::<Self>::new(World::new(self), &self.faults)
     }
 
-    fn steps(&self, world: &State<Self>, steps: &mut Vec<Act<Self>>) {
+    fn steps(&self, world: &State<Self>, steps: &mut Vec<Act>) {
         for (party, candidate) in world.candidates.iter().enumerate().filter(|(_, it)| !it.expired) {
             let link = &world.ensemble.links[party];
             let (exists, comes) = (world.node(party).is_some(), candidate.stage != Stage::Idle);
@@ -127,7 +127,7 @@ fn answered(candidate: &Candidate, down: &[Word<Data>]) -> usize {
 impl Run<'_> {
     fn serve(&mut self, party: Party) {
         self.serve_watch(party);
-        self.carry_out(party, |ensemble| ensemble.serve(party, false));
+        self.carry_out(party, |ensemble| ensemble.serve(party));
         self.hear_at_once(party);
     }
 
@@ -231,7 +231,7 @@ impl Run<'_> {
     /// A candidate looks right behind its watch: what comes between the two fires the watch, and comes as well behind both.
     fn serve_watch(&mut self, party: Party) {
         if matches!(self.world.ensemble.links[party].up[0], Ask::Watch(_)) {
-            self.world.ensemble.serve(party, false);
+            self.world.ensemble.serve(party);
             self.world.ensemble.links[party].down.retain(|word| *word != Word::Answer(Answer::Watched));
             let candidate = &mut self.world.candidates[party];
             (candidate.dirty, candidate.withheld, candidate.deaf) = (false, false, false);

@@ -114,12 +114,9 @@ impl<D: Clone> Server<D> {
         let mut fired = Vec::new();
         for (path, change) in changes.iter().copied() {
             self.watches.retain(|watch| {
-                let among = matches!(path, Path::Child(index, _) if watch.path == Path::Directory(index));
-                let fires = match watch.kind {
-                    Kind::Data | Kind::Persistent => watch.path == path,
-                    Kind::Children if watch.path == path => change == Change::Deleted,
-                    Kind::Children => among && change != Change::Written,
-                };
+                // Only contenders are watched for their children, and have none.
+                let tells = watch.kind != Kind::Children || change == Change::Deleted;
+                let fires = watch.path == path && tells;
                 if fires {
                     fired.push((*watch, change));
                 }
@@ -218,16 +215,14 @@ impl<D: Clone + Default + PartialEq> Ensemble<D> {
     }
 
     /// A server serves the session's next request. What the session has sent before on other connections is carried out before a
-    /// quorum answers it, or never; unless it is `late`.
-    pub(crate) fn serve(&mut self, session: Session, late: bool) {
+    /// quorum answers it, or never.
+    pub(crate) fn serve(&mut self, session: Session) {
         let ask = self.links[session].up.remove(0);
-        let settled = ask == Ask::Sync && !late;
+        let settled = ask == Ask::Sync;
         let answer = match ask {
             Ask::Commit(transaction) => self.commit(session, &transaction),
             Ask::Sync => {
-                if !late {
-                    self.links[session].strays.clear();
-                }
+                self.links[session].strays.clear();
                 Answer::Synced
             }
             read => {
@@ -251,7 +246,7 @@ impl<D: Clone + Default + PartialEq> Ensemble<D> {
         let link = &self.links[session];
         let reads = matches!(link.up.first(), Some(Ask::Get(_)));
         if settled && reads && !link.follows {
-            self.serve(session, false);
+            self.serve(session);
         }
     }
 
