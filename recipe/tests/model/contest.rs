@@ -199,14 +199,14 @@ pub(crate) fn replay(setup: &Setup, steps: &[Step]) -> State<Setup> {
     let mut world = State::<Setup>::new(World::new(setup), &setup.faults);
     let settle = |world: &mut State<Setup>| {
         while let Some(arrival) = world.arrival() {
-            take(setup, world, arrival, &|_| ());
+            take(setup, world, arrival);
         }
     };
     for step in steps {
         settle(&mut world);
         let possible = next(setup, &world);
         assert!(possible.contains(step), "{step:?} is not among {possible:?}");
-        take(setup, &mut world, *step, &|_| ());
+        take(setup, &mut world, *step);
     }
     settle(&mut world);
     world

@@ -10,7 +10,6 @@
 use zklock_recipe::Kind;
 use zklock_recipe::transaction::Operation;
 
-use super::findings::Witness;
 use super::nodes::{Data, Make, Party};
 use super::queues::World;
 use super::run::Run;
@@ -83,7 +82,6 @@ impl Run<'_> {
     }
 
     pub(crate) fn foreigner_holds(&mut self, index: usize) {
-        self.note(Witness::ForeignerHeldNext, self.world.tokens[QUEUE].any > 0);
         self.world.foreigners[index].stay = Stay::Holding;
     }
 

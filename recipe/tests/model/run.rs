@@ -4,7 +4,6 @@ use zklock_recipe::SessionEnd;
 use zklock_recipe::acquisition::Input;
 
 use super::contender::Caller;
-use super::findings::Witness;
 use super::follower::Down;
 use super::requests::Request;
 use super::session::Assurance;
@@ -41,7 +40,6 @@ impl Run<'_> {
             Step::Doubt(session) => self.doubt(session),
             Step::ApplyStray(session) => {
                 let stray = self.world.sessions[session].strays.remove(0);
-                self.note(Witness::StrayCreate, matches!(stray.request, Request::Create(..)));
                 self.serve(session, stray);
             }
             Step::Deliver(party) => self.deliver(party),
@@ -69,7 +67,7 @@ impl Run<'_> {
                 self.world.sessions[session].assurance = Assurance::Given(true);
                 for party in self.world.contenders_of(session) {
                     if self.world.is_assured(party) && !self.world.contenders[party].neglected {
-                        self.renewed(party);
+                        self.handle(party, Input::LeaseConfirmed);
                     }
                 }
             }
