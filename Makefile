@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool jq peers manifests nextest units container bench compare scale memcheck model margins redis simulate breaks torture
+.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool jq peers manifests nextest units container bench compare memcheck model margins redis simulate breaks torture
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -86,11 +86,6 @@ compare: ## Measure zklock beside Curator, kazoo, go-zookeeper, zookeeper-client
 
 bench: servers ## Measure each scenario of zklock in detail, mostly against zookeeper-client (docs/PERFORMANCE.md)
 	scripts/bench.sh
-
-scale: peers ## Measure what idle sessions cost the servers, beside Curator's: three minutes (docs/SCALE.md)
-	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
-		_JAVA_OPTIONS="-Xmx1g -XX:TieredStopAtLevel=4" `# tests' servers are small, and compile little` \
-		cargo run --release -p zklock-bench -- scale
 
 memcheck: servers ## Run the tests of watches under valgrind
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \

@@ -38,12 +38,10 @@ if [ ! -e "$peers/kazoo-$kazoo" ]; then
     say "installing kazoo $kazoo"
     python3 -m pip install --quiet --no-deps --target "$peers/kazoo-$kazoo" "kazoo==$kazoo" >&2
 fi
-for source in tests/peers/Peer.java bench/curator/Idle.java; do
-    if [ ! "$peers/$(basename "$source" .java).class" -nt "$source" ]; then
-        say "compiling $source"
-        javac -d "$peers" -cp "$home/lib/*:$home/curator/*" "$source" >&2
-    fi
-done
+if [ ! "$peers/Peer.class" -nt tests/peers/Peer.java ]; then
+    say "compiling tests/peers/Peer.java"
+    javac -d "$peers" -cp "$home/lib/*:$home/curator/*" tests/peers/Peer.java >&2
+fi
 compile peer zookeeper.go
 if [ "${1:-}" = all ]; then
     scripts/have-redis.sh >&2

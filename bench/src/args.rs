@@ -22,8 +22,6 @@ pub(crate) enum Command {
     Compare(Compare),
     /// One scenario in detail: time, requests and bytes of an acquisition, mostly beside zookeeper-client's.
     Scenario(Detail),
-    /// What idle sessions cost the servers, beside Curator's. It needs `make peers`.
-    Scale(Scale),
     /// A peer that obeys lines, as `compare` starts it.
     #[command(hide = true)]
     Part(Part),
@@ -75,16 +73,6 @@ pub(crate) struct Detail {
     /// How long each client holds the lock in `contended`, in milliseconds. That time is not measured.
     #[arg(long, value_name = "H", default_value_t = 0.0, value_parser = |text: &str| number(text, 10_000.0))]
     pub(crate) hold_ms: f64,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Scale {
-    /// How many sessions there are.
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
-    pub(crate) sessions: usize,
-    /// The session timeout, in seconds.
-    #[arg(long, value_name = "T", default_value_t = 10)]
-    pub(crate) timeout: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -10,7 +10,6 @@
 //! ```
 //!
 //! The peers take turns, slice by slice, so that whatever disturbs the machine disturbs them all alike.
-//! `scale` says what idle sessions cost the servers.
 
 mod args;
 mod compare;
@@ -19,7 +18,6 @@ mod part;
 mod peers;
 mod program;
 mod quantile;
-mod scale;
 mod scenario;
 mod stage;
 
@@ -44,7 +42,6 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     match arguments.command {
         Command::Compare(compare) => compare::run(&compare).await,
         Command::Scenario(detail) => scenario::run(&detail).await,
-        Command::Scale(scale) => scale::run(&scale).await,
         Command::Part(part) => part::play(&part).await,
     }
 }

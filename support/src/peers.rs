@@ -24,7 +24,13 @@ impl Client {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let peers = root.join("target/peers");
         let mut command = match self {
-            Self::Curator => java("Peer"),
+            Self::Curator => {
+                let jars = root.join("target/zookeeper-3.9.5");
+                let jars = format!("{0}:{1}/lib/*:{1}/curator/*", peers.display(), jars.display());
+                let mut java = Command::new("java");
+                java.args(["-Dorg.apache.logging.log4j.level=OFF", "-cp", &jars, "Peer"]);
+                java
+            }
             Self::Kazoo => {
                 let mut python = Command::new("python3");
                 python.env("PYTHONPATH", peers.join("kazoo-2.11.0"));
@@ -37,14 +43,4 @@ impl Client {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         command
     }
-}
-
-/// A program that uses Curator, by the name of its class. Its arguments are missing still.
-pub fn java(class: &str) -> Command {
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
-    let (classes, jars) = (target.join("peers"), target.join("zookeeper-3.9.5"));
-    let jars = format!("{0}:{1}/lib/*:{1}/curator/*", classes.display(), jars.display());
-    let mut java = Command::new("java");
-    java.args(["-Dorg.apache.logging.log4j.level=OFF", "-cp", &jars, class]);
-    java
 }
