@@ -18,20 +18,16 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Starts a program with these arguments, as this user and group if they are named. Nobody sees what it prints.
+    /// Starts a program with these arguments. Nobody sees what it prints.
     ///
     /// # Errors
     /// When no shell can be started. A program that is not there is a server that does not answer.
     pub async fn start<A: AsRef<OsStr>>(
-        user: Option<(u32, u32)>,
         program: impl AsRef<OsStr>,
         arguments: impl IntoIterator<Item = A>,
     ) -> anyhow::Result<Self> {
         let mut shell = Command::new("sh");
         shell.args(["-c", KEEPER, "keeper"]).arg(program).args(arguments);
-        if let Some((user, group)) = user {
-            shell.uid(user).gid(group);
-        }
         // Ctrl-C is for us: the server ends when we do.
         shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
         let mut keeper = shell.spawn().context("cannot start a shell for a server")?;

@@ -1,6 +1,7 @@
 //! Helpers that the tests on real servers share.
 
 pub mod peers;
+mod postgres;
 mod server;
 mod wait;
 
@@ -17,6 +18,7 @@ use zklock::{AcquireError, Guard, Lock, QueryError, Session, SessionBuilder, ins
 use zklock_testcontainers::Link;
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
+pub use postgres::Postgres;
 pub use server::{STANDING, Server, TICK, number, own_server, server, standing_server};
 pub use wait::{BOUND, eventually, within};
 

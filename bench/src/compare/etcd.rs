@@ -57,7 +57,7 @@ impl Etcd {
                 format!("--initial-advertise-peer-urls={url}"),
                 format!("--initial-cluster={}", cluster.join(",")),
             ];
-            let server = Kept::start(None, "etcd", arguments).await?;
+            let server = Kept::start("etcd", arguments).await?;
             members.push(Member { server, address: client.replace("http://", "") });
         }
         let mut links = Vec::new();

@@ -1,12 +1,10 @@
 //! The servers: three of ZooKeeper, three of etcd, one of Redis, one of PostgreSQL. All write to disk as a default installation does.
 
-use std::os::unix::fs::chown;
-use std::path::{Path, PathBuf};
+use std::any::Any;
 
-use anyhow::{Context, ensure};
-use tempfile::TempDir;
-use tokio::process::Command;
+use anyhow::Context;
 use zklock_proof::kept::Kept;
+use zklock_test_support::Postgres;
 use zklock_testcontainers::{Ensemble, Link};
 use zookeeper_client::{Acls, Client, CreateMode};
 
@@ -14,7 +12,6 @@ use super::etcd::Etcd;
 use super::reach::{free_port, until_it_listens};
 use crate::contestant::Service;
 
-/// Servers that run, and a link to each.
 pub(super) struct Servers {
     pub(super) service: Service,
     /// A follower comes first.
@@ -26,7 +23,7 @@ pub(super) struct Servers {
 enum Kind {
     ZooKeeper(Ensemble),
     Etcd(Etcd),
-    One { _server: Kept, _directory: TempDir },
+    One { _server: Box<dyn Any> },
 }
 
 impl Servers {
@@ -56,7 +53,6 @@ impl Servers {
         Ok(servers)
     }
 
-    /// A way of a client's own to a server.
     pub(super) async fn link(&self, address: &str) -> anyhow::Result<Link> {
         Ok(match self.service {
             Service::ZooKeeper => Link::start(address).await?,
@@ -142,48 +138,14 @@ async fn redis() -> anyhow::Result<(Kind, Vec<String>)> {
     let (directory, port) = (tempfile::tempdir()?, free_port().await?);
     let (port_text, path) = (port.to_string(), directory.path().display().to_string());
     let arguments = ["--bind", "127.0.0.1", "--port", &port_text, "--dir", &path];
-    let server = Kept::start(None, "redis-server", arguments).await?;
+    let server = Kept::start("redis-server", arguments).await?;
     until_it_listens("redis-server", port).await?;
-    Ok((Kind::One { _server: server, _directory: directory }, vec![format!("127.0.0.1:{port}")]))
+    Ok((Kind::One { _server: Box::new((server, directory)) }, vec![format!("127.0.0.1:{port}")]))
 }
 
-/// PostgreSQL refuses to run as root. Then it runs as the user that its package made.
 async fn postgres() -> anyhow::Result<(Kind, Vec<String>)> {
-    let (directory, port) = (tempfile::tempdir()?, free_port().await?);
-    let user = if rustix::process::geteuid().is_root() { Some(user("postgres")?) } else { None };
-    if let Some((user, group)) = user {
-        chown(directory.path(), Some(user), Some(group))?;
-    }
-    let (data, path) = (directory.path().join("data"), directory.path().display().to_string());
-    let data = data.display().to_string();
-    let mut initdb = Command::new(postgres_program("initdb"));
-    initdb
-        .args(["--pgdata", &data, "--auth", "trust", "--username", "postgres"])
-        .current_dir(directory.path());
-    if let Some((user, group)) = user {
-        initdb.uid(user).gid(group);
-    }
-    let made = initdb.output().await.context("cannot run initdb; run `scripts/have-peers.sh all`")?;
-    ensure!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-    let port_text = port.to_string();
-    let arguments = ["-D", &data, "-h", "127.0.0.1", "-p", &port_text, "-k", &path];
-    let server = Kept::start(user, postgres_program("postgres"), arguments).await?;
+    let port = free_port().await?;
+    let server = Postgres::start(&["-h", "127.0.0.1", "-p", &port.to_string()]);
     until_it_listens("postgres", port).await?;
-    Ok((Kind::One { _server: server, _directory: directory }, vec![format!("127.0.0.1:{port}")]))
-}
-
-/// Debian keeps these out of the path.
-fn postgres_program(name: &str) -> PathBuf {
-    let versions = Path::new("/usr/lib/postgresql").read_dir().into_iter().flatten().flatten();
-    let newest =
-        versions.map(|version| version.path().join("bin").join(name)).filter(|path| path.exists()).max();
-    newest.unwrap_or_else(|| name.into())
-}
-
-/// The ids of a user and of its group.
-fn user(name: &str) -> anyhow::Result<(u32, u32)> {
-    let users = std::fs::read_to_string("/etc/passwd")?;
-    let line = users.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":x:"));
-    let mut ids = line.with_context(|| format!("no user {name}"))?.split(':').map(str::parse);
-    Ok((ids.next().context("no user id")??, ids.next().context("no group id")??))
+    Ok((Kind::One { _server: Box::new(server) }, vec![format!("127.0.0.1:{port}")]))
 }

@@ -35,7 +35,6 @@ impl Servers {
         Ok(Self { redis: redis?, ensemble, session })
     }
 
-    /// What they are.
     pub(super) fn description(&self) -> String {
         format!("Redis {}, one server; ZooKeeper, servers: {}", self.redis.version, self.ensemble.len())
     }
@@ -57,13 +56,12 @@ pub(super) struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts a server, and returns once it answers.
     async fn start() -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new().prefix("redis-").tempdir()?;
         let mut arguments: Vec<OsString> =
             ["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"].map(Into::into).into();
         arguments.extend([directory.path().join("socket").into(), "--dir".into(), directory.path().into()]);
-        let server = Kept::start(None, "redis-server", arguments).await?;
+        let server = Kept::start("redis-server", arguments).await?;
         let client = redis::Client::open(format!("redis+unix://{}/socket", directory.path().display()))?;
         let answered = async {
             let mut looks = interval(Duration::from_millis(20));
