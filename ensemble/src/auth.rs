@@ -1,9 +1,7 @@
 //! Who a client is, and what a node lets it do.
 
-use crate::{
-    java,
-    wire::{Frame, Malformed, Reader},
-};
+use crate::java;
+use crate::wire::{Frame, Malformed, Reader};
 
 pub(crate) const READ: i32 = 1;
 pub(crate) const WRITE: i32 = 2;
@@ -35,7 +33,6 @@ impl Identity {
         self.scheme == "world" && self.id == "anyone"
     }
 
-    /// Whether a list may name this identity.
     fn is_valid(&self) -> bool {
         match self.scheme.as_str() {
             // Java's `split` leaves out empty parts at the end.

@@ -2,28 +2,21 @@
 
 use std::time::Duration;
 
-use crate::{
-    auth::{Identity, show},
-    config::Config,
-    connection::{Connect, Incoming},
-    event::Effect,
-    id::ConnectionId,
-    java,
-    message::Message,
-    operation::{Operation, Write, code, error},
-    prep::Asker,
-    queue::Request,
-    role::Role,
-    server::{Server, Turn},
-    wire::{Frame, Malformed, Reader},
-    words,
-};
-
-/// ZooKeeper's secret, by which passwords are made of sessions' ids.
-const SECRET: i64 = 0xB341_5C00;
+use crate::auth::{Identity, show};
+use crate::config::Config;
+use crate::connection::{Connect, Incoming};
+use crate::event::Effect;
+use crate::id::ConnectionId;
+use crate::java::password;
+use crate::message::Message;
+use crate::operation::{Operation, Write, code, error};
+use crate::prep::Asker;
+use crate::queue::Request;
+use crate::role::Role;
+use crate::server::{Server, Turn};
+use crate::wire::{Frame, Malformed, Reader};
 
 impl Server {
-    /// Handles the whole requests that a client has sent.
     pub(crate) fn read(&mut self, id: ConnectionId, turn: &mut Turn<'_>) {
         while let Some(incoming) = self.connections.next(id) {
             self.received += 1;
@@ -55,18 +48,7 @@ impl Server {
     }
 
     fn word(&mut self, word: &str, id: ConnectionId, turn: &mut Turn<'_>) {
-        let standing = words::Standing {
-            config: &self.config,
-            mode: self.role.name(),
-            zxid: self.tree.zxid,
-            nodes: self.tree.count(),
-            ephemerals: self.tree.ephemeral_count(),
-            connections: self.connections.len(),
-            received: self.received,
-            sent: self.sent,
-        };
-        let answer = words::answer(word, &self.config, self.role.serves().then_some(&standing));
-        turn.effects.push(Effect::Send(id, answer.into_bytes()));
+        turn.effects.push(Effect::Send(id, self.answer_word(word).into_bytes()));
         self.close(id, turn);
     }
 
@@ -113,7 +95,7 @@ impl Server {
         }
         let Some(connection) = self.connections.get_mut(id) else { return };
         connection.session = connect.session;
-        let known = connect.password == java::random_bytes(connect.session ^ SECRET);
+        let known = connect.password == password(connect.session);
         self.resume(id, connect.session, timeout, known, turn);
     }
 
@@ -136,12 +118,11 @@ impl Server {
         }
     }
 
-    /// Answers a client that wants a session.
     pub(crate) fn establish(&mut self, id: ConnectionId, lives: bool, turn: &mut Turn<'_>) {
         let Some(connection) = self.connections.get(id) else { return };
         let mut frame = Frame::new();
         if lives {
-            let password = java::random_bytes(connection.session ^ SECRET);
+            let password = password(connection.session);
             frame.int(0).int(connection.timeout).long(connection.session).buffer(&password);
         } else {
             frame.int(0).int(0).long(0).buffer(&[0; 16]);

@@ -2,12 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::{
-    auth::Identity,
-    id::ConnectionId,
-    sessions::Buckets,
-    wire::{Malformed, Reader},
-};
+use crate::auth::Identity;
+use crate::id::ConnectionId;
+use crate::sessions::Buckets;
+use crate::wire::{Malformed, Reader};
 
 /// A frame that is longer is refused: `jute.maxbuffer`.
 const LONGEST: usize = 0xF_FFFF;
@@ -42,7 +40,6 @@ enum Phase {
     Open,
 }
 
-/// What a client asks for.
 #[derive(Debug)]
 pub(crate) enum Incoming {
     Word(String),
@@ -51,7 +48,6 @@ pub(crate) enum Incoming {
     Broken,
 }
 
-/// A client wants a session, or its own back.
 #[derive(Debug)]
 pub(crate) struct Connect {
     pub(crate) seen: i64,

@@ -56,7 +56,6 @@ impl Disk {
         self.log.truncate(index);
     }
 
-    /// Replaces everything by a snapshot.
     pub(crate) fn replace(&mut self, snapshot: Tree) {
         self.snapshot = snapshot;
         self.log.clear();

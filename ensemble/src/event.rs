@@ -1,10 +1,8 @@
 //! What happens to a server, and what it does.
 
-use crate::{
-    election::Appointment,
-    id::{ConnectionId, ServerId},
-    message::PeerMessage,
-};
+use crate::election::Appointment;
+use crate::id::{ConnectionId, ServerId};
+use crate::message::PeerMessage;
 
 /// Something happens to a server.
 #[derive(Clone, Debug)]

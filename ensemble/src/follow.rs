@@ -2,17 +2,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::{
-    election::Appointment,
-    event::Effect,
-    id::ServerId,
-    message::{Message, PeerMessage},
-    queue::CommitQueue,
-    role::{Following, Role, Stage, first_zxid},
-    server::{Server, Turn},
-    sessions::milliseconds,
-    watches::Watches,
-};
+use crate::election::Appointment;
+use crate::event::Effect;
+use crate::id::ServerId;
+use crate::message::{Message, PeerMessage};
+use crate::queue::CommitQueue;
+use crate::role::{Following, Role, Stage, first_zxid};
+use crate::server::{Server, Turn};
+use crate::sessions::milliseconds;
+use crate::watches::Watches;
 
 impl Server {
     pub(crate) fn appoint(&mut self, appointment: Appointment, turn: &mut Turn<'_>) {

@@ -41,7 +41,6 @@ impl HashSet {
         self.names.remove(name);
     }
 
-    /// The names in Java's order.
     pub(crate) fn names(&self) -> Vec<&str> {
         let mut names: Vec<_> = self.names.iter().collect();
         names.sort_unstable_by_key(|(_, (hash, number))| (hash & (self.capacity - 1), *number));
@@ -73,15 +72,33 @@ pub(crate) fn bucket(fields: &[&str]) -> u32 {
     (hash ^ (hash >> 16)) & 15
 }
 
-/// The first 16 bytes of `Random` with this seed.
-pub(crate) fn random_bytes(seed: i64) -> [u8; 16] {
+/// ZooKeeper's secret (`ZooKeeperServer.superSecret`).
+const SECRET: i64 = 0xB341_5C00;
+
+/// The password of a session: the first 16 bytes of `Random`, seeded by the id and the secret. Whoever has it can resume the
+/// session at a real server, too.
+pub fn password(session: i64) -> [u8; 16] {
     const MULTIPLIER: i64 = 0x5_DEEC_E66D;
     const MASK: i64 = (1 << 48) - 1;
-    let mut state = (seed ^ MULTIPLIER) & MASK;
+    let mut state = (session ^ SECRET ^ MULTIPLIER) & MASK;
     let mut bytes = [0; 16];
     for chunk in bytes.chunks_mut(4) {
         state = state.wrapping_mul(MULTIPLIER).wrapping_add(0xB) & MASK;
         chunk.copy_from_slice(&((state >> 16) as u32).to_le_bytes());
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_those_java_generates() {
+        let hex = |id| password(id).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        // By `new java.util.Random(id ^ 0xB3415C00L).nextBytes(new byte[16])` on OpenJDK 17.
+        assert_eq!(hex(1), "054cc74a37327db215e702e20c73f005");
+        assert_eq!(hex(0x0300_0123_4567_89ab), "237710bc62d77989a42e8da77022789d");
+        assert_eq!(hex(-1), "20f62cb5648dc2d771471c8a2486a9ee");
+    }
 }

@@ -1,23 +1,19 @@
 //! What a leader does with its followers: their logs are completed, and proposals are committed by a majority.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::{
-    config::Config,
-    event::Effect,
-    id::ServerId,
-    message::{Message, PeerMessage},
-    prep::Asker,
-    queue::Request,
-    role::{Follower, Proposal, Reign, Role, first_zxid},
-    server::{Server, Turn},
-    sessions::Owner,
-    transaction::Transaction,
-};
+use crate::config::Config;
+use crate::event::Effect;
+use crate::id::ServerId;
+use crate::message::{Message, PeerMessage};
+use crate::prep::Asker;
+use crate::queue::Request;
+use crate::role::{Follower, Proposal, Reign, Role, first_zxid};
+use crate::server::{Server, Turn};
+use crate::sessions::Owner;
+use crate::transaction::Transaction;
 
 impl Server {
     /// Leads from now on, once a majority has joined.
@@ -270,7 +266,6 @@ impl Server {
         }
     }
 
-    /// A follower is gone.
     pub(crate) fn lose(&mut self, id: ServerId, turn: &mut Turn<'_>) {
         self.send_follower(id, Message::Leave, turn);
         if let Some(reign) = self.reign() {

@@ -102,5 +102,6 @@ pub use config::{Config, Version};
 pub use election::{Appointment, Standing, elect};
 pub use event::{Effect, Event};
 pub use id::{ConnectionId, Now, ServerId};
+pub use java::password;
 pub use message::PeerMessage;
 pub use server::Server;

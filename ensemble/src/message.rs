@@ -15,24 +15,13 @@ pub struct PeerMessage {
 #[derive(Clone, Debug)]
 pub(crate) enum Message {
     /// A follower joins, and says what is the last transaction in its log.
-    Join {
-        epoch: u32,
-        logged: i64,
-    },
+    Join { epoch: u32, logged: i64 },
     /// A follower has logged everything up to this. The zxid before an epoch's first one answers `NewLeader`.
     Ack(i64),
     /// A client of a follower wants a write, or a sync.
-    Request {
-        session: i64,
-        xid: i32,
-        identities: Vec<Identity>,
-        operation: Operation,
-    },
+    Request { session: i64, xid: i32, identities: Vec<Identity>, operation: Operation },
     /// A client of a follower wants its session back.
-    Revalidate {
-        session: i64,
-        timeout: i32,
-    },
+    Revalidate { session: i64, timeout: i32 },
     /// The answer to a ping: the sessions that the follower has heard of since the last one, with their timeouts.
     Touched(Vec<(i64, i32)>),
 
@@ -40,7 +29,9 @@ pub(crate) enum Message {
     Truncate(i64),
     /// The follower is too far behind: here is everything.
     Snapshot(Box<Tree>),
+    /// The followers are to log this.
     Proposal(Arc<Transaction>),
+    /// A majority has logged it.
     Commit(i64),
     /// The follower has the leader's log now.
     NewLeader,
@@ -48,10 +39,9 @@ pub(crate) enum Message {
     UpToDate,
     /// A sync has come back.
     Synced,
-    Revalidated {
-        session: i64,
-        lives: bool,
-    },
+    /// Whether the session lives that a client wants back.
+    Revalidated { session: i64, lives: bool },
+    /// The leader lives, and asks who else does.
     Ping,
 
     /// The sender leaves: the connection is over.
@@ -59,24 +49,12 @@ pub(crate) enum Message {
 }
 
 impl PeerMessage {
-    /// The kind of the message, for traces and for faults that choose messages.
-    pub fn kind(&self) -> &'static str {
-        match self.message {
-            Message::Join { .. } => "join",
-            Message::Ack(_) => "ack",
-            Message::Request { .. } => "request",
-            Message::Revalidate { .. } => "revalidate",
-            Message::Touched(_) => "touched",
-            Message::Truncate(_) => "truncate",
-            Message::Snapshot(_) => "snapshot",
-            Message::Proposal(_) => "proposal",
-            Message::Commit(_) => "commit",
-            Message::NewLeader => "new leader",
-            Message::UpToDate => "up to date",
-            Message::Synced => "synced",
-            Message::Revalidated { .. } => "revalidated",
-            Message::Ping => "ping",
-            Message::Leave => "leave",
-        }
+    /// The kind of the message, for traces.
+    pub fn kind(&self) -> String {
+        format!("{:?}", self.message)
+            .split(|letter: char| !letter.is_alphabetic())
+            .next()
+            .unwrap_or_default()
+            .into()
     }
 }

@@ -1,12 +1,9 @@
 //! What clients ask for: the numbers of the protocol, and the requests as they are read from frames.
 
-use crate::{
-    auth::Grant,
-    config::Version,
-    wire::{Malformed, Reader},
-};
+use crate::auth::Grant;
+use crate::config::Version;
+use crate::wire::{Malformed, Reader};
 
-/// The numbers of operations.
 pub(crate) mod code {
     pub(crate) const ERROR: i32 = -1;
     pub(crate) const CREATE: i32 = 1;
@@ -40,7 +37,6 @@ pub(crate) mod code {
     pub(crate) const CLOSE_SESSION: i32 = -11;
 }
 
-/// The numbers of errors, as far as a server gives them.
 pub(crate) mod error {
     pub(crate) const RUNTIME_INCONSISTENCY: i32 = -2;
     pub(crate) const MARSHALLING: i32 = -5;
@@ -61,7 +57,6 @@ pub(crate) mod error {
     pub(crate) const THROTTLED: i32 = -127;
 }
 
-/// A request of a session.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     Read(Read),
@@ -151,58 +146,34 @@ impl Operation {
         }
     }
 
-    /// Reads the body of a request with this number.
     pub(crate) fn read(operation: i32, body: Reader<'_>, version: Version) -> Self {
         let reader = &mut body.clone();
-        let read = match operation {
+        let write = match operation {
             code::PING => return Self::Ping,
-            code::SYNC => reader.string().map(Self::Sync),
             code::MULTI => read_multi(reader, |operation, reader| part(operation, reader, version))
                 .map(Write::Multi)
-                .map(Self::Write),
-            code::RECONFIG => return Self::Write(Write::Reconfigure),
-            code::SET_ACL => set_acl(reader).map(Self::Write),
-            code::CLOSE_SESSION => return Self::Write(Write::CloseSession),
-            code::CREATE
-            | code::CREATE2
-            | code::CREATE_CONTAINER
-            | code::CREATE_TTL
-            | code::DELETE
-            | code::SET_DATA => write(operation, reader).map(Self::Write),
-            code::MULTI_READ => read_multi(reader, read_many).map(Read::Multi).map(Self::Read),
-            code::EXISTS
-            | code::GET_DATA
-            | code::GET_CHILDREN
-            | code::GET_CHILDREN2
-            | code::GET_ACL
-            | code::GET_ALL_CHILDREN_NUMBER
-            | code::GET_EPHEMERALS
-            | code::SET_WATCHES
-            | code::SET_WATCHES2
-            | code::ADD_WATCH
-            | code::CHECK_WATCHES
-            | code::REMOVE_WATCHES
-            | code::WHO_AM_I => read_one(operation, reader).map(Self::Read),
-            _ => return Self::Unknown,
+                .map(Some),
+            code::RECONFIG => Ok(Some(Write::Reconfigure)),
+            code::SET_ACL => set_acl(reader).map(Some),
+            code::CLOSE_SESSION => Ok(Some(Write::CloseSession)),
+            // Only a part of a multi is a check.
+            code::CHECK => Ok(None),
+            _ => write(operation, reader),
         };
-        let writes = matches!(
-            operation,
-            code::MULTI
-                | code::SET_ACL
-                | code::CREATE
-                | code::CREATE2
-                | code::CREATE_CONTAINER
-                | code::CREATE_TTL
-                | code::DELETE
-                | code::SET_DATA
-        );
-        read.unwrap_or(Self::Unreadable { writes })
+        let read = match write {
+            Ok(Some(write)) => return Self::Write(write),
+            Err(Malformed) => return Self::Unreadable { writes: true },
+            Ok(None) if operation == code::SYNC => reader.string().map(|path| Some(Self::Sync(path))),
+            Ok(None) => read_one(operation, reader).map(|read| read.map(Self::Read)),
+        };
+        read.map_or(Self::Unreadable { writes: false }, |read| read.unwrap_or(Self::Unknown))
     }
 }
 
-fn read_one(operation: i32, reader: &mut Reader<'_>) -> Result<Read, Malformed> {
+/// Reads a request that reads. `None` if the operation is another one.
+fn read_one(operation: i32, reader: &mut Reader<'_>) -> Result<Option<Read>, Malformed> {
     let strings = |reader: &mut Reader<'_>| reader.vector(Reader::string);
-    Ok(match operation {
+    Ok(Some(match operation {
         code::EXISTS => Read::Exists { path: reader.string()?, watch: reader.bool()? },
         code::GET_DATA => Read::Data { path: reader.string()?, watch: reader.bool()? },
         code::GET_CHILDREN => Read::Children { path: reader.string()?, watch: reader.bool()?, stat: false },
@@ -229,8 +200,9 @@ fn read_one(operation: i32, reader: &mut Reader<'_>) -> Result<Read, Malformed> 
         code::CHECK_WATCHES => Read::CheckWatches { path: reader.string()?, kind: reader.int()? },
         code::REMOVE_WATCHES => Read::RemoveWatches { path: reader.string()?, kind: reader.int()? },
         code::WHO_AM_I => Read::WhoAmI,
-        _ => return Err(Malformed),
-    })
+        code::MULTI_READ => Read::Multi(read_multi(reader, read_many)?),
+        _ => return Ok(None),
+    }))
 }
 
 /// Reads a part of a multi: two operations can be one. It sets no watch, whatever the client says.
@@ -243,8 +215,9 @@ fn read_many(operation: i32, reader: &mut Reader<'_>) -> Result<Read, Malformed>
     }
 }
 
-fn write(operation: i32, reader: &mut Reader<'_>) -> Result<Write, Malformed> {
-    Ok(match operation {
+/// Reads a request that writes, or a part of a multi. `None` if the operation is another one.
+fn write(operation: i32, reader: &mut Reader<'_>) -> Result<Option<Write>, Malformed> {
+    Ok(Some(match operation {
         code::CREATE | code::CREATE2 | code::CREATE_CONTAINER | code::CREATE_TTL => Write::Create(Create {
             code: operation,
             path: reader.string()?,
@@ -258,15 +231,15 @@ fn write(operation: i32, reader: &mut Reader<'_>) -> Result<Write, Malformed> {
             Write::SetData { path: reader.string()?, data: reader.buffer()?, version: reader.int()? }
         }
         code::CHECK => Write::Check { path: reader.string()?, version: reader.int()? },
-        _ => return Err(Malformed),
-    })
+        _ => return Ok(None),
+    }))
 }
 
 /// Reads a write of a multi. There the flags decide about the operation.
 ///
 /// (o) Version 3.8.0 makes a `create` of a `create2`, which answers no stat. Later ones refuse to read bad flags.
 fn part(operation: i32, reader: &mut Reader<'_>, version: Version) -> Result<Write, Malformed> {
-    let mut write = write(operation, reader)?;
+    let mut write = write(operation, reader)?.ok_or(Malformed)?;
     if let Write::Create(create) = &mut write {
         create.code = match (operation, create.flags) {
             (code::CREATE_TTL, 5 | 6) => code::CREATE_TTL,

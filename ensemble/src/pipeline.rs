@@ -2,23 +2,21 @@
 
 use std::sync::Arc;
 
-use crate::{
-    auth::{READ, allows},
-    config::Version,
-    event::Effect,
-    id::ConnectionId,
-    lead::pop_if,
-    message::Message,
-    operation::{Operation, Read, error},
-    prep::Asker,
-    queue::Request,
-    reply::{self, Reading},
-    role::Role,
-    server::{Server, Turn},
-    transaction::{Change, Transaction},
-    tree::Happening,
-    wire::Frame,
-};
+use crate::auth::{READ, allows};
+use crate::config::Version;
+use crate::event::Effect;
+use crate::id::ConnectionId;
+use crate::lead::pop_if;
+use crate::message::Message;
+use crate::operation::{Operation, Read, error};
+use crate::prep::Asker;
+use crate::queue::Request;
+use crate::reply::{self, Reading};
+use crate::role::Role;
+use crate::server::{Server, Turn};
+use crate::transaction::{Change, Transaction};
+use crate::tree::Happening;
+use crate::wire::Frame;
 
 impl Server {
     /// A request comes from a client, from a follower, or from this server itself.
@@ -56,7 +54,6 @@ impl Server {
         self.prepare_waiting(turn);
     }
 
-    /// Decides about what has waited for long enough.
     pub(crate) fn prepare_waiting(&mut self, turn: &mut Turn<'_>) {
         let now = turn.now.monotonic;
         while let Role::Leading(leading) = &mut self.role
@@ -155,7 +152,6 @@ impl Server {
         self.release(transaction.session, turn);
     }
 
-    /// Answers what has waited behind a write of its session.
     pub(crate) fn release(&mut self, session: i64, turn: &mut Turn<'_>) {
         while let Some(request) = self.queue.release(session) {
             self.finish(request, turn);

@@ -5,15 +5,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::{
-    auth::{ADMIN, CREATE, DELETE, Grant, Identity, READ, WRITE, allows, settle},
-    config::Config,
-    id::Now,
-    operation::{Create, Write, code, error},
-    sessions::{Owner, Tracker, milliseconds},
-    transaction::{Change, Transaction},
-    tree::{CONFIG, Kind, LONGEST_TTL, Record, Tree, parent, path_of},
-};
+use crate::auth::{ADMIN, CREATE, DELETE, Grant, Identity, READ, WRITE, allows, settle};
+use crate::config::Config;
+use crate::id::Now;
+use crate::operation::{Create, Write, code, error};
+use crate::sessions::{Owner, Tracker, milliseconds};
+use crate::transaction::{Change, Transaction};
+use crate::tree::{CONFIG, Kind, LONGEST_TTL, Record, Tree, parent, path_of};
 
 /// What the leader has proposed, and has not applied yet.
 #[derive(Debug)]
@@ -46,7 +44,6 @@ pub(crate) struct Asker {
     pub(crate) identities: Vec<Identity>,
 }
 
-/// What one transaction is decided in.
 struct Context<'a> {
     tree: &'a Tree,
     now: Now,
@@ -83,11 +80,15 @@ impl Preparation {
     pub(crate) fn applied(&mut self, zxid: i64) {
         while self.order.front().is_some_and(|(pending, _)| *pending <= zxid) {
             let Some((_, path)) = self.order.pop_front() else { break };
-            if let Some(changes) = self.pending.get_mut(&path) {
-                changes.pop_front();
-                if changes.is_empty() {
-                    self.pending.remove(&path);
-                }
+            self.forget(&path, VecDeque::pop_front);
+        }
+    }
+
+    fn forget(&mut self, path: &str, pop: fn(&mut VecDeque<Option<Prospect>>) -> Option<Option<Prospect>>) {
+        if let Some(changes) = self.pending.get_mut(path) {
+            pop(changes);
+            if changes.is_empty() {
+                self.pending.remove(path);
             }
         }
     }
@@ -101,12 +102,7 @@ impl Preparation {
     fn take_back(&mut self, zxid: i64) {
         while self.order.back().is_some_and(|(pending, _)| *pending == zxid) {
             let Some((_, path)) = self.order.pop_back() else { break };
-            if let Some(changes) = self.pending.get_mut(&path) {
-                changes.pop_back();
-                if changes.is_empty() {
-                    self.pending.remove(&path);
-                }
-            }
+            self.forget(&path, VecDeque::pop_back);
         }
     }
 
@@ -349,7 +345,6 @@ fn deletable(path: &str) -> Result<&str, i32> {
     parent(path).filter(|_| !special).ok_or(error::BAD_ARGUMENTS)
 }
 
-/// Whether a node may have this path.
 fn valid(path: &str) -> Result<(), i32> {
     let bad = |letter: char| matches!(u32::from(letter), 0..=0x1F | 0x7F..=0x9F | 0xE000..=0xF8FF | 0xFFF0..=0xFFFF | 0x1_0000..);
     let part = |part: &str| !matches!(part, "" | "." | "..");

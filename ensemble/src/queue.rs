@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::{id::ConnectionId, operation::Operation, prep::Asker};
 
-/// A request on its way through a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     /// Who gets the reply, if the client is connected to this server.

@@ -1,16 +1,13 @@
 //! Replies: the outcomes of transactions and of reads, as clients get them.
 
-use crate::{
-    auth::{ADMIN, Grant, Identity, READ, allows},
-    config::Version,
-    id::ConnectionId,
-    operation::{Read, code, error},
-    tree::{Node, Outcome, Tree, What},
-    watches::Watches,
-    wire::Frame,
-};
+use crate::auth::{ADMIN, Grant, Identity, READ, allows};
+use crate::config::Version;
+use crate::id::ConnectionId;
+use crate::operation::{Read, code, error};
+use crate::tree::{Node, Outcome, Tree, What};
+use crate::watches::Watches;
+use crate::wire::Frame;
 
-/// The xid of an event.
 const EVENT: i32 = -1;
 /// A client's state in an event: it is connected.
 const CONNECTED: i32 = 3;
@@ -71,7 +68,6 @@ fn failure(frame: &mut Frame, error: i32) {
     frame.int(error);
 }
 
-/// An event for a watcher.
 pub(crate) fn event(what: What, path: &str, zxid: i64) -> Vec<u8> {
     let mut frame = Frame::reply(EVENT, zxid, 0);
     frame.int(what as i32).int(CONNECTED).string(path);

@@ -1,17 +1,13 @@
 //! What a server is in its ensemble, and what it knows as that.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::{
-    id::{ConnectionId, ServerId},
-    prep::Preparation,
-    queue::Request,
-    transaction::Transaction,
-};
+use crate::id::{ConnectionId, ServerId};
+use crate::prep::Preparation;
+use crate::queue::Request;
+use crate::transaction::Transaction;
 
 #[derive(Debug)]
 pub(crate) enum Role {
@@ -23,7 +19,6 @@ pub(crate) enum Role {
     Following(Following),
 }
 
-/// A leader, or a standalone server.
 #[derive(Debug)]
 pub(crate) struct Leading {
     /// Requests that the leader has not decided about, and when it does.
@@ -64,7 +59,6 @@ pub(crate) struct Follower {
     pub(crate) logged: i64,
     /// Whether it gets proposals: its log is being completed, or complete.
     pub(crate) forwarded: bool,
-    /// Whether its log is complete.
     pub(crate) complete: bool,
     /// The leader's tick up to which it counts as synced.
     pub(crate) deadline: u32,

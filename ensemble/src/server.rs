@@ -2,22 +2,20 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use crate::{
-    config::Config,
-    connection::Connections,
-    disk::Disk,
-    election::Standing,
-    event::{Effect, Event},
-    id::{Now, ServerId},
-    message::PeerMessage,
-    operation::{Operation, Write},
-    prep::{Asker, Preparation},
-    queue::{CommitQueue, Request},
-    role::{Leading, Role},
-    sessions::{Owner, milliseconds},
-    tree::Tree,
-    watches::Watches,
-};
+use crate::config::Config;
+use crate::connection::Connections;
+use crate::disk::Disk;
+use crate::election::Standing;
+use crate::event::{Effect, Event};
+use crate::id::{Now, ServerId};
+use crate::message::PeerMessage;
+use crate::operation::{Operation, Write};
+use crate::prep::{Asker, Preparation};
+use crate::queue::{CommitQueue, Request};
+use crate::role::{Leading, Role};
+use crate::sessions::{Owner, milliseconds};
+use crate::tree::Tree;
+use crate::watches::Watches;
 
 /// The pause between the deletions of two containers: ten thousand a minute.
 const CONTAINER_PAUSE: Duration = Duration::from_millis(6);

@@ -1,9 +1,7 @@
 //! Sessions as the leader tracks them, and the buckets in which they expire.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use crate::{id::ServerId, operation::error};
 
@@ -58,7 +56,6 @@ pub(crate) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).expect("a clock does not show 500 million years")
 }
 
-/// Every session of the ensemble, at its leader.
 #[derive(Debug)]
 pub(crate) struct Tracker {
     sessions: BTreeMap<i64, Tracked>,

@@ -2,7 +2,6 @@
 
 use crate::{auth::Grant, operation::error};
 
-/// A line of the log.
 #[derive(Clone, Debug)]
 pub(crate) struct Transaction {
     pub(crate) zxid: i64,
@@ -16,40 +15,24 @@ pub(crate) struct Transaction {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
-    Create {
-        /// Which of the operations that create.
-        code: i32,
-        path: String,
-        data: Vec<u8>,
-        list: Vec<Grant>,
-        owner: i64,
-        /// How often children of the parent have been created, this one included.
-        parent_cversion: i32,
-    },
-    Delete {
-        path: String,
-    },
-    SetData {
-        path: String,
-        data: Vec<u8>,
-        version: i32,
-    },
-    SetAcl {
-        path: String,
-        list: Vec<Grant>,
-        version: i32,
-    },
+    /// By one of the operations that create. So often have children of the parent been created by then.
+    Create { code: i32, path: String, data: Vec<u8>, list: Vec<Grant>, owner: i64, parent_cversion: i32 },
+    /// The node goes.
+    Delete { path: String },
+    /// The node has other data.
+    SetData { path: String, data: Vec<u8>, version: i32 },
+    /// The node lets others do other things.
+    SetAcl { path: String, list: Vec<Grant>, version: i32 },
+    /// A version was as expected.
     Check,
     /// A request that failed takes its place in the log all the same.
     Failed(i32),
     /// All of it happens or nothing: if one change is `Failed`, nothing does.
     Multi(Vec<Change>),
-    CreateSession {
-        timeout: i32,
-    },
-    CloseSession {
-        ephemerals: Vec<String>,
-    },
+    /// A session begins.
+    CreateSession { timeout: i32 },
+    /// A session ends, and its nodes with it.
+    CloseSession { ephemerals: Vec<String> },
 }
 
 impl Change {

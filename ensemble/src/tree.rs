@@ -2,13 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{
-    auth::{Grant, READ},
-    java::HashSet,
-    operation::error,
-    transaction::{Change, Transaction},
-    wire::Frame,
-};
+use crate::auth::{Grant, READ};
+use crate::java::HashSet;
+use crate::operation::error;
+use crate::transaction::{Change, Transaction};
+use crate::wire::Frame;
 
 const CONTAINER: i64 = i64::MIN;
 const TTL: i64 = 0xFF << 56;
@@ -212,10 +210,6 @@ impl Tree {
 
     pub(crate) fn ephemerals(&self, session: i64) -> HashSet {
         self.ephemerals.get(&session).map_or_else(|| HashSet::new(BUCKETS), HashSet::copy)
-    }
-
-    pub(crate) fn ephemeral_count(&self) -> usize {
-        self.ephemerals.values().map(HashSet::len).sum()
     }
 
     pub(crate) fn has_mortal(&self) -> bool {

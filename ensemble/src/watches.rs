@@ -2,12 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{
-    config::Version,
-    id::ConnectionId,
-    operation::Former,
-    tree::{Tree, What},
-};
+use crate::config::Version;
+use crate::id::ConnectionId;
+use crate::operation::Former;
+use crate::tree::{Tree, What};
 
 /// The kinds of watches on one path, as bits.
 type Kinds = u8;

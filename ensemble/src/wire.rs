@@ -6,7 +6,6 @@ pub(crate) struct Malformed;
 
 type Read<T> = Result<T, Malformed>;
 
-/// Reads the fields of one message in order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
@@ -50,7 +49,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes one frame: its length, then its fields.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame(Vec<u8>);
 

@@ -4,11 +4,9 @@
 //! cargo run -p zklock-testcontainers --example cut_off
 //! ```
 
-use std::{
-    error::Error,
-    fmt::Display,
-    time::{Duration, Instant},
-};
+use std::error::Error;
+use std::fmt::Display;
+use std::time::{Duration, Instant};
 
 use zklock_testcontainers::Ensemble;
 use zookeeper_client::{Acls, Client, CreateMode, SessionState, StateWatcher};

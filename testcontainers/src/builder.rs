@@ -22,7 +22,7 @@ macro_rules! builder {
             /// gets 4 s: see [short ticks](crate#short-ticks). A follower that hears nothing from its leader, and a leader that
             /// hears nothing from a quorum, give up after `syncLimit` = 5 ticks.
             pub fn tick_time(mut self, tick: Duration) -> Self {
-                self.options.tick_time = tick;
+                self.options.tick_time = Some(tick);
                 self
             }
 

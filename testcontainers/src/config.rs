@@ -4,14 +4,17 @@ use std::time::Duration;
 
 use crate::{Backend, Error};
 
+/// The default tick.
+const TICK: Duration = Duration::from_secs(2);
+
 /// ZooKeeper knows by the ends of these names what the files contain.
 const IDENTITY: &str = "server.pem";
 const CLIENTS: &str = "clients.pem";
 
 /// Options of a server or an ensemble, as its builder collected them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
-    pub(crate) tick_time: Duration,
+    pub(crate) tick_time: Option<Duration>,
     pub(crate) min_session_timeout: Option<Duration>,
     pub(crate) max_session_timeout: Option<Duration>,
     pub(crate) properties: Vec<(String, String)>,
@@ -24,23 +27,6 @@ pub(crate) struct Options {
     /// The authorities. Clients that speak TLS need a certificate of one of them.
     pub(crate) tls_clients: Option<Vec<u8>>,
     pub(crate) backend: Option<Backend>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            tick_time: Duration::from_secs(2),
-            min_session_timeout: None,
-            max_session_timeout: None,
-            properties: Vec::new(),
-            properties_of: Vec::new(),
-            java_properties: Vec::new(),
-            data_files: Vec::new(),
-            tls: None,
-            tls_clients: None,
-            backend: None,
-        }
-    }
 }
 
 /// Where one server keeps its files and where it listens, in its own view.
@@ -81,7 +67,7 @@ impl Options {
     /// Refuses options with which the server would fail or, worse, that it would misread.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let invalid = |text: String| Err(Error::InvalidOption(text));
-        if self.tick_time.as_millis() == 0 {
+        if self.tick_time.is_some_and(|tick| tick.as_millis() == 0) {
             return invalid("tick_time must be at least 1 ms".into());
         }
         let of_one = self.properties_of.iter().map(|(_, key, value)| (key, value));
@@ -121,7 +107,7 @@ impl Options {
             lines.retain(|(it, _)| it != key);
             lines.push((key.to_owned(), value));
         };
-        set("tickTime", self.tick_time.as_millis().to_string());
+        set("tickTime", self.tick_time.unwrap_or(TICK).as_millis().to_string());
         set("initLimit", "10".into());
         set("syncLimit", "5".into());
         set("dataDir", layout.data.clone());

@@ -1,21 +1,17 @@
 //! An ensemble of servers, and what a test can do to it.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures::future::{join_all, try_join_all};
 
-use crate::{
-    Backend, Error,
-    config::Options,
-    mesh::Mesh,
-    node::Node,
-    platform::Platform,
-    server::{Server, State, poll},
-    session::{self, Closing},
-};
+use crate::config::Options;
+use crate::mesh::Mesh;
+use crate::node::Node;
+use crate::platform::Platform;
+use crate::server::{Server, State, poll};
+use crate::session::{self, Closing};
+use crate::{Backend, Error};
 
 /// Ports are taken in competition with everybody else on the machine.
 const ATTEMPTS: usize = 4;

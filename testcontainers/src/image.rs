@@ -6,10 +6,8 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use testcontainers::{
-    CopyToContainer, Image, TestcontainersError,
-    core::{CmdWaitFor, ContainerPort, ContainerState, ExecCommand, WaitFor},
-};
+use testcontainers::core::{CmdWaitFor, ContainerPort, ContainerState, ExecCommand, WaitFor};
+use testcontainers::{CopyToContainer, Image, TestcontainersError};
 
 use crate::config::{Layout, Member, Options};
 
@@ -77,7 +75,7 @@ impl ZooKeeperImage {
     /// The length of a tick; 2 s unless set. [Short ticks](crate#short-ticks) shorten the session timeouts that the server
     /// grants.
     pub fn with_tick_time(self, tick: Duration) -> Self {
-        self.with(|options| options.tick_time = tick)
+        self.with(|options| options.tick_time = Some(tick))
     }
 
     /// The shortest session timeout that the server grants; two ticks unless set.
@@ -125,7 +123,6 @@ impl ZooKeeperImage {
         Self::new(own.id, own.among(peers), options.clone(), false)
     }
 
-    /// The text of `zoo.cfg` with other options.
     pub(crate) fn zoo_cfg(&self, options: &Options) -> String {
         options.zoo_cfg(&self.layout)
     }

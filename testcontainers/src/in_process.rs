@@ -152,7 +152,6 @@ impl Driver {
         Self { server, started: Instant::now(), streams: BTreeMap::new() }
     }
 
-    /// Runs until it is told to end.
     fn run(mut self, inputs: &Receiver<Input>) {
         loop {
             let wake = self.server.next_wake().map(|at| at.saturating_sub(self.started.elapsed()));

@@ -3,15 +3,12 @@
 //! Proxies run on threads of their own, and not on the test's runtime. A test that blocks its runtime must not change what
 //! the network does, nor must several tests with a runtime each.
 
-use std::{
-    io,
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
+use std::{io, thread};
 
 const STACK: usize = 128 * 1024;
 

@@ -4,17 +4,14 @@ use std::{net::Ipv4Addr, sync::Arc};
 
 use tokio::sync::OnceCell;
 
-use crate::{
-    Backend, Error,
-    config::{Member, Options},
-    image,
-    node::{
-        Node,
-        container::{self, Container},
-        engine::Engine,
-        local::{Installation, Process},
-    },
+use crate::config::{Member, Options};
+use crate::node::{
+    Node,
+    container::{self, Container},
+    engine::Engine,
+    local::{Installation, Process},
 };
+use crate::{Backend, Error, image};
 
 const CHOICE: &str = "ZKLOCK_TEST_BACKEND";
 

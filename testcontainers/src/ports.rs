@@ -4,12 +4,10 @@
 //! while a killed server waits for its restart, any connection may get it. The ports of this file lie below that range,
 //! and a lock file for each keeps other tests, in this process and in others, from choosing it, too.
 
-use std::{
-    fs::{File, OpenOptions},
-    net::TcpListener,
-    path::PathBuf,
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::fs::{File, OpenOptions};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{FlockOperation, flock};
 

@@ -2,12 +2,10 @@
 
 use std::{io, time::Duration};
 
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    sync::Mutex,
-    time::{Instant, sleep, timeout},
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{Error, config::Options, node::Node};
 
@@ -33,7 +31,6 @@ pub(crate) struct Server {
     state: Mutex<State>,
 }
 
-/// What a serving server says about itself.
 #[derive(Debug)]
 pub(crate) struct Standing {
     pub(crate) index: usize,
@@ -120,7 +117,6 @@ impl Server {
         *state != State::Killed && self.node.has_exited().await
     }
 
-    /// Asks the server a four-letter word.
     pub(crate) async fn admin(&self, word: &str) -> Result<String, Error> {
         let address = self.node.client_address();
         ask(&address, word, ANSWER)
@@ -144,7 +140,6 @@ impl Server {
         .await
     }
 
-    /// Waits until the server answers at all.
     pub(crate) async fn wait_until_up(&self) -> Result<(), Error> {
         self.wait(format!("server {} to answer", self.index), || async {
             ask(&self.node.client_address(), "ruok", PROBE).await.is_ok_and(|answer| !answer.is_empty())

@@ -6,22 +6,21 @@ use tokio::runtime::Runtime;
 use zklock_ensemble::{Config, ServerId};
 use zklock_testcontainers::Ensemble;
 
-use crate::{
-    SHORTEST, configuration,
-    frame::{Fields, Frame},
-    step::world,
-    world::{Real, Simulated, World},
-};
+use crate::frame::{Fields, Frame};
+use crate::net::{Net, id_of};
+use crate::step::world;
+use crate::world::{Real, World};
+use crate::{SHORTEST, configuration};
 
 const TICK: Duration = Duration::from_millis(500);
 /// No session expires in the story.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Three servers that suffer.
-trait Suffers: World {
+trait Suffers {
+    type World: World;
+    fn world(&mut self) -> &mut Self::World;
     /// Holds back what a server sends to another one.
     fn stall(&mut self, from: usize, to: usize);
-    /// Lets it go on.
     fn flow(&mut self, from: usize, to: usize);
     fn kill(&mut self, server: usize);
     fn restart(&mut self, server: usize);
@@ -37,25 +36,13 @@ struct RealOnes<'a> {
     runtime: &'a Runtime,
 }
 
-impl World for RealOnes<'_> {
-    fn open(&mut self, server: usize) -> u64 {
-        self.real.open(server)
-    }
-
-    fn send(&mut self, connection: u64, bytes: &[u8]) {
-        self.real.send(connection, bytes);
-    }
-
-    fn receive(&mut self, connection: u64) -> Option<Vec<u8>> {
-        self.real.receive(connection)
-    }
-
-    fn close(&mut self, connection: u64) {
-        self.real.close(connection);
-    }
-}
-
 impl Suffers for RealOnes<'_> {
+    type World = Real;
+
+    fn world(&mut self) -> &mut Real {
+        &mut self.real
+    }
+
     fn stall(&mut self, from: usize, to: usize) {
         self.runtime.block_on(self.ensemble.stall(from, to)).expect("servers");
     }
@@ -84,48 +71,36 @@ impl Suffers for RealOnes<'_> {
 }
 
 struct SimulatedOnes {
-    simulated: Simulated,
+    simulated: Net,
     /// What real servers have elected.
     elections: VecDeque<(usize, u32)>,
 }
 
-impl World for SimulatedOnes {
-    fn open(&mut self, server: usize) -> u64 {
-        self.simulated.open(server)
-    }
-
-    fn send(&mut self, connection: u64, bytes: &[u8]) {
-        self.simulated.send(connection, bytes);
-    }
-
-    fn receive(&mut self, connection: u64) -> Option<Vec<u8>> {
-        self.simulated.receive(connection)
-    }
-
-    fn close(&mut self, connection: u64) {
-        self.simulated.close(connection);
-    }
-}
-
 impl Suffers for SimulatedOnes {
+    type World = Net;
+
+    fn world(&mut self) -> &mut Net {
+        &mut self.simulated
+    }
+
     fn stall(&mut self, from: usize, to: usize) {
-        self.simulated.stalled.insert((from, to));
+        self.simulated.held.insert((id_of(from).0, id_of(to).0));
     }
 
     fn flow(&mut self, from: usize, to: usize) {
-        self.simulated.stalled.remove(&(from, to));
+        self.simulated.held.remove(&(id_of(from).0, id_of(to).0));
         self.simulated.settle();
     }
 
     fn kill(&mut self, server: usize) {
-        self.simulated.crash(server);
+        self.simulated.crash(id_of(server).0);
     }
 
     fn restart(&mut self, _server: usize) {}
 
     fn elect(&mut self, among: &[usize]) -> (usize, u32) {
         let (leader, epoch) = self.elections.pop_front().expect("an election of real servers");
-        self.simulated.elect(leader, epoch, among);
+        self.simulated.appoint(leader, epoch, among);
         (leader, epoch)
     }
 
@@ -141,28 +116,28 @@ struct Told {
     elections: VecDeque<(usize, u32)>,
 }
 
-struct Teller<W> {
-    world: W,
+struct Teller<S> {
+    servers: S,
     told: Told,
 }
 
-impl<W: Suffers> Teller<W> {
+impl<S: Suffers> Teller<S> {
     fn elect(&mut self, among: &[usize]) -> usize {
-        let election = self.world.elect(among);
+        let election = self.servers.elect(among);
         self.told.elections.push_back(election);
         election.0
     }
 
     fn connect(&mut self, server: usize) -> u64 {
-        let client = self.world.open(server);
+        let client = self.servers.world().open(server);
         let request = Frame::default().int(0).long(0).int(60_000).long(0).string("").bool(false);
-        self.world.send(client, &request.finish());
-        assert!(self.world.receive(client).is_some(), "a session");
+        self.servers.world().send(client, &request.finish());
+        assert!(self.servers.world().receive(client).is_some(), "a session");
         client
     }
 
     fn ask(&mut self, client: u64, xid: i32, code: i32, body: Frame) {
-        self.world.send(client, &Frame::default().int(xid).int(code).with(body).finish());
+        self.servers.world().send(client, &Frame::default().int(xid).int(code).with(body).finish());
     }
 
     fn create(&mut self, client: u64, xid: i32, path: &str) {
@@ -180,19 +155,19 @@ impl<W: Suffers> Teller<W> {
     /// The client gets its next replies.
     fn hear(&mut self, what: &str, client: u64, replies: usize) {
         for _ in 0..replies {
-            let reply = self.world.receive(client).map(|frame| {
+            let reply = self.servers.world().receive(client).map(|frame| {
                 let mut fields = Fields::new(&frame, 0);
                 (fields.int(), fields.long(), fields.int())
             });
             self.told.heard.push(format!("{what}: {reply:x?}"));
         }
-        let quiet = self.world.is_quiet(client);
+        let quiet = self.servers.is_quiet(client);
         self.told.heard.push(format!("{what}, and then nothing: {quiet}"));
     }
 }
 
-fn story<W: Suffers>(world: W) -> Told {
-    let mut tell = Teller { world, told: Told::default() };
+fn story(servers: impl Suffers) -> Told {
+    let mut tell = Teller { servers, told: Told::default() };
     let leader = tell.elect(&[0, 1, 2]);
     let (near, far) = ((leader + 1) % 3, (leader + 2) % 3);
     let (writer, reader, other) = (tell.connect(near), tell.connect(far), tell.connect(far));
@@ -201,7 +176,7 @@ fn story<W: Suffers>(world: W) -> Told {
     tell.sync(reader, 1);
     tell.hear("a sync", reader, 1);
 
-    tell.world.stall(leader, far);
+    tell.servers.stall(leader, far);
     tell.create(writer, 2, "/b");
     tell.hear("a create that one follower does not get", writer, 1);
     tell.exists(reader, 2, "/b");
@@ -215,23 +190,23 @@ fn story<W: Suffers>(world: W) -> Told {
     tell.create(other, 1, "/c");
     tell.exists(other, 2, "/c");
     tell.hear("a create by the follower that lags", other, 0);
-    tell.world.flow(leader, far);
+    tell.servers.flow(leader, far);
     tell.hear("all of it", reader, 3);
     tell.hear("and that", other, 2);
 
     // The leader proposes what only one follower logs, and crashes.
     let at_leader = tell.connect(leader);
-    tell.world.stall(leader, far);
-    tell.world.stall(near, leader);
+    tell.servers.stall(leader, far);
+    tell.servers.stall(near, leader);
     tell.create(at_leader, 1, "/tail");
     tell.hear("a create that nobody acknowledges", at_leader, 0);
-    tell.world.kill(leader);
+    tell.servers.kill(leader);
     tell.hear("the leader is gone", at_leader, 1);
     let left = if near < far { [near, far] } else { [far, near] };
     let second = tell.elect(&left);
-    tell.world.flow(leader, far);
-    tell.world.flow(near, leader);
-    tell.world.restart(leader);
+    tell.servers.flow(leader, far);
+    tell.servers.flow(near, leader);
+    tell.servers.restart(leader);
     tell.elect(&[0, 1, 2]);
     for server in 0..3 {
         let client = tell.connect(server);
@@ -242,16 +217,16 @@ fn story<W: Suffers>(world: W) -> Told {
     // The next leader proposes what no follower gets, and crashes.
     let others: Vec<_> = (0..3).filter(|server| *server != second).collect();
     let at_leader = tell.connect(second);
-    others.iter().for_each(|other| tell.world.stall(second, *other));
+    others.iter().for_each(|other| tell.servers.stall(second, *other));
     tell.create(at_leader, 1, "/lost");
     tell.hear("a create that nobody gets", at_leader, 0);
-    tell.world.kill(second);
+    tell.servers.kill(second);
     let third = tell.elect(&others);
     let client = tell.connect(third);
     tell.create(client, 1, "/found");
     tell.hear("a create of the next epoch", client, 1);
-    others.iter().for_each(|other| tell.world.flow(second, *other));
-    tell.world.restart(second);
+    others.iter().for_each(|other| tell.servers.flow(second, *other));
+    tell.servers.restart(second);
     tell.elect(&[0, 1, 2]);
     for server in 0..3 {
         let client = tell.connect(server);
@@ -278,7 +253,7 @@ fn faults_between_three_servers_show_clients_what_real_ones_show() {
         max_session_timeout: LONG,
         ..config.clone()
     });
-    let simulated = Simulated::ensemble(configs);
+    let simulated = Net::of(configs);
     let ours = story(SimulatedOnes { simulated, elections: right.elections.clone() });
     assert_eq!(right, ours);
 }

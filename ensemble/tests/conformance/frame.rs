@@ -47,7 +47,6 @@ impl Frame {
     }
 }
 
-/// A frame that is being read.
 pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,

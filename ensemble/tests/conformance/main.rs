@@ -4,16 +4,19 @@
 
 mod faults;
 mod frame;
+mod net;
 mod play;
+mod several;
 mod step;
 mod world;
 
 use std::time::{Duration, Instant};
 
 use frame::Frame;
+use net::{Net, id_of};
 use play::Play;
 use step::{Generator, Step};
-use world::{Real, Simulated, World};
+use world::{Real, World};
 use zklock_ensemble::{Config, ServerId, Version};
 use zklock_testcontainers::{Ensemble, ZooKeeper};
 
@@ -81,7 +84,7 @@ fn sessions_expire_and_empty_containers_go_when_a_real_server_lets_them() {
         ..config
     };
     let mut real = Play::new(real, 1);
-    let mut simulated = Play::new(Simulated::new(config), 1);
+    let mut simulated = Play::new(Net::of([config]), 1);
     let ephemeral: &[_] = &[(1, "/ephemeral", 1)];
     let container: &[_] = &[(19, "/container", 4), (1, "/container/child", 0), (2, "/container/child", 0)];
     for (timeout, creates, shortest, longest) in [
@@ -98,11 +101,11 @@ fn sessions_expire_and_empty_containers_go_when_a_real_server_lets_them() {
         assert!((earliest..longest + LATE).contains(&elapsed), "{creates:?} took {elapsed:?}");
 
         let watching = watch_what_ends(&mut simulated, timeout, creates);
-        let start = simulated.world.now();
+        let start = simulated.world.now;
         while !simulated.world.has_something(watching) {
             simulated.world.pass(Duration::from_millis(1));
         }
-        let elapsed = simulated.world.now() - start;
+        let elapsed = simulated.world.now - start;
         assert!(shortest < elapsed && elapsed <= longest, "{creates:?} took {elapsed:?} in simulation");
         assert_eq!(simulated.world.receive(watching), event);
         for client in 0..2 {
@@ -126,7 +129,7 @@ fn random_requests_get_the_replies_and_events_of_a_real_server() {
     let config = configuration(&real);
     let old = config.version == Version::V3_8_0;
     let mut real = Play::new(real, 1);
-    let mut simulated = Play::new(Simulated::new(config), 1);
+    let mut simulated = Play::new(Net::of([config]), 1);
     play_seeds(old, &mut real, &mut simulated);
 }
 
@@ -146,15 +149,15 @@ fn random_requests_to_three_servers_get_the_replies_and_events_of_real_ones() {
         let members = conf.split_once("membership: \n").expect("the members").1.trim_end();
         Config { id: ServerId(id), voters: 3, members: members.into(), ..config.clone() }
     });
-    let simulated = Simulated::ensemble(configs);
+    let simulated = Net::of(configs);
     let (mut real, mut simulated) = (Play::new(real, 3), Play::new(simulated, 3));
-    let elect = |real: &Play<Real>, simulated: &mut Play<Simulated>, servers: &[usize]| {
+    let elect = |real: &Play<Real>, simulated: &mut Play<Net>, servers: &[usize]| {
         let leader = runtime.block_on(ensemble.leader()).expect("a leader");
-        simulated.world.elect(leader, (real.world.zxid(leader) >> 32) as u32, servers);
+        simulated.world.appoint(leader, (real.world.zxid(leader) >> 32) as u32, servers);
         // A server that comes late to an empty ensemble begins where the epoch does, and one that comes early at 0.
         let begun = real.zxid > 0;
         for server in servers.iter().filter(|_| begun) {
-            let (right, ours) = (real.world.zxid(*server), simulated.world.zxid(*server));
+            let (right, ours) = (real.world.zxid(*server), simulated.world.server(id_of(*server).0).zxid());
             assert_eq!(ours, right, "where server {server} begins the epoch");
         }
         leader
@@ -164,7 +167,7 @@ fn random_requests_to_three_servers_get_the_replies_and_events_of_real_ones() {
 
     // The leader crashes, another one is elected, and the former one comes back.
     runtime.block_on(ensemble.kill(leader)).expect("a server dies");
-    simulated.world.crash(leader);
+    simulated.world.crash(id_of(leader).0);
     let left: Vec<_> = (0..3).filter(|server| *server != leader).collect();
     runtime.block_on(ensemble.wait_until_serving()).expect("the others serve");
     elect(&real, &mut simulated, &left);
@@ -174,7 +177,7 @@ fn random_requests_to_three_servers_get_the_replies_and_events_of_real_ones() {
     play(1 << 40, old, &mut real, &mut simulated);
 }
 
-fn play_seeds(old: bool, real: &mut Play<Real>, simulated: &mut Play<Simulated>) {
+fn play_seeds(old: bool, real: &mut Play<Real>, simulated: &mut Play<Net>) {
     let seeds = std::env::var("CONFORMANCE_SEEDS").ok().and_then(|seeds| {
         let (first, end) = seeds.split_once("..")?;
         Some(first.parse::<u64>().ok()?..end.parse().ok()?)
@@ -192,7 +195,7 @@ fn play_seeds(old: bool, real: &mut Play<Real>, simulated: &mut Play<Simulated>)
 }
 
 /// Plays one seed. The first difference ends it, so the printed steps are the shortest beginning that still differs.
-fn play(seed: u64, old: bool, real: &mut Play<Real>, simulated: &mut Play<Simulated>) {
+fn play(seed: u64, old: bool, real: &mut Play<Real>, simulated: &mut Play<Net>) {
     let mut generator = Generator::new(seed, old);
     let clients = 1 + seed as usize % 3;
     let mut steps = Vec::new();
@@ -218,7 +221,7 @@ fn compare(
     step: Step,
     steps: &mut Vec<String>,
     real: &mut Play<Real>,
-    simulated: &mut Play<Simulated>,
+    simulated: &mut Play<Net>,
 ) {
     steps.push(match &step {
         Step::Ask { shown, .. } => format!("client {client}: {shown:?}"),

@@ -2,11 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::{
-    frame::{Fields, Frame},
-    step::Step,
-    world::World,
-};
+use crate::frame::{Fields, Frame};
+use crate::step::Step;
+use crate::world::World;
 
 const PING: i32 = 11;
 const SYNC: i32 = 9;

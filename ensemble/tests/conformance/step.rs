@@ -2,7 +2,6 @@
 
 use crate::frame::Frame;
 
-/// A client's action.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// A new session. The client has none.
@@ -13,7 +12,6 @@ pub(crate) enum Step {
     Ask { code: i32, body: Vec<u8>, shown: String },
 }
 
-/// Random numbers by seed.
 pub(crate) struct Dice(u64);
 
 impl Dice {

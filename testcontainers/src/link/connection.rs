@@ -1,19 +1,15 @@
 //! One client's connection through a link: its two sockets, its two lanes, and the requests that wait for replies.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    net::TcpStream,
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::collections::{HashMap, VecDeque};
+use std::net::TcpStream;
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+    atomic::{AtomicBool, Ordering},
 };
 
-use super::{
-    kind::RequestKind,
-    lane::Lane,
-    rule::{Rule, Stage},
-};
+use super::kind::RequestKind;
+use super::lane::Lane;
+use super::rule::{Rule, Stage};
 use crate::listener::abort;
 
 /// Which of its two ends a connection passes bytes to.
@@ -56,7 +52,6 @@ impl Connection {
         })
     }
 
-    /// Completes the connection with its other half.
     pub(super) fn set_server(&self, server: TcpStream) {
         let _ = self.server.set(server);
     }
@@ -99,7 +94,6 @@ impl Connection {
         }
     }
 
-    /// Remembers a request until its reply comes.
     pub(super) fn expect_reply(&self, xid: i32, request: Pending) {
         self.pending().entry(xid).or_default().push_back(request);
     }

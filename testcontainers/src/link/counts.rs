@@ -25,7 +25,6 @@ pub struct Counts {
     pub pings: u64,
 }
 
-/// The counts of a link as they grow.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     counts: Counts,

@@ -11,7 +11,6 @@ pub(crate) struct Framer {
     unframed: bool,
 }
 
-/// The next piece of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     /// A whole frame with its length in front.

@@ -2,10 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
-use super::{
-    rule::{Rule, Stage},
-    shared::Shared,
-};
+use super::rule::{Rule, Stage};
+use super::shared::Shared;
 
 /// The test's hold on a rule. Dropping it ends the rule.
 #[derive(Debug)]

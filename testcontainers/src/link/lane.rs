@@ -7,11 +7,9 @@
 //! tokio's timer counts whole milliseconds, which would double a delay of half of one. A thread's wait is late by up to
 //! the kernel's slack of 50 us. So a lane wakes that much earlier, and spins for the rest.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::rule::Rule;
 use crate::listener::spawn;

@@ -10,12 +10,10 @@ mod pump;
 mod rule;
 mod shared;
 
-use std::{
-    io,
-    net::{Ipv4Addr, TcpStream},
-    sync::Arc,
-    time::Duration,
-};
+use std::io;
+use std::net::{Ipv4Addr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) use connection::{Connection, Toward};
 pub use counts::Counts;
@@ -88,7 +86,6 @@ impl Link {
         self.listener.port()
     }
 
-    /// Holds back what goes toward one end, or passes it on.
     pub(crate) fn set_stalled(&self, toward: Toward, stalled: bool) {
         self.shared.set_stalled(toward, stalled);
     }

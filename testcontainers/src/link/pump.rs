@@ -1,19 +1,15 @@
 //! The threads that serve a link's connections: each reads one side, judges what passes, and sends it down a lane.
 
-use std::{
-    io::{self, Read, Write},
-    net::{Shutdown, TcpStream},
-    sync::Arc,
-};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 
-use super::{
-    connection::{Connection, Pending, Toward},
-    frame::{Piece, int},
-    kind::RequestKind,
-    lane::{Item, Outlet},
-    rule::{Action, Rule, Stage},
-    shared::Shared,
-};
+use super::connection::{Connection, Pending, Toward};
+use super::frame::{Piece, int};
+use super::kind::RequestKind;
+use super::lane::{Item, Outlet};
+use super::rule::{Action, Rule, Stage};
+use super::shared::Shared;
 use crate::listener::spawn;
 
 /// The transaction id of watch events, which answer no request.
@@ -54,7 +50,6 @@ fn serve(link: &Arc<Shared>, connection: &Arc<Connection>, server: io::Result<Tc
     link.close(connection);
 }
 
-/// One direction of one connection.
 struct Way {
     link: Arc<Shared>,
     connection: Arc<Connection>,

@@ -14,7 +14,6 @@ pub(super) enum Action {
     LoseReply,
 }
 
-/// How far a rule has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     Armed,
@@ -25,7 +24,6 @@ pub(super) enum Stage {
     Over,
 }
 
-/// A rule for the next request of one kind.
 #[derive(Debug)]
 pub(super) struct Rule {
     pub(super) kind: RequestKind,
@@ -38,7 +36,6 @@ impl Rule {
         Arc::new(Self { kind, action, stage: watch::Sender::new(Stage::Armed) })
     }
 
-    /// Resolves once the rule has come as far as `stage`.
     pub(super) async fn wait_for(&self, stage: Stage) {
         // An error would mean that the sender is gone, and `self` keeps it.
         let _ = self.stage.subscribe().wait_for(|it| *it >= stage).await;

@@ -1,22 +1,18 @@
 //! What the threads of a link share: its connections, its rules, its counts, and whether bytes may pass.
 
-use std::{
-    collections::HashMap,
-    net::TcpStream,
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
+use std::collections::HashMap;
+use std::net::TcpStream;
+use std::sync::{
+    Arc, Condvar, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering},
 };
+use std::time::Duration;
 
-use super::{
-    connection::{Connection, Toward},
-    counts::Tally,
-    frame::Framer,
-    kind::RequestKind,
-    rule::{Action, Rule, Stage},
-};
+use super::connection::{Connection, Toward};
+use super::counts::Tally;
+use super::frame::Framer;
+use super::kind::RequestKind;
+use super::rule::{Action, Rule, Stage};
 use crate::listener::abort;
 
 #[derive(Debug)]
@@ -49,7 +45,6 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// The number of connections that clients have open.
     pub(super) fn connections(&self) -> usize {
         self.connections.len() + self.stillborn.len()
     }
@@ -110,7 +105,6 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Closes every connection.
     pub(super) fn cut(&self) {
         let mut control = self.lock();
         let connections: Vec<_> = control.connections.values().cloned().collect();

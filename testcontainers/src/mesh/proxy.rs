@@ -1,12 +1,10 @@
 //! One proxy between two servers: a port of the host that leads to one port of one server.
 
-use std::{
-    io::{self, Write},
-    net::{Ipv4Addr, TcpStream},
-    sync::{Arc, OnceLock},
-    thread,
-    time::{Duration, Instant},
-};
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::first_message;
 use crate::link::{Connection, Framer, Link, Shared, Toward};
@@ -19,7 +17,6 @@ const PATIENCE: Duration = Duration::from_millis(1_500);
 /// How long a published port may take to hang up on behalf of a server that does not listen. The tests hang up themselves.
 const HANG_UP: Duration = Duration::from_millis(if cfg!(test) { 10_000 } else { 100 });
 
-/// A proxy; dropping it ends its connections.
 #[derive(Debug)]
 pub(super) struct Proxy {
     /// It leads nowhere until it is redirected. What servers say to each other is not framed.

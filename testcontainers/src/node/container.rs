@@ -8,36 +8,28 @@
 //! containers' addresses, if the bridge is this machine's. If it is not (an engine in a virtual machine), the proxies
 //! listen on every address, and reach the servers at published ports.
 
-use std::{
-    net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use testcontainers::{
-    ContainerAsync, ImageExt,
-    bollard::{
-        body_full,
-        models::{HostConfig, PortBinding},
-        query_parameters::{
-            InspectContainerOptions, KillContainerOptionsBuilder, UploadToContainerOptionsBuilder,
-        },
+use testcontainers::bollard::{
+    body_full,
+    models::{HostConfig, PortBinding},
+    query_parameters::{
+        InspectContainerOptions, KillContainerOptionsBuilder, UploadToContainerOptionsBuilder,
     },
-    core::{Host, IntoContainerPort, client::docker_client_instance},
-    runners::AsyncRunner,
 };
+use testcontainers::core::{Host, IntoContainerPort, client::docker_client_instance};
+use testcontainers::runners::AsyncRunner;
+use testcontainers::{ContainerAsync, ImageExt};
 
-use super::{
-    engine::{Engine, PATIENCE, is_own_thread, on_runtime, refused, runtime},
-    log::tail,
-    owner::{self, OWNER},
-};
-use crate::{
-    Error,
-    config::{Member, Options},
-    image::{self, CLIENT, CONF, CONFIG, ELECTION, QUORUM, ZooKeeperImage},
-    ports::Port,
-};
+use super::engine::{Engine, PATIENCE, is_own_thread, on_runtime, refused, runtime};
+use super::log::tail;
+use super::owner::{self, OWNER};
+use crate::Error;
+use crate::config::{Member, Options};
+use crate::image::{self, CLIENT, CONF, CONFIG, ELECTION, QUORUM, ZooKeeperImage};
+use crate::ports::Port;
 
 /// How containers name this machine.
 pub(crate) const PROXY_NAME: &str = "zookeeper-peers";
@@ -168,27 +160,23 @@ impl Container {
     }
 
     pub(crate) async fn pause(&self) -> Result<(), Error> {
-        const ACTION: &str = "pause a container";
         let container = self.made()?.container;
         let pause = async move {
             // The kernel may need longer than the engine waits to freeze a busy container ("unable to freeze").
-            let mut paused = container.pause().await;
             for _ in 0..FREEZES {
-                if paused.is_ok() {
-                    break;
+                if container.pause().await.is_ok() {
+                    return Ok(());
                 }
-                paused = container.pause().await;
             }
-            paused.map_err(refused(ACTION))
+            container.pause().await
         };
-        on_runtime(ACTION, pause).await?
+        on_runtime("pause a container", pause).await?.map_err(refused("pause a container"))
     }
 
     pub(crate) async fn unpause(&self) -> Result<(), Error> {
-        const ACTION: &str = "unpause a container";
         let container = self.made()?.container;
-        let unpause = async move { container.unpause().await.map_err(refused(ACTION)) };
-        on_runtime(ACTION, unpause).await?
+        let unpause = async move { container.unpause().await };
+        on_runtime("unpause a container", unpause).await?.map_err(refused("unpause a container"))
     }
 
     pub(crate) async fn has_exited(&self) -> bool {

@@ -4,16 +4,12 @@
 //! that belong to a runtime, and an ensemble may well outlive the test, and with it the runtime, that first used it. And
 //! removing a container on drop needs a runtime even where the test has none any more.
 
-use std::{
-    net::{Ipv4Addr, TcpListener},
-    sync::OnceLock,
-    time::Duration,
-};
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::OnceLock;
+use std::time::Duration;
 
-use testcontainers::{
-    bollard::{Docker, query_parameters::InspectNetworkOptions},
-    core::client::docker_client_instance,
-};
+use testcontainers::bollard::{Docker, query_parameters::InspectNetworkOptions};
+use testcontainers::core::client::docker_client_instance;
 use tokio::runtime::{Builder, Runtime};
 
 use super::owner;

@@ -4,25 +4,21 @@
 //! end of a pipe from the test process. When the pipe closes, for whatever reason, the keeper kills the server and removes
 //! its directory. The keeper has a process group of its own, or Ctrl-C would end it before it has done so.
 
-use std::{
-    fs,
-    io::{BufRead, BufReader},
-    os::unix::process::CommandExt,
-    path::{Path, PathBuf},
-    process::{Child, ChildStdin, Command, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
 
 use super::log::tail;
-use crate::{
-    Error,
-    config::{Layout, Member, Options},
-    ports::Port,
-};
+use crate::Error;
+use crate::config::{Layout, Member, Options};
+use crate::ports::Port;
 
 const CONFIG: &str = "zoo.cfg";
 
@@ -91,7 +87,6 @@ fn on_path(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|directory| directory.join(program)).find(|file| file.is_file())
 }
 
-/// One server's process.
 #[derive(Debug)]
 pub(crate) struct Process {
     command: Vec<String>,

@@ -58,12 +58,10 @@ impl Node {
         each!(self, node => node.has_exited().await)
     }
 
-    /// The last lines that the server logged.
     pub(crate) async fn log(&self) -> String {
         each!(self, node => node.log().await)
     }
 
-    /// The server's client address on this machine.
     pub(crate) fn client_address(&self) -> String {
         each!(self, node => node.client.address())
     }

@@ -5,21 +5,17 @@
 //! from the process, and removes its containers when the pipe closes. And the next process that starts sweeps up the
 //! containers of dead processes.
 
-use std::{
-    collections::HashMap,
-    fs,
-    os::unix::process::CommandExt,
-    process::{Child, Command, Stdio},
-    sync::OnceLock,
-};
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 
-use testcontainers::{
-    bollard::{
-        Docker,
-        query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder},
-    },
-    core::client::docker_client_instance,
+use testcontainers::bollard::{
+    Docker,
+    query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder},
 };
+use testcontainers::core::client::docker_client_instance;
 
 use crate::ports::Port;
 

@@ -1,11 +1,9 @@
 //! Servers are gone when their test is, however it ends.
 
-use std::{
-    io::{BufRead, BufReader},
-    net::TcpStream,
-    process::{Command, Stdio},
-    time::{Duration, Instant},
-};
+use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use zklock_testcontainers::{Ensemble, ZooKeeper};

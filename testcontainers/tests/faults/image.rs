@@ -3,15 +3,11 @@
 use std::time::Duration;
 
 use crate::common::{PERSISTENT, connect, connect_for};
-use testcontainers::{
-    ContainerAsync, TestcontainersError,
-    core::{client::docker_client_instance, error::WaitContainerError},
-    runners::AsyncRunner,
-};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
+use testcontainers::core::{client::docker_client_instance, error::WaitContainerError};
+use testcontainers::runners::AsyncRunner;
+use testcontainers::{ContainerAsync, TestcontainersError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use zklock_testcontainers::{Snapshot, ZooKeeperImage};
 
 /// Whether containers can be started here. Where the tests' servers are local processes, there may be no engine.

@@ -1,10 +1,8 @@
 //! A simulated server at a real port, for real clients.
 
-use std::{
-    io::{Read, Write},
-    net::TcpStream,
-    time::{Duration, Instant},
-};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use zklock_testcontainers::{InProcess, Link};
 use zookeeper_client::{Acls, Client, CreateMode, Error};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{PERSISTENT, connect, connect_for, eventually, kill_from_outside};
+use crate::common::{PERSISTENT, connect, eventually, kill_from_outside};
 use zklock_testcontainers::{Ensemble, Error, ZooKeeper};
 
 #[tokio::test]
@@ -85,17 +85,6 @@ async fn options_reach_the_server() {
         client.check_stat("/container").await.unwrap().is_none()
     })
     .await;
-}
-
-#[tokio::test]
-async fn short_ticks_shorten_sessions_unless_the_limit_is_raised() {
-    let builder = ZooKeeper::builder().tick_time(Duration::from_millis(200));
-    let short = builder.clone().start().await.unwrap();
-    let raised = builder.max_session_timeout(Duration::from_secs(60)).start().await.unwrap();
-    for (zk, granted) in [(short, 4), (raised, 10)] {
-        let client = connect_for(&zk.connect_string(), Duration::from_secs(10)).await;
-        assert_eq!(client.session_timeout(), Duration::from_secs(granted));
-    }
 }
 
 #[tokio::test]

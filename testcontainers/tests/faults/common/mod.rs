@@ -1,14 +1,10 @@
 //! What several test files need.
-use std::{
-    collections::HashMap,
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::collections::HashMap;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
-use testcontainers::{
-    bollard::query_parameters::{KillContainerOptionsBuilder, ListContainersOptionsBuilder},
-    core::client::docker_client_instance,
-};
+use testcontainers::bollard::query_parameters::{KillContainerOptionsBuilder, ListContainersOptionsBuilder};
+use testcontainers::core::client::docker_client_instance;
 use zklock_testcontainers::{Backend, Ensemble};
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
 

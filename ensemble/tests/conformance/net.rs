@@ -1,11 +1,16 @@
-//! Servers with a network between them that delivers, holds or loses, and clients that speak the protocol by hand.
+//! Simulated servers in memory, with a network between them that delivers, holds or loses, and clients that speak the
+//! protocol by hand.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    time::Duration,
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use zklock_ensemble::{
+    Appointment, Config, ConnectionId, Effect, Event, Now, PeerMessage, Server, ServerId, elect,
 };
 
-use zklock_ensemble::{Config, ConnectionId, Effect, Event, Now, PeerMessage, Server, ServerId, elect};
+use crate::frame::{Fields, Frame};
+use crate::step::world;
+use crate::world::World;
 
 pub(crate) const TICK: Duration = Duration::from_secs(1);
 
@@ -48,9 +53,12 @@ impl Net {
             max_session_timeout: TICK * 20,
             ..Config::new(ServerId(id), voters)
         };
-        let servers = (1..=voters).map(|id| (ServerId(id), Server::new(change(config(id)))));
+        Self::of((1..=voters).map(|id| change(config(id))))
+    }
+
+    pub(crate) fn of(configs: impl IntoIterator<Item = Config>) -> Self {
         Self {
-            servers: servers.collect(),
+            servers: configs.into_iter().map(|config| (config.id, Server::new(config))).collect(),
             links: BTreeMap::new(),
             held: BTreeSet::new(),
             paused: BTreeSet::new(),
@@ -92,8 +100,7 @@ impl Net {
             };
             let next = self.links.iter().find(|(link, queue)| free(**link) && !queue.is_empty());
             let Some((from, to)) = next.map(|(link, _)| *link) else { return };
-            let message = self.links.get_mut(&(from, to)).and_then(VecDeque::pop_front).expect("a message");
-            self.handle(to, Event::FromPeer(from, message));
+            self.deliver(from.0, to.0);
         }
     }
 
@@ -102,35 +109,6 @@ impl Net {
         let link = (ServerId(from), ServerId(to));
         let message = self.links.get_mut(&link).and_then(VecDeque::pop_front).expect("a message");
         self.handle(link.1, Event::FromPeer(link.0, message));
-    }
-
-    /// Delivers one message, if one can be: the chosen one of the links that have any.
-    pub(crate) fn deliver_some(&mut self, choice: usize) {
-        let free =
-            self.links.iter().filter(|((_, to), queue)| !queue.is_empty() && !self.paused.contains(&to.0));
-        let links: Vec<_> = free.map(|(link, _)| *link).collect();
-        if !links.is_empty() {
-            let (from, to) = links[choice % links.len()];
-            self.deliver(from.0, to.0);
-        }
-    }
-
-    /// Has those elect that are not paused, and tells each of them.
-    pub(crate) fn appoint(&mut self) {
-        let running = self.servers.values().filter(|server| !self.paused.contains(&server.config().id.0));
-        let standings: Vec<_> = running.map(Server::standing).collect();
-        for (server, appointment) in elect(&standings, self.servers.len() as u8, |_, _| true) {
-            self.handle(server, Event::Elected(appointment));
-        }
-    }
-
-    /// Lets time pass while nothing is delivered.
-    pub(crate) fn tick(&mut self, time: Duration) {
-        self.now += time;
-        let running = self.servers.keys().filter(|id| !self.paused.contains(&id.0)).copied();
-        for id in running.collect::<Vec<_>>() {
-            self.handle(id, Event::Wake);
-        }
     }
 
     /// Loses what is on its way between two servers, and the connection.
@@ -153,6 +131,15 @@ impl Net {
         self.settle();
     }
 
+    /// Has a server lead these ones, whatever they would elect.
+    pub(crate) fn appoint(&mut self, leader: usize, epoch: u32, among: &[usize]) {
+        let leader = id_of(leader);
+        for server in among {
+            self.handle(id_of(*server), Event::Elected(Appointment { leader, epoch }));
+            self.settle();
+        }
+    }
+
     pub(crate) fn crash(&mut self, id: u8) {
         let server = self.servers.remove(&ServerId(id)).expect("a server").restart();
         self.servers.insert(ServerId(id), server);
@@ -163,6 +150,7 @@ impl Net {
         for peer in (1..=self.servers.len() as u8).filter(|peer| *peer != id) {
             self.handle(ServerId(peer), Event::PeerGone(ServerId(id)));
         }
+        self.settle();
     }
 
     /// Lets time pass. Servers that are paused do nothing meanwhile.
@@ -179,11 +167,6 @@ impl Net {
         self.now = end;
     }
 
-    pub(crate) fn wake(&mut self, id: u8) {
-        self.paused.remove(&id);
-        self.handle(ServerId(id), Event::Wake);
-    }
-
     /// Has a server go on that was paused. It expires sessions before it reads what has come, or afterwards.
     pub(crate) fn go_on(&mut self, id: u8, expires_first: bool) {
         if expires_first {
@@ -195,25 +178,28 @@ impl Net {
         self.settle();
     }
 
-    /// Has a server expire a session at once.
     pub(crate) fn expire(&mut self, id: u8, session: i64) {
         self.handle(ServerId(id), Event::Expire(session));
     }
 
+    fn accept(&mut self, server: ServerId) -> u64 {
+        let client = self.clients.len() as u64 + 1;
+        self.clients.insert(client, Client { server: server.0, ..Client::default() });
+        self.handle(server, Event::Accepted(ConnectionId(client)));
+        client
+    }
+
+    fn send(&mut self, client: u64, frame: &[u8]) {
+        let server = ServerId(self.clients[&client].server);
+        self.handle(server, Event::Received(ConnectionId(client), frame.to_vec()));
+    }
+
     /// A connection to a server, which sends a request for a session: a new one, or its own.
     pub(crate) fn open(&mut self, server: u8, session: Option<&Session>, seen: i64) -> u64 {
-        let client = self.clients.len() as u64 + 1;
-        self.clients.insert(client, Client { server, ..Client::default() });
-        self.handle(ServerId(server), Event::Accepted(ConnectionId(client)));
-        let mut request = Vec::new();
-        request.extend(0_i32.to_be_bytes());
-        request.extend(seen.to_be_bytes());
-        request.extend(4_000_i32.to_be_bytes());
-        request.extend(session.map_or(0, |session| session.id).to_be_bytes());
-        let password = session.map_or(&[][..], |session| &session.password);
-        request.extend(bytes(password));
-        request.push(0);
-        self.send(client, &request);
+        let client = self.accept(ServerId(server));
+        let (id, password) = session.map_or((0, &[][..]), |session| (session.id, &session.password));
+        let request = Frame::default().int(0).long(seen).int(4_000).long(id).bytes(password).bool(false);
+        self.send(client, &request.finish());
         client
     }
 
@@ -232,69 +218,55 @@ impl Net {
     /// The session that the server grants; `None` if it is over.
     pub(crate) fn session(&mut self, client: u64) -> Option<Session> {
         let reply = self.frame(client).expect("an answer");
-        let id = i64::from_be_bytes(*reply[8..].first_chunk().expect("an id"));
-        (id != 0).then(|| Session { id, password: reply[20..36].to_vec() })
-    }
-
-    /// Sends a frame.
-    pub(crate) fn send(&mut self, client: u64, frame: &[u8]) {
-        let server = ServerId(self.clients[&client].server);
-        self.handle(server, Event::Received(ConnectionId(client), bytes(frame)));
+        let mut fields = Fields::new(&reply, 8);
+        let (id, password) = (fields.long(), fields.buffer().to_vec());
+        (id != 0).then_some(Session { id, password })
     }
 
     /// Sends a request, and delivers what can be delivered.
-    pub(crate) fn ask(&mut self, client: u64, xid: i32, code: i32, body: &[u8]) {
-        let mut frame = xid.to_be_bytes().to_vec();
-        frame.extend(code.to_be_bytes());
-        frame.extend(body);
-        self.send(client, &frame);
+    fn ask(&mut self, client: u64, xid: i32, code: i32, body: Frame) {
+        self.send(client, &Frame::default().int(xid).int(code).with(body).finish());
         self.settle();
     }
 
     /// Creates a node; sequential and ephemeral ones have flags.
     pub(crate) fn create(&mut self, client: u64, xid: i32, path: &str, flags: i32) {
-        self.ask(client, xid, 1, &create(path, flags));
+        self.ask(client, xid, 1, create(path, flags));
     }
 
     pub(crate) fn delete(&mut self, client: u64, xid: i32, path: &str) {
-        self.ask(client, xid, 2, &versioned(path));
+        self.ask(client, xid, 2, Frame::default().string(path).int(-1));
     }
 
     /// In one transaction, creates a node and checks that another one is there.
     pub(crate) fn create_beside(&mut self, client: u64, xid: i32, path: &str, other: &str) {
-        let header = |code: i32| [&code.to_be_bytes()[..], &[0], &(-1_i32).to_be_bytes()].concat();
-        let end = [&(-1_i32).to_be_bytes()[..], &[1], &(-1_i32).to_be_bytes()].concat();
-        let body = [header(1), create(path, 0), header(13), versioned(other), end].concat();
-        self.ask(client, xid, 14, &body);
+        let body = Frame::default().int(1).bool(false).int(-1).with(create(path, 0));
+        let body = body.int(13).bool(false).int(-1).string(other).int(-1);
+        self.ask(client, xid, 14, body.int(-1).bool(true).int(-1));
     }
 
-    pub(crate) fn watch_children(&mut self, client: u64, xid: i32, path: &str) {
-        self.ask(client, xid, 8, &[&bytes(path.as_bytes())[..], &[1]].concat());
+    pub(crate) fn close_session(&mut self, client: u64, xid: i32) {
+        self.ask(client, xid, -11, Frame::default());
     }
 
-    /// The root's children, as a server lists them after everything that was committed.
-    pub(crate) fn children(&mut self, server: u8) -> Vec<u8> {
-        let (client, _) = self.connect(server);
-        self.sync(client, 1);
-        self.heard(client);
-        self.watch_children(client, 2, "/");
-        self.frame(client).expect("an answer").split_off(16)
+    pub(crate) fn exists(&mut self, client: u64, xid: i32, path: &str) {
+        self.ask(client, xid, 3, Frame::default().string(path).bool(false));
     }
 
-    pub(crate) fn close(&mut self, client: u64, xid: i32) {
-        self.ask(client, xid, -11, &[]);
-    }
-
-    pub(crate) fn exists(&mut self, client: u64, xid: i32, path: &str, watch: bool) {
-        self.ask(client, xid, 3, &[&bytes(path.as_bytes())[..], &[watch.into()]].concat());
+    pub(crate) fn watch(&mut self, client: u64, xid: i32, path: &str) {
+        self.ask(client, xid, 3, Frame::default().string(path).bool(true));
     }
 
     pub(crate) fn sync(&mut self, client: u64, xid: i32) {
-        self.ask(client, xid, 9, &bytes(b"/"));
+        self.ask(client, xid, 9, Frame::default().string("/"));
     }
 
     pub(crate) fn ping(&mut self, client: u64) {
-        self.ask(client, -2, 11, &[]);
+        self.ask(client, -2, 11, Frame::default());
+    }
+
+    pub(crate) fn has_something(&self, client: u64) -> bool {
+        self.clients.get(&client).is_some_and(|client| !client.bytes.is_empty() || client.closed)
     }
 
     fn frame(&mut self, client: u64) -> Option<Vec<u8>> {
@@ -303,7 +275,7 @@ impl Net {
             return None;
         }
         let head: Vec<u8> = client.bytes.drain(..4).collect();
-        let length = u32::from_be_bytes(*head.first_chunk().expect("a length")) as usize;
+        let length = Fields::new(&head, 0).int() as usize;
         Some(client.bytes.drain(..length).collect())
     }
 
@@ -312,7 +284,7 @@ impl Net {
     pub(crate) fn heard(&mut self, client: u64) -> Vec<String> {
         let mut heard = Vec::new();
         while let Some(frame) = self.frame(client) {
-            let int = |at: usize| i32::from_be_bytes(*frame[at..].first_chunk().expect("an integer"));
+            let int = |at| Fields::new(&frame, at).int();
             heard.push(match int(0) {
                 -1 => format!("event {} {}", int(16), String::from_utf8_lossy(&frame[28..])),
                 xid => format!("{xid}: {}", int(12)),
@@ -324,19 +296,34 @@ impl Net {
     }
 }
 
-fn create(path: &str, flags: i32) -> Vec<u8> {
-    let list =
-        [&1_i32.to_be_bytes()[..], &31_i32.to_be_bytes(), &bytes(b"world"), &bytes(b"anyone")].concat();
-    [&bytes(path.as_bytes())[..], &bytes(b""), &list, &flags.to_be_bytes()].concat()
+/// As a client of real servers sees them, in their order.
+impl World for Net {
+    fn open(&mut self, server: usize) -> u64 {
+        self.accept(id_of(server))
+    }
+
+    fn send(&mut self, connection: u64, bytes: &[u8]) {
+        Self::send(self, connection, bytes);
+        self.settle();
+    }
+
+    fn receive(&mut self, connection: u64) -> Option<Vec<u8>> {
+        assert!(self.has_something(connection), "the simulated server does not answer");
+        self.frame(connection)
+    }
+
+    fn close(&mut self, connection: u64) {
+        let server = ServerId(self.clients[&connection].server);
+        self.handle(server, Event::Closed(ConnectionId(connection)));
+        self.settle();
+    }
 }
 
-/// A path, whatever the version of its node.
-fn versioned(path: &str) -> Vec<u8> {
-    [&bytes(path.as_bytes())[..], &(-1_i32).to_be_bytes()].concat()
+/// The server with this place in the order of real ones.
+pub(crate) fn id_of(server: usize) -> ServerId {
+    ServerId(server as u8 + 1)
 }
 
-fn bytes(content: &[u8]) -> Vec<u8> {
-    let mut bytes = (content.len() as u32).to_be_bytes().to_vec();
-    bytes.extend(content);
-    bytes
+fn create(path: &str, flags: i32) -> Frame {
+    Frame::default().string(path).string("").with(world(31)).int(flags)
 }
