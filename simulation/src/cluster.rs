@@ -14,7 +14,6 @@ use crate::trace::note;
 /// The longest pause between two looks whether a leader can be elected, in nanoseconds.
 const ELECTION: u64 = SECOND;
 
-/// The world with its servers.
 pub(crate) struct Cluster {
     /// The world, with the network and the processes. The cluster takes what the world says of servers.
     pub world: World,
@@ -28,7 +27,6 @@ pub(crate) struct Cluster {
     cuts: BTreeMap<(Host, Host), (u32, u64)>,
 }
 
-/// One server on its machine.
 struct Machine {
     server: Server,
     clocks: Clocks,
@@ -46,41 +44,26 @@ enum State {
     Down,
 }
 
-/// What the cluster wants to happen at an instant.
-enum Act {
-    Wake(Host, u64),
-    /// Messages may have come from one server to another.
-    Peer(Host, Host),
-    /// Servers that look for a leader may elect one.
-    Elect,
-    /// Something of the caller's.
-    Call(Call),
-}
-
+/// What is to happen at an instant.
 type Call = Box<dyn FnOnce(&mut Cluster)>;
 
 thread_local! {
-    static ACTS: RefCell<(u64, BTreeMap<u64, Act>)> = RefCell::default();
+    static CALLS: RefCell<(u64, BTreeMap<u64, Call>)> = RefCell::default();
 }
 
 /// Calls the function at this instant. A process may call this, too.
 pub(crate) fn later(instant: u64, call: impl FnOnce(&mut Cluster) + 'static) {
-    act(instant, Act::Call(Box::new(call)));
+    world::at(instant, numbered(Box::new(call)));
 }
 
-fn act(instant: u64, act: Act) {
-    world::at(instant, numbered(act));
-}
-
-fn numbered(act: Act) -> u64 {
-    ACTS.with_borrow_mut(|(numbered, acts)| {
+fn numbered(call: Call) -> u64 {
+    CALLS.with_borrow_mut(|(numbered, calls)| {
         *numbered += 1;
-        acts.insert(*numbered, act);
+        calls.insert(*numbered, call);
         *numbered
     })
 }
 
-/// The machine of the server with this number.
 pub(crate) fn server(number: u8) -> Host {
     Host(number.into())
 }
@@ -92,11 +75,11 @@ impl Cluster {
         // It reads a clock the first time.
         fastrand::seed(random.bits());
         let world = World::new(random.bits());
-        drop(ACTS.take());
+        drop(CALLS.take());
         let (machines, peers, cuts) = (BTreeMap::new(), Peers::default(), BTreeMap::new());
         let mut cluster = Self { world, random, machines, peers, look, cuts };
         if servers.len() > 1 {
-            act(0, Act::Elect);
+            later(0, Self::elect);
         }
         for config in servers {
             let host = server(config.id.0);
@@ -117,7 +100,6 @@ impl Cluster {
         Clocks::new(uptime, unix, SECOND - SECOND / 10_000 + self.random.below(SECOND / 5_000))
     }
 
-    /// Calls the function after this time.
     pub(crate) fn after(&mut self, time: Duration, call: impl FnOnce(&mut Self) + 'static) {
         later(self.world.now() + nanoseconds(time), call);
     }
@@ -132,14 +114,12 @@ impl Cluster {
     ) {
         let first = Rc::new(Cell::new(Some(Box::new(call) as Call)));
         let second = first.clone();
-        let number = numbered(Act::Call(Box::new(move |cluster| {
-            first.take().into_iter().for_each(|call| call(cluster))
-        })));
+        let number =
+            numbered(Box::new(move |cluster| first.take().into_iter().for_each(|call| call(cluster))));
         self.world.await_bytes(client, direction, skipped, number);
         self.after(latest, move |cluster| second.take().into_iter().for_each(|call| call(cluster)));
     }
 
-    /// Goes on until this instant.
     pub(crate) fn run(&mut self, until: Duration) {
         let until = nanoseconds(until);
         later(until, |_| ());
@@ -155,20 +135,18 @@ impl Cluster {
                 Happening::Closed(host, connection) => {
                     self.happens(host, Event::Closed(ConnectionId(connection.0)));
                 }
-                Happening::Custom(number) => match ACTS.with_borrow_mut(|(_, acts)| acts.remove(&number)) {
-                    Some(Act::Call(call)) => call(self),
-                    Some(Act::Wake(host, number)) if self.machines[&host].wakes == number => {
-                        self.happens(host, Event::Wake);
-                    }
-                    Some(Act::Wake(..)) | None => {}
-                    Some(Act::Peer(from, to)) => {
-                        for message in self.peers.arrived(&self.world, from, to) {
-                            self.happens(to, Event::FromPeer(number_of(from), message));
-                        }
-                    }
-                    Some(Act::Elect) => self.elect(),
-                },
+                Happening::Custom(number) => {
+                    let call = CALLS.with_borrow_mut(|(_, calls)| calls.remove(&number));
+                    call.into_iter().for_each(|call| call(self));
+                }
             }
+        }
+    }
+
+    /// Messages may have come from one server to another.
+    fn receive(&mut self, from: Host, to: Host) {
+        for message in self.peers.arrived(&self.world, from, to) {
+            self.happens(to, Event::FromPeer(number_of(from), message));
         }
     }
 
@@ -185,11 +163,10 @@ impl Cluster {
             let again = now + retransmission(now - *since, &mut self.random);
             self.world.cut(from, to, false);
             self.peers.delay(from, to, again);
-            act(again, Act::Peer(from, to));
+            later(again, move |cluster| cluster.receive(from, to));
         }
     }
 
-    /// Resets all connections between two hosts.
     pub(crate) fn reset(&mut self, one: Host, other: Host) {
         self.world.reset(one, other);
         if self.machines.contains_key(&one) && self.machines.contains_key(&other) {
@@ -231,7 +208,6 @@ impl Cluster {
         self.replace(host, Server::lose_disk);
     }
 
-    /// Starts a server that has crashed: it has what its disk has.
     pub(crate) fn restart(&mut self, host: Host) {
         if !matches!(self.machine(host).state, State::Down) {
             return;
@@ -257,7 +233,6 @@ impl Cluster {
         self.machine(host).state = State::Paused(Vec::new());
     }
 
-    /// Has a server go on that was stopped.
     pub(crate) fn go_on(&mut self, host: Host) {
         let State::Paused(events) = &mut self.machine(host).state else { return };
         let mut events = std::mem::take(events);
@@ -307,7 +282,7 @@ impl Cluster {
             note(name(server(id.0)), format_args!("elected: {appointment:?}"));
             self.happens(server(id.0), Event::Elected(appointment));
         }
-        act(self.world.now() + self.random.below(ELECTION), Act::Elect);
+        later(self.world.now() + self.random.below(ELECTION), Self::elect);
     }
 
     fn machine(&mut self, host: Host) -> &mut Machine {
@@ -331,7 +306,11 @@ impl Cluster {
         let wake = machine.server.next_wake();
         let wake = wake.and_then(|wake| machine.clocks.when_monotonic(nanoseconds(wake)));
         if let Some(at) = wake {
-            act(at, Act::Wake(host, number));
+            later(at, move |cluster| {
+                if cluster.machines[&host].wakes == number {
+                    cluster.happens(host, Event::Wake);
+                }
+            });
         }
         for effect in effects {
             self.carry_out(host, effect);
@@ -351,7 +330,7 @@ impl Cluster {
             Effect::ToPeer(ServerId(to), message) => {
                 let to = server(to);
                 let at = self.peers.send(&mut self.world, host, to, message);
-                act(at, Act::Peer(host, to));
+                later(at, move |cluster| cluster.receive(host, to));
             }
         }
     }
@@ -372,7 +351,6 @@ fn number_of(host: Host) -> ServerId {
     ServerId(host.0 as u8)
 }
 
-/// How a host is called in traces and connect strings.
 pub(crate) fn name(host: Host) -> String {
     format!("h{}", host.0)
 }
