@@ -7,7 +7,6 @@ use zklock::FencingToken;
 use crate::clock::Instant;
 use crate::record::{Told, Who};
 
-/// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct Announcements {
     /// By their values, of which no two are alike.
@@ -39,6 +38,5 @@ pub struct Tale {
     pub who: Who,
     /// Which one of its process's observers it was: a process opens another one with each session.
     pub observer: u32,
-    /// `None` if nobody leads.
     pub leader: Option<Told>,
 }

@@ -209,7 +209,7 @@ impl Verdict {
 
     /// What a register has accepted, in its order: no write with a lower token than any before, no read of a reader with a
     /// lower one than any write before; each built on the last value, or told of it.
-    fn register(&mut self, ledger: &Ledger<Who>) {
+    fn register(&mut self, ledger: &Ledger) {
         let (mut marks, mut value) = (Marks::default(), 0);
         let lost_before = self.wrong.get(&Wrong::LostUpdates).copied();
         let mut looks = ledger.looks.iter().peekable();
@@ -235,7 +235,7 @@ impl Verdict {
         }
     }
 
-    fn look(&mut self, look: &Look<Who>, marks: &mut Marks, value: u64) {
+    fn look(&mut self, look: &Look, marks: &mut Marks, value: u64) {
         self.admitted(look.who, look.token, true, marks);
         if look.value != value {
             self.find(Wrong::LostUpdates, format!("{} was told {} for {value}", look.who, look.value));

@@ -8,14 +8,16 @@ use zklock::FencingToken;
 
 use crate::announcements::{Announcement, Tale};
 use crate::clock::Instant;
-use crate::history::{Attempt, End, Entries, Fault, HeardAsk, History, Hold, MadeAsk, Outcome};
+use crate::history::{Attempt, End, Fault, HeardAsk, History, Hold, MadeAsk, Outcome};
 use crate::member::Member;
 use crate::nodes::Node;
-use crate::record::{Event, How, Leaving, Record, Reply, Seen, Who};
+use crate::record::{Event, How, LOST_BY_THEN, Leaving, Record, Reply, Seen, UNCONFIRMED, Who};
 use crate::request::{Claim, Request};
-use crate::runs;
+use crate::runs::{Claimed, Refusal, Run, RunEnd};
 
-/// Collects what contenders of a member say.
+/// The signal that kills a process may come so long after the instant that is said of it.
+const SIGNAL: Duration = Duration::from_secs(1);
+
 pub struct Collector {
     member: Member,
     history: History,
@@ -26,10 +28,8 @@ pub struct Collector {
     told: BTreeMap<Who, Option<FencingToken>>,
     /// How many observers each process has opened.
     observers: BTreeMap<Who, u32>,
-    runs: runs::RunCollector,
 }
 
-/// An acquisition that is under way.
 struct Asking {
     at: Instant,
     how: How,
@@ -50,7 +50,6 @@ impl Collector {
             finished: BTreeSet::new(),
             told: BTreeMap::new(),
             observers: BTreeMap::new(),
-            runs: runs::RunCollector::default(),
         }
     }
 
@@ -73,7 +72,6 @@ impl Collector {
         self.asking.get(&who).is_some_and(|asking| matches!(asking.how, How::Timeout | How::Cancel))
     }
 
-    /// Whether all who wait have a takeover delay.
     pub fn is_delayed(&self) -> bool {
         self.asking.values().all(|asking| asking.delayed)
     }
@@ -102,7 +100,6 @@ impl Collector {
         self.told.get(&who) == Some(&leader)
     }
 
-    /// What a contender does.
     pub fn doing(&self, who: Who) -> &'static str {
         match (self.asking.contains_key(&who), self.holding.contains_key(&who)) {
             (true, _) => "it acquires",
@@ -114,7 +111,6 @@ impl Collector {
     pub fn hear(&mut self, record: &Record) {
         let Record { at, who, event, .. } = record;
         let (at, who) = (*at, *who);
-        self.runs.said(record);
         match event {
             Event::Asks { how, request, delayed, limit, .. } => {
                 if let Request::Lead(value) = request {
@@ -136,7 +132,21 @@ impl Collector {
                         Outcome::Failed
                     }
                 };
-                self.attempted(who, at, outcome);
+                if let Some(Asking { at: asked, request: Request::Run(period), .. }) =
+                    self.attempted(who, at, outcome)
+                {
+                    let runs = &mut self.history.runs;
+                    match why {
+                        Leaving::Done(kept) => {
+                            runs.told.push(Refusal { period, kept: kept.clone(), asked, at });
+                        }
+                        Leaving::Forgotten => runs.forgotten.push(period),
+                        Leaving::Failed(why) if why == UNCONFIRMED || why.starts_with(LOST_BY_THEN) => {
+                            runs.claims.last_mut().into_iter().for_each(|claim| claim.is_unsure = true);
+                        }
+                        _ => {}
+                    }
+                }
             }
             Event::Neglected { requeued } => {
                 self.history.neglected += 1;
@@ -146,14 +156,16 @@ impl Collector {
             Event::Granted { session, token, claims, nodes, seen } => {
                 let asking = self.attempted(who, at, Outcome::Granted);
                 let request = asking.as_ref().map(|asking| &asking.request);
+                if let Some(Request::Run(period)) = request {
+                    let (token, end) = (*token, RunEnd::Open);
+                    self.history.runs.runs.push(Run { who, period: *period, token, granted: at, end });
+                }
                 if let Some(Request::Lead(value)) = request {
                     let values = &mut self.history.announcements.values;
                     values.entry(value.clone()).and_modify(|announcement| announcement.token = *token);
                 }
                 let fits = claims.iter().zip(nodes).all(|(claim, node)| claim.fits(self.member, node));
                 let hold = Hold {
-                    member: self.member,
-                    who,
                     session: *session,
                     token: *token,
                     claims: claims.clone(),
@@ -161,17 +173,10 @@ impl Collector {
                     is_whole: claims.len() == nodes.len() && fits,
                     weight: request.and_then(Request::weight),
                     is_keyed: request.is_some_and(|request| request.key().is_some()),
-                    shares: 0,
-                    has_claimed: false,
-                    entries: Entries::default(),
                     asked: asking.as_ref().map_or(at, |asking| asking.at),
-                    granted: at,
-                    seen: *seen,
-                    over: at,
-                    end: End::Killed,
                     limit: asking.as_ref().and_then(|asking| asking.limit),
                     requeued: asking.as_ref().is_some_and(|asking| asking.requeued),
-                    kept: None,
+                    ..Hold::begins(self.member, who, at, *seen)
                 };
                 self.holding.insert(who, hold);
             }
@@ -205,10 +210,24 @@ impl Collector {
             Event::Lost { seen, reason } => {
                 self.held(who, at, Some(*seen), End::Lost(reason.clone()));
             }
-            Event::Releases { seen } => self.held(who, at, Some(*seen), End::Released),
+            Event::Releases { seen } => {
+                self.held(who, at, Some(*seen), End::Released);
+                self.ends(who, RunEnd::Unsure);
+            }
             Event::Drops { seen } => self.held(who, at, Some(*seen), End::Dropped),
-            Event::Released { unconfirmed } if !unconfirmed.is_empty() => {
-                *self.history.unconfirmed.entry(unconfirmed.clone()).or_default() += 1;
+            Event::Released { unconfirmed } => match unconfirmed.as_str() {
+                "" => self.ends(who, RunEnd::Recorded(at)),
+                why => {
+                    *self.history.unconfirmed.entry(why.to_owned()).or_default() += 1;
+                    self.ends(who, if why == "Unconfirmed" { RunEnd::Unsure } else { RunEnd::Denied });
+                    if why == "Changed" {
+                        let blamed = self.run(who).copied();
+                        self.history.runs.blamed.extend(blamed);
+                    }
+                }
+            },
+            Event::Witnesses { since, valid } => {
+                self.history.runs.witnessed.insert((who.client, *since), *valid);
             }
             Event::Proclaims { value } => {
                 let token = self.holding.get(&who).and_then(|hold| hold.token);
@@ -226,7 +245,6 @@ impl Collector {
             }
             Event::Blinded { why } => self.history.announcements.blinded.push(why.clone()),
             Event::Finished => drop(self.finished.insert(who)),
-            Event::Released { .. } | Event::Witnesses { .. } => {}
         }
     }
 
@@ -237,8 +255,12 @@ impl Collector {
     /// The acquisition that has ended.
     fn attempted(&mut self, who: Who, ended: Instant, outcome: Outcome) -> Option<Asking> {
         let asking = self.asking.remove(&who)?;
-        let Asking { at: asked, how, .. } = asking;
-        self.history.attempts.push(Attempt { who, how, asked, ended, outcome });
+        let asked = asking.at;
+        self.history.attempts.push(Attempt { who, asked, ended, outcome });
+        if let Request::Run(period) = asking.request {
+            let ended = if outcome == Outcome::Killed { ended + SIGNAL } else { ended };
+            self.history.runs.claims.push(Claimed { who, period, asked, ended, is_unsure: false });
+        }
         Some(asking)
     }
 
@@ -253,13 +275,21 @@ impl Collector {
         }
     }
 
-    /// A process is no more.
+    /// The run that this contender released last, if what it released was a run.
+    fn run(&mut self, who: Who) -> Option<&mut Run> {
+        let granted = self.history.holds.iter().rfind(|hold| hold.who == who)?.granted;
+        self.history.runs.runs.iter_mut().rfind(|run| run.who == who && run.granted == granted)
+    }
+
+    fn ends(&mut self, who: Who, end: RunEnd) {
+        self.run(who).into_iter().for_each(|run| run.end = end);
+    }
+
     pub fn gone(&mut self, client: u16, at: Instant) {
         self.told.retain(|who, _| who.client != client);
         self.end(|who| who.client == client, at, Outcome::Killed);
     }
 
-    /// Ends what is under way of these.
     fn end(&mut self, whose: impl Fn(&Who) -> bool, at: Instant, outcome: Outcome) {
         for who in self.asking.keys().copied().filter(&whose).collect::<Vec<_>>() {
             self.attempted(who, at, outcome);
@@ -275,7 +305,7 @@ impl Collector {
         self.history.attempts.sort_by_key(|attempt| attempt.asked);
         self.history.holds.sort_by_key(|hold| hold.granted);
         self.history.faults.sort_by_key(|fault| fault.at);
-        self.history.runs = self.runs.finish();
+        self.history.runs.runs.sort_by_key(|run| run.granted);
         self.history
     }
 }

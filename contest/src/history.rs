@@ -9,7 +9,7 @@ use zklock::FencingToken;
 use crate::announcements::Announcements;
 use crate::clock::Instant;
 use crate::member::Member;
-use crate::record::{Entry, How, Reply, Seen, Who};
+use crate::record::{Entry, Reply, Seen, Who};
 use crate::register::Ledger;
 use crate::request::{Claim, conflict};
 use crate::runs::Runs;
@@ -35,7 +35,6 @@ impl Default for Scope {
     }
 }
 
-/// All that is judged and reported of a member.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     pub scope: Scope,
@@ -43,7 +42,7 @@ pub struct History {
     pub holds: Vec<Hold>,
     pub faults: Vec<Fault>,
     /// One for each lock.
-    pub ledgers: Vec<Ledger<Who>>,
+    pub ledgers: Vec<Ledger>,
     /// What was entered in each lock's log, in the order in which ZooKeeper committed it.
     pub logs: Vec<Vec<Entry>>,
     /// Those with a claim that was current after their release.
@@ -64,11 +63,9 @@ pub struct History {
     pub starved: Vec<Who>,
 }
 
-/// One acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt {
     pub who: Who,
-    pub how: How,
     pub asked: Instant,
     pub ended: Instant,
     pub outcome: Outcome,
@@ -87,11 +84,10 @@ impl History {
 }
 
 impl Attempt {
-    /// The one that led to this guard, for tests.
     #[cfg(test)]
     pub fn of(hold: &Hold) -> Self {
         let Hold { who, asked, granted: ended, .. } = *hold;
-        Self { who, how: How::Wait, asked, ended, outcome: Outcome::Granted }
+        Self { who, asked, ended, outcome: Outcome::Granted }
     }
 }
 
@@ -130,7 +126,6 @@ pub struct MadeAsk {
     pub let_go: Option<Instant>,
 }
 
-/// A holder heard of an ask.
 #[derive(Clone, Debug)]
 pub struct HeardAsk {
     pub who: Who,
@@ -138,7 +133,6 @@ pub struct HeardAsk {
     pub ask: String,
 }
 
-/// One guard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
     pub member: Member,
@@ -151,15 +145,12 @@ pub struct Hold {
     pub nodes: Vec<String>,
     /// Whether it has one node in the queue of each of them.
     pub is_whole: bool,
-    /// The weight of a permit.
     pub weight: Option<u32>,
-    /// Whether it was acquired by key.
     pub is_keyed: bool,
     /// How many other guards its holder made of it.
     pub shares: usize,
     pub has_claimed: bool,
     pub entries: Entries,
-    /// When its acquisition began.
     pub asked: Instant,
     /// It was valid at this instant.
     pub granted: Instant,
@@ -199,8 +190,7 @@ const UNCONFIRMED: &str = "ZooKeeper did not confirm the session in time";
 /// How it says that its limit is over (`LostReason::MaxHold`).
 pub const MAX_HOLD: &str = "it was held for as long as it may be";
 
-/// Something that was done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Fault {
     /// As reports call it.
     pub name: String,
@@ -220,10 +210,11 @@ pub struct Fault {
 }
 
 /// What a fault itself can do to a hold, from least to most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// Only what a lease foresees.
+    #[default]
     Foreseen,
     /// A process is stopped, as well foreseen.
     Stops,
@@ -238,29 +229,15 @@ pub enum Effect {
 impl Fault {
     /// One that begins now, and of which no more is known.
     pub fn begins(name: String, effect: Effect, at: Instant) -> Self {
-        let (servers, until) = (Vec::new(), at);
-        Self {
-            name,
-            effect,
-            member: None,
-            at,
-            until,
-            servers,
-            client: None,
-            session: None,
-            node: None,
-            holder: None,
-        }
+        Self { name, effect, at, until: at, ..Self::default() }
     }
 
-    /// One for tests.
     #[cfg(test)]
     pub fn sample(effect: Effect, at: u64) -> Self {
         Self::begins(String::new(), effect, Instant(at))
     }
 }
 
-/// What was left on the servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Remains {
     /// Contenders' nodes and an announcement, while all contenders were idle.
@@ -270,7 +247,6 @@ pub struct Remains {
     pub ephemerals: u64,
 }
 
-/// A node that was left.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Left {
     /// With its directory.
@@ -299,7 +275,6 @@ impl Left {
 }
 
 impl Hold {
-    /// Whether this is one of its nodes.
     pub fn has(&self, path: &str) -> bool {
         self.nodes.iter().any(|node| node == path)
     }
@@ -339,20 +314,18 @@ impl Hold {
         self.has_reached_its_limit() || self.limit.is_some() && matches!(self.end, End::Killed)
     }
 
-    /// Whether its limit ended it.
     pub fn has_reached_its_limit(&self) -> bool {
         matches!(&self.end, End::Lost(reason) if reason == MAX_HOLD)
     }
 
-    /// One that was released, for tests.
-    pub fn sample(who: Who, token: i64, granted: u64, valid: u64, claims: &[Claim]) -> Self {
-        let (granted, valid, over) = (Instant(granted), Instant(valid), Instant(valid + 1));
+    /// One that begins now, and of which no more is known.
+    pub fn begins(member: Member, who: Who, at: Instant, seen: Seen) -> Self {
         Self {
-            member: Member::Lock,
+            member,
             who,
-            session: i64::from(who.client),
-            token: Some(FencingToken::new(token)),
-            claims: claims.to_vec(),
+            session: 0,
+            token: None,
+            claims: Vec::new(),
             nodes: Vec::new(),
             is_whole: true,
             weight: None,
@@ -360,14 +333,23 @@ impl Hold {
             shares: 0,
             has_claimed: false,
             entries: Entries::default(),
-            asked: granted,
-            granted,
-            seen: Seen { valid, promised: Some(valid) },
-            over,
-            end: End::Released,
+            asked: at,
+            granted: at,
+            seen,
+            over: at,
+            end: End::Killed,
             requeued: false,
             limit: None,
             kept: None,
         }
+    }
+
+    /// One that was released, for tests.
+    pub fn sample(who: Who, token: i64, granted: u64, valid: u64, claims: &[Claim]) -> Self {
+        let (session, token, claims) = (who.client.into(), Some(FencingToken::new(token)), claims.to_vec());
+        let (over, seen) =
+            (Instant(valid + 1), Seen { valid: Instant(valid), promised: Some(Instant(valid)) });
+        let begins = Self::begins(Member::Lock, who, Instant(granted), seen);
+        Self { session, token, claims, over, end: End::Released, ..begins }
     }
 }

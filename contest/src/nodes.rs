@@ -10,12 +10,10 @@ use crate::member::{LOGS, Member};
 use crate::record::{Entry, RunRecord, Who};
 use crate::request::is_shared;
 
-/// One contender's node.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// With its directory.
     pub path: String,
-    /// Whether it is a reader's.
     pub shared: bool,
     pub session: i64,
     /// The transaction that created it.
@@ -34,7 +32,6 @@ pub async fn view(operator: &Client, member: Member, locks: usize) -> Result<Vec
     Ok(nodes)
 }
 
-/// The queue of each lock, the first one in front.
 pub async fn queues(operator: &Client, member: Member, locks: usize) -> Result<Vec<Vec<Node>>, Error> {
     try_join_all((0..locks).map(|lock| queue(operator, member.path(lock)))).await
 }
@@ -51,7 +48,6 @@ pub async fn make_logs(operator: &Client, member: Member, locks: usize) -> Resul
     Ok(())
 }
 
-/// What was entered in each log, in order.
 pub async fn logs(operator: &Client, member: Member, locks: usize) -> Result<Vec<Vec<Entry>>, Error> {
     operator.sync("/").await?;
     let mut logs = Vec::new();
@@ -66,7 +62,6 @@ pub async fn logs(operator: &Client, member: Member, locks: usize) -> Result<Vec
 /// The records of runs that happen once, by their names, and the ranges of names whose records were dropped.
 pub type Records = (BTreeMap<String, RunRecord>, Vec<(String, String)>);
 
-/// Reads them.
 pub async fn records(operator: &Client, member: Member) -> Result<Records, Error> {
     operator.sync("/").await?;
     let records = member.records();
@@ -100,7 +95,6 @@ pub async fn queue(operator: &Client, directory: String) -> Result<Vec<Node>, Er
     Ok(nodes)
 }
 
-/// The node with this path, if it is there.
 async fn node(operator: &Client, path: String) -> Result<Option<Node>, Error> {
     match operator.get_data(&path).await {
         Err(Error::NoNode) => Ok(None),
@@ -114,7 +108,6 @@ async fn node(operator: &Client, path: String) -> Result<Option<Node>, Error> {
     }
 }
 
-/// What both recipes say of a contender.
 fn owner(data: &[u8]) -> Option<Who> {
     let data: serde_json::Value = serde_json::from_slice(data).ok()?;
     data.get("owner")?.as_str()?.parse().ok()

@@ -85,7 +85,6 @@ pub enum Event {
     Finished,
 }
 
-/// What came of an ask.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
@@ -99,7 +98,6 @@ pub enum Reply {
     Refused(String),
 }
 
-/// What a holder saw of its guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// The last instant before a look that said "valid".
@@ -122,7 +120,6 @@ pub struct Entry {
     pub token: FencingToken,
 }
 
-/// How a contender contends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
@@ -145,7 +142,6 @@ pub const LOST_BY_THEN: &str = "granted, and lost by then";
 /// As that, if no time has passed since the guard was granted.
 pub const LOST_BEFORE: &str = "granted, and lost by then, in the same instant";
 
-/// How an acquisition ended without a guard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Leaving {
@@ -161,7 +157,6 @@ pub enum Leaving {
     Failed(String),
 }
 
-/// What the record of a run says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRecord {
     pub state: String,

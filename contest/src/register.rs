@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use zklock::{FenceGate, FencingToken};
 
 use crate::clock::Instant;
+use crate::record::Who;
 
-/// What a holder asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Call<W> {
-    pub who: W,
+pub struct Call {
+    pub who: Who,
     pub token: Option<FencingToken>,
     pub what: What,
 }
@@ -32,28 +32,26 @@ pub enum What {
 /// What the register has then; `None` if a higher token was there before: of anybody for a writer, of a writer for a reader.
 pub type Answer = Option<u64>;
 
-/// A write that was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Write<W> {
+pub struct Write {
     pub at: Instant,
-    pub who: W,
+    pub who: Who,
     pub token: Option<FencingToken>,
     /// What its writer had read.
     pub read: u64,
     pub value: u64,
 }
 
-impl<W> Write<W> {
-    /// One of a value that is one higher than what was read.
-    pub fn sample(at: u64, who: W, token: i64, read: u64) -> Self {
+impl Write {
+    pub fn sample(at: u64, who: Who, token: i64, read: u64) -> Self {
         Self { at: Instant(at), who, token: Some(FencingToken::new(token)), read, value: read + 1 }
     }
 }
 
 /// A reader's read that was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look<W> {
-    pub who: W,
+pub struct Look {
+    pub who: Who,
     pub token: Option<FencingToken>,
     /// What it was told.
     pub value: u64,
@@ -61,47 +59,30 @@ pub struct Look<W> {
     pub writes: usize,
 }
 
-/// What the register was asked for.
-#[derive(Clone, Debug)]
-pub struct Ledger<W> {
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
     pub value: u64,
-    pub writes: Vec<Write<W>>,
-    pub looks: Vec<Look<W>>,
+    pub writes: Vec<Write>,
+    pub looks: Vec<Look>,
     /// Reads and writes that were refused for their tokens.
     pub refused_reads: u64,
     pub refused_writes: u64,
 }
 
-impl<W> Default for Ledger<W> {
-    fn default() -> Self {
-        let (writes, looks) = (Vec::new(), Vec::new());
-        Self { value: 0, writes, looks, refused_reads: 0, refused_writes: 0 }
-    }
-}
-
-impl<W> Ledger<W> {
-    /// One that was written to.
-    pub fn sample(writes: Vec<Write<W>>) -> Self {
+impl Ledger {
+    pub fn sample(writes: Vec<Write>) -> Self {
         Self { value: writes.len() as u64, writes, ..Self::default() }
     }
 }
 
-/// The register itself.
-#[derive(Debug)]
-pub struct Store<W> {
+#[derive(Debug, Default)]
+pub struct Store {
     gate: FenceGate,
-    pub ledger: Ledger<W>,
+    pub ledger: Ledger,
 }
 
-impl<W> Default for Store<W> {
-    fn default() -> Self {
-        Self { gate: FenceGate::new(), ledger: Ledger::default() }
-    }
-}
-
-impl<W> Store<W> {
-    /// Answers a call.
-    pub fn take(&mut self, Call { who, token, what }: Call<W>, at: Instant) -> Answer {
+impl Store {
+    pub fn take(&mut self, Call { who, token, what }: Call, at: Instant) -> Answer {
         let Self { gate, ledger } = self;
         let is_admitted = token.is_none_or(|token| match what {
             What::Look => gate.admit_shared(token).is_ok(),
@@ -132,10 +113,11 @@ mod tests {
     use super::*;
 
     /// What is asked for one after the other, with these tokens, and the answers.
-    fn asked(calls: &[(Option<i64>, What, Answer)]) -> Ledger<u16> {
+    fn asked(calls: &[(Option<i64>, What, Answer)]) -> Ledger {
         let mut store = Store::default();
         for (number, (token, what, answer)) in calls.iter().enumerate() {
-            let call = Call { who: 1_u16, token: token.map(FencingToken::new), what: *what };
+            let call =
+                Call { who: Who { client: 1, task: 1 }, token: token.map(FencingToken::new), what: *what };
             assert_eq!(store.take(call, Instant(1)), *answer, "call {number}");
         }
         store.ledger

@@ -48,16 +48,13 @@ pub enum Request {
     Lead(String),
 }
 
-/// On what terms an acquisition asks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Terms {
-    /// The takeover delay.
     pub delay: Duration,
     /// For how long the guard is valid at most.
     pub limit: Option<Duration>,
 }
 
-/// For how long to wait for the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     Endless,
@@ -83,7 +80,6 @@ impl Period {
         self.number.is_multiple_of(3)
     }
 
-    /// The number of the period with this name.
     pub fn number_of(name: &str) -> Option<u64> {
         name.strip_prefix('s')?.parse().ok()
     }
@@ -136,7 +132,6 @@ impl Request {
         }
     }
 
-    /// The weight of the permit that it asks for.
     pub fn weight(&self) -> Option<u32> {
         match self {
             Self::Permit { weight, .. } => Some(*weight),
@@ -171,7 +166,6 @@ impl Request {
         }
     }
 
-    /// The lock that it asks for by key.
     pub fn key(&self) -> Option<usize> {
         match self {
             Self::Key(lock) => Some(*lock),
@@ -180,12 +174,10 @@ impl Request {
     }
 }
 
-/// Whether a node of this name is a reader's.
 pub fn is_shared(name: &str) -> bool {
     name.starts_with("rlock-")
 }
 
-/// A value that no other leader announces.
 pub fn value(rng: &mut Rng) -> String {
     format!("{:016x}", rng.u64(..))
 }
@@ -198,15 +190,6 @@ pub fn conflict(one: &[Claim], other: &[Claim]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_readers_share_a_lock() {
-        let (read, write) = ([Claim::shared(1)], [Claim::exclusive(1)]);
-        assert!(!conflict(&read, &read));
-        assert!(conflict(&read, &write) && conflict(&write, &read) && conflict(&write, &write));
-        assert!(!conflict(&write, &[Claim::exclusive(0), Claim::exclusive(2)]));
-        assert!(conflict(&write, &[Claim::exclusive(0), Claim::shared(1)]));
-    }
 
     #[test]
     fn a_node_fits_what_was_asked_for() {

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use zklock::FencingToken;
 
 use crate::clock::Instant;
-use crate::record::{Event, LOST_BY_THEN, Leaving, Record, RunRecord, UNCONFIRMED, Who};
-use crate::request::{Period, Request};
+use crate::record::{RunRecord, Who};
+use crate::request::Period;
 
-/// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
     pub runs: Vec<Run>,
@@ -30,7 +29,6 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Whether the record of the period with this name was dropped.
     pub fn is_dropped(&self, name: &str) -> bool {
         self.ranges.iter().any(|(first, last)| (first.as_str()..=last.as_str()).contains(&name))
     }
@@ -65,7 +63,6 @@ pub enum RunEnd {
     Denied,
 }
 
-/// A claim of a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claimed {
     pub who: Who,
@@ -77,7 +74,6 @@ pub struct Claimed {
     pub is_unsure: bool,
 }
 
-/// What a claim was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub period: Period,
@@ -86,93 +82,26 @@ pub struct Refusal {
     pub at: Instant,
 }
 
-/// Collects them.
-#[derive(Default)]
-pub struct RunCollector {
-    pub runs: Runs,
-    /// Which period, and since when.
-    claiming: BTreeMap<Who, (Period, Instant)>,
-    /// The last run of each contender.
-    running: BTreeMap<Who, Run>,
-}
-
-impl RunCollector {
-    /// A contender that was killed contends again, as another process.
-    pub fn said(&mut self, Record { at, who, event, .. }: &Record) {
-        match event {
-            Event::Asks { request, .. } => {
-                self.runs.runs.extend(self.running.remove(who));
-                self.claimed(*who, *at, false);
-                if let Request::Run(period) = request {
-                    self.claiming.insert(*who, (*period, *at));
-                }
-            }
-            Event::LeftWithout { why } => {
-                let is_unsure = matches!(why, Leaving::Failed(why) if why == UNCONFIRMED || why.starts_with(LOST_BY_THEN));
-                let Some((period, asked)) = self.claimed(*who, *at, is_unsure) else { return };
-                match why {
-                    Leaving::Done(kept) => {
-                        self.runs.told.push(Refusal { period, kept: kept.clone(), asked, at: *at });
-                    }
-                    Leaving::Forgotten => self.runs.forgotten.push(period),
-                    _ => {}
-                }
-            }
-            Event::Granted { token, .. } => {
-                if let Some((period, _)) = self.claimed(*who, *at, false) {
-                    let (token, granted, end) = (*token, *at, RunEnd::Open);
-                    self.running.insert(*who, Run { who: *who, period, token, granted, end });
-                }
-            }
-            Event::Witnesses { since, valid } => {
-                self.runs.witnessed.insert((who.client, *since), *valid);
-            }
-            Event::Releases { .. } => {
-                self.running.entry(*who).and_modify(|run| run.end = RunEnd::Unsure);
-            }
-            Event::Released { unconfirmed } => {
-                let end = match unconfirmed.as_str() {
-                    "" => RunEnd::Recorded(*at),
-                    "Unconfirmed" => RunEnd::Unsure,
-                    _ => RunEnd::Denied,
-                };
-                self.running.entry(*who).and_modify(|run| run.end = end);
-                self.runs.blamed.extend(self.running.get(who).filter(|_| unconfirmed == "Changed").copied());
-            }
-            _ => {}
-        }
-    }
-
-    /// The claim that has ended by now, if there is one.
-    fn claimed(&mut self, who: Who, ended: Instant, is_unsure: bool) -> Option<(Period, Instant)> {
-        let (period, asked) = self.claiming.remove(&who)?;
-        self.runs.claims.push(Claimed { who, period, asked, ended, is_unsure });
-        Some((period, asked))
-    }
-
-    pub fn finish(mut self) -> Runs {
-        for who in self.claiming.keys().copied().collect::<Vec<_>>() {
-            self.claimed(who, Instant(u64::MAX), false);
-        }
-        self.runs.runs.extend(self.running.into_values());
-        self.runs.runs.sort_by_key(|run| run.granted);
-        self.runs
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collector::Collector;
+    use crate::record::{Event, LOST_BY_THEN, Leaving, Record, UNCONFIRMED};
+    use crate::request::Request;
     use crate::samples::*;
 
     const WHO: Who = Who { client: 1, task: 1 };
 
     fn collected(events: impl IntoIterator<Item = Event>) -> Runs {
-        let mut collector = RunCollector::default();
+        let mut collector = Collector::new(Member::Once);
         for (event, at) in events.into_iter().zip((1..).map(Instant)) {
-            collector.said(&Record { at, member: Member::Once, who: WHO, event });
+            // A contender that asks anew was killed before, if it asks still.
+            if let Event::Asks { .. } = event {
+                collector.gone(WHO.client, at);
+            }
+            collector.hear(&Record { at, member: Member::Once, who: WHO, event });
         }
-        collector.finish()
+        collector.finish(Instant(11)).runs
     }
 
     fn asks(number: u64) -> [Event; 1] {
@@ -199,7 +128,7 @@ mod tests {
         let claims = runs.claims.iter().map(|it| (it.period.number, it.asked.0, it.ended.0, it.is_unsure));
         let ends = [(1, 1, 2, false), (2, 3, 4, true), (3, 5, 6, true), (4, 7, 8, false)];
         // Its process was killed; the last one, too.
-        let killed = [(5, 9, 10, false), (6, 10, u64::MAX, false)];
+        let killed = [(5, 9, 1_000_000_010, false), (6, 10, 11, false)];
         assert_eq!(claims.collect::<Vec<_>>(), [&ends[..], &killed].concat());
         let [told] = &runs.told[..] else { panic!("{:?}", runs.told) };
         assert_eq!((told.period.number, told.kept.token, told.asked.0, told.at.0), (4, 7, 7, 8));

@@ -34,7 +34,7 @@ impl World for Simulated {
         history::hear(self.process, &self.part, &record);
     }
 
-    async fn call(&self, _: Member, lock: usize, call: Call<Who>) -> Answer {
+    async fn call(&self, _: Member, lock: usize, call: Call) -> Answer {
         history::call(lock, call)
     }
 

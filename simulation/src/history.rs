@@ -48,7 +48,6 @@ struct Hold {
     /// Nothing in a hold of another client.
     token: Option<i64>,
     session: i64,
-    /// When its acquisition began.
     asked: u64,
     granted: u64,
     /// Its holder has it, and it ends with the holder's process.
@@ -76,7 +75,6 @@ pub struct Outcome {
     pub violations: Vec<String>,
 }
 
-/// The stages of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     /// Contenders contend, and faults happen.
@@ -109,7 +107,7 @@ struct History {
     stops: BTreeMap<ProcessId, u64>,
     /// The last instant at which somebody held, or something went wrong.
     idle_since: u64,
-    registers: BTreeMap<usize, Store<Who>>,
+    registers: BTreeMap<usize, Store>,
     /// What an operator has found in the end.
     found: (Vec<Vec<Entry>>, Records),
     /// Who holds once more in the end, and whether that is over.
@@ -158,12 +156,10 @@ pub(crate) fn end(member: Member, timeout: Duration) -> Outcome {
     outcome
 }
 
-/// The process with this number has begun.
 pub(crate) fn started(process: ProcessId, client: u16) {
     HISTORY.with_borrow_mut(|history| history.clients.insert(process, client));
 }
 
-/// A contender says something.
 pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
     let Record { at: Instant(at), who, event, .. } = record;
     if !matches!(event, Event::Holds { .. } | Event::Witnesses { .. }) {
@@ -258,7 +254,6 @@ pub(crate) fn holds(who: Who, guard: &Arc<Held>) {
     });
 }
 
-/// The contender gives up its guard.
 fn give_up(who: Who) {
     let hold = HISTORY.with_borrow_mut(|history| {
         let number = history.present.remove(&who)?;
@@ -272,13 +267,11 @@ fn give_up(who: Who) {
     });
 }
 
-/// A call to the register of a lock.
-pub(crate) fn call(lock: usize, call: Call<Who>) -> Answer {
+pub(crate) fn call(lock: usize, call: Call) -> Answer {
     let at = Instant(world::now());
     HISTORY.with_borrow_mut(|history| history.registers.entry(lock).or_default().take(call, at))
 }
 
-/// An operator has done this.
 pub(crate) fn add(fault: &Fault) {
     HISTORY
         .with_borrow_mut(|history| history.collector.iter_mut().for_each(|collector| collector.add(fault)));
@@ -303,7 +296,6 @@ pub(crate) fn gone(process: ProcessId) {
     });
 }
 
-/// Has the next stage begin.
 pub(crate) fn enter(stage: Stage) {
     note("stage", format_args!("{stage:?}"));
     HISTORY.with_borrow_mut(|history| {
@@ -322,7 +314,6 @@ pub(crate) fn was_evicted() -> bool {
     HISTORY.with_borrow(|history| history.evicted.is_some_and(|(_, is_over)| is_over))
 }
 
-/// Returns the present stage.
 pub(crate) fn stage() -> Stage {
     HISTORY.with_borrow(|history| history.stage)
 }

@@ -7,7 +7,6 @@ use zklock::ask::Asks;
 use zklock::{FencingToken, Guard};
 
 pub trait AnyGuard {
-    /// The fencing token, if the recipe has such.
     fn token(&self) -> Option<FencingToken>;
 
     /// The holder's nodes, in the order in which the locks were named.
@@ -16,13 +15,10 @@ pub trait AnyGuard {
     /// Whether it is held; otherwise why not.
     fn check(&self) -> Result<(), String>;
 
-    /// Resolves once it is lost, with the reason, if the recipe tells.
     fn lost(&self) -> BoxFuture<'static, String>;
 
-    /// For how long it is held at the least, if the recipe says so.
     fn remaining(&self) -> Option<Duration>;
 
-    /// What it hears of those who ask it to let go, if the recipe has such.
     fn asks(&self) -> Option<Asks>;
 }
 

@@ -26,7 +26,6 @@ pub(super) enum Granted {
     Leads(Leadership),
     Runs {
         run: Run,
-        /// Whether the run fails.
         fails: bool,
     },
     Peer(PeerLock),

@@ -39,7 +39,6 @@ pub struct Process<W> {
 }
 
 impl<W: World> Process<W> {
-    /// Opens the session, and has everybody begin.
     pub async fn begin(world: W, part: Part, orders: Orders) -> Self {
         let place = Place { world, part: Arc::new(part) };
         let (rules, this) = (place.part.rules(), Who::process(place.part.client));

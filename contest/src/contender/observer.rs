@@ -10,10 +10,8 @@ use super::world::World;
 use super::zklock::Zklock;
 use crate::record::{Event, Told, Who};
 
-/// The pause before another session is asked for.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Says what it is told.
 pub async fn observe<W: World>(who: Who, place: Place<W>, zklock: Arc<Zklock<W>>) {
     loop {
         if let Ok(mut leaders) = zklock.observe().await {

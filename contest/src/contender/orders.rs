@@ -33,11 +33,9 @@ struct Standing {
     end: bool,
 }
 
-/// What was ordered so far.
 #[derive(Clone, Debug)]
 pub struct Orders(watch::Receiver<Standing>);
 
-/// Gives orders.
 #[derive(Debug, Default)]
 pub struct Orderer(watch::Sender<Standing>);
 

@@ -44,7 +44,6 @@ impl Part {
     }
 }
 
-/// Where a contender contends.
 #[derive(Clone)]
 pub struct Place<W> {
     pub world: W,

@@ -52,7 +52,6 @@ struct Dawdle {
     lasts: Duration,
 }
 
-/// How a call ended.
 struct Attended<T> {
     output: T,
     /// When its last poll began, and when it was over.
@@ -409,7 +408,6 @@ impl<W: World> Contender<W> {
         self.place.world.call(self.place.part.member, lock, call).await
     }
 
-    /// Mostly short, sometimes long.
     fn length(&mut self) -> Duration {
         let Pace { hold, longest, .. } = self.pace();
         let times = match self.rng.u32(..100) {
@@ -460,7 +458,6 @@ impl<W: World> Contender<W> {
     }
 }
 
-/// What a holder sees of its guard.
 struct Watch {
     seen: Seen,
 }

@@ -13,10 +13,8 @@ use super::world::World;
 use super::zklock::Zklock;
 use crate::record::{Event, Who};
 
-/// The pause before it asks for another one.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Says what it sees.
 pub async fn witness<W: World>(who: Who, place: Place<W>, zklock: Arc<Zklock<W>>) {
     let look = place.part.pace.look.max(place.part.pace.timeout / 20);
     loop {

@@ -13,7 +13,6 @@ use crate::record::{Record, Who};
 use crate::register::{Answer, Call};
 use crate::request::CAPACITY;
 
-/// The world of one process.
 pub trait World: Clone + Send + Sync + 'static {
     /// This instant, by the clock by which all contenders are compared.
     fn now(&self) -> Instant;
@@ -22,7 +21,7 @@ pub trait World: Clone + Send + Sync + 'static {
     fn say(&self, record: Record);
 
     /// Calls the register of a lock. If the call is dropped, it may be carried out all the same.
-    fn call(&self, member: Member, lock: usize, call: Call<Who>) -> impl Future<Output = Answer> + Send;
+    fn call(&self, member: Member, lock: usize, call: Call) -> impl Future<Output = Answer> + Send;
 
     /// A session that is still to be opened.
     fn session(&self) -> SessionBuilder;
@@ -36,7 +35,6 @@ pub trait World: Clone + Send + Sync + 'static {
     }
 }
 
-/// How fast contenders contend.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Pace {
     /// The session timeout. Patience is measured by it.

@@ -65,19 +65,16 @@ impl<W: World> Zklock<W> {
         self.present()
     }
 
-    /// Begins to observe who leads.
     pub async fn observe(&self) -> Result<Observer<Leader>, Leaving> {
         let election = self.living().await.session.election(&self.place.part.member.root());
         Ok(election.map_err(invalid)?.observe())
     }
 
-    /// Acquires the lock of this process's witness.
     pub async fn beside(&self, client: u16) -> Result<Guard, Leaving> {
         let lock = self.living().await.session.lock(&self.place.part.member.beside(client));
         lock.map_err(invalid)?.acquire().await.map_err(leaving)
     }
 
-    /// Acquires what is requested.
     pub async fn acquire(
         &self,
         who: Who,

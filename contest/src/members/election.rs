@@ -43,7 +43,6 @@ fn proofs(history: &History) -> Vec<(bool, &'static str)> {
     ]
 }
 
-/// What observers were told, in the order in which they were told.
 fn in_order(history: &History) -> Vec<&Tale> {
     let mut told: Vec<_> = history.announcements.told.iter().collect();
     told.sort_by_key(|tale| tale.at);

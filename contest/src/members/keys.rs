@@ -106,7 +106,6 @@ fn turns(history: &History, broken: &mut Vec<String>) {
     }
 }
 
-/// The holds of each lock.
 fn of_locks(history: &History) -> [Vec<&Hold>; LOCKS] {
     let of_lock =
         |lock| history.holds.iter().filter(move |hold| hold.claims.iter().any(|claim| claim.lock == lock));

@@ -19,7 +19,6 @@ pub use queue::{DELAY, SYNC_LIMIT, TICK, unpaused};
 use rules::ONE_LOCK;
 pub use rules::{Extras, Moment, Rules};
 
-/// The rules of a member.
 pub fn rules(member: Member) -> &'static Rules {
     match member {
         Member::Lock => &ONE_LOCK,

@@ -104,7 +104,6 @@ fn retries(number: u64) -> bool {
     Period { number, fails: false }.retries()
 }
 
-/// The runs of each period, in order.
 fn by_period(runs: &Runs) -> BTreeMap<u64, Vec<&Run>> {
     let mut of_period = BTreeMap::<u64, Vec<&Run>>::new();
     for run in &runs.runs {

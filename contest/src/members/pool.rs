@@ -41,7 +41,6 @@ pub fn untold(history: &History) -> Vec<String> {
         .collect()
 }
 
-/// Whether this guard was waited for while another one was held.
 pub fn has_waited(hold: &Hold, history: &History) -> bool {
     history.holds.iter().any(|before| (before.granted..before.over).contains(&hold.asked))
 }

@@ -50,7 +50,7 @@ mod tests {
 
     const WRITER: Who = Who { client: 1, task: 1 };
 
-    fn look(who: Who, token: i64, value: u64, writes: usize) -> Look<Who> {
+    fn look(who: Who, token: i64, value: u64, writes: usize) -> Look {
         Look { who, token: Some(FencingToken::new(token)), value, writes }
     }
 

@@ -8,9 +8,7 @@ use crate::clock::Instant;
 use crate::history::History;
 use crate::request::Request;
 
-/// What is particular to a member.
 pub struct Rules {
-    /// How many locks there are.
     pub locks: usize,
     /// How many tasks contend in the process of this client, on one session.
     pub tasks: fn(u16) -> u16,
@@ -19,7 +17,6 @@ pub struct Rules {
     pub is_foreign: fn(u16) -> bool,
     /// Whether operators act. Their acts take the lock at once, and only a takeover delay of all contenders covers them.
     pub has_operators: bool,
-    /// What a contender asks for next.
     pub request: fn(&mut Rng, Moment) -> Request,
     /// How often each contender has to be granted after all faults are undone.
     pub last_turns: u32,
@@ -27,7 +24,6 @@ pub struct Rules {
     pub budget: fn(u16) -> u32,
     /// How many times longer than that of a lock its holders hold it, those of this client.
     pub stretch: fn(u16) -> u32,
-    /// What the next holder does besides.
     pub extras: fn(&mut Rng) -> Extras,
     /// Whether holders make entries in logs of the locks.
     pub keeps_logs: bool,
@@ -54,7 +50,6 @@ impl Rules {
     }
 }
 
-/// When a contender asks.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     pub now: Instant,
@@ -69,7 +64,6 @@ pub struct Moment {
 pub struct Extras {
     /// How many other guards it makes of its hold.
     pub shares: usize,
-    /// Whether it makes a claim.
     pub claims: bool,
     /// Whether it begins with an entry in the lock's log, by a transaction.
     pub enters: bool,

@@ -12,12 +12,10 @@ static CLOCK: LazyLock<ClockId> = LazyLock::new(|| match std::env::var_os("SLEW_
     _ => ClockId::MonotonicRaw,
 });
 
-/// This instant.
 pub(crate) fn now() -> Instant {
     shown(*CLOCK)
 }
 
-/// What this clock shows.
 pub(crate) fn shown(clock: ClockId) -> Instant {
     let now = clock_gettime(clock);
     // Neither part is ever negative.

@@ -18,7 +18,6 @@ pub(crate) struct Process {
     orders: ChildStdin,
 }
 
-/// What the process says.
 pub(crate) struct Voice(Lines<BufReader<ChildStdout>>);
 
 impl Process {
@@ -62,7 +61,6 @@ impl Process {
         Ok(())
     }
 
-    /// Lets it continue.
     pub(crate) fn resume(&self) -> anyhow::Result<()> {
         Ok(kill_process(self.pid()?, Signal::CONT)?)
     }
@@ -72,7 +70,6 @@ impl Process {
         self.child.kill().await.context("cannot kill a client")
     }
 
-    /// Waits until it has ended by itself.
     pub(crate) async fn ended(&mut self) -> anyhow::Result<ExitStatus> {
         Ok(self.child.wait().await?)
     }
@@ -84,14 +81,12 @@ impl Process {
 }
 
 impl Voice {
-    /// The next thing that it says; `None` if it has ended.
     pub(crate) async fn next<T: DeserializeOwned>(&mut self) -> anyhow::Result<Option<T>> {
         let Some(line) = self.0.next_line().await? else { return Ok(None) };
         serde_json::from_str(&line).with_context(|| format!("a client said: {line}")).map(Some)
     }
 }
 
-/// The part of a client, from its command line.
 pub(crate) fn part<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
     serde_json::from_str(text)
 }

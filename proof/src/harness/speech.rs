@@ -43,6 +43,6 @@ pub(crate) fn orders<T: DeserializeOwned + Send + 'static>() -> anyhow::Result<U
     Ok(orders)
 }
 
-pub(super) fn to_line(said: &impl Serialize) -> anyhow::Result<String> {
+pub(crate) fn to_line(said: &impl Serialize) -> anyhow::Result<String> {
     Ok(serde_json::to_string(said)? + "\n")
 }

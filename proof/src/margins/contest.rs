@@ -39,24 +39,20 @@ pub(crate) async fn repeated<const ROWS: usize>(
     rows.into()
 }
 
-/// Undoes every fault.
 pub(crate) async fn recover(ensemble: &Ensemble) {
     ensemble.heal().await.unwrap();
     ensemble.wait_until_serving().await.unwrap();
 }
 
-/// A link to this server.
 pub(crate) async fn link(ensemble: &Ensemble, server: usize) -> Link {
     Link::start(ensemble.address(server)).await.expect("a link")
 }
 
-/// All servers but one, for those whom a fault must spare.
 pub(crate) fn without(ensemble: &Ensemble, server: usize) -> String {
     let others = (0..ensemble.len()).filter(|other| *other != server);
     others.map(|other| ensemble.address(other)).collect::<Vec<_>>().join(",")
 }
 
-/// A link to each server.
 pub(crate) async fn links(ensemble: &Ensemble) -> Vec<Link> {
     let mut links = Vec::new();
     for server in 0..ensemble.len() {
@@ -80,7 +76,6 @@ pub(crate) fn path(repetition: usize) -> String {
     format!("/lock/orders-{repetition}")
 }
 
-/// A session of zklock.
 pub(crate) async fn session(servers: String, timeout: Duration) -> Session {
     let builder = Session::builder(servers).session_timeout(timeout).connect_timeout(BOUND);
     builder.connect().await.expect("a session")
@@ -141,7 +136,6 @@ pub(crate) async fn outcome<K: 'static, N: 'static>(
     Outcome { margin: granted.seconds_after(lost), next }
 }
 
-/// What came of a contest.
 pub(crate) struct Outcome<K = Exclusive> {
     /// Seconds from the loss to the grant.
     pub(crate) margin: f64,

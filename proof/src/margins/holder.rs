@@ -11,7 +11,6 @@ use crate::harness::{Process, Voice, orders, say};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Part {
     servers: String,
-    /// The lock's path.
     path: String,
 }
 
@@ -30,7 +29,6 @@ pub(crate) const HELD: &str = "held";
 /// Its answer to [`Order::Write`] if its token is in the store.
 pub(crate) const WRITTEN: &str = "written";
 
-/// The holder's process.
 pub(crate) struct Holder {
     pub(crate) process: Process,
     voice: Voice,
@@ -43,12 +41,10 @@ impl Holder {
         Self { process, voice }
     }
 
-    /// The next thing it says.
     pub(crate) async fn says(&mut self) -> String {
         within("the holder's word", self.voice.next()).await.expect("a word").expect("the holder ended")
     }
 
-    /// Has it do something, and returns its answer.
     pub(crate) async fn answers(&mut self, order: Order) -> String {
         self.process.tell(&order).await.expect("the holder listens");
         self.says().await

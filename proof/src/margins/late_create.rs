@@ -103,7 +103,6 @@ async fn is_carried_out(ensemble: &Ensemble, paths: &[String], caller: Caller) -
     late > 0
 }
 
-/// The numbers of the guard's nodes in their queues.
 fn numbers(guard: &MultiGuard) -> Vec<u32> {
     guard.nodes().map(|node| node[node.len() - 10..].parse().unwrap()).collect()
 }

@@ -7,7 +7,6 @@ use zklock_testcontainers::{Ensemble, Held, Link, RequestKind};
 use super::contest::{LONG_TIMEOUT, behind, links, path, recover, repeated, servers, session};
 use crate::harness::{Row, now};
 
-/// How far the request came.
 #[derive(Clone, Copy)]
 pub(super) enum Moment {
     /// No server has it.
@@ -16,7 +15,6 @@ pub(super) enum Moment {
     Committed,
 }
 
-/// Where the client is connected to.
 #[derive(Clone, Copy)]
 enum At {
     Leader,

@@ -74,7 +74,6 @@ pub(super) async fn takes_the_lock(
     .await
 }
 
-/// How many watches the servers have in all.
 async fn watches(ensemble: &Ensemble) -> u64 {
     let mut watches = 0;
     for server in 0..ensemble.len() {

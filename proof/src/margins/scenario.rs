@@ -14,7 +14,6 @@ use super::{
 };
 use crate::harness::Row;
 
-/// One scenario.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     /// Repeats it so often. Panics if two hold the lock.

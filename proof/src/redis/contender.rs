@@ -13,13 +13,13 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use zklock::FencingToken;
-use zklock_contest::register::{Call, What};
+use zklock_contest::record::Who;
+use zklock_contest::register::{Call, Store, What};
 use zklock_proof::redis_lock::Lock;
 
 use super::holds::Hold;
 use super::proxy::Way;
 use super::stage::{Holds, Stage, TTL};
-use crate::harness::register::Desk;
 use crate::harness::{Instant, now};
 
 /// How often a lock that can tell is asked whether it is held.
@@ -38,17 +38,16 @@ pub(super) struct Contender<L> {
 }
 
 impl<L: Lock> Contender<L> {
-    /// Returns once it is connected.
-    pub(super) async fn enter(stage: &Stage, number: usize) -> anyhow::Result<Self> {
-        let way = Way::lay(&stage.servers, stage.kind, number).await?;
+    pub(super) async fn enter(stage: &Stage, who: Who) -> anyhow::Result<Self> {
+        let way = Way::lay(&stage.servers, stage.kind, who.client.into()).await?;
         let thread = runtime::Builder::new_current_thread().enable_all().build()?;
         let (runtime, (end, ended)) = (thread.handle().clone(), oneshot::channel());
         std::thread::spawn(move || thread.block_on(ended));
-        let (server, key, register) = (way.address(), stage.key.clone(), stage.register.address().to_owned());
+        let (server, key, register) = (way.address(), stage.key.clone(), stage.register.clone());
         let (holds, fenced) = (stage.holds.clone(), stage.kind.is_fenced());
         let entered = runtime.spawn(async move {
-            let (lock, desk) = (L::connect(&server, &key, TTL).await?, Desk::connect(&register).await?);
-            let holder = Holder { lock, desk, holds, number, fenced, token: None, believed: None };
+            let lock = L::connect(&server, &key, TTL).await?;
+            let holder = Holder { lock, register, holds, who, fenced, token: None, believed: None };
             let holder = Arc::new(Mutex::new(holder));
             tokio::spawn(watch(holder.clone()));
             anyhow::Ok(holder)
@@ -100,9 +99,9 @@ async fn watch<L: Lock>(holder: Arc<Mutex<Holder<L>>>) {
 /// What the contender has, on its thread.
 pub(super) struct Holder<L> {
     lock: L,
-    desk: Desk,
+    register: Arc<std::sync::Mutex<Store>>,
     holds: Holds,
-    number: usize,
+    who: Who,
     /// Whether its token goes with its writes.
     fenced: bool,
     token: Option<FencingToken>,
@@ -116,7 +115,7 @@ impl<L: Lock> Holder<L> {
         let token = self.lock.acquire().await.ok()?;
         let granted = now();
         self.token = token.filter(|_| self.fenced);
-        let hold = Hold { contender: self.number, granted, spans: Vec::new() };
+        let hold = Hold { contender: self.who, granted, spans: Vec::new() };
         self.holds.lock().unwrap_or_else(PoisonError::into_inner).push(hold);
         self.begin();
         Some(granted)
@@ -128,23 +127,22 @@ impl<L: Lock> Holder<L> {
     }
 
     /// Writes to the register, whatever the lock says by now.
-    pub(super) async fn write(&mut self) -> anyhow::Result<()> {
+    pub(super) fn write(&mut self) {
         // Without a look at what is there: it is judged by when it came, not by what it replaced.
         let what = What::Write { read: 0, value: 0 };
-        self.desk.ask(Call { who: self.number, token: self.token, what }).await?;
-        Ok(())
+        let mut register = self.register.lock().unwrap_or_else(PoisonError::into_inner);
+        register.take(Call { who: self.who, token: self.token, what }, now());
     }
 
     /// Asks the lock, and writes unless it says that it is lost: as a careful user does. Whether it said so.
-    pub(super) async fn check_and_write(&mut self) -> anyhow::Result<bool> {
+    pub(super) fn check_and_write(&mut self) -> bool {
         let lost = self.look() == Some(false);
         if !lost {
-            self.write().await?;
+            self.write();
         }
-        Ok(lost)
+        lost
     }
 
-    /// Whether that succeeded.
     pub(super) async fn release(&mut self) -> bool {
         self.end(now());
         self.lock.release().await.is_ok()
@@ -176,7 +174,7 @@ impl<L: Lock> Holder<L> {
     fn end(&mut self, at: Instant) -> Instant {
         if let Some((since, _)) = self.believed.take() {
             let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
-            let own = holds.iter_mut().rfind(|hold| hold.contender == self.number);
+            let own = holds.iter_mut().rfind(|hold| hold.contender == self.who);
             own.into_iter().for_each(|hold| hold.spans.push((since, at)));
         }
         at

@@ -9,13 +9,14 @@ use serde::Serialize;
 use thiserror::Error;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use zklock_contest::record::Who;
 use zklock_proof::redis_lock::{Lock, Redisson, SetNxPx, SetnxExpire, SetnxGetset, Spring, Zklock};
 
 use super::contender::{Contender, prompt};
 use super::holds::{late, together};
 use super::kind::Kind;
 use super::outcome::{Outcome, Told};
-use super::stage::{Stage, TTL};
+use super::stage::{FIRST, Stage, TTL};
 use crate::harness::{Instant, now};
 
 /// A contender that has not got the lock by then never will: far more than a TTL and what clocks differ by.
@@ -49,15 +50,16 @@ impl Fault {
             Kind::Redisson => self.of::<Redisson>(stage).await?,
             Kind::ZklockUnfenced | Kind::Zklock => self.of::<Zklock>(stage).await?,
         };
-        let (ledger, holds) =
-            (stage.register.ledger(), stage.holds.lock().unwrap_or_else(PoisonError::into_inner));
+        let register = stage.register.lock().unwrap_or_else(PoisonError::into_inner);
+        let (ledger, holds) = (&register.ledger, stage.holds.lock().unwrap_or_else(PoisonError::into_inner));
         (outcome.double_holds, outcome.longest) = together(&holds);
         (outcome.late_writes, outcome.refused) = (late(&ledger.writes, &holds), ledger.refused_writes);
         Ok(outcome)
     }
 
     async fn of<L: Lock>(self, stage: &Stage) -> anyhow::Result<Outcome> {
-        let (first, second) = tokio::try_join!(Contender::<L>::enter(stage, 0), Contender::enter(stage, 1))?;
+        let second = Contender::enter(stage, Who::process(1));
+        let (first, second) = tokio::try_join!(Contender::<L>::enter(stage, FIRST), second)?;
         let mut outcome = Outcome::default();
         match self {
             Self::LateReply => late_reply(stage, first, second, &mut outcome).await?,
@@ -73,7 +75,7 @@ async fn acquired(acquiring: &mut JoinHandle<Option<Instant>>) -> anyhow::Result
 }
 
 async fn check_and_write<L: Lock>(contender: &Contender<L>) -> anyhow::Result<bool> {
-    prompt(contender.tell(|it| it.check_and_write().boxed())).await?
+    prompt(contender.tell(|it| async { it.check_and_write() }.boxed())).await
 }
 
 async fn release<L: Lock>(contender: &Contender<L>) -> anyhow::Result<bool> {
@@ -154,10 +156,10 @@ async fn stopped<L: Lock>(
 
     // The write was decided upon by the check before the stop. This check only shows what the lock says by now.
     let check = first.tell(|it| async { it.look() }.boxed());
-    let write = first.tell(|it| it.write().boxed());
+    let write = first.tell(|it| async { it.write() }.boxed());
     drop(resume);
     let check = prompt(check).await?;
-    prompt(write).await??;
+    prompt(write).await?;
     if check == Some(false) {
         outcome.told = Some(Told::Check);
     } else {

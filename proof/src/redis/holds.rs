@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::harness::Instant;
+use zklock_contest::record::Who;
 use zklock_contest::register::Write;
 use zklock_contest::spans::overlaps;
 
-/// One hold.
 #[derive(Clone, Debug)]
 pub(super) struct Hold {
-    pub(super) contender: usize,
+    pub(super) contender: Who,
     /// When the server granted it.
     pub(super) granted: Instant,
     /// When it was believed.
@@ -37,8 +37,8 @@ pub(super) fn together(holds: &[Hold]) -> (usize, Duration) {
 }
 
 /// The writes whose contender was granted the lock before somebody else, who was granted it before the write.
-pub(super) fn late(writes: &[Write<usize>], holds: &[Hold]) -> usize {
-    let is_late = |write: &&Write<usize>| {
+pub(super) fn late(writes: &[Write], holds: &[Hold]) -> usize {
+    let is_late = |write: &&Write| {
         let before = || holds.iter().filter(|hold| hold.granted <= write.at);
         let own = before().filter(|hold| hold.contender == write.who).map(|hold| hold.granted).max();
         // Nobody writes here who has never held the lock.
@@ -51,14 +51,16 @@ pub(super) fn late(writes: &[Write<usize>], holds: &[Hold]) -> usize {
 mod tests {
     use super::*;
 
-    fn hold(contender: usize, granted: u64, spans: &[(u64, u64)]) -> Hold {
+    fn hold(contender: u16, granted: u64, spans: &[(u64, u64)]) -> Hold {
         let spans = spans.iter().map(|(since, until)| (Instant(*since), Instant(*until))).collect();
-        Hold { contender, granted: Instant(granted), spans }
+        Hold { contender: Who::process(contender), granted: Instant(granted), spans }
     }
 
     /// What it comes to if these are the holds, and these contenders' writes were accepted.
-    fn found(holds: &[Hold], writes: &[(u64, usize)]) -> (usize, u128, usize) {
-        let write = |&(at, who)| Write { at: Instant(at), who, token: None, read: 0, value: 0 };
+    fn found(holds: &[Hold], writes: &[(u64, u16)]) -> (usize, u128, usize) {
+        let who = Who::process;
+        let write =
+            |&(at, contender)| Write { at: Instant(at), who: who(contender), token: None, read: 0, value: 0 };
         let writes = writes.iter().map(write).collect::<Vec<_>>();
         let (pairs, longest) = together(holds);
         (pairs, longest.as_nanos(), late(&writes, holds))

@@ -25,7 +25,6 @@ impl Way {
         })
     }
 
-    /// Where the client connects to, as `host:port`.
     pub(super) fn address(&self) -> String {
         match self {
             Self::Redis(proxy) => proxy.address.clone(),
@@ -56,7 +55,6 @@ impl Way {
         }
     }
 
-    /// Lets everything go.
     pub(super) fn release(&mut self) {
         match self {
             Self::Redis(proxy) => drop(proxy.gate.send_replace(Gate::Open)),

@@ -12,19 +12,19 @@ use zklock_contest::clock::Instant;
 use zklock_contest::contender::{Orderer, Process, World};
 use zklock_contest::member::Member;
 use zklock_contest::members::TICK;
-use zklock_contest::record::{Record, Who};
+use zklock_contest::record::Record;
 use zklock_contest::register::{Answer, Call};
 
 use super::part::{Part, SESSION_TIMEOUT};
+use super::register::Desk;
 use super::slew;
-use crate::harness::register::Desk;
 use crate::harness::{listen, now, say};
 
 /// How long there may be no server.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A call, and who waits for the answer.
-type Asked = (Call<Who>, oneshot::Sender<Answer>);
+type Asked = (Call, oneshot::Sender<Answer>);
 
 /// The world of real processes.
 #[derive(Clone)]
@@ -83,7 +83,7 @@ impl World for Real {
         }
     }
 
-    async fn call(&self, member: Member, lock: usize, call: Call<Who>) -> Answer {
+    async fn call(&self, member: Member, lock: usize, call: Call) -> Answer {
         let (answered, answer) = oneshot::channel();
         let register = self.registers.get(&(member, lock)).expect("each lock has a register");
         if register.send((call, answered)).is_err() {

@@ -18,27 +18,20 @@ use super::part::{Part, Setup};
 use super::slew::{self, Brake};
 use crate::harness::{Instant, Process, Voice, now};
 
-/// What is heard from a client process.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Heard {
+    /// It said this.
     Said(Record),
     /// It was killed just after this instant, and said nothing more.
-    Killed {
-        client: u16,
-        at: Instant,
-    },
+    Killed { client: u16, at: Instant },
     /// It ended though nobody told it to.
-    Crashed {
-        client: u16,
-        at: Instant,
-    },
+    Crashed { client: u16, at: Instant },
 }
 
 /// One client: its links, and its process while it has one.
 pub(crate) struct Client {
     pub(crate) number: u16,
-    /// One to each server.
     pub(crate) links: Vec<Link>,
     seed: u64,
     setup: Setup,
@@ -157,7 +150,6 @@ impl Client {
         }
     }
 
-    /// Tells it to end, and waits until it has.
     pub(crate) async fn end(&self) -> anyhow::Result<()> {
         let Some(mut life) = self.life.lock().await.take() else { return Ok(()) };
         life.ending.store(true, Ordering::SeqCst);

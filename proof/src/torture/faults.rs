@@ -13,6 +13,7 @@ use tokio::sync::RwLock;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 use tokio::time::{Instant as Timer, sleep, sleep_until, timeout};
+use zklock_contest::collector::Collector;
 use zklock_contest::contender::Order;
 use zklock_contest::history::{Effect, Fault, Hold};
 use zklock_contest::member::Member;
@@ -51,7 +52,6 @@ const TOLD: Duration = Duration::from_millis(500);
 /// How long an operator waits for an answer.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// Injects the faults.
 pub(crate) struct Injector {
     pub(crate) servers: Arc<Servers>,
     pub(crate) clients: Vec<Arc<Client>>,
@@ -355,8 +355,9 @@ impl Injector {
             let behind = queues.iter().flat_map(|queue| queue.get(1..).unwrap_or_default());
             let waiting: Vec<_> =
                 behind.filter(|node| !holders.iter().any(|holder| holder.has(&node.path))).collect();
-            let leaving =
-                waiting.iter().find(|node| node.who.is_some_and(|who| self.state.gives_up(member, who)));
+            let leaving = waiting
+                .iter()
+                .find(|node| node.who.is_some_and(|who| self.state.is(member, |it| it.gives_up(who))));
             let anyone = waiting.get(planned.pick as usize % waiting.len().max(1));
             if let Some(victim) = leaving.or(anyone) {
                 return Ok((*victim).clone());
@@ -393,7 +394,7 @@ impl Injector {
             return None;
         }
         // A waiter without a delay would never leave if the holder stayed.
-        if !self.state.is_delayed(member) {
+        if !self.state.is(member, Collector::is_delayed) {
             return None;
         }
         let of_member = || self.state.holders().into_iter().filter(|hold| hold.member == member);
@@ -405,13 +406,13 @@ impl Injector {
         sleep(SETTLED.saturating_sub(now().since(first.granted))).await;
         holders.retain(|holder| now().since(holder.granted) >= SETTLED);
         let queues = queues(operator, member, rules.locks).await.ok()?;
-        if !self.state.is_delayed(member) {
+        if !self.state.is(member, Collector::is_delayed) {
             return None;
         }
         let present: Vec<_> = of_member().collect();
         let same = |one: &Hold, other: &Hold| (one.who, one.granted) == (other.who, other.granted);
         holders.retain(|holder| present.iter().any(|other| same(holder, other)));
-        let stays = |node: &Node| self.state.stays(member, node, SETTLED);
+        let stays = |node: &Node| self.state.is(member, |it| it.stays(node, SETTLED, now()));
         if !rules.is_pool {
             return victim(planned, &holders, &queues, stays);
         }
@@ -482,7 +483,6 @@ impl Injector {
         Fault { holder, ..Fault::begins(planned.kind.name(), planned.kind.effect(), now()) }
     }
 
-    /// The member whose turn it is.
     fn member(&self, planned: Planned, turn: usize, members: &[Member]) -> Member {
         members[(planned.pick as usize / 8 + turn) % members.len()]
     }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! They contend for every member of the family at once: [`zklock_contest`] has the contenders, what they ask for, and the checker. A client
-//! has a session for each member, and a link to each server. A holder reads a shared [register](crate::harness::register), sleeps and
+//! has a session for each member, and a link to each server. A holder reads a shared [`register`], sleeps and
 //! writes with its fencing token. It says what it sees of its guard, by a clock that nobody slews. The [`schedule`] plans the faults, and
 //! [`faults`] injects them.
 //!
@@ -39,6 +39,7 @@ mod faults;
 mod journal;
 mod last_leader;
 mod part;
+mod register;
 mod report;
 mod schedule;
 mod servers;
@@ -64,7 +65,6 @@ use zklock_contest::members::{DELAY, rules};
 use zklock_contest::nodes::{logs, make_logs, records};
 use zklock_contest::record::Who;
 
-use crate::harness::register::Register;
 pub(crate) use args::Torture;
 pub(crate) use client::run as run_client;
 use clients::{Client, Heard};
@@ -72,6 +72,7 @@ use faults::Injector;
 use journal::Journal;
 pub(crate) use part::Part;
 use part::Setup;
+use register::Register;
 use report::Report;
 use servers::{Servers, left};
 use state::State;
@@ -118,14 +119,14 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
         if rules(*member).keeps_logs {
             make_logs(&servers.operator().await?, *member, locks).await?;
         }
-        let opened = try_join_all((0..locks).map(|_| Register::<Who>::open())).await?;
+        let opened = try_join_all((0..locks).map(|_| Register::open())).await?;
         registers.insert(*member, opened);
     }
     let state = Arc::new(State::of(&members));
     let (heard, hearing) = mpsc::unbounded_channel();
     let (done, doing) = mpsc::unbounded_channel();
     let listener = tokio::spawn(listen(hearing, doing, state.clone(), journal));
-    let addresses = |opened: &Vec<Register<Who>>| opened.iter().map(|it| it.address().to_owned()).collect();
+    let addresses = |opened: &Vec<Register>| opened.iter().map(|it| it.address().to_owned()).collect();
     let setup = Setup {
         members: registers.iter().map(|(member, opened)| (*member, addresses(opened))).collect(),
         delay: torture.takeover_delay.map_or(DELAY, Duration::from_millis),

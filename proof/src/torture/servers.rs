@@ -14,7 +14,6 @@ use zklock_contest::nodes::{Node, view};
 use zklock_testcontainers::Ensemble;
 use zookeeper_client::{Client, Error};
 
-/// How many servers there are.
 pub(crate) const SERVERS: usize = 3;
 /// The server that grants shorter session timeouts than the others, and what it grants to those who ask for more.
 pub(crate) const LESSER: usize = 0;
@@ -40,7 +39,6 @@ pub(crate) struct Trouble {
 }
 
 impl Servers {
-    /// Starts them.
     pub(crate) async fn start() -> anyhow::Result<Arc<Self>> {
         let ensemble = Ensemble::builder(SERVERS)
             .tick_time(TICK)
@@ -105,7 +103,6 @@ impl Servers {
         Ok(())
     }
 
-    /// An operator's own session.
     pub(crate) async fn operator(&self) -> anyhow::Result<Client> {
         operator_of(&self.ensemble.connect_string()).await
     }
@@ -116,7 +113,6 @@ impl Servers {
         try_join_all(addresses.map(async |address| operator_of(&address).await)).await
     }
 
-    /// How many watches the servers have in all.
     pub(crate) async fn watches(&self) -> anyhow::Result<u64> {
         Ok(self.figures("wchs", "Total watches:").await?.into_iter().sum())
     }

@@ -9,7 +9,6 @@ use zklock::FencingToken;
 use zklock_contest::collector::Collector;
 use zklock_contest::history::{Fault, History, Hold};
 use zklock_contest::member::Member;
-use zklock_contest::nodes::Node;
 use zklock_contest::record::{Event, Record, Who};
 
 use super::clients::Heard;
@@ -104,19 +103,9 @@ impl State {
         timeout(limit, found).await.ok().flatten()
     }
 
-    /// Whether this one waits, and gives up by itself if that takes long.
-    pub(crate) fn gives_up(&self, member: Member, who: Who) -> bool {
-        self.0.borrow().members.get(&member).is_some_and(|collector| collector.gives_up(who))
-    }
-
-    /// Whether all who wait for this member have a takeover delay.
-    pub(crate) fn is_delayed(&self, member: Member) -> bool {
-        self.0.borrow().members.get(&member).is_some_and(Collector::is_delayed)
-    }
-
-    /// Whether the contender with this node has waited for so long by now, and will not leave.
-    pub(crate) fn stays(&self, member: Member, node: &Node, long: Duration) -> bool {
-        self.0.borrow().members.get(&member).is_some_and(|collector| collector.stays(node, long, now()))
+    /// Whether this is so of a member's contenders.
+    pub(crate) fn is(&self, member: Member, so: impl FnOnce(&Collector) -> bool) -> bool {
+        self.0.borrow().members.get(&member).is_some_and(so)
     }
 
     /// Waits until this is so of all of them. Returns those of which it is not within the limit.

@@ -3,25 +3,22 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use zklock_contest::register::{Answer, Call, Ledger, Store};
 
-use super::clock::now;
-use super::speech::to_line;
+use crate::harness::{now, to_line};
 
 /// The register, as long as it is served.
-pub(crate) struct Register<W> {
+pub(crate) struct Register {
     address: String,
-    store: Arc<Mutex<Store<W>>>,
+    store: Arc<Mutex<Store>>,
     _served: JoinSet<()>,
 }
 
-impl<W: Clone + DeserializeOwned + Send + 'static> Register<W> {
+impl Register {
     pub(crate) async fn open() -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot open the register")?;
         let address = listener.local_addr()?.to_string();
@@ -42,18 +39,17 @@ impl<W: Clone + DeserializeOwned + Send + 'static> Register<W> {
         &self.address
     }
 
-    /// What it was asked for so far.
-    pub(crate) fn ledger(&self) -> Ledger<W> {
+    pub(crate) fn ledger(&self) -> Ledger {
         locked(&self.store).ledger.clone()
     }
 }
 
-fn locked<W>(store: &Mutex<Store<W>>) -> MutexGuard<'_, Store<W>> {
+fn locked(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
     store.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Ends with its client.
-async fn serve<W: DeserializeOwned>(stream: TcpStream, store: Arc<Mutex<Store<W>>>) {
+async fn serve(stream: TcpStream, store: Arc<Mutex<Store>>) {
     let _ = stream.set_nodelay(true);
     let (reader, mut writer) = stream.into_split();
     let mut lines = BufReader::new(reader).lines();
@@ -82,7 +78,7 @@ impl Desk {
     }
 
     /// If this is dropped before the answer has come, the next request gets that answer.
-    pub(crate) async fn ask<W: Serialize>(&mut self, call: Call<W>) -> anyhow::Result<Answer> {
+    pub(crate) async fn ask(&mut self, call: Call) -> anyhow::Result<Answer> {
         let line = to_line(&call)?;
         self.writer.write_all(line.as_bytes()).await.context("the register is gone")?;
         let answer = self.lines.next_line().await?.context("the register is gone")?;
