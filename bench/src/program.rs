@@ -15,7 +15,6 @@ pub(crate) struct Program {
     output: Lines<BufReader<ChildStdout>>,
 }
 
-/// One cycle of one client: acquired and released.
 pub(crate) struct Lap {
     pub(crate) client: usize,
     /// When it ended, since the beginning of all of them.
@@ -84,7 +83,6 @@ impl Program {
         Ok(laps)
     }
 
-    /// Kills it, and returns once it is dead.
     pub(crate) async fn kill(&mut self) -> anyhow::Result<()> {
         self.process.kill().await.with_context(|| self.name)
     }

@@ -22,7 +22,6 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Starts a server.
     pub(crate) async fn open() -> anyhow::Result<Self> {
         let server = ZooKeeper::start().await.context("cannot start a server")?;
         let address = server.connect_string();
@@ -48,7 +47,6 @@ impl Stage {
         Ok(path)
     }
 
-    /// Returns once a directory has this many children.
     pub(crate) async fn wait_for_children(&self, directory: &str, count: usize) -> anyhow::Result<()> {
         until(async || {
             let stat = self.onlooker.check_stat(directory).await?;

@@ -40,7 +40,6 @@ impl Amid {
     }
 }
 
-/// What goes wrong.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     /// Bytes from one host to another are held.
@@ -89,7 +88,6 @@ pub(crate) enum Kind {
     Operated(Deed),
 }
 
-/// What faults can reach.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exposed {
     pub(crate) servers: u8,
@@ -106,7 +104,6 @@ pub(crate) struct Exposed {
     pub(crate) is_resized: bool,
 }
 
-/// Where a fault happens.
 #[derive(Clone, Copy)]
 struct Place {
     process: u32,
@@ -125,7 +122,6 @@ impl Place {
     }
 }
 
-/// Draws the faults of a run.
 pub(crate) fn draw(random: &mut Random, world: &Exposed, until: Duration) -> Vec<Fault> {
     let timeout = world.timeout;
     // Between five faults in a session timeout and one in ten of them.

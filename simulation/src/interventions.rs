@@ -5,14 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use zklock_contest::record::Who;
 
-/// One change of a semaphore's capacity.
 struct Resize {
     capacity: u32,
     /// The pool had this zxid before the change, and that one with it. In between, nobody knows which of them counts.
     zxids: (i64, i64),
 }
 
-/// What an operator ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ended {
     /// A node, by its token.

@@ -18,7 +18,6 @@ use crate::interventions::{self, Ended, Others};
 use crate::part::Part;
 use crate::trace::note;
 
-/// What an operator does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Deed {
     /// It makes what contenders write to.
@@ -44,7 +43,6 @@ struct Ephemeral {
     stat: Stat,
 }
 
-/// Runs until the deed is done.
 pub(crate) async fn run(deed: Deed, part: Part, mut random: Random) {
     let client = connect(&part).await;
     let done = match deed {
@@ -89,7 +87,6 @@ async fn written(client: &Client, part: &Part) -> Result<(Vec<Vec<Entry>>, Recor
     Ok((logs(client, part.member, locks).await?, records(client, part.member).await?))
 }
 
-/// Makes what contenders write to.
 async fn prepare(mut client: Client, part: &Part) {
     while make_logs(&client, part.member, rules(part.member).locks).await.is_err() {
         client = connect(part).await;
@@ -179,7 +176,6 @@ async fn evict(mut client: Client, part: &Part) {
     }
 }
 
-/// Writes the capacity until that is confirmed.
 async fn resize(mut client: Client, capacity: u32, part: &Part) {
     let mut before = None;
     loop {

@@ -12,7 +12,6 @@ pub(crate) fn is_given_at_once(member: Member) -> bool {
     !matches!(member, Member::Election | Member::Once)
 }
 
-/// What a process does.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     /// What its tasks contend for.

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, VecDeque};
 use world::{Host, World};
 use zklock_ensemble::PeerMessage;
 
-/// The ways between servers.
 #[derive(Default)]
 pub(crate) struct Peers {
     lanes: BTreeMap<(Host, Host), Lane>,
@@ -27,7 +26,6 @@ impl Peers {
         lane.latest
     }
 
-    /// Returns what has arrived by now.
     pub(crate) fn arrived(&mut self, world: &World, from: Host, to: Host) -> Vec<PeerMessage> {
         let Some(lane) = self.lanes.get_mut(&(from, to)).filter(|_| !world.is_cut(from, to)) else {
             return Vec::new();

@@ -21,22 +21,17 @@ struct State {
     part: Part,
     servers: u8,
     processes: u32,
-    /// The processes that are running.
     running: BTreeMap<u32, ProcessId>,
-    /// How long a message takes between two hosts.
     latency: Latency,
     random: Random,
 }
 
-/// The host of an operator.
 const OPERATOR: Host = Host(99);
 
-/// The host of a process.
 pub(crate) fn host(process: u32) -> Host {
     Host(100 + process as u16)
 }
 
-/// Whether this is the host of a server.
 pub(crate) fn is_server(host: Host) -> bool {
     host < OPERATOR
 }
@@ -48,7 +43,6 @@ impl Processes {
         Self(Rc::new(RefCell::new(State { part, servers, processes, running, latency, random })))
     }
 
-    /// How long a message takes between two hosts.
     pub(crate) fn latency(&self) -> Latency {
         self.0.borrow().latency
     }
@@ -60,7 +54,6 @@ impl Processes {
         }
     }
 
-    /// Starts a process, if it is not running.
     pub(crate) fn start(&self, cluster: &mut Cluster, process: u32) {
         let state = &mut *self.0.borrow_mut();
         if state.running.contains_key(&process) {
@@ -81,7 +74,6 @@ impl Processes {
         state.running.insert(process, id);
     }
 
-    /// Kills a process, if it is running.
     pub(crate) fn kill(&self, cluster: &mut Cluster, process: u32, with_its_machine: bool) {
         if let Some(id) = self.0.borrow_mut().running.remove(&process) {
             cluster.world.kill(id, with_its_machine);
@@ -89,7 +81,6 @@ impl Processes {
         }
     }
 
-    /// Has an operator do something.
     pub(crate) fn operate(&self, cluster: &mut Cluster, deed: Deed) {
         let state = &mut *self.0.borrow_mut();
         let (part, random, clocks) = (state.part.clone(), state.random.fork(), cluster.clocks());
@@ -102,7 +93,6 @@ impl Processes {
         cluster.world.spawn(OPERATOR, clocks, Preemption::default(), |_| operator::audit(part, patience));
     }
 
-    /// Calls the function with the process, if it is running.
     pub(crate) fn with(&self, process: u32, function: impl FnOnce(ProcessId)) {
         let id = self.0.borrow().running.get(&process).copied();
         if let Some(id) = id {
@@ -110,7 +100,6 @@ impl Processes {
         }
     }
 
-    /// Every host.
     pub(crate) fn hosts(&self) -> Vec<Host> {
         let state = self.0.borrow();
         (1..=state.servers).map(server).chain((0..state.processes).map(host)).collect()

@@ -22,7 +22,6 @@ const TWICE: u64 = 16;
 /// The pause between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// What became of a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum End {
     Passed(Seen),
@@ -30,11 +29,9 @@ enum End {
     Failed(Option<Seen>, Vec<String>),
 }
 
-/// How many seeds have passed, and what they have seen together.
 #[derive(Default)]
 struct Sums(u64, Seen);
 
-/// Runs seeds, and prints how far it is and what has failed.
 pub(crate) fn run(args: &Args) -> ExitCode {
     let began = Instant::now();
     let from = args.from.unwrap_or_else(|| {

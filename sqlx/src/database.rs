@@ -28,7 +28,6 @@ pub(crate) mod sealed {
 
     /// What a fence does in a transaction.
     pub trait Rows: sqlx::Database {
-        /// Creates the table.
         fn create(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<()>> + Send;
 
         /// Locks the row until the transaction's end, and then reads it. `None` if there is no such row, and so no lock.

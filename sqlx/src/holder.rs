@@ -99,7 +99,6 @@ impl sealed::AbsolutePath for Sequencer {
     }
 }
 
-/// A guard of any kind.
 trait Check {
     fn check(&self) -> Result<(), Lost>;
 }

@@ -22,7 +22,6 @@ const STEP: Duration = Duration::from_millis(1_100);
 /// What happens to a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Crash {
-    /// Its process is killed.
     Killed,
     /// Its host vanishes: nothing passes any more, and nothing is closed.
     Vanished,
@@ -36,7 +35,6 @@ pub(super) struct Cut {
     pub(super) granted: f64,
 }
 
-/// One holds the lock, one waits for it.
 struct Contest {
     holder: Program,
     waiter: Program,

@@ -19,7 +19,6 @@ use report::Row;
 use service::Servers;
 use speed::Runner;
 
-/// Measures and prints.
 pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
     let contestants = compare.contestants();
     let mut servers = Vec::new();

@@ -13,7 +13,6 @@ pub(super) async fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0)).await?.local_addr()?.port())
 }
 
-/// Returns once a server accepts connections.
 pub(super) async fn until_it_listens(name: &str, port: u16) -> anyhow::Result<()> {
     until(&format!("{name} does not listen; run `scripts/have-peers.sh all`"), async || {
         TcpStream::connect(("127.0.0.1", port)).await.is_ok()
@@ -21,7 +20,6 @@ pub(super) async fn until_it_listens(name: &str, port: u16) -> anyhow::Result<()
     .await
 }
 
-/// Looks until it is so.
 pub(super) async fn until(otherwise: &str, look: impl AsyncFn() -> bool) -> anyhow::Result<()> {
     let looks = async {
         while !look().await {
@@ -31,7 +29,6 @@ pub(super) async fn until(otherwise: &str, look: impl AsyncFn() -> bool) -> anyh
     tokio::time::timeout(PATIENCE, looks).await.with_context(|| otherwise.to_owned())
 }
 
-/// What a server answers to this HTTP request.
 pub(super) async fn get(address: &str, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;

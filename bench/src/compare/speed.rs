@@ -25,7 +25,6 @@ pub(super) struct Runner<'a> {
     pub(super) cells: Vec<Cell>,
 }
 
-/// What was measured with so many clients at one round trip.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cell {
     pub(super) clients: u32,

@@ -14,11 +14,9 @@ pub(super) const DATA: &[u8] =
 
 /// A client of one peer, with a session and a lock. It may contend several times at once.
 pub(crate) trait Client: Send + Sync {
-    /// Acquires the lock.
     fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Held<'_>>>;
 }
 
-/// A lock that is held.
 pub(crate) struct Held<'a> {
     /// Releases it; returns once it is free, where the peer can tell.
     pub(crate) release: BoxFuture<'a, anyhow::Result<()>>,

@@ -15,7 +15,6 @@ use zklock_proof::redis_lock::{Redisson, SetNxPx};
 pub(crate) use client::{Client, SESSION_TIMEOUT};
 pub(crate) use peer::Peer;
 
-/// Opens a session at `address` for the lock at `directory`.
 pub(crate) async fn connect(peer: Peer, address: &str, directory: &str) -> anyhow::Result<Arc<dyn Client>> {
     Ok(match peer {
         Peer::ZookeeperClient => {

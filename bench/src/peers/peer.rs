@@ -1,22 +1,16 @@
 //! Who is measured.
 
-/// How many locks are acquired at once.
 const SEVERAL: usize = 3;
 
-/// How many permits a semaphore has.
 pub(super) const PERMITS: u32 = 8;
 
-/// Who is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     Zklock,
     /// zklock's `Session::lock_all`, with [`SEVERAL`] locks.
     ZklockSeveral,
-    /// Readers of zklock's read-write lock.
     ZklockReaders,
-    /// zklock's locks by key.
     ZklockKeys,
-    /// Permits of zklock's semaphore.
     ZklockPermits,
     /// Permits of Curator's `InterProcessSemaphoreV2`, in a program of its own.
     CuratorPermits,
@@ -26,11 +20,8 @@ pub(crate) enum Peer {
     Raw,
     /// Bare watches of the first node: no lock, but what readers cannot be faster than.
     Watchers,
-    /// Redis by polling.
     RedisPolling,
-    /// Redis as Redisson has it.
     Redisson,
-    /// PostgreSQL's advisory locks.
     Postgres,
 }
 

@@ -34,7 +34,6 @@ impl Plain {
 }
 
 impl Client for Plain {
-    /// Creates a node, which is deleted by the release.
     fn acquire(&self) -> BoxFuture<'_, anyhow::Result<Held<'_>>> {
         async move {
             let prefix = format!("{}/lock-", self.directory);

@@ -21,12 +21,10 @@ use crate::stage::Stage;
 const FOREVER: Duration = Duration::from_secs(86_400);
 
 pub(crate) struct Laps {
-    /// How long each holds the lock.
     hold: Duration,
     clients: Vec<Arc<dyn Client>>,
     /// Clients of Curator's, so many, which run in a program of their own.
     program: Option<Box<(Mutex<Program>, u32)>>,
-    /// How many tasks each client has.
     tasks: u32,
     pub(crate) directories: Vec<String>,
 }
@@ -110,7 +108,6 @@ fn slice(laps: &[Lap], clients: u32) -> Slice {
     }
 }
 
-/// One client's cycles.
 #[derive(Default)]
 struct Run {
     cycles: Vec<Duration>,

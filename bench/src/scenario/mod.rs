@@ -54,7 +54,6 @@ impl Cast {
         })
     }
 
-    /// Has each measured client go through so many cycles.
     pub(crate) async fn perform(&self, stage: &Stage, cycles: u32) -> anyhow::Result<Slice> {
         match self {
             Self::Laps(laps) => laps.perform(cycles).await,

@@ -64,7 +64,6 @@ impl Queue {
         stage.wait_for_children(directory, 0).await
     }
 
-    /// Has each measured client go through so many cycles.
     pub(super) async fn perform(&self, stage: &Stage, cycles: u32) -> anyhow::Result<Slice> {
         let mut slice = Slice::default();
         for _ in 0..cycles {

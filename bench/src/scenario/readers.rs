@@ -26,7 +26,6 @@ use super::slice::Slice;
 use crate::peers::{Client, Peer, connect};
 use crate::stage::Stage;
 
-/// How many sessions are opened at a time.
 const AT_ONCE: usize = 50;
 
 /// How long grants may take while the link holds back requests: less than a lease.
@@ -41,7 +40,6 @@ pub(crate) struct Readers {
     pub(crate) directories: [String; 1],
 }
 
-/// Clients that wait.
 struct Queue<'a> {
     /// Releases the writer's lock.
     front: BoxFuture<'a, anyhow::Result<()>>,
@@ -130,7 +128,6 @@ impl Readers {
     }
 }
 
-/// Opens sessions of waiters.
 async fn connect_all(
     peer: Peer,
     count: usize,

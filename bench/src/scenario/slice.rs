@@ -7,12 +7,8 @@ use std::time::Duration;
 pub(crate) struct Slice {
     /// From its start to its end, less what was not measured.
     pub(crate) wall: Duration,
-    /// Each cycle of each client.
     pub(crate) cycles: Vec<Duration>,
-    /// How often a lock changed hands.
     pub(crate) handoffs: u64,
-    /// How many contended for it.
     pub(crate) contenders: usize,
-    /// The longest time that one of them waited.
     pub(crate) longest_wait: Duration,
 }

@@ -17,7 +17,6 @@ const SLICES: u32 = 20;
 /// What part of the cycles comes first, and is not measured: a Java machine compiles while it runs.
 const WARM_UP: u32 = 4;
 
-/// Measures and prints.
 pub(crate) async fn run(detail: &Detail) -> anyhow::Result<()> {
     let stage = Stage::open().await?;
     let mut entries = Vec::new();

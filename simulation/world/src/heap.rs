@@ -7,7 +7,6 @@ use crate::ids::{ConnectionId, Direction, ProcessId};
 use crate::libc;
 use crate::random::Random;
 
-/// Something that happens at an instant.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A process has something to do. With a number, only if its timers are those of then.
@@ -18,7 +17,6 @@ pub(crate) enum Event {
     Custom(u64),
 }
 
-/// The events to come, and the randomness that orders them.
 pub(crate) struct Heap {
     now: u64,
     events: BinaryHeap<Reverse<(u64, u64, u64)>>,
@@ -47,12 +45,10 @@ impl Heap {
         self.bodies.insert(self.pushed, event);
     }
 
-    /// Makes this a part of the fingerprint.
     pub(crate) fn print(&mut self, what: u64) {
         self.fingerprint = Random::new(self.fingerprint ^ what).bits();
     }
 
-    /// Goes on to the next event.
     pub(crate) fn pop(&mut self) -> Option<Event> {
         let Reverse((at, _, number)) = self.events.pop()?;
         self.now = at;

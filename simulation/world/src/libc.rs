@@ -58,7 +58,6 @@ pub(crate) fn enter(process: ProcessId, clocks: Clocks, now: u64, preemption: Pr
     SLEEPS.set(None);
 }
 
-/// Steps out of the process.
 pub(crate) fn leave() {
     PLACE.set(Place::Between);
 }

@@ -57,7 +57,6 @@ enum Segment {
     Reset,
 }
 
-/// One direction of a connection.
 #[derive(Default)]
 struct Lane {
     segments: VecDeque<(u64, Segment)>,
@@ -69,7 +68,6 @@ struct Lane {
     stalled: Option<u64>,
 }
 
-/// The client's end.
 #[derive(Default)]
 pub(crate) struct Near {
     pub(crate) is_open: bool,
@@ -81,7 +79,6 @@ pub(crate) struct Near {
     is_closed: bool,
 }
 
-/// The server's end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Far {
     Unopened,
@@ -114,7 +111,6 @@ impl Connection {
         }
     }
 
-    /// Returns whether the client may write.
     pub(crate) fn has_room(&self) -> bool {
         self.to_server.bytes < WINDOW
     }
@@ -168,7 +164,6 @@ impl Network {
         self.latencies.insert((from, to), latency);
     }
 
-    /// Begins a connection of a process.
     pub(crate) fn open(
         &mut self,
         heap: &mut Heap,
@@ -187,12 +182,10 @@ impl Network {
         id
     }
 
-    /// Writes bytes of the client.
     pub(crate) fn write(&mut self, heap: &mut Heap, id: ConnectionId, bytes: &[u8]) {
         self.push(heap, id, Direction::ToServer, Segment::Bytes(bytes.to_vec()));
     }
 
-    /// Ends what the client writes.
     pub(crate) fn end(&mut self, heap: &mut Heap, id: ConnectionId) {
         self.push(heap, id, Direction::ToServer, Segment::End);
     }
@@ -233,7 +226,6 @@ impl Network {
         }
     }
 
-    /// Closes the server's end.
     pub(crate) fn close(&mut self, heap: &mut Heap, id: ConnectionId) {
         self.finish(heap, id, Segment::End);
     }
@@ -289,7 +281,6 @@ impl Network {
         }
     }
 
-    /// Resets every connection between two hosts. Bytes under way are lost.
     pub(crate) fn reset(&mut self, heap: &mut Heap, one: Host, other: Host) {
         let between =
             |it: &Connection| [(it.client, it.server), (it.server, it.client)].contains(&(one, other));

@@ -56,14 +56,12 @@ pub(crate) trait Place: Send + Sync + 'static {
         token: FencingToken,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
-    /// Adds an entry to the ledger.
     fn write(
         connection: &mut <Self::DB as sqlx::Database>::Connection,
         name: &str,
         token: FencingToken,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 
-    /// Reads the ledger.
     fn entries(&self, name: &str) -> impl Future<Output = Vec<FencingToken>> + Send;
 }
 

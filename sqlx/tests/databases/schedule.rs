@@ -19,7 +19,6 @@ const NEW: usize = 1;
 /// As text, or as decimal numbers, they would have the other order.
 const TOKENS: [FencingToken; 2] = [FencingToken::of_turn(7, 9), FencingToken::of_turn(7, 10)];
 
-/// How a transaction begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// As this crate does it.
@@ -240,7 +239,6 @@ async fn play<P: Place>(
     history
 }
 
-/// What is wrong with a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     /// A write of the old holder took effect after the new one had committed.
