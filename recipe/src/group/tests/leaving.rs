@@ -49,6 +49,30 @@ fn a_lost_create_is_found_by_each() {
     assert_eq!(in_vain.handle(One(0, E::Recovered(None))), [O::All(T::Enter(Look::Count))]);
 }
 
+/// Somebody has deleted the node that is missing. The one that is there must not stay.
+#[test]
+fn a_create_of_which_a_part_is_missing_is_left() {
+    let found = || One(1, E::Recovered(Some(SECOND)));
+    let missing = || One(0, E::Recovered(None));
+    let end = || O::End(0, End::NodeDeleted);
+
+    // However the searches end: each time the member has searched again since the other one's node was found.
+    for found_first in [true, false] {
+        let searches = if found_first { [found(), missing()] } else { [missing(), found()] };
+        let mut group = after(entering(), [vec![All(E::Unanswered)], searches.to_vec()].concat());
+        assert_eq!(group.handle(missing()), [delete(1, SECOND)]);
+        assert_eq!(group.handle(One(1, E::Deleted)), [end()]);
+    }
+
+    // A member that is first already has asked for its own watch.
+    let mut parked = after(entering(), vec![All(E::Unanswered), found()]);
+    let listed = One(1, E::Listed(vec![SECOND.place.name()]));
+    assert_eq!(parked.handle(listed), [watch_own(1, SECOND)]);
+    assert_eq!(parked.handle(missing()), [find(0)]);
+    assert_eq!(parked.handle(missing()), [release(1, SECOND)]);
+    assert_eq!(parked.handle(One(1, E::Released(true))), [end()]);
+}
+
 #[test]
 fn a_caller_that_goes_while_a_create_is_searched_for_leaves_what_is_found() {
     let mut group = after(entering(), vec![All(E::Unanswered), One(0, E::Recovered(None))]);
