@@ -268,6 +268,26 @@ fn touches_of_an_earlier_connection_are_worth_nothing() {
 }
 
 #[test]
+fn a_late_answer_on_an_earlier_connection_reports_nothing() {
+    let mut lease = established();
+    let connection = resume(&mut lease, at(1_000));
+    lease.touched(at(2_000), at(2_000));
+    lease.synced(0, at(4_000), at(4_010));
+    lease.confirmed(connection, at(4_100), at(4_110));
+    assert_eq!(deadline(&lease), at(10_000), "by the resumption alone");
+}
+
+/// The leader of that connection may not have been the real one.
+#[test]
+fn what_the_leader_of_an_earlier_connection_heard_of_clears_no_doubt() {
+    let mut lease = established();
+    [5_000, 6_500, 6_600].into_iter().for_each(|sent| lease.synced(0, at(sent), at(sent)));
+    let connection = resume(&mut lease, at(8_900));
+    lease.confirmed(connection, at(9_100), at(9_110));
+    assert_eq!(lease.term(at(9_110)), Err(Lapse::Unconfirmed));
+}
+
+#[test]
 fn each_connection_has_its_number_and_none_while_there_is_none() {
     let mut lease = established();
     assert_eq!(lease.connection(), Some(0));
