@@ -11,7 +11,7 @@ use zklock_recipe::{Arrival, End, Event, Footing, Input as Heard, Look, Own, Pat
 use super::contest::HONEST;
 use super::office::{ANNOUNCEMENT, Announcement, Data, LOCK, Told};
 use super::run::Run;
-use super::setup::{Mutant, Party};
+use super::setup::{Mutant, Party, Witness};
 use crate::world::ensemble::{Answer, Ask, Word};
 use crate::world::present::present;
 use crate::world::tree::{Name, Named, Path, Transaction};
@@ -201,6 +201,7 @@ impl Run<'_> {
     }
 
     pub(crate) fn proclaim(&mut self, party: Party) {
+        (self.witness)(Witness::Proclaimed);
         let candidate = self.candidate(party);
         // The performer takes it in by itself, if it waits, or with the next reply.
         candidate.proclaimed += 1;
@@ -427,6 +428,7 @@ impl Run<'_> {
             (Request::Recover, answer) => {
                 let own = self.candidate(party).own;
                 let is_there = |found: &Answer<Data>| matches!(found, Answer::Got(Some(node)) if Some(node.czxid) == own.map(|own| own.czxid));
+                self.note(Witness::ReleaseFoundDone, !is_there(&answer));
                 self.inform(party, Event::Recovered(own.filter(|_| is_there(&answer))));
             }
             (Request::Read, Answer::Got(found)) => {
@@ -480,6 +482,7 @@ impl Run<'_> {
             Keeper::Off | Keeper::Settling | Keeper::Pausing => {}
         }
         if leaves {
+            (self.witness)(Witness::ReleaseUnanswered);
             self.contend(party, Input::Reply(Heard::All(Event::Unanswered), CONNECTION));
         }
         if takes_back {

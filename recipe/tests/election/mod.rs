@@ -18,7 +18,7 @@ mod setup;
 
 use crate::world::exploration::{explored, refute_each};
 use contest::{CLEAN, FORWARD, GENUINE, HONEST, OWN, SHOWN, SOUND, STUCK, TRUE};
-use setup::{Fault, Fault::*, Mutant, Setup};
+use setup::{Fault, Fault::*, Mutant, Setup, Witness::*};
 
 fn setup(candidates: usize, faults: &[Fault]) -> Setup {
     Setup { candidates, observed: true, prompt: true, named: true, faults: faults.to_vec(), mutant: None }
@@ -30,31 +30,36 @@ fn slow(setup: Setup) -> Setup {
 }
 
 explored! {
-    two_candidates_follow_each_other: setup(2, &[]), 45_636;
+    two_candidates_follow_each_other: setup(2, &[]), 45_636,
+        [Announced, ToldSomebody, ToldNobody, ToldTheNext, ResignedWithAnnouncement, ResignedBare];
     a_leader_proclaims:
-        Setup { named: false, ..setup(1, &[Proclamation, Proclamation]) }, 9_965,
-        setup(1, &[Proclamation, Proclamation]), 12_263;
-    connections_of_candidates_break: slow(setup(2, &[Break])), 7_759;
+        Setup { named: false, ..setup(1, &[Proclamation, Proclamation]) }, 9_965, [Proclaimed, LookedAgain],
+        setup(1, &[Proclamation, Proclamation]), 12_263,
+            [Proclaimed, Coalesced, LookedAgain, EventOvertookTheAnswer, ReadFromThePast];
+    connections_of_candidates_break: slow(setup(2, &[Break])), 7_759,
+        [StrayApplied, AnnouncedAgain, ReleaseFoundDone];
     sessions_of_leaders_end:
-        setup(2, &[Lapse]), 195_990,
-        slow(setup(2, &[Lapse, Break])), 31_613;
-    the_observer_loses_its_connection: setup(2, &[Outage]), 105_537;
+        setup(2, &[Lapse]), 195_990, [Expired, ToldTheNext],
+        slow(setup(2, &[Lapse, Break])), 31_613, [Expired, StrayApplied];
+    the_observer_loses_its_connection: setup(2, &[Outage]), 105_537, [ToldTheNext, LookedAgain];
     /// The server of the next connection is behind, as if no write had opened it.
-    the_observer_asks_a_server_that_is_behind: setup(2, &[Outage, Rewind]), 217_401;
+    the_observer_asks_a_server_that_is_behind: setup(2, &[Outage, Rewind]), 217_401, [ServerBehindWasAsked, LookedBehindASync];
     an_operator_touches_the_announcement:
-        setup(1, &[Deletion]), 4_136,
-        setup(1, &[Write, Eviction]), 20_658,
-        setup(1, &[Forgery, Proclamation]), 18_007;
+        setup(1, &[Deletion]), 4_136, [AnnouncedAgain, LookedAgain],
+        setup(1, &[Write, Eviction]), 20_658, [AnnouncedAgain, Retracted],
+        setup(1, &[Forgery, Proclamation]), 18_007, [LeftoverReplaced];
     an_operator_deletes_candidates:
-        setup(2, &[Eviction]), 1_107_648,
-        slow(setup(2, &[Eviction, Break])), 179_981,
-        slow(setup(2, &[Eviction, Lapse])), 113_479;
+        setup(2, &[Eviction]), 1_107_648, [Retracted, RetractedAnothers, AnnouncedAgain],
+        slow(setup(2, &[Eviction, Break])), 179_981, [Retracted, AnnouncedAgain],
+        slow(setup(2, &[Eviction, Lapse])), 113_479, [Retracted, AnnouncedAgain];
     an_operator_writes_to_a_leaders_node:
-        setup(2, &[Touch]), 577_352,
-        slow(setup(2, &[Touch, Break])), 72_963;
+        setup(2, &[Touch]), 577_352, [Touched, Retracted, ToldTheNext],
+        slow(setup(2, &[Touch, Break])), 72_963, [Touched, StrayApplied];
     servers_refuse_and_withhold:
         setup(1, &[Refusal, Refusal, Silence, Deletion, Deletion]), 250_104,
-        slow(setup(1, &[Refusal, Silence, Break, Deletion, Proclamation])), 10_156;
+            [Refused, Hidden, Withheld, AnnouncedAgain],
+        slow(setup(1, &[Refusal, Silence, Break, Deletion, Proclamation])), 10_156,
+            [Refused, Hidden, Withheld, ReleaseUnanswered];
 }
 
 /// Each with a setup in which it must be caught, and the rule that it breaks.

@@ -5,7 +5,7 @@ use zklock_recipe::{Footing, Instruction, Observation, Observer};
 use super::contest::{FORWARD, GENUINE};
 use super::office::{ANNOUNCEMENT, Announcement, Data, Told};
 use super::run::Run;
-use super::setup::Mutant;
+use super::setup::{Mutant, Witness};
 use crate::world::ensemble::{Answer, Ask, Ensemble, Link, Word};
 use crate::world::tree::{Path, Session};
 
@@ -50,12 +50,17 @@ impl Run<'_> {
 
     /// Its server answers its next request.
     pub(crate) fn answer(&mut self, session: Session) {
+        let behind = self.world.ensemble.is_behind();
+        if behind && matches!(self.link().up[0], Ask::Get(_)) {
+            (self.witness)(Witness::ReadFromThePast);
+        }
         self.world.ensemble.serve(session);
         self.link().down.retain(|word| *word != Word::Answer(Answer::Watched));
     }
 
     /// It hears the message at this place: the first one, or the first event if that is behind answers.
     pub(crate) fn listen(&mut self, place: usize) {
+        self.note(Witness::EventOvertookTheAnswer, place > 0);
         let takes_anything = self.setup.mutant == Some(Mutant::TakesAnythingForAnAnnouncement);
         let named = self.setup.named;
         let event = match self.link().down.remove(place) {
@@ -79,13 +84,22 @@ impl Run<'_> {
     }
 
     fn observe(&mut self, event: Observation<Told>) {
+        let (changed, looking) =
+            (matches!(event, Observation::Changed(_)), !self.onlooker().machine.is_watching());
         if self.setup.mutant == Some(Mutant::TakesALowerToken) && matches!(event, Observation::Seen(_)) {
             self.forget_the_highest();
         }
-        for instruction in self.onlooker().machine.handle(event) {
+        let answered = matches!(event, Observation::Seen(_));
+        let instructions = self.onlooker().machine.handle(event);
+        self.note(Witness::Coalesced, changed && looking && instructions.is_empty());
+        for instruction in instructions {
             match instruction {
-                Instruction::Look(footing) => self.look(footing),
+                Instruction::Look(footing) => {
+                    self.note(Witness::LookedAgain, answered);
+                    self.look(footing);
+                }
                 Instruction::SyncAndLook => {
+                    (self.witness)(Witness::LookedBehindASync);
                     self.sync();
                     self.look(Footing::Watched);
                 }
@@ -109,8 +123,14 @@ impl Run<'_> {
 
     fn tell(&mut self, told: Option<Told>) {
         let onlooker = self.onlooker();
-        onlooker.told = Some(told);
+        let before = onlooker.told.replace(told);
+        match (before, told) {
+            (_, None) => (self.witness)(Witness::ToldNobody),
+            (Some(Some(before)), Some(told)) if before.0 != told.0 => (self.witness)(Witness::ToldTheNext),
+            (_, Some(_)) => (self.witness)(Witness::ToldSomebody),
+        }
         let Some((token, value)) = told else { return };
+        let onlooker = self.onlooker();
         let highest = onlooker.highest;
         onlooker.highest = highest.max(token);
         self.forbid(FORWARD, token < highest);
@@ -133,6 +153,7 @@ impl Run<'_> {
     /// It has a connection again. A quorum write opens each connection, so its server has caught up, unless it has not.
     pub(crate) fn reconnect(&mut self, session: Session, behind: bool) {
         if behind {
+            (self.witness)(Witness::ServerBehindWasAsked);
             self.world.ensemble.rewind();
         } else {
             while self.world.ensemble.is_behind() {

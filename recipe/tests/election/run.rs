@@ -8,8 +8,8 @@ use zklock_recipe::transaction::Operation;
 use super::act::{Act, act, possible};
 use super::candidate::{Candidate, Keeper, Request, Stage};
 use super::contest::{Contest, OWN, SOUND, properties};
-use super::office::{ANNOUNCEMENT, Data, Told, World};
-use super::setup::{Fault, Mutant, Party, Setup};
+use super::office::{ANNOUNCEMENT, Announcement, Data, Told, World};
+use super::setup::{Fault, Mutant, Party, Setup, Witness};
 use crate::world::ensemble::{Answer, Ask, Ensemble, Word};
 use crate::world::exploration::{self, State};
 use crate::world::tree::{Name, Named, Path, Session};
@@ -22,6 +22,7 @@ impl exploration::Setup for Setup {
     type Step = Act;
     type Fault = Fault;
     type Mutant = Mutant;
+    type Witness = Witness;
 
     fn first(&self) -> State<Self> {
         State::<Self>::new(World::new(self), &self.faults)
@@ -133,7 +134,10 @@ impl Run<'_> {
     /// A server refuses its next request.
     fn refuse(&mut self, party: Party) {
         self.serve_watch(party);
-        if !matches!(self.world.ensemble.links[party].up[0], Ask::Commit(_)) {
+        if matches!(self.world.ensemble.links[party].up[0], Ask::Commit(_)) {
+            (self.witness)(Witness::Refused);
+        } else {
+            (self.witness)(Witness::Hidden);
             // The watch is set, and reports nothing that the session may not read.
             self.world.candidates[party].withheld = true;
         }
@@ -158,6 +162,7 @@ impl Run<'_> {
 
     /// The server withholds that.
     fn withhold(&mut self, party: Party) {
+        (self.witness)(Witness::Withheld);
         let candidate = &mut self.world.candidates[party];
         (candidate.dirty, candidate.withheld) = (false, true);
     }
@@ -173,6 +178,7 @@ impl Run<'_> {
     }
 
     fn apply_stray(&mut self, party: Party) {
+        (self.witness)(Witness::StrayApplied);
         self.carry_out(party, |ensemble| {
             ensemble.apply_stray(party);
         });
@@ -184,6 +190,7 @@ impl Run<'_> {
     }
 
     fn expire(&mut self, party: Party) {
+        (self.witness)(Witness::Expired);
         self.world.ensemble.expire(party);
         self.world.candidates[party] = Candidate::expired();
     }
@@ -200,6 +207,7 @@ impl Run<'_> {
     }
 
     fn touch(&mut self, party: Party) {
+        (self.witness)(Witness::Touched);
         if let Some(node) = self.world.node(party) {
             self.world.ensemble.write(node, Data::Nothing);
         }
@@ -257,24 +265,31 @@ impl Run<'_> {
         });
         if transaction.iter().any(|operation| matches!(operation, Operation::Create(_))) {
             if let Some(after) = after.filter(|_| before != after) {
-                self.see_announcement(party, after.told);
+                self.see_announcement(party, before, after.told);
             }
         } else if let Some(read) = read {
             let Some(taken) = taken else { return };
             let ours = taken.maker == Some(party);
+            (self.witness)(if ours { Witness::Retracted } else { Witness::RetractedAnothers });
             self.forbid(OWN, !ours && taken.zxid == read);
         } else if node.is_some() && self.world.node(party).is_none() {
             let maker = taken.and_then(|taken| taken.maker);
             self.forbid(OWN, maker.is_some_and(|maker| maker != party && self.world.node(maker).is_some()));
+            let together = taken.is_some();
+            (self.witness)(if together { Witness::ResignedWithAnnouncement } else { Witness::ResignedBare });
         }
     }
 
-    fn see_announcement(&mut self, party: Party, told: Told) {
+    fn see_announcement(&mut self, party: Party, before: Option<Announcement>, told: Told) {
+        self.note(Witness::LeftoverReplaced, before.is_some_and(|before| before.maker != Some(party)));
         self.forbid(SOUND, !self.world.is_first(party));
         let others = self.world.candidates.iter().enumerate().filter(|(other, _)| *other != party);
         let evicts = self.setup.faults.contains(&Fault::Eviction);
         self.forbid(SOUND, !evicts && others.into_iter().any(|(_, other)| other.leads()));
-        if !self.world.announced.contains(&told) {
+        (self.witness)(Witness::Announced);
+        if self.world.announced.contains(&told) {
+            (self.witness)(Witness::AnnouncedAgain);
+        } else {
             self.world.announced.push(told);
         }
     }

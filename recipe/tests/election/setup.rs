@@ -101,3 +101,35 @@ pub(crate) enum Mutant {
     /// An observer that takes whatever is there for an announcement.
     TakesAnythingForAnAnnouncement,
 }
+
+/// What has happened in some state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Witness {
+    Announced,
+    Proclaimed,
+    LeftoverReplaced,
+    AnnouncedAgain,
+    ResignedWithAnnouncement,
+    ResignedBare,
+    Retracted,
+    /// A candidate took back what another one had announced by then, and that one announced itself again.
+    RetractedAnothers,
+    StrayApplied,
+    Refused,
+    Hidden,
+    Withheld,
+    ReleaseUnanswered,
+    Touched,
+    ReleaseFoundDone,
+    Expired,
+    ToldSomebody,
+    ToldNobody,
+    ToldTheNext,
+    /// Two events of one transaction led to one look.
+    Coalesced,
+    LookedAgain,
+    ReadFromThePast,
+    EventOvertookTheAnswer,
+    ServerBehindWasAsked,
+    LookedBehindASync,
+}

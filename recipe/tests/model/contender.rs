@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use zklock_recipe::acquisition::{Acquisition, Input};
 use zklock_recipe::{Arrival, Kind, Limit, Own, Patience, Place, Takeover, Term};
 
+use super::findings::Witness;
 use super::nodes::Party;
 use super::run::Run;
 use super::setup::{Actor, Seat};
@@ -148,22 +149,38 @@ impl Seated {
 /// The caller.
 impl Run<'_> {
     pub(crate) fn give_up(&mut self, party: Party) {
-        self.world.contenders[party].caller = Caller::Gone;
+        let contender = &mut self.world.contenders[party];
+        contender.caller = Caller::Gone;
+        let delayed = contender.seats.iter().any(|seated| seated.pending == Some(Pending::Delay));
+        (self.witness)(match &contender.joint {
+            Some(Pending::Lease) => Witness::GiveUpOnceGranted,
+            _ if delayed => Witness::GiveUpWhileDelayed,
+            _ if contender.watches() => Witness::GiveUpWhileWaiting,
+            _ => Witness::GiveUpWhileEntering,
+        });
         self.handle(party, Input::GiveUp);
     }
 
     /// The caller polls again, and hears that the lease has come back meanwhile.
     pub(crate) fn poll(&mut self, party: Party) {
+        (self.witness)(Witness::PolledAgain);
         self.world.contenders[party].neglected = false;
         if self.world.is_assured(party) {
-            self.handle(party, Input::LeaseConfirmed);
+            self.renewed(party);
         }
     }
 
     /// The session takes the place of a caller that does not poll, and gives that place up.
     pub(crate) fn evict(&mut self, party: Party) {
+        (self.witness)(Witness::Evicted);
         self.world.contenders[party].neglected = false;
         self.give_up(party);
+    }
+
+    /// The lease is there that the contender waited for.
+    pub(crate) fn renewed(&mut self, party: Party) {
+        (self.witness)(Witness::GrantAfterLapse);
+        self.handle(party, Input::LeaseConfirmed);
     }
 
     pub(crate) fn let_go(&mut self, party: Party) {

@@ -199,14 +199,14 @@ pub(crate) fn replay(setup: &Setup, steps: &[Step]) -> State<Setup> {
     let mut world = State::<Setup>::new(World::new(setup), &setup.faults);
     let settle = |world: &mut State<Setup>| {
         while let Some(arrival) = world.arrival() {
-            take(setup, world, arrival);
+            take(setup, world, arrival, &|_| ());
         }
     };
     for step in steps {
         settle(&mut world);
         let possible = next(setup, &world);
         assert!(possible.contains(step), "{step:?} is not among {possible:?}");
-        take(setup, &mut world, *step);
+        take(setup, &mut world, *step, &|_| ());
     }
     settle(&mut world);
     world

@@ -12,6 +12,7 @@ use zklock_recipe::acquisition::Input;
 use zklock_recipe::{Event, Input as Heard, Kind, Place};
 
 use super::contest::DELAYED;
+use super::findings::Witness;
 use super::nodes::{Party, exclude_each_other};
 use super::run::Run;
 
@@ -62,6 +63,7 @@ impl Run<'_> {
             }
             let seats = contender.seats.iter_mut();
             for seated in seats.filter(|seated| seated.seat.queue == queue && seated.waited) {
+                (self.witness)(Witness::GuardVanished);
                 seated.owes.insert(place.kind);
             }
         }

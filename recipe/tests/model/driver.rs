@@ -7,6 +7,7 @@ use zklock_recipe::{End, Event, Input as Heard, Kind, Limit, Own, Patience, Sess
 
 use super::contender::{Caller, Contender, Pending, Seated, Target};
 use super::contest::{AWAITED, BY_ITSELF, CAUSED, IN_TURN, KEPT, SEEN, TOKENS, UNASKED};
+use super::findings::Witness;
 use super::foreigner::Stay;
 use super::nodes::{Party, exclude_each_other};
 use super::requests::{Address, Message, Request, Sent, Shown, Trust};
@@ -58,7 +59,10 @@ impl Run<'_> {
                 self.world.contenders[address.party].joint = Some(Pending::Lease);
             }
             Joint::ConfirmLease => self.request(address, Request::ConfirmLease),
-            Joint::ConfirmNodes(owns) => self.request(address, Request::Confirm(owns)),
+            Joint::ConfirmNodes(owns) => {
+                (self.witness)(Witness::NodesAsked);
+                self.request(address, Request::Confirm(owns));
+            }
             Joint::Release(owns, certainty) => {
                 self.request_where(address, certainty, |trust| Request::Release(owns, trust));
             }
@@ -82,6 +86,7 @@ impl Run<'_> {
                 self.request_where(address, certainty, |trust| Request::Delete(own, trust));
             }
             Single::Delay => {
+                (self.witness)(Witness::TakeoverDelayed);
                 self.supersede(address);
                 let seated = &mut self.world.contenders[address.party].seats[seat];
                 seated.pending = Some(Pending::Delay);
@@ -101,6 +106,7 @@ impl Run<'_> {
     /// The session deletes a node that a late create has made.
     pub(crate) fn sweep(&mut self, session: usize) {
         if let Some(late) = self.world.late_node(session) {
+            (self.witness)(Witness::LateCreateSwept);
             self.delete([late]);
         }
     }
@@ -108,8 +114,9 @@ impl Run<'_> {
     /// A quorum has acknowledged what was sent then on this connection.
     fn confirmed(&mut self, session: usize, connection: u64, sent: u8) {
         let now = self.world.now;
-        let flaw = self.setup.flaw;
+        let (flaw, witness) = (self.setup.flaw, self.witness);
         self.world.sessions[session].assurance.hears(|lease| {
+            let before = lease.remaining(at(now));
             lease.confirmed(connection, at(sent), at(now));
             if flaw == Some(Flaw::WritesConfirmAlone) {
                 lease.confirmed(connection, at(now), at(now));
@@ -117,18 +124,32 @@ impl Run<'_> {
             if flaw == Some(Flaw::DoubtIsIgnored) && lease.remaining(at(now)).is_zero() {
                 lease.confirmed(connection, at(now + Clock::TICK), at(now));
             }
+            if lease.remaining(at(now)) > before {
+                witness(Witness::LeaseExtended);
+            }
         });
     }
 
     /// What a contender hears of its own nodes.
     fn see_news(&mut self, party: Party, input: &Input) {
+        let contender = &mut self.world.contenders[party];
+        let waits = contender.caller == Caller::Waiting;
+        match input {
+            Input::Reply(Heard::One(_, Event::OwnWatched(true)), _) if waits => {
+                (self.witness)(Witness::FirstAmongWaiting);
+            }
+            Input::Reply(Heard::One(_, Event::OwnWatched(false)), _) if waits => {
+                (self.witness)(Witness::ToldBeforeTheGrant);
+            }
+            _ => {}
+        }
         let told = matches!(
             input,
             Input::Watch(_, Event::OwnTouched)
                 | Input::Reply(Heard::One(_, Event::OwnWatched(false) | Event::Released(false)), _)
                 | Input::Reply(Heard::Failed(_, Event::OwnTouched | Event::Released(false)), _)
         );
-        self.world.contenders[party].told |= told && self.setup.may(&[Fault::Uprooting]);
+        contender.told |= told && self.setup.may(&[Fault::Uprooting]);
     }
 
     /// Notes that a contender has to look at its nodes from here on, if one of them is gone.
@@ -144,10 +165,36 @@ impl Run<'_> {
     }
 
     fn see_commands(&mut self, party: Party, cause: &Input, commands: &[Command]) {
+        let confirms = |command: &Command| {
+            matches!(
+                command,
+                Command::Grant(..) | Command::All(Joint::ConfirmLease | Joint::ConfirmNodes(_), _)
+            )
+        };
+        if commands.iter().any(confirms) {
+            self.witness_confirm(party, cause);
+        }
         let grants = commands.iter().any(|command| matches!(command, Command::Grant(..)));
         let is_blind = self.world.contenders[party].blind && !matches!(cause, Input::NodesConfirmed(_));
         self.forbid(SEEN, grants && is_blind);
         self.see_readers(party, cause, commands);
+    }
+
+    fn witness_confirm(&self, party: Party, cause: &Input) {
+        match cause {
+            Input::Watch(seat, Event::PredecessorReleased) => {
+                (self.witness)(match self.world.contenders[party].seats[*seat].seat.kind {
+                    Kind::Shared => Witness::ReaderGrantedByRelease,
+                    _ => Witness::GrantByRelease,
+                });
+            }
+            Input::Reply(Heard::Entered(nodes), _) => (self.witness)(match nodes.first() {
+                Some((_, Sight::Count(_))) => Witness::GrantByCount,
+                _ => Witness::GrantByListing,
+            }),
+            Input::Reply(Heard::One(_, Event::Listed(_)), _) => (self.witness)(Witness::GrantByListing),
+            _ => {}
+        }
     }
 
     /// The writer's release grants each reader behind it without a request, and no end of a writer has readers list.
@@ -207,6 +254,7 @@ impl Run<'_> {
             _ => None,
         });
         let Some(before) = shared else { return self.request(address, Request::Recover(None)) };
+        (self.witness)(Witness::SearchShared);
         self.supersede(address);
         let found = self.world.server_of(session).tree.found(queue, address.party);
         let found = found.filter(|own| own.czxid <= before);
@@ -268,6 +316,8 @@ impl Run<'_> {
             let waits = self.world.contenders.iter().enumerate().any(waits);
             self.forbid(IN_TURN, waits && !self.setup.may(&[Fault::Deletion]));
         }
+        let beside = |(other, contender): (Party, &Contender)| other != party && contender.holds();
+        self.note(Witness::GrantBesideAnother, self.world.contenders.iter().enumerate().any(beside));
         self.see_grant(party);
         let contender = &mut self.world.contenders[party];
         contender.caller = Caller::Holding { valid: true };
@@ -278,6 +328,7 @@ impl Run<'_> {
     }
 
     fn lose(&mut self, party: Party) {
+        (self.witness)(Witness::HolderTold);
         let held = matches!(self.world.contenders[party].caller, Caller::Holding { .. });
         self.forbid(CAUSED, !self.setup.touches_nodes() || !held);
         self.world.contenders[party].caller = Caller::Holding { valid: false };
@@ -290,10 +341,19 @@ impl Run<'_> {
         let is_due = match end {
             End::Released => contender.seats.iter().all(|seated| seated.removed),
             End::GivenUp => contender.caller == Caller::Gone,
-            End::Busy => contender.patience == Patience::Try,
-            End::NodeDeleted => self.setup.touches_nodes(),
+            End::Busy => {
+                (self.witness)(Witness::Busy);
+                contender.patience == Patience::Try
+            }
+            End::NodeDeleted => {
+                (self.witness)(Witness::ToldByMissingNode);
+                self.setup.touches_nodes()
+            }
             End::SessionOver(_) => true,
-            End::Foreign(_) => self.world.foreigners.iter().any(|it| it.stay != Stay::Idle),
+            End::Foreign(_) => {
+                (self.witness)(Witness::ForeignerMet);
+                self.world.foreigners.iter().any(|it| it.stay != Stay::Idle)
+            }
             End::Refused(_) | End::Exhausted(_) | End::Displaced => false,
         };
         debug_assert!(seat < contender.seats.len());
@@ -369,9 +429,12 @@ impl Run<'_> {
                 address.reply(event, connection)
             }
             Message::WatchLost => {
-                if contender.seats[seat].watch.take().is_none() {
-                    return;
-                }
+                let Some((target, place)) = contender.seats[seat].watch.take() else { return };
+                let queue = contender.seats[seat].seat.queue;
+                self.note(
+                    Witness::PredecessorVanishedWhileDisconnected,
+                    target == Target::Predecessor && self.world.leader.tree.node(queue, place).is_none(),
+                );
                 Input::Watch(seat, Event::WatchLost)
             }
             Message::Changed(place, shown) => {
@@ -379,6 +442,9 @@ impl Run<'_> {
                 let Some((target, _)) = contender.seats[seat].watch.filter(|(_, it)| *it == place) else {
                     return;
                 };
+                if shown == Shown::WrittenAndDeleted {
+                    (self.witness)(Witness::DeletedAfterAWrite);
+                }
                 let event = match (target, shown) {
                     (Target::Own, _) => Event::OwnTouched,
                     (_, Shown::Released) => Event::PredecessorReleased,

@@ -69,6 +69,10 @@ impl Follower {
                 .any(|down| matches!(down, Down::Answer(of, _) | Down::Revalidated(of) if *of == session))
     }
 
+    pub(crate) fn is_behind(&self) -> bool {
+        self.down.iter().any(|down| matches!(down, Down::Transaction(..) | Down::Over(_)))
+    }
+
     pub(crate) fn touch(&mut self, session: usize) {
         self.touched |= 1 << session;
     }

@@ -10,6 +10,7 @@
 use zklock_recipe::Kind;
 use zklock_recipe::transaction::Operation;
 
+use super::findings::Witness;
 use super::nodes::{Data, Make, Party};
 use super::queues::World;
 use super::run::Run;
@@ -82,6 +83,7 @@ impl Run<'_> {
     }
 
     pub(crate) fn foreigner_holds(&mut self, index: usize) {
+        self.note(Witness::ForeignerHeldNext, self.world.tokens[QUEUE].any > 0);
         self.world.foreigners[index].stay = Stay::Holding;
     }
 

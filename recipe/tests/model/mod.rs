@@ -1,8 +1,9 @@
 //! Every order in which a few contenders, their network and their server can act, with the production
 //! [`Group`](zklock_recipe::Group) and its machines in the middle.
 //!
-//! The rules that must hold are in `contest.rs`. Each rule of the world that the protocol rests on is broken once, to see the model fail,
-//! as is each rule that a machine could break.
+//! The rules that must hold are in `contest.rs`; what must have happened for them to mean something is in each test's list of
+//! [`Witness`](findings::Witness)es; and each rule of the world that the protocol rests on is broken once, to see the model fail, as is each
+//! rule that a machine could break.
 //!
 //! There are two kinds. Without a clock everything takes any time, and a lease is a fact that ends before its session
 //! does. With a clock, sessions at a follower have the production [`Lease`](zklock_recipe::Lease), the leader expires them by
@@ -15,6 +16,7 @@ mod contender;
 mod contest;
 mod delays;
 mod driver;
+mod findings;
 mod follower;
 mod foreigner;
 mod mutant;
@@ -29,6 +31,7 @@ mod several;
 mod step;
 
 use crate::world::exploration::explored;
+use findings::Witness::*;
 use nodes::Make;
 use setup::{Clock, Fault::*, Setup, mixed, of, timed, tries, waiters, waits};
 
@@ -65,56 +68,87 @@ fn gaining() -> Setup {
 }
 
 explored! {
-    three_waiters_look_in_either_way: Setup { giving_up: false, ..waiters(3) }, 47_741;
-    three_waiters_give_up_at_any_time: waiters(3).counting(), 106_884;
-    one_waits_and_two_try: of(vec![waits(0), tries(1), tries(2)]).counting(), 94_624;
-    connections_break_and_the_directory_is_reaped: waiters(2).reaped().with(&[Break, Break]), 117_036;
-    three_waiters_and_a_broken_connection: waiters(3).patient().with(&[Break]), 214_432;
-    sessions_end_in_every_way: waiters(2).with(&[Break, Lapse, Expiry, Closing]), 169_169;
-    three_waiters_and_an_expired_session: waiters(3).patient().with(&[Lapse, Expiry]), 227_701;
+    three_waiters_look_in_either_way: Setup { giving_up: false, ..waiters(3) }, 47_741,
+        [GrantByRelease, GrantByListing, GrantByCount];
+    three_waiters_give_up_at_any_time: waiters(3).counting(), 106_884,
+        [GrantByRelease, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting];
+    one_waits_and_two_try: of(vec![waits(0), tries(1), tries(2)]).counting(), 94_624,
+        [GrantByListing, GrantByCount, Busy];
+    connections_break_and_the_directory_is_reaped: waiters(2).reaped().with(&[Break, Break]), 117_036,
+        [DirectoryCreated, DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone,
+         RemovalFoundUndone, PredecessorVanishedWhileDisconnected, StrayCreate];
+    three_waiters_and_a_broken_connection: waiters(3).patient().with(&[Break]), 214_432,
+        [GrantByRelease, RecoveryFindsNode, RemovalFoundDone, PredecessorVanishedWhileDisconnected,
+         GoneBetweenItsWatches, NodesAsked];
+    sessions_end_in_every_way: waiters(2).with(&[Break, Lapse, Expiry, Closing]), 169_169,
+        [GuardLost, GrantAfterLapse, GiveUpOnceGranted, RemovalFoundUndone];
+    three_waiters_and_an_expired_session: waiters(3).patient().with(&[Lapse, Expiry]), 227_701,
+        [GuardLost, GrantAfterLapse, GrantByListing];
     /// Two acquisitions share a session: its connection, and its nodes when one of them looks for its own.
     two_contenders_share_a_session:
-        of(vec![waits(0), waits(0), waits(1)]).patient().reaped().with(&[Break]), 310_534;
-    searches_are_shared: searching(), 18_146;
-    holders_watch_their_own_nodes: waiters(2).settling().with(&[Break, Lapse]), 142_962;
+        of(vec![waits(0), waits(0), waits(1)]).patient().reaped().with(&[Break]), 310_534,
+        [SearchShared, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, DirectoryReset];
+    searches_are_shared: searching(), 18_146, [SearchShared, RecoveryFindsNode, RecoveryFindsNone];
+    holders_watch_their_own_nodes: waiters(2).settling().with(&[Break, Lapse]), 142_962,
+        [RemovalFoundDone, GuardLost, GrantByRelease];
     /// Two may believe that they hold a lock which an operator takes away from one of them; what is promised is that
     /// this one is told, that nobody is stuck and that nothing is left behind. Among them is a waiter whose node was
     /// deleted, and who is granted all the same when its predecessor releases.
-    an_operator_deletes_nodes: waiters(2).settling().with(&[Break, Deletion]), 161_388;
+    an_operator_deletes_nodes: waiters(2).settling().with(&[Break, Deletion]), 161_388,
+        [HolderTold, ToldByMissingNode];
     /// A write to a node costs its holder the lock, and grants nobody else: neither in place of a waiter that it hits, nor
     /// before the holder's node is gone.
-    anybody_writes_to_nodes: waiters(2).settling().with(&[Break, Write]), 99_362;
-    anybody_writes_to_the_nodes_of_three: waiters(3).patient().settling().with(&[Write]), 216_667;
+    anybody_writes_to_nodes: waiters(2).settling().with(&[Break, Write]), 99_362,
+        [HolderTold, DeletedAfterAWrite, GrantByRelease];
+    anybody_writes_to_the_nodes_of_three: waiters(3).patient().settling().with(&[Write]), 216_667,
+        [HolderTold, DeletedAfterAWrite, GrantByRelease];
     /// As [`an_operator_deletes_nodes`], by ending a session whose lease is valid and whose client is connected.
     an_operator_ends_sessions:
-        waiters(2).patient().following(&[0]).settling().with(&[Break, Eviction]), 484_674;
+        waiters(2).patient().following(&[0]).settling().with(&[Break, Eviction]), 484_674,
+        [GuardLost, ServedAfterItsEnd, AnswerFromThePast];
     /// The delay may take any time, and whatever can happen happens meanwhile.
-    waiters_delay_their_takeover: waiters(2).delayed().with(&[Break, Lapse, Expiry]), 137_154;
-    three_waiters_delay_their_takeover: waiters(3).patient().delayed().with(&[Lapse, Expiry]), 242_464;
-    another_client_contends: mixed(Make::Foreign).with(&[Lapse, Expiry]), 63_499;
-    another_client_contends_under_names_like_ours: mixed(Make::Lookalike).counting().with(&[Break]), 38_963;
+    waiters_delay_their_takeover: waiters(2).delayed().with(&[Break, Lapse, Expiry]), 137_154,
+        [TakeoverDelayed, GuardLost, GrantByRelease, GiveUpWhileDelayed];
+    three_waiters_delay_their_takeover: waiters(3).patient().delayed().with(&[Lapse, Expiry]), 242_464,
+        [TakeoverDelayed, GuardLost, GrantByRelease];
+    another_client_contends: mixed(Make::Foreign).with(&[Lapse, Expiry]), 63_499,
+        [ForeignerMet, ForeignerHeldNext, GuardLost, GrantByRelease];
+    another_client_contends_under_names_like_ours: mixed(Make::Lookalike).counting().with(&[Break]), 38_963,
+        [ForeignerMet, ForeignerHeldNext, GrantByRelease, RecoveryFindsNode];
     another_client_contends_while_a_follower_is_behind:
-        mixed(Make::Foreign).counting().following(&[0]).with(&[Lapse]), 70_229;
+        mixed(Make::Foreign).counting().following(&[0]).with(&[Lapse]), 70_229,
+        [ForeignerMet, ForeignerHeldNext, GuardLost, AnswerFromThePast];
     /// An ask is a child of the directory, takes a number, and is no contender.
-    somebody_asks_the_holder_to_let_go: asked().with(&[Break]), 59_457;
-    somebody_asks_while_a_follower_is_behind: asked().patient().following(&[0]).with(&[Lapse]), 52_278;
-    callers_stop_polling: neglectful().with(&[Return]), 36_635;
+    somebody_asks_the_holder_to_let_go: asked().with(&[Break]), 59_457,
+        [AskCounted, GrantByCount, GrantByListing, GrantByRelease, RecoveryFindsNode];
+    somebody_asks_while_a_follower_is_behind: asked().patient().following(&[0]).with(&[Lapse]), 52_278,
+        [AskCounted, AnswerFromThePast, GuardLost, GrantByRelease];
+    callers_stop_polling: neglectful().with(&[Return]), 36_635,
+        [Evicted, PolledAgain, GrantByRelease, GiveUpWhileEntering, GiveUpWhileWaiting];
     callers_stop_polling_while_sessions_end:
-        waiters(2).patient().with(&[Neglect, Return, Break, Lapse, Expiry]), 113_239;
+        waiters(2).patient().with(&[Neglect, Return, Break, Lapse, Expiry]), 113_239,
+        [Evicted, PolledAgain, GiveUpOnceGranted, RecoveryFindsNode, GuardLost];
     /// The first contender's session is at a follower, which has everything some time later.
-    a_contender_is_at_a_follower: waiters(2).following(&[0]), 4_308;
-    three_contenders_and_a_follower: waiters(3).patient().following(&[0, 1]), 26_187;
-    contenders_move_between_servers: waiters(2).patient().following(&[0]).with(&[Break]), 20_049;
+    a_contender_is_at_a_follower: waiters(2).following(&[0]), 4_308,
+        [AnswerFromThePast, GrantByRelease, GrantByListing, GrantByCount];
+    three_contenders_and_a_follower: waiters(3).patient().following(&[0, 1]), 26_187,
+        [AnswerFromThePast, GrantByRelease];
+    contenders_move_between_servers: waiters(2).patient().following(&[0]).with(&[Break]), 20_049,
+        [AnswerFromThePast, MovedToFollower, MovedToLeader, RecoveryFindsNode, RecoveryFindsNone];
     /// A follower serves a session that the leader has ended.
-    a_session_ends_unnoticed: waiters(2).patient().following(&[0]).with(&[Lapse, Expiry]), 7_040;
+    a_session_ends_unnoticed: waiters(2).patient().following(&[0]).with(&[Lapse, Expiry]), 7_040,
+        [AnswerFromThePast, ServedAfterItsEnd, GuardLost];
     /// With the production lease, and a leader that expires sessions by what it has heard of them.
-    leases_are_kept_by_the_clock: timed(5).with(&[Beat]), 32_561;
+    leases_are_kept_by_the_clock: timed(5).with(&[Beat]), 32_561, [GuardLost, LeaseExtended];
     /// A guard ends at its limit while its lease lasts, or by its lease before.
-    guards_end_at_their_limits: timed(5).limited(2).with(&[Beat]), 34_805;
-    leases_are_kept_where_servers_have_different_limits: clipped(5).with(&[Break]), 61_527;
-    leases_are_kept_though_a_request_to_resume_arrives_late: clipped(4).with(&[Break, Half]), 90_404;
-    leases_are_kept_though_the_leaders_clock_is_fast: gaining(), 19_768;
-    leases_are_kept_though_sessions_are_resumed_as_they_expire: timed(5).with(&[Break, Race]), 74_974;
+    guards_end_at_their_limits: timed(5).limited(2).with(&[Beat]), 34_805, [LimitReached, GuardLost];
+    leases_are_kept_where_servers_have_different_limits: clipped(5).with(&[Break]), 61_527,
+        [GuardLost, MovedToLeader, MovedToFollower];
+    leases_are_kept_though_a_request_to_resume_arrives_late: clipped(4).with(&[Break, Half]), 90_404,
+        [GuardLost, ResumedLate, MovedToFollower];
+    leases_are_kept_though_the_leaders_clock_is_fast: gaining(), 19_768, [GuardLost];
+    leases_are_kept_though_sessions_are_resumed_as_they_expire: timed(5).with(&[Break, Race]), 74_974,
+        [GuardLost, MovedToLeader];
 }
 
 /// Models of millions of states.
@@ -124,26 +158,40 @@ mod at_large {
 
     explored! {
         three_waiters_under_every_fault_of_their_sessions:
-            waiters(3).counting().with(&[Break, Lapse, Expiry]), 14_401_915;
+            waiters(3).counting().with(&[Break, Lapse, Expiry]), 14_401_915,
+            [GuardLost, GrantAfterLapse, GrantByListing, GrantByRelease, RecoveryFindsNode, RemovalFoundDone];
         three_waiters_that_delay_give_up_and_expire:
-            waiters(3).counting().delayed().with(&[Lapse, Expiry]), 1_365_899;
-        three_wait_and_one_tries: of(vec![waits(0), tries(1), waits(2), waits(3)]).patient(), 1_126_939;
-        four_waiters_give_up_at_any_time: waiters(4).counting(), 13_856_861;
+            waiters(3).counting().delayed().with(&[Lapse, Expiry]), 1_365_899,
+            [TakeoverDelayed, GiveUpWhileDelayed, GiveUpWhileWaiting, GuardLost, GrantAfterLapse];
+        three_wait_and_one_tries: of(vec![waits(0), tries(1), waits(2), waits(3)]).patient(), 1_126_939,
+            [GrantByRelease, GrantByListing, GrantByCount, Busy];
+        four_waiters_give_up_at_any_time: waiters(4).counting(), 13_856_861,
+            [GrantByRelease, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting];
         three_waiters_give_up_while_anybody_writes_to_their_nodes:
-            waiters(3).counting().with(&[Write]), 446_180;
-        leases_are_kept_though_streams_stand_still: timed(5).with(&[Beat, Stall, Stall]), 9_639_441;
-        guards_end_at_their_limits_though_streams_stand_still: timed(5).limited(2).with(&[Beat, Stall]), 1_535_052;
-        a_delay_of_a_session_timeout_outlasts_what_an_operator_ends: evicted(6), 3_755_225;
-        leases_are_kept_though_connections_break: timed(5).with(&[Beat, Break, Stall]), 17_575_600;
+            waiters(3).counting().with(&[Write]), 446_180,
+            [DeletedAfterAWrite, GrantByRelease, GiveUpWhileWaiting];
+        leases_are_kept_though_streams_stand_still: timed(5).with(&[Beat, Stall, Stall]), 9_639_441,
+            [GuardLost, LeaseExtended, ServedAfterItsEnd];
+        guards_end_at_their_limits_though_streams_stand_still: timed(5).limited(2).with(&[Beat, Stall]), 1_535_052,
+            [LimitReached, GuardLost, ServedAfterItsEnd];
+        a_delay_of_a_session_timeout_outlasts_what_an_operator_ends: evicted(6), 3_755_225,
+            [ServedAfterItsEnd, TakeoverDelayed, GuardLost];
+        leases_are_kept_though_connections_break: timed(5).with(&[Beat, Break, Stall]), 17_575_600,
+            [GuardLost, LeaseExtended, MovedToLeader, MovedToFollower];
         three_contenders_two_at_a_follower_under_every_fault_of_their_sessions:
-            waiters(3).patient().following(&[0, 1]).with(&[Break, Lapse, Expiry]), 23_872_315;
+            waiters(3).patient().following(&[0, 1]).with(&[Break, Lapse, Expiry]), 23_872_315,
+            [AnswerFromThePast, ServedAfterItsEnd, MovedToFollower, MovedToLeader, GuardLost];
         leases_are_kept_under_every_fault_of_limits_and_late_requests:
-            clipped(5).with(&[Break, Half, Race]), 183_025;
+            clipped(5).with(&[Break, Half, Race]), 183_025,
+            [GuardLost, ResumedLate, MovedToLeader, MovedToFollower];
         anybody_writes_to_nodes_while_connections_break:
-            waiters(3).patient().settling().with(&[Break, Write]), 3_201_074;
+            waiters(3).patient().settling().with(&[Break, Write]), 3_201_074,
+            [HolderTold, DeletedAfterAWrite, GrantByRelease, RecoveryFindsNode];
         another_client_contends_under_every_fault_of_sessions:
-            mixed(Make::Foreign).counting().with(&[Break, Lapse, Expiry]), 316_097;
+            mixed(Make::Foreign).counting().with(&[Break, Lapse, Expiry]), 316_097,
+            [ForeignerMet, ForeignerHeldNext, GuardLost, GrantByRelease, RecoveryFindsNode];
         three_waiters_whose_directory_is_reaped_and_whose_connections_break:
-            waiters(3).counting().reaped().with(&[Break]), 1_942_410;
+            waiters(3).counting().reaped().with(&[Break]), 1_942_410,
+            [DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, StrayCreate];
     }
 }

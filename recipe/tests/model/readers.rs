@@ -3,6 +3,7 @@
 use zklock_recipe::Look;
 
 use super::contest::{DELAYED, IN_VAIN, ONE_HOLDER, UNASKED};
+use super::findings::Witness::*;
 use super::mutant::Mutant;
 use super::setup::{Actor, Clock, Fault::*, Flaw, Setup, of, reads, tries, waits};
 use super::step::Step;
@@ -24,14 +25,21 @@ fn listing(setup: Setup) -> Setup {
 }
 
 explored! {
-    readers_hold_the_lock_beside_each_other: Setup { giving_up: false, ..one_writer() }, 51_882;
-    readers_and_a_writer_give_up_at_any_time: one_writer().counting(), 110_886;
-    writers_give_up_before_a_reader: two_writers().counting(), 116_590;
+    readers_hold_the_lock_beside_each_other: Setup { giving_up: false, ..one_writer() }, 51_882,
+        [ReaderGrantedByRelease, GrantBesideAnother, GrantByListing, GrantByCount];
+    readers_and_a_writer_give_up_at_any_time: one_writer().counting(), 110_886,
+        [ReaderGrantedByRelease, GrantBesideAnother, GiveUpWhileEntering, GiveUpWhileWaiting];
+    writers_give_up_before_a_reader: two_writers().counting(), 116_590,
+        [ReaderGrantedByRelease, GrantByRelease, GiveUpWhileEntering, GiveUpWhileWaiting];
     a_reader_and_a_writer_try:
-        of(vec![waits(0), Actor { patience: tries(1).patience, ..reads(1) }, tries(2)]).patient(), 16_372;
-    the_connection_of_a_reader_or_a_writer_breaks: one_writer().patient().with(&[Break]), 240_289;
+        of(vec![waits(0), Actor { patience: tries(1).patience, ..reads(1) }, tries(2)]).patient(), 16_372,
+        [Busy, GrantByListing, GrantByCount];
+    the_connection_of_a_reader_or_a_writer_breaks: one_writer().patient().with(&[Break]), 240_289,
+        [ReaderGrantedByRelease, GrantBesideAnother, RecoveryFindsNode, RemovalFoundDone,
+         PredecessorVanishedWhileDisconnected, GoneBetweenItsWatches];
     readers_delay_their_takeover:
-        of(vec![waits(0), reads(1)]).patient().delayed().with(&[Lapse, Expiry]), 3_404;
+        of(vec![waits(0), reads(1)]).patient().delayed().with(&[Lapse, Expiry]), 3_404,
+        [TakeoverDelayed, ReaderGrantedByRelease, GuardLost];
 }
 
 /// A reader, a writer, a reader and a writer have come in this order. Any of them may give up or vanish.
@@ -42,11 +50,14 @@ fn in_turns() -> Setup {
 }
 
 explored! {
-    readers_vanish_and_writers_give_up_in_turns: in_turns(), 23_832;
-    a_reader_is_at_a_follower: one_writer().patient().following(&[1]), 46_991;
+    readers_vanish_and_writers_give_up_in_turns: in_turns(), 23_832,
+        [GuardVanished, TakeoverDelayed, GiveUpWhileWaiting, GrantBesideAnother];
+    a_reader_is_at_a_follower: one_writer().patient().following(&[1]), 46_991,
+        [AnswerFromThePast, ReaderGrantedByRelease, GrantBesideAnother];
     /// A write to a reader's node grants nobody, and neither does one to the writer's before its node is gone.
     anybody_writes_to_the_nodes_of_a_reader_and_a_writer:
-        of(vec![waits(0), reads(1)]).settling().with(&[Break, Write]), 98_534;
+        of(vec![waits(0), reads(1)]).settling().with(&[Break, Write]), 98_534,
+        [HolderTold, DeletedAfterAWrite, ReaderGrantedByRelease];
 }
 
 /// A holder's session is ended by an operator, while its server hears of nothing: its guard is valid until the lease ends.
@@ -97,7 +108,7 @@ fn a_reader_vanishes_before_a_writer(end: u8) -> Setup {
 explored! {
     /// The next writer has seen the first reader in front of it, and nobody has seen it go. So it waits for the delay.
     a_reader_vanishes_that_was_in_front_of_a_writer_that_gave_up:
-        a_reader_vanishes_before_a_writer(8), 47_869;
+        a_reader_vanishes_before_a_writer(8), 47_869, [TakeoverDelayed, GuardLost, ServedAfterItsEnd];
 }
 
 #[cfg(not(debug_assertions))]
@@ -109,18 +120,24 @@ mod at_large {
     }
 
     explored! {
-        two_writers_and_two_readers_close_a_session: two_of_each().with(&[Closing]), 2_207_750;
+        two_writers_and_two_readers_close_a_session: two_of_each().with(&[Closing]), 2_207_750,
+            [ReaderGrantedByRelease, GrantBesideAnother, GrantByRelease];
         /// They have come in turns, and may give up.
         two_writers_and_two_readers_under_every_fault_of_their_sessions: Setup {
             opening: [0, 2, 1, 3].map(|party| Step::Begin(party, Look::List)).to_vec(),
             giving_up: true,
             ..two_of_each().with(&[Break, Lapse, Expiry])
-        }, 621_770;
-        anybody_writes_to_the_nodes_of_two_writers_and_two_readers: two_of_each().with(&[Write]), 3_466_877;
-        one_of_two_readers_behind_two_writers_is_at_a_follower: two_of_each().following(&[2]), 2_252_115;
-        readers_and_a_writer_lose_their_sessions: one_writer().patient().with(&[Lapse, Expiry]), 226_283;
+        }, 621_770,
+            [ReaderGrantedByRelease, RemovalFoundDone, GuardLost, GrantAfterLapse];
+        anybody_writes_to_the_nodes_of_two_writers_and_two_readers: two_of_each().with(&[Write]), 3_466_877,
+            [ReaderGrantedByRelease, DeletedAfterAWrite];
+        one_of_two_readers_behind_two_writers_is_at_a_follower: two_of_each().following(&[2]), 2_252_115,
+            [AnswerFromThePast, ReaderGrantedByRelease, GrantBesideAnother];
+        readers_and_a_writer_lose_their_sessions: one_writer().patient().with(&[Lapse, Expiry]), 226_283,
+            [ReaderGrantedByRelease, GrantBesideAnother, GuardLost, GrantAfterLapse];
         two_writers_and_a_reader_delay_their_takeover:
-            two_writers().patient().delayed().with(&[Lapse, Expiry]), 306_741;
+            two_writers().patient().delayed().with(&[Lapse, Expiry]), 306_741,
+            [ReaderGrantedByRelease, TakeoverDelayed, GuardLost];
     }
 }
 

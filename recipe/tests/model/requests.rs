@@ -5,11 +5,12 @@ use zklock_recipe::companion::removal;
 use zklock_recipe::nodes::{self, Entered};
 use zklock_recipe::transaction::{Operation, UNTOUCHED};
 use zklock_recipe::{
-    Event, Foreign, ForeignClient, Input as Heard, Look, Own, Place, Refusal, Sight, Stranger,
+    Event, Foreign, ForeignClient, Input as Heard, Look, Own, Place, Refusal, Sequence, Sight, Stranger,
 };
 
 use super::contender::Target;
 use super::contest::{FIRST_RELEASES, NOT_ANOTHERS};
+use super::findings::Witness;
 use super::follower::{Down, Up};
 use super::mutant::Mutant;
 use super::nodes::{Data, Make, Party};
@@ -178,6 +179,12 @@ impl Run<'_> {
         match &mut self.world.follower {
             Some(follower) if follows => {
                 follower.touch(session);
+                if !self.world.sessions[session].alive {
+                    (self.witness)(Witness::ServedAfterItsEnd);
+                }
+                if !forwarded && follower.is_behind() {
+                    (self.witness)(Witness::AnswerFromThePast);
+                }
                 if forwarded {
                     return follower.up.push(Up::Forward(session, sent));
                 }
@@ -222,6 +229,7 @@ impl Run<'_> {
                 Message::Saw(sights)
             }
             Request::CreateDirectory => {
+                (self.witness)(Witness::DirectoryCreated);
                 for seat in self.seats(party) {
                     // It may be there already.
                     let create = Operation::Create(Named::of(Path::Directory(seat.queue)));
@@ -303,6 +311,7 @@ impl Run<'_> {
                 let session = &mut self.world.sessions[session];
                 session.answer(address, Message::Watched(Target::Predecessor, place));
                 if !stands {
+                    (self.witness)(Witness::GoneBetweenItsWatches);
                     session.answer(address, Message::Changed(place, Shown::Deleted));
                 }
                 return;
@@ -347,6 +356,10 @@ impl Run<'_> {
             let answer = (address, Message::Reply(Event::NoDirectory));
             return self.answer_write(session, awaited.then_some(answer));
         };
+        self.note(
+            Witness::DirectoryReset,
+            created.iter().any(|own| own.place.sequence == Sequence(0) && own.czxid > 1),
+        );
         owns.extend(created);
         if awaited && owns.len() < all.len() {
             let rest = Sent { address, request: Request::Create(look, owns), awaited };
@@ -372,7 +385,12 @@ impl Run<'_> {
                 let stranger = foreign.map(|(place, _)| foreign_contender(Make::Foreign, *place));
                 stranger.map_or_else(|| Sight::Children(tree.names(queue)), Sight::Foreign)
             }
-            Look::Count => Sight::Count(tree.children(queue).len()),
+            Look::Count => {
+                let children = tree.children(queue);
+                let asked = children.iter().any(|(_, node)| node.data.make == Make::Ask);
+                self.note(Witness::AskCounted, asked);
+                Sight::Count(children.len())
+            }
         }
     }
 
@@ -398,11 +416,18 @@ impl Run<'_> {
 
     fn recover(&self, session: usize, address: Address, removing: Option<Own>) -> Option<Own> {
         let (tree, queue) = (&self.world.server_of(session).tree, self.queue(address));
-        match (self.setup.mutant, removing) {
+        let found = match (self.setup.mutant, removing) {
             (_, Some(own)) => Some(own).filter(|own| tree.has(queue, *own)),
             (Some(Mutant::AdoptsAnothersNode), None) => tree.find(queue, |node| node.owner == Some(session)),
             (_, None) => tree.found(queue, address.party),
-        }
+        };
+        (self.witness)(match (removing, found) {
+            (None, Some(_)) => Witness::RecoveryFindsNode,
+            (None, None) => Witness::RecoveryFindsNone,
+            (Some(_), Some(_)) => Witness::RemovalFoundUndone,
+            (Some(_), None) => Witness::RemovalFoundDone,
+        });
+        found
     }
 
     /// The first of these nodes that is not there, or is another contender's.
@@ -425,7 +450,9 @@ impl Run<'_> {
     fn finds_another(&self, address: Address, owns: &[Own], trust: Trust) -> Option<usize> {
         let blindly = matches!(self.setup.mutant, Some(Mutant::NamesNodesBlindly | Mutant::RemovesAgain));
         let looks = trust == Trust::Unsure && !blindly;
-        looks.then(|| self.missing(address, owns))?
+        let missing = looks.then(|| self.missing(address, owns))??;
+        (self.witness)(Witness::LookFindsNone);
+        Some(missing)
     }
 
     /// Removes nodes on behalf of a contender, all or none; the first that was not there.
@@ -452,6 +479,7 @@ impl Run<'_> {
         };
         let named = operations.iter().map(|operation| operation.clone().map(|node| Named::of(paths[node])));
         if let Err((failed, _)) = self.commit(session, named.collect()) {
+            self.note(Witness::ReleaseFindsNone, releases);
             return Some(*operations[failed].node());
         }
         // What nobody has told it yet, it cannot know.

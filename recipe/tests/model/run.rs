@@ -4,6 +4,7 @@ use zklock_recipe::SessionEnd;
 use zklock_recipe::acquisition::Input;
 
 use super::contender::Caller;
+use super::findings::Witness;
 use super::follower::Down;
 use super::requests::Request;
 use super::session::Assurance;
@@ -40,6 +41,7 @@ impl Run<'_> {
             Step::Doubt(session) => self.doubt(session),
             Step::ApplyStray(session) => {
                 let stray = self.world.sessions[session].strays.remove(0);
+                self.note(Witness::StrayCreate, matches!(stray.request, Request::Create(..)));
                 self.serve(session, stray);
             }
             Step::Deliver(party) => self.deliver(party),
@@ -67,7 +69,7 @@ impl Run<'_> {
                 self.world.sessions[session].assurance = Assurance::Given(true);
                 for party in self.world.contenders_of(session) {
                     if self.world.is_assured(party) && !self.world.contenders[party].neglected {
-                        self.handle(party, Input::LeaseConfirmed);
+                        self.renewed(party);
                     }
                 }
             }

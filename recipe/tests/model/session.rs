@@ -7,6 +7,7 @@ use zklock_recipe::acquisition::Input;
 use zklock_recipe::{Lease, Moment, Present, Reckoning, SessionEnd, Term};
 
 use super::contender::{Caller, Pending};
+use super::findings::Witness;
 use super::follower::{Down, Up};
 use super::mutant::Mutant;
 use super::nodes::Party;
@@ -222,6 +223,7 @@ impl Run<'_> {
         if let Some(follower) = &mut self.world.follower {
             follower.moved(index);
         }
+        self.note(Witness::MovedToLeader, self.world.sessions[index].follows);
         self.world.sessions[index].follows = false;
         self.attempt(index, true);
         self.touch(index, true);
@@ -239,6 +241,7 @@ impl Run<'_> {
 
     /// The leader hears of a request that was given up.
     pub(crate) fn hear_half(&mut self, index: usize) {
+        (self.witness)(Witness::ResumedLate);
         self.world.sessions[index].half = false;
         self.touch(index, true);
     }
@@ -281,6 +284,9 @@ impl Run<'_> {
         let session = &mut self.world.sessions[index];
         session.resuming = false;
         if session.alive && !session.over {
+            if !session.follows {
+                (self.witness)(Witness::MovedToFollower);
+            }
             session.follows = true;
             self.reconnect(index);
         }
@@ -329,6 +335,7 @@ impl Run<'_> {
         if !contender.holds() || contender.limit.reached(at(self.world.now)).is_none() {
             return;
         }
+        (self.witness)(Witness::LimitReached);
         match self.setup.mutant {
             Some(Mutant::GivesItsNodeUpFirst) => self.handle(party, Input::Forfeit),
             Some(Mutant::ForgetsItsLimit) => {}
@@ -343,6 +350,7 @@ impl Run<'_> {
             let is_put_off = !left.is_zero() && matches!(self.setup.mutant, Some(Mutant::PutsItsLossOff));
             let lasts = is_put_off || contender.term.is_some_and(&lasts);
             if contender.holds() && !lasts {
+                (self.witness)(Witness::GuardLost);
                 contender.caller = Caller::Holding { valid: false };
             }
         }

@@ -1,6 +1,7 @@
 //! Contenders that wait for several locks at once.
 
 use super::contest::{CAUSED, FIRST_IS_TOLD, GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER, STUCK};
+use super::findings::Witness::*;
 use super::mutant::Mutant;
 use super::setup::{Actor, Fault::*, Flaw, Setup, of, reader, tries, waits, waits_for, writer};
 use crate::world::exploration::{explored, refute_each};
@@ -30,16 +31,22 @@ fn waits_for_both(session: usize) -> Actor {
 }
 
 explored! {
-    two_wait_for_two_locks_in_opposite_order: opposite(), 12_916;
-    two_that_wait_for_two_locks_lose_their_connections: opposite().patient().with(&[Break]), 23_721;
-    two_that_wait_for_two_locks_lose_their_sessions: opposite().counting().with(&[Lapse, Expiry]), 70_903;
+    two_wait_for_two_locks_in_opposite_order: opposite(), 12_916,
+        [GrantByRelease, GrantByListing, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting];
+    two_that_wait_for_two_locks_lose_their_connections: opposite().patient().with(&[Break]), 23_721,
+        [GrantByRelease, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, RemovalFoundUndone];
+    two_that_wait_for_two_locks_lose_their_sessions: opposite().counting().with(&[Lapse, Expiry]), 70_903,
+        [GuardLost, GrantAfterLapse, GiveUpOnceGranted, GrantByRelease];
     two_that_wait_for_two_locks_delay_their_takeover:
-        opposite().patient().delayed().with(&[Lapse, Expiry]), 26_047;
+        opposite().patient().delayed().with(&[Lapse, Expiry]), 26_047,
+        [TakeoverDelayed, GuardLost, GrantByRelease];
     /// The others of its nodes do not stay behind: neither when it holds, nor when it waits, nor when it leaves.
-    an_operator_deletes_one_node_of_several: opposite().patient().settling().with(&[Deletion]), 53_199;
+    an_operator_deletes_one_node_of_several: opposite().patient().settling().with(&[Deletion]), 53_199,
+        [HolderTold, ToldByMissingNode, ReleaseFindsNone];
     /// It is first in one queue and waits in the other, and is told at once.
     an_operator_deletes_the_node_of_a_member_that_is_first:
-        of(vec![waits_for_both(0), waits(1)]).patient().with(&[Deletion, Break]), 52_637;
+        of(vec![waits_for_both(0), waits(1)]).patient().with(&[Deletion, Break]), 52_637,
+        [FirstAmongWaiting, ToldBeforeTheGrant, ToldByMissingNode];
 }
 
 /// An operator removes the common ancestor of both queues, and both are made again. Another contender has the names of the
@@ -50,17 +57,23 @@ fn uprooted() -> Setup {
 
 explored! {
     /// The holder is told of one node, and looks at the other one before it removes the node of that name.
-    an_operator_removes_the_directories_of_several_locks: uprooted(), 57_061;
-    directories_of_several_locks_are_created_and_reaped: opposite().patient().reaped().with(&[Break]), 28_494;
+    an_operator_removes_the_directories_of_several_locks: uprooted(), 57_061,
+        [HolderTold, DirectoryCreated, DirectoryReset, LookFindsNone];
+    directories_of_several_locks_are_created_and_reaped: opposite().patient().reaped().with(&[Break]), 28_494,
+        [DirectoryCreated, DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, StrayCreate];
     one_of_two_that_wait_for_two_locks_is_at_a_follower:
-        opposite().patient().following(&[0]).with(&[Break]), 112_076;
-    each_reads_in_one_queue_and_writes_in_the_other: mixed().patient().with(&[Break]), 21_235;
-    one_waits_for_two_locks_among_those_that_wait_for_one: among_plain().patient(), 30_730;
+        opposite().patient().following(&[0]).with(&[Break]), 112_076,
+        [AnswerFromThePast, MovedToFollower, MovedToLeader, GrantByRelease];
+    each_reads_in_one_queue_and_writes_in_the_other: mixed().patient().with(&[Break]), 21_235,
+        [ReaderGrantedByRelease, RecoveryFindsNode, RemovalFoundDone];
+    one_waits_for_two_locks_among_those_that_wait_for_one: among_plain().patient(), 30_730,
+        [FirstAmongWaiting, GrantByRelease];
     several_locks_are_tried: of(vec![
         Actor { patience: tries(0).patience, ..waits_for_both(0) },
         waits_for_both(1),
         waits_for(2, &[writer(1)]),
-    ]).patient(), 96_977;
+    ]).patient(), 96_977,
+        [Busy, GrantByListing];
 }
 
 /// The leader may carry a create out between two members' searches, because it heard of a connection that was left.
@@ -69,7 +82,7 @@ fn late_create() -> Setup {
 }
 
 explored! {
-    a_create_that_comes_late_is_found_or_deleted: late_create(), 987;
+    a_create_that_comes_late_is_found_or_deleted: late_create(), 987, [RecoveryFindsNone, LateCreateSwept];
 }
 
 /// Each fault that a group can have.
@@ -97,21 +110,29 @@ mod at_large {
 
     explored! {
         two_wait_for_two_locks_under_every_fault_of_their_sessions:
-            opposite().patient().with(&[Break, Lapse, Expiry]), 247_308;
-        two_give_up_two_locks_while_their_connections_break: opposite().counting().with(&[Break]), 126_393;
+            opposite().patient().with(&[Break, Lapse, Expiry]), 247_308,
+            [GuardLost, GrantAfterLapse, RecoveryFindsNode, RemovalFoundUndone];
+        two_give_up_two_locks_while_their_connections_break: opposite().counting().with(&[Break]), 126_393,
+            [GiveUpWhileEntering, GiveUpWhileWaiting, RecoveryFindsNode, StrayCreate];
         an_operator_deletes_one_node_of_several_while_connections_break:
-            opposite().patient().settling().with(&[Break, Deletion]), 876_321;
+            opposite().patient().settling().with(&[Break, Deletion]), 876_321,
+            [HolderTold, ToldByMissingNode, ReleaseFindsNone, RecoveryFindsNode, RemovalFoundDone];
         an_operator_deletes_one_node_of_several_while_callers_give_up:
-            opposite().counting().settling().with(&[Deletion]), 150_171;
-        one_gives_up_two_locks_among_those_that_wait_for_one: among_plain().counting(), 240_739;
+            opposite().counting().settling().with(&[Deletion]), 150_171,
+            [HolderTold, ToldByMissingNode, ReleaseFindsNone, GiveUpWhileWaiting];
+        one_gives_up_two_locks_among_those_that_wait_for_one: among_plain().counting(), 240_739,
+            [FirstAmongWaiting, GiveUpWhileEntering, GiveUpWhileWaiting];
         one_waits_for_two_locks_among_others_while_connections_break:
-            among_plain().patient().with(&[Break]), 482_787;
+            among_plain().patient().with(&[Break]), 482_787,
+            [FirstAmongWaiting, RecoveryFindsNode, RemovalFoundDone];
         one_waits_for_two_locks_among_others_while_sessions_end:
-            among_plain().patient().with(&[Lapse, Expiry]), 397_681;
+            among_plain().patient().with(&[Lapse, Expiry]), 397_681,
+            [FirstAmongWaiting, GuardLost, GrantAfterLapse];
         three_wait_for_two_locks: of(vec![
             waits_for_both(0),
             waits_for(1, &[writer(1), writer(0)]),
             waits_for_both(2),
-        ]).patient(), 365_714;
+        ]).patient(), 365_714,
+            [GrantByRelease];
     }
 }

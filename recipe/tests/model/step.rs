@@ -6,6 +6,7 @@ use zklock_recipe::{Kind, Look};
 
 use super::contender::{Caller, Contender, Pending, Seated};
 use super::contest::{Contest, properties, replay, tolerates};
+use super::findings::Witness;
 use super::follower::{Down, Streams, Up};
 use super::mutant::Mutant;
 use super::nodes::Party;
@@ -96,6 +97,7 @@ impl exploration::Setup for Setup {
     type Step = Step;
     type Fault = Fault;
     type Mutant = Mutant;
+    type Witness = Witness;
 
     fn first(&self) -> State<Self> {
         let setup = Self { giving_up: true, ..self.clone() };

@@ -1,6 +1,12 @@
 //! How every way through a model is explored: the same for all models of this crate.
 
-use std::{fmt::Debug, hash::Hash, ops::Deref};
+use std::{
+    collections::HashSet,
+    fmt::Debug,
+    hash::Hash,
+    ops::Deref,
+    sync::{Mutex, PoisonError},
+};
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
@@ -15,6 +21,8 @@ pub(crate) trait Setup: Send + Sync + Sized + 'static {
     type Fault: Copy + Debug + Hash + PartialEq + Send + Sync + 'static;
     /// A rule that is broken on purpose.
     type Mutant: Debug + Copy;
+    /// What has happened in some state: so that a rule which holds also had occasion to fail.
+    type Witness: Copy + Debug + Eq + Hash + Send;
 
     fn first(&self) -> State<Self>;
 
@@ -84,9 +92,17 @@ pub(crate) struct Run<'a, S: Setup> {
     faults: &'a mut Vec<S::Fault>,
     broken: &'a mut Option<Rule>,
     pub(crate) setup: &'a S,
+    pub(crate) witness: &'a dyn Fn(S::Witness),
 }
 
 impl<S: Setup> Run<'_, S> {
+    /// This has happened, if that is so.
+    pub(crate) fn note(&self, witness: S::Witness, happened: bool) {
+        if happened {
+            (self.witness)(witness);
+        }
+    }
+
     /// The step breaks this rule.
     pub(crate) fn breach(&mut self, rule: Rule) {
         self.broken.get_or_insert(rule);
@@ -115,10 +131,10 @@ pub(crate) fn next<S: Setup>(setup: &S, at: &State<S>) -> Vec<S::Step> {
 }
 
 /// Takes one step.
-pub(crate) fn take<S: Setup>(setup: &S, at: &mut State<S>, step: S::Step) {
+pub(crate) fn take<S: Setup>(setup: &S, at: &mut State<S>, step: S::Step, witness: &dyn Fn(S::Witness)) {
     let fault = step.fault(at);
     let At { world, faults, broken } = at;
-    let mut run = Run { world, faults, broken, setup };
+    let mut run = Run { world, faults, broken, setup, witness };
     fault.into_iter().for_each(|fault| run.spend(fault));
     step.take(&mut run);
     S::settle(&mut run);
@@ -131,6 +147,7 @@ pub(crate) struct Contest<S: Setup> {
     rule: Option<Rule>,
     /// Whether a world goes on though a step has broken a rule, because only a rule of states counts.
     lenient: bool,
+    witnessed: Mutex<HashSet<S::Witness>>,
 }
 
 /// Of what single steps do.
@@ -152,7 +169,9 @@ impl<S: Setup> Model for Contest<S> {
 
     fn next_state(&self, at: &State<S>, step: S::Step) -> Option<State<S>> {
         let mut at = at.clone();
-        take(&self.setup, &mut at, step);
+        take(&self.setup, &mut at, step, &|witness| {
+            self.witnessed.lock().unwrap_or_else(PoisonError::into_inner).insert(witness);
+        });
         Some(at)
     }
 
@@ -167,7 +186,7 @@ impl<S: Setup> Model for Contest<S> {
 
 impl<S: Setup> Contest<S> {
     pub(crate) fn new(setup: S) -> Self {
-        Self { setup, rule: None, lenient: false }
+        Self { setup, rule: None, lenient: false, witnessed: Mutex::default() }
     }
 
     /// What must hold in every state.
@@ -197,20 +216,23 @@ impl<S: Setup> Contest<S> {
     }
 }
 
-/// Explores all of it: the rules hold, and there are this many states.
-pub(crate) fn explore<S: Setup>(setup: S, states: usize) {
+/// Explores all of it: the rules hold, everything listed has happened, and there are this many states.
+pub(crate) fn explore<S: Setup>(setup: S, states: usize, occurrences: &[S::Witness]) {
     let checker = Contest::new(setup).checker().spawn_bfs().join();
     checker.assert_properties();
+    let witnessed = checker.model().witnessed.lock().unwrap_or_else(PoisonError::into_inner);
+    let missing = occurrences.iter().filter(|witness| !witnessed.contains(witness));
+    assert_eq!(missing.collect::<Vec<_>>(), [] as [&S::Witness; 0], "never happened");
     assert_eq!(checker.unique_state_count(), states);
 }
 
-/// Tests. Each has a name, and one model or more: its setup, and how many states it has.
+/// Tests. Each has a name, and one model or more: its setup, how many states it has, and what must have happened in it.
 macro_rules! explored {
-    ($($(#[$meta:meta])* $name:ident: $($setup:expr, $states:literal),+;)*) => {$(
+    ($($(#[$meta:meta])* $name:ident: $($setup:expr, $states:literal, [$($witness:ident),*]),+;)*) => {$(
         $(#[$meta])*
         #[test]
         fn $name() {
-            $($crate::world::exploration::explore($setup, $states);)+
+            $($crate::world::exploration::explore($setup, $states, &[$($witness),*]);)+
         }
     )*};
 }
