@@ -23,8 +23,8 @@ use crate::lock::query::query;
 use crate::node::{AskData, encode};
 use crate::observe::sight::stale;
 use crate::path::LockPath;
-use crate::requests::{self, Holders, OwnAsk, Placed};
-use crate::zk::{Answer as Given, LATEST, Succession, ZkSession};
+use crate::requests::{self, Holders, OwnAsk, PlacedAsk};
+use crate::zk::{LATEST, LinkAnswer as Given, Succession, ZkSession};
 
 pub use heard::{Ask, Asks};
 
@@ -75,7 +75,7 @@ impl Request {
         Self { acl, ..self }
     }
 
-    fn is_for(&self, node: &requests::Node) -> bool {
+    fn is_for(&self, node: &requests::QueueNode) -> bool {
         let is_slot = |index| node.place.kind == Kind::Slot(index);
         self.number.is_none_or(|number| node.place.sequence.0 == number) && self.slot.is_none_or(is_slot)
     }
@@ -171,7 +171,7 @@ pub struct Asking {
     succession: Arc<Succession>,
     path: LockPath,
     /// The ask's node; `None` while there is none.
-    node: Option<Node>,
+    node: Option<AskNode>,
     data: AskData,
     acl: Acl,
     deadline: Option<Instant>,
@@ -179,7 +179,7 @@ pub struct Asking {
 }
 
 /// An ask's node in one ZooKeeper session. Dropped, it is deleted.
-struct Node {
+struct AskNode {
     session: Arc<ZkSession>,
     path: String,
     own: OwnAsk,
@@ -187,7 +187,7 @@ struct Node {
     is_unanswered: bool,
 }
 
-impl Drop for Node {
+impl Drop for AskNode {
     fn drop(&mut self) {
         let (session, path, own) = (Arc::downgrade(&self.session), self.path.clone(), self.own);
         let (mut requester, lease) = (self.session.requester.clone(), self.session.lease.clone());
@@ -259,12 +259,12 @@ pub(crate) async fn ask(
     let placed = asking.succession.clone().patiently(asking.place(session)).await;
     let path = || asking.path.to_string();
     match placed.map_err(|waited| QueryError::Unanswered { path: path(), waited })?? {
-        Standing::Stands => Ok(Some(asking)),
-        Standing::Nowhere => Ok(None),
-        Standing::SessionOver if asking.succession.event().state.is_final() => {
+        AskStanding::Stands => Ok(Some(asking)),
+        AskStanding::Nowhere => Ok(None),
+        AskStanding::SessionOver if asking.succession.event().state.is_final() => {
             Err(QueryError::SessionOver { path: path() }.into())
         }
-        Standing::SessionOver => Err(QueryError::Disconnected { path: path() }.into()),
+        AskStanding::SessionOver => Err(QueryError::Disconnected { path: path() }.into()),
     }
 }
 
@@ -273,7 +273,7 @@ fn checked(what: &'static str, length: usize, longest: usize) -> Result<(), AskE
 }
 
 /// Whether the ask's node stands.
-enum Standing {
+enum AskStanding {
     Stands,
     /// The path is gone, and every holder with it.
     Nowhere,
@@ -316,11 +316,11 @@ impl Asking {
     }
 
     /// Makes the ask's node in this session, unless it stands. The node is deleted once `self.node` is dropped.
-    async fn place(&mut self, session: Arc<ZkSession>) -> Result<Standing, AskError> {
+    async fn place(&mut self, session: Arc<ZkSession>) -> Result<AskStanding, AskError> {
         let (path, id) = (self.path.of_child(requests::ASK), self.data.id);
         let mut tries = Tries::default();
         let outcome = loop {
-            let node = self.node.get_or_insert_with(|| Node {
+            let node = self.node.get_or_insert_with(|| AskNode {
                 session: session.clone(),
                 path: path.clone(),
                 own: OwnAsk { id, czxid: None },
@@ -348,18 +348,20 @@ impl Asking {
             node.is_unanswered = was_unanswered;
             let path = || self.path.to_string();
             break match placed {
-                Ok(Placed::Stands(czxid)) => {
+                Ok(PlacedAsk::Stands(czxid)) => {
                     node.own.czxid = Some(czxid);
-                    return Ok(Standing::Stands);
+                    return Ok(AskStanding::Stands);
                 }
-                Ok(Placed::Nowhere) => Ok(Standing::Nowhere),
-                Ok(Placed::Taken(data, ctime)) => Err(AskError::Asked { ask: Ask::new(path(), data, ctime) }),
-                Ok(Placed::Occupied) => Err(AskError::Occupied { path: path() }),
-                Ok(Placed::Hidden) => Err(AskError::NotAuthorized { node: node.path.clone() }),
+                Ok(PlacedAsk::Nowhere) => Ok(AskStanding::Nowhere),
+                Ok(PlacedAsk::Taken(data, ctime)) => {
+                    Err(AskError::Asked { ask: Ask::new(path(), data, ctime) })
+                }
+                Ok(PlacedAsk::Occupied) => Err(AskError::Occupied { path: path() }),
+                Ok(PlacedAsk::Hidden) => Err(AskError::NotAuthorized { node: node.path.clone() }),
                 Err(Event::SessionOver(end)) => {
                     // The reply may say so before the connection's client knows.
                     session.lease.ended(end);
-                    Ok(Standing::SessionOver)
+                    Ok(AskStanding::SessionOver)
                 }
                 Err(Event::Refused(refusal)) => Err(self.refused(refusal, path())),
                 Err(event) => Err(self.refused(Refusal::Other(format!("{event:?}")), path())),
@@ -425,7 +427,7 @@ impl Asking {
 
     /// Asks in this session, unless the ask stands there, for what is left of the time.
     async fn ask_again(&mut self, session: Arc<ZkSession>) -> Result<(), AskError> {
-        if let Standing::Nowhere = self.place(session).await? {
+        if let AskStanding::Nowhere = self.place(session).await? {
             self.holders.clear();
         }
         Ok(())

@@ -16,20 +16,20 @@ use crate::mutex::Mutex;
 
 /// A handle of the future. Each task has its own. Once the last one is dropped, so is the future.
 pub(crate) struct Joint<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<JointCell<T>>,
     /// The place of this handle's waker.
     key: Option<usize>,
 }
 
 /// A handle that does not keep the future.
-pub(crate) struct WeakJoint<T>(Weak<Shared<T>>);
+pub(crate) struct WeakJoint<T>(Weak<JointCell<T>>);
 
-struct Shared<T> {
-    state: Mutex<State<T>>,
+struct JointCell<T> {
+    state: Mutex<JointState<T>>,
     wakers: Arc<Wakers>,
 }
 
-enum State<T> {
+enum JointState<T> {
     Running(BoxFuture<'static, T>),
     Done(T),
 }
@@ -40,8 +40,8 @@ struct Wakers(Mutex<Slab<Option<Waker>>>);
 
 impl<T> Joint<T> {
     pub(crate) fn new(future: BoxFuture<'static, T>) -> Self {
-        let state = Mutex::new(State::Running(future));
-        Self { shared: Arc::new(Shared { state, wakers: Arc::default() }), key: None }
+        let state = Mutex::new(JointState::Running(future));
+        Self { shared: Arc::new(JointCell { state, wakers: Arc::default() }), key: None }
     }
 
     pub(crate) fn downgrade(&self) -> WeakJoint<T> {
@@ -59,7 +59,7 @@ impl<T> WeakJoint<T> {
     /// Another handle, if the future is still awaited and has no result yet.
     pub(crate) fn upgrade(&self) -> Option<Joint<T>> {
         let shared = self.0.upgrade()?;
-        let runs = matches!(*shared.state.lock(), State::Running(_));
+        let runs = matches!(*shared.state.lock(), JointState::Running(_));
         runs.then_some(Joint { shared, key: None })
     }
 }
@@ -71,13 +71,13 @@ impl<T: Clone> Future for Joint<T> {
         let Self { shared, key } = &mut *self;
         let mut state = shared.state.lock();
         match &mut *state {
-            State::Done(result) => Poll::Ready(result.clone()),
-            State::Running(future) => {
+            JointState::Done(result) => Poll::Ready(result.clone()),
+            JointState::Running(future) => {
                 // Registered before the poll: the future may wake everybody during it.
                 *key = Some(shared.wakers.register(*key, cx.waker()));
                 let waker = Arc::clone(&shared.wakers).into();
                 let result = std::task::ready!(future.poll_unpin(&mut Context::from_waker(&waker)));
-                *state = State::Done(result.clone());
+                *state = JointState::Done(result.clone());
                 drop(state);
                 shared.wakers.wake_by_ref();
                 Poll::Ready(result)

@@ -86,20 +86,20 @@ impl fmt::Display for Layout {
 
 impl Layout {
     /// The layout by which a caller contends in such a queue. Curator's mutex and go-zookeeper's have one queue.
-    pub(crate) fn of(layout: recipe::Layout) -> Self {
+    pub(crate) fn of(layout: recipe::QueueLayout) -> Self {
         match layout {
-            recipe::Layout::Own => Self::Zklock,
-            recipe::Layout::CuratorMutex => Self::Curator,
-            recipe::Layout::Kazoo => Self::Kazoo,
+            recipe::QueueLayout::Own => Self::Zklock,
+            recipe::QueueLayout::CuratorMutex => Self::Curator,
+            recipe::QueueLayout::Kazoo => Self::Kazoo,
         }
     }
 
     /// The layout of the queue.
-    pub(crate) fn queue(self) -> recipe::Layout {
+    pub(crate) fn queue(self) -> recipe::QueueLayout {
         match self {
-            Self::Zklock => recipe::Layout::Own,
-            Self::Curator | Self::Go => recipe::Layout::CuratorMutex,
-            Self::Kazoo => recipe::Layout::Kazoo,
+            Self::Zklock => recipe::QueueLayout::Own,
+            Self::Curator | Self::Go => recipe::QueueLayout::CuratorMutex,
+            Self::Kazoo => recipe::QueueLayout::Kazoo,
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use zklock_recipe::{Kind, Layout, PathKind, Place};
+use zklock_recipe::{Kind, PathKind, QueueLayout, QueuePlace};
 
 /// The absolute path of a lock's directory, and the layout of the queue in it. ZooKeeper and zklock accept it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LockPath {
     path: String,
-    layout: Layout,
+    layout: QueueLayout,
 }
 
 /// Why a path cannot be used for a lock or a node.
@@ -69,20 +69,20 @@ impl LockPath {
         if path.ends_with(".once") {
             return Err(PathProblem::Records);
         }
-        let contends = |name| Layout::ALL.iter().any(|layout| layout.own(name).is_some());
+        let contends = |name| QueueLayout::ALL.iter().any(|layout| layout.own(name).is_some());
         if absolute.split('/').any(contends) {
             return Err(PathProblem::Contender);
         }
-        Ok(Self { path: path.to_owned(), layout: Layout::Own })
+        Ok(Self { path: path.to_owned(), layout: QueueLayout::Own })
     }
 
     /// Returns the same directory with a queue of this layout.
-    pub(crate) fn with_layout(self, layout: Layout) -> Self {
+    pub(crate) fn with_layout(self, layout: QueueLayout) -> Self {
         Self { layout, ..self }
     }
 
     /// The layout of the queue.
-    pub(crate) fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> QueueLayout {
         self.layout
     }
 
@@ -113,7 +113,7 @@ impl LockPath {
     }
 
     /// Returns the path of the node of a contender of ours.
-    pub(crate) fn contender(&self, place: Place) -> String {
+    pub(crate) fn contender(&self, place: QueuePlace) -> String {
         self.of_child(&self.layout.name(place))
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zklock_recipe::{Kind, Layout, Look, PathKind, Place, Takeover};
+use zklock_recipe::{Kind, Look, PathKind, QueueLayout, QueuePlace, Takeover};
 use zookeeper_client::Stat;
 
 use crate::acl::Acl;
@@ -42,7 +42,7 @@ pub(crate) struct Settings {
     /// The path by which the caller knows it.
     pub(crate) name: LockPath,
     /// Reads the place from the name of a node of ours in the directory.
-    pub(crate) place: fn(Layout, &str) -> Option<Place>,
+    pub(crate) place: fn(QueueLayout, &str) -> Option<QueuePlace>,
     /// A node that transactions of the holder may only check, and what to do instead.
     pub(crate) off_limits: Option<(String, &'static str)>,
 }
@@ -65,7 +65,7 @@ impl Settings {
     }
 
     /// Whose contenders are in the queue.
-    pub(crate) fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> QueueLayout {
         self.path.layout()
     }
 
@@ -75,7 +75,7 @@ impl Settings {
     }
 
     /// The contenders among the names of the directory's children, the first one first.
-    pub(crate) fn queue<'a>(&self, children: &'a [String]) -> Vec<(Place, &'a str)> {
+    pub(crate) fn queue<'a>(&self, children: &'a [String]) -> Vec<(QueuePlace, &'a str)> {
         let layout = self.layout();
         let mut queue =
             children.iter().filter_map(|name| Some((layout.place(name)?, name.as_str()))).collect::<Vec<_>>();
@@ -94,7 +94,7 @@ impl Settings {
     }
 
     /// The path of a contender's node; `None` if the last listing showed no such contender.
-    pub(crate) fn contender(&self, place: Place) -> Option<String> {
+    pub(crate) fn contender(&self, place: QueuePlace) -> Option<String> {
         match self.layout().is_shared() {
             false => Some(self.path.contender(place)),
             true => Some(self.path.of_child(self.hints.names.lock().get(&place)?)),
@@ -142,7 +142,7 @@ pub(crate) struct Hints {
     /// Whether the path above was seen to be of no other kind, while a contender of ours was in the directory.
     fits: AtomicBool,
     /// The names of the contenders in a queue that is shared: the other client's are not given by their places.
-    names: Mutex<HashMap<Place, String>>,
+    names: Mutex<HashMap<QueuePlace, String>>,
 }
 
 impl Default for Hints {

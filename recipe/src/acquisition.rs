@@ -26,9 +26,9 @@ use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 
 use crate::command::{Alone, End, Together};
-use crate::contender::{Own, Place};
+use crate::contender::{Own, QueuePlace};
 use crate::event::{Event, Look, Refusal, Sight};
-use crate::group::{Group, Input as Heard, Output};
+use crate::group::{Group, GroupInput as Heard, Output};
 use crate::lease::{Present, SessionEnd, Term};
 use crate::machine::{Arrival, Machine, Patience, Takeover};
 use crate::tries::Tries;
@@ -37,7 +37,7 @@ use crate::tries::Tries;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acquisition {
     group: Group,
-    members: Vec<Member>,
+    members: Vec<AcquisitionMember>,
     arrival: Arrival,
     /// The tries of the requests for all.
     tries: Tries,
@@ -46,7 +46,7 @@ pub struct Acquisition {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Member {
+struct AcquisitionMember {
     takeover: Takeover,
     /// The connection on which our node was last seen. Nothing if that is too long ago, or if the node may be touched.
     seen: Option<u64>,
@@ -57,7 +57,7 @@ struct Member {
 
 /// One input of an acquisition. A reply belongs to the last request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum AcquisitionInput {
     /// The caller wants the locks. The contenders look at their queues in this way.
     Begin(Look),
     /// The holder has held the locks for a while.
@@ -88,12 +88,12 @@ pub enum Input {
 
 /// One output of an acquisition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum AcquisitionCommand {
     /// Send a request for all members, after the pause that these tries call for. It takes the place of every earlier
     /// request.
-    All(Joint, Tries),
+    All(JointRequest, Tries),
     /// As `All`, for this member. It takes the place of the member's earlier request, and of one for all.
-    One(usize, Single, Tries),
+    One(usize, SingleRequest, Tries),
     /// Look out for this member's node: the last create may still take effect.
     ExpectLate(usize),
     /// End the session, because nobody can tell which node is this member's. The node goes with it.
@@ -108,7 +108,7 @@ pub enum Command {
 
 /// A request for all members.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Joint {
+pub enum JointRequest {
     /// Create our nodes and look at the queues, in one round trip.
     Enter(Look),
     /// Create the locks' directories, with their ancestors.
@@ -123,7 +123,7 @@ pub enum Joint {
 
 /// A request of one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Single {
+pub enum SingleRequest {
     /// Find our node, if the last create has made it.
     Find(Search),
     /// Find out whether this node of ours exists.
@@ -131,7 +131,7 @@ pub enum Single {
     /// List the directory's children.
     List,
     /// Watch the predecessor's node, for its end. The second node is ours.
-    WatchPredecessor(Place, Own),
+    WatchPredecessor(QueuePlace, Own),
     /// Wait for the takeover delay.
     Delay,
     /// Watch our own node.
@@ -172,7 +172,7 @@ impl Acquisition {
         let group = Group::new(machines);
         Self {
             group,
-            members: takeovers.map(Member::new).collect(),
+            members: takeovers.map(AcquisitionMember::new).collect(),
             arrival,
             tries: Tries::default(),
             is_touched: false,
@@ -182,7 +182,7 @@ impl Acquisition {
     /// Makes a contender that needs no queue: a transaction on this connection has created its node, and that alone has
     /// granted it. It asks for confirmation once it begins.
     pub fn of_admitted(own: Own, connection: Option<u64>) -> Self {
-        let member = Member { seen: connection, ..Member::new(Takeover::AtOnce) };
+        let member = AcquisitionMember { seen: connection, ..AcquisitionMember::new(Takeover::AtOnce) };
         let group = Group::new([Machine::of_admitted(own)]);
         Self {
             group,
@@ -251,8 +251,8 @@ impl Acquisition {
     }
 
     /// Takes in one input while the session stands like this, and returns the commands that follow from it.
-    pub fn handle(&mut self, input: Input, present: Present) -> Vec<Command> {
-        let search = if let Input::Lost(_) = input { Search::Present } else { Search::After };
+    pub fn handle(&mut self, input: AcquisitionInput, present: Present) -> Vec<AcquisitionCommand> {
+        let search = if let AcquisitionInput::Lost(_) = input { Search::Present } else { Search::After };
         let mut commands = Vec::new();
         let heard = self.hear(input, present);
         self.take_in(heard, search, present, &mut commands);
@@ -260,42 +260,42 @@ impl Acquisition {
     }
 
     /// Returns what an input means for the group.
-    fn hear(&mut self, input: Input, present: Present) -> Heard {
+    fn hear(&mut self, input: AcquisitionInput, present: Present) -> Heard {
         let over = input.session_end();
         let heard = match input {
-            Input::Begin(look) => Heard::All(Event::Begin(look)),
-            Input::Settled => Heard::All(Event::Settled),
-            Input::Release => Heard::All(Event::Release),
-            Input::GiveUp => Heard::All(Event::GiveUp),
-            Input::Forfeit => Heard::All(Event::Forfeit),
-            Input::Withheld => Heard::All(Event::Withheld),
-            Input::Reply(Heard::Entered(nodes), connection) => {
+            AcquisitionInput::Begin(look) => Heard::All(Event::Begin(look)),
+            AcquisitionInput::Settled => Heard::All(Event::Settled),
+            AcquisitionInput::Release => Heard::All(Event::Release),
+            AcquisitionInput::GiveUp => Heard::All(Event::GiveUp),
+            AcquisitionInput::Forfeit => Heard::All(Event::Forfeit),
+            AcquisitionInput::Withheld => Heard::All(Event::Withheld),
+            AcquisitionInput::Reply(Heard::Entered(nodes), connection) => {
                 self.saw(connection);
                 // The reply has waited for its caller, and the connection is lost. A predecessor may have vanished since.
                 let is_late = present.connection != Some(connection);
                 let unseen = |(own, sight)| (own, if is_late { Sight::Nothing } else { sight });
                 Heard::Entered(nodes.into_iter().map(unseen).collect())
             }
-            Input::Reply(reply, connection) => {
+            AcquisitionInput::Reply(reply, connection) => {
                 if let Heard::One(member, Event::OwnWatched(true)) = reply {
                     self.sight(connection, |index| index == member);
                 }
                 reply
             }
-            Input::NodesConfirmed(connection) => {
+            AcquisitionInput::NodesConfirmed(connection) => {
                 self.saw(connection);
                 self.confirmed(present)
             }
             // Meanwhile another connection may have come, on which our nodes were not seen.
-            Input::LeaseConfirmed if self.certainty(present.connection) == Certainty::Unsure => {
+            AcquisitionInput::LeaseConfirmed if self.certainty(present.connection) == Certainty::Unsure => {
                 Heard::All(Event::Unanswered)
             }
-            Input::LeaseConfirmed => self.confirmed(present),
-            Input::Lost(None) => Heard::All(Event::Unanswered),
-            Input::Lost(Some(member)) => Heard::One(member, Event::Unanswered),
-            Input::Watch(member, event) => Heard::One(member, event),
-            Input::Delayed(member) => Heard::One(member, Event::Delayed),
-            Input::SessionOver(end) => Heard::All(Event::SessionOver(end)),
+            AcquisitionInput::LeaseConfirmed => self.confirmed(present),
+            AcquisitionInput::Lost(None) => Heard::All(Event::Unanswered),
+            AcquisitionInput::Lost(Some(member)) => Heard::One(member, Event::Unanswered),
+            AcquisitionInput::Watch(member, event) => Heard::One(member, event),
+            AcquisitionInput::Delayed(member) => Heard::One(member, Event::Delayed),
+            AcquisitionInput::SessionOver(end) => Heard::All(Event::SessionOver(end)),
         };
         // No answer comes any more in a session that is over, however often the contenders ask.
         let in_vain = matches!(
@@ -320,7 +320,13 @@ impl Acquisition {
     }
 
     /// Gives the group what was heard, and adds the commands that follow.
-    fn take_in(&mut self, heard: Heard, search: Search, present: Present, commands: &mut Vec<Command>) {
+    fn take_in(
+        &mut self,
+        heard: Heard,
+        search: Search,
+        present: Present,
+        commands: &mut Vec<AcquisitionCommand>,
+    ) {
         self.note(&heard);
         let is_ours = matches!(heard, Heard::One(_, Event::Released(true) | Event::Deleted));
         // If another member finds its node, this one may have been deleted.
@@ -377,13 +383,19 @@ impl Acquisition {
     }
 
     /// Adds the command that an output of the group means.
-    fn command(&mut self, output: Output, search: Search, present: Present, commands: &mut Vec<Command>) {
+    fn command(
+        &mut self,
+        output: Output,
+        search: Search,
+        present: Present,
+        commands: &mut Vec<AcquisitionCommand>,
+    ) {
         let joint = match output {
             Output::All(Together::Enter(look)) => {
                 self.expect_late(commands);
-                Joint::Enter(look)
+                JointRequest::Enter(look)
             }
-            Output::All(Together::CreateDirectory) => Joint::CreateDirectories,
+            Output::All(Together::CreateDirectory) => JointRequest::CreateDirectories,
             // The locks are granted at once if the lease is valid for some time and our nodes are certain. Otherwise a
             // quorum is asked first: about the lease, or about our nodes, too.
             Output::All(Together::Confirm) => match (self.certainty(present.connection), present.term) {
@@ -391,38 +403,38 @@ impl Acquisition {
                     let confirmed = Heard::All(Event::Confirmed(term));
                     return self.take_in(confirmed, search, present, commands);
                 }
-                (Certainty::Seen(_), _) => Joint::ConfirmLease,
-                (Certainty::Unsure, _) => Joint::ConfirmNodes(self.group.nodes().collect()),
+                (Certainty::Seen(_), _) => JointRequest::ConfirmLease,
+                (Certainty::Unsure, _) => JointRequest::ConfirmNodes(self.group.nodes().collect()),
             },
-            Output::ReleaseAll(nodes) => Joint::Release(nodes, self.certainty(present.connection)),
+            Output::ReleaseAll(nodes) => JointRequest::Release(nodes, self.certainty(present.connection)),
             Output::One(index, request) => {
                 let Some(member) = self.members.get_mut(index) else { return };
                 let request = member.request(request, search, present.connection);
-                return commands.push(Command::One(index, request, member.tries));
+                return commands.push(AcquisitionCommand::One(index, request, member.tries));
             }
-            Output::Grant(nodes, term) => return commands.push(Command::Grant(nodes, term)),
-            Output::Lose => return commands.push(Command::Lose),
+            Output::Grant(nodes, term) => return commands.push(AcquisitionCommand::Grant(nodes, term)),
+            Output::Lose => return commands.push(AcquisitionCommand::Lose),
             Output::EndSession(member, refusal) => {
                 // Another contender may have given the session up by now.
                 let end = present.end().unwrap_or_else(|| {
-                    commands.push(Command::EndSession(member, refusal));
+                    commands.push(AcquisitionCommand::EndSession(member, refusal));
                     SessionEnd::Closed
                 });
                 return self.take_in(Heard::All(Event::SessionOver(end)), search, present, commands);
             }
             Output::End(member, end) => {
                 self.expect_late(commands);
-                return commands.push(Command::End(member, end));
+                return commands.push(AcquisitionCommand::End(member, end));
             }
         };
-        commands.push(Command::All(joint, self.tries));
+        commands.push(AcquisitionCommand::All(joint, self.tries));
     }
 
     /// Gives up the nodes that were searched for in vain.
-    fn expect_late(&mut self, commands: &mut Vec<Command>) {
+    fn expect_late(&mut self, commands: &mut Vec<AcquisitionCommand>) {
         let members = self.members.iter_mut().enumerate();
         let late = members.filter_map(|(index, member)| {
-            core::mem::take(&mut member.may_come_late).then_some(Command::ExpectLate(index))
+            core::mem::take(&mut member.may_come_late).then_some(AcquisitionCommand::ExpectLate(index))
         });
         commands.extend(late);
     }
@@ -437,30 +449,30 @@ impl Hash for Acquisition {
     }
 }
 
-impl Member {
+impl AcquisitionMember {
     fn new(takeover: Takeover) -> Self {
         Self { takeover, seen: None, may_come_late: false, tries: Tries::default() }
     }
 
-    fn request(&mut self, request: Alone, search: Search, present: Option<u64>) -> Single {
+    fn request(&mut self, request: Alone, search: Search, present: Option<u64>) -> SingleRequest {
         match request {
-            Alone::Find => Single::Find(search),
-            Alone::Recover(own) => Single::Recover(own),
-            Alone::List => Single::List,
-            Alone::WatchPredecessor(predecessor, own) => Single::WatchPredecessor(predecessor, own),
+            Alone::Find => SingleRequest::Find(search),
+            Alone::Recover(own) => SingleRequest::Recover(own),
+            Alone::List => SingleRequest::List,
+            Alone::WatchPredecessor(predecessor, own) => SingleRequest::WatchPredecessor(predecessor, own),
             Alone::Delay => {
                 // After the delay, an earlier look at our node is too old.
                 self.seen = None;
-                Single::Delay
+                SingleRequest::Delay
             }
-            Alone::WatchOwn(own) => Single::WatchOwn(own),
-            Alone::Release(own) => Single::Release(own, certainty(self.seen, present)),
-            Alone::Delete(own) => Single::Delete(own, certainty(self.seen, present)),
+            Alone::WatchOwn(own) => SingleRequest::WatchOwn(own),
+            Alone::Release(own) => SingleRequest::Release(own, certainty(self.seen, present)),
+            Alone::Delete(own) => SingleRequest::Delete(own, certainty(self.seen, present)),
         }
     }
 }
 
-impl Input {
+impl AcquisitionInput {
     /// Returns how the session has ended, if this says so.
     pub fn session_end(&self) -> Option<SessionEnd> {
         match self {

@@ -56,7 +56,7 @@ pub struct Admission {
     takeover: Takeover,
     /// Whether a permit may have vanished since the acquisition came.
     arrival: Arrival,
-    state: State,
+    state: AdmissionState,
     /// Whether an attempt whose reply did not come may still take effect.
     doubtful: bool,
     /// Whether a caller waits to be told the outcome.
@@ -64,7 +64,7 @@ pub struct Admission {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+enum AdmissionState {
     Idle,
     /// `Look` is out.
     Looking,
@@ -75,7 +75,7 @@ enum State {
     /// `Wait` is out.
     Waiting,
     /// `Delay` is out, and this attempt is to follow.
-    Delaying(Kind, Seen),
+    Delaying(Kind, SeenPool),
     /// `Attempt` is out, on this connection.
     Attempting(u64),
     /// `Settle` is out, because an attempt is in doubt. Something else may have shown that our node in the turnstile is gone, or not
@@ -92,7 +92,7 @@ enum State {
 
 /// What a look at a pool shows. The children are not older than the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenPool {
     /// The pool's data.
     pub data: Vec<u8>,
     /// What the pool has, by that data; `None` if they are not zklock's.
@@ -118,7 +118,7 @@ pub struct Stated {
 
 /// Our node in the turnstile, as a server shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum TurnstileStanding {
     /// It is there, and nobody has written to it.
     Held,
     /// Somebody has written to it.
@@ -133,22 +133,22 @@ pub enum Settlement {
     /// It took effect: this is the permit.
     Admitted(Own),
     /// No attempt has taken effect, and our node in the turnstile is like this.
-    Not(Standing),
+    Not(TurnstileStanding),
     /// A node of this session may be the permit, and nobody can tell.
     Unclear(Refusal),
 }
 
 /// One input of an admission. A reply belongs to the last request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum AdmissionEvent {
     /// The acquisition holds the turnstile, and wants its permit.
     Begin,
     /// Reply to `Look`: our node in the turnstile, and the pool, if it exists.
-    Looked(Standing, Option<(Seen, Stated)>),
+    Looked(TurnstileStanding, Option<(SeenPool, Stated)>),
     /// Reply to `Create`: the pool exists, or its parent does not.
     Created,
     /// Reply to `Watch`; nothing if the pool has changed since it was seen.
-    Watched(Option<(Seen, Stated)>),
+    Watched(Option<(SeenPool, Stated)>),
     /// The wait is over: the pool has changed, or a watch was lost, or nothing was heard for long.
     Changed,
     /// The wait is over: somebody has deleted our node in the turnstile, or has written to it.
@@ -180,19 +180,19 @@ pub enum Event {
 /// One output of an admission. Those from `Look` to `Leave` are requests, and one event answers each. A new request takes the place
 /// of the last one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum AdmissionCommand {
     /// Read our node in the turnstile, the pool's data and its children, in this order.
     Look,
     /// Create the pool.
     Create,
     /// Watch the pool's data and its children, on the connection on which this was seen.
-    Watch(Seen),
+    Watch(SeenPool),
     /// Wait until a watch reports a change or is lost, or our node in the turnstile is touched.
     Wait,
     /// Wait for the takeover delay.
     Delay,
     /// Create the permit in place of our node in the turnstile, if the pool is as it was seen; on that connection.
-    Attempt(Kind, Seen),
+    Attempt(Kind, SeenPool),
     /// Read our node in the turnstile, ask a quorum, and look for the permit, in this order.
     Settle,
     /// Leave the turnstile, and have that confirmed.
@@ -211,12 +211,12 @@ pub enum Command {
     /// Give back this permit, which nobody wants or nobody may have. It was seen on this connection, if on any.
     GiveBack(Own, Option<u64>),
     /// Tell the caller.
-    Tell(Outcome),
+    Tell(AdmissionOutcome),
 }
 
 /// What becomes of an admission, for its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AdmissionOutcome {
     /// The permit exists. It was seen on this connection. If on none, its name may be another permit's by now.
     Admitted(Own, Option<u64>),
     /// There is no room, and the caller does not wait.
@@ -233,7 +233,7 @@ pub enum Outcome {
 
 /// A node of an attempt's transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum AdmissionTarget {
     /// Our node in the turnstile.
     Turnstile,
     /// The permit that is created.
@@ -246,125 +246,158 @@ pub enum Target {
 ///
 /// A write and a deletion in the turnstile grant it to the next one there without a listing. The permit comes before the pool's new
 /// version: a server applies a transaction step by step, so nobody sees the new version without the new permit.
-pub fn attempt(kind: Kind, version: i32) -> [Operation<Target>; 4] {
+pub fn attempt(kind: Kind, version: i32) -> [Operation<AdmissionTarget>; 4] {
     [
-        Operation::Set(Target::Turnstile, Some(UNTOUCHED)),
-        Operation::Create(Target::Permit(kind)),
-        Operation::Set(Target::Pool, Some(version)),
-        Operation::Delete(Target::Turnstile, None),
+        Operation::Set(AdmissionTarget::Turnstile, Some(UNTOUCHED)),
+        Operation::Create(AdmissionTarget::Permit(kind)),
+        Operation::Set(AdmissionTarget::Pool, Some(version)),
+        Operation::Delete(AdmissionTarget::Turnstile, None),
     ]
 }
 
 /// What it means that an attempt failed at this node.
-pub fn attempt_failed(target: Target, problem: Problem) -> Event {
+pub fn attempt_failed(target: AdmissionTarget, problem: Problem) -> AdmissionEvent {
     match (target, problem) {
-        (Target::Turnstile, _) => Event::NotHeld,
-        (Target::Permit(_), Problem::NodeExists) => Event::Refused(Refusal::Other(
+        (AdmissionTarget::Turnstile, _) => AdmissionEvent::NotHeld,
+        (AdmissionTarget::Permit(_), Problem::NodeExists) => AdmissionEvent::Refused(Refusal::Other(
             "the next permit's name is taken: that node was made by hand, or the numbers are at their end; \
              delete that node, or the whole directory of permits while nobody holds one"
                 .to_owned(),
         )),
-        (Target::Permit(_) | Target::Pool, _) => Event::PoolChanged,
+        (AdmissionTarget::Permit(_) | AdmissionTarget::Pool, _) => AdmissionEvent::PoolChanged,
     }
 }
 
-impl Event {
+impl AdmissionEvent {
     /// Whether this answers the last request in a way that brings the admission on. If several in a row do not, the next request
     /// should follow after a pause.
     pub fn is_news(&self) -> bool {
-        !matches!(self, Self::Unanswered | Self::Refused(_) | Self::Settled(Settlement::Not(Standing::Held)))
+        !matches!(
+            self,
+            Self::Unanswered | Self::Refused(_) | Self::Settled(Settlement::Not(TurnstileStanding::Held))
+        )
     }
 }
 
 impl Admission {
     /// Makes an admission that has not begun.
     pub fn new(wish: Wish, patience: Patience, takeover: Takeover, arrival: Arrival) -> Self {
-        Self { wish, patience, takeover, arrival, state: State::Idle, doubtful: false, awaited: true }
+        Self {
+            wish,
+            patience,
+            takeover,
+            arrival,
+            state: AdmissionState::Idle,
+            doubtful: false,
+            awaited: true,
+        }
     }
 
     /// Whether there is nothing more to do.
     pub fn is_ended(&self) -> bool {
-        self.state == State::Ended
+        self.state == AdmissionState::Ended
     }
 
     /// Takes in one event, and returns the commands that follow from it.
-    pub fn handle(&mut self, event: Event) -> Vec<Command> {
-        use State::{
+    pub fn handle(&mut self, event: AdmissionEvent) -> Vec<AdmissionCommand> {
+        use AdmissionState::{
             Attempting, Creating, Delaying, Idle, Leaving, Looking, Parting, Settling, Waiting, Watching,
         };
-        match (core::mem::replace(&mut self.state, State::Ended), event) {
-            (State::Ended, _) => vec![],
+        match (core::mem::replace(&mut self.state, AdmissionState::Ended), event) {
+            (AdmissionState::Ended, _) => vec![],
             // No attempt takes effect any more, and all nodes go.
-            (_, Event::SessionOver(_)) => self.end(Outcome::Displaced),
-            (state @ (Attempting(_) | Settling { .. } | Parting), Event::GiveUp) => {
+            (_, AdmissionEvent::SessionOver(_)) => self.end(AdmissionOutcome::Displaced),
+            (state @ (Attempting(_) | Settling { .. } | Parting), AdmissionEvent::GiveUp) => {
                 (self.state, self.awaited) = (state, false);
                 vec![]
             }
-            (Leaving, Event::GiveUp) => vec![],
-            (_, Event::GiveUp) => {
+            (Leaving, AdmissionEvent::GiveUp) => vec![],
+            (_, AdmissionEvent::GiveUp) => {
                 self.awaited = false;
                 self.depart()
             }
-            (Idle, Event::Begin) => self.look(),
+            (Idle, AdmissionEvent::Begin) => self.look(),
 
-            (Looking, Event::Looked(Standing::Held, None)) => self.ask(Creating, Command::Create),
-            (Looking, Event::Looked(Standing::Held, Some((seen, stated)))) => self.weigh(seen, stated, false),
-            // It is still there, so no attempt has taken effect, and none does.
-            (Looking, Event::Looked(Standing::Touched, _)) => self.displaced(Command::Forfeit),
-            (Looking, Event::Looked(Standing::Gone, _)) => self.lose(Command::Spend),
-            (Waiting, Event::Touched) | (Attempting(_), Event::NotHeld) => self.lose(Command::Forfeit),
-            (Watching, Event::Watched(Some((seen, stated)))) => self.weigh(seen, stated, true),
-            (Creating, Event::Created) | (Watching, Event::Watched(None)) | (Waiting, Event::Changed) => {
-                self.look()
+            (Looking, AdmissionEvent::Looked(TurnstileStanding::Held, None)) => {
+                self.ask(Creating, AdmissionCommand::Create)
             }
+            (Looking, AdmissionEvent::Looked(TurnstileStanding::Held, Some((seen, stated)))) => {
+                self.weigh(seen, stated, false)
+            }
+            // It is still there, so no attempt has taken effect, and none does.
+            (Looking, AdmissionEvent::Looked(TurnstileStanding::Touched, _)) => {
+                self.displaced(AdmissionCommand::Forfeit)
+            }
+            (Looking, AdmissionEvent::Looked(TurnstileStanding::Gone, _)) => {
+                self.lose(AdmissionCommand::Spend)
+            }
+            (Waiting, AdmissionEvent::Touched) | (Attempting(_), AdmissionEvent::NotHeld) => {
+                self.lose(AdmissionCommand::Forfeit)
+            }
+            (Watching, AdmissionEvent::Watched(Some((seen, stated)))) => self.weigh(seen, stated, true),
+            (Creating, AdmissionEvent::Created)
+            | (Watching, AdmissionEvent::Watched(None))
+            | (Waiting, AdmissionEvent::Changed) => self.look(),
             // Meanwhile a permit may have vanished unseen.
-            (Looking | Creating | Watching, Event::Unanswered) => self.look_again(),
-            (Delaying(kind, seen), Event::Delayed) => self.attempt(kind, seen),
+            (Looking | Creating | Watching, AdmissionEvent::Unanswered) => self.look_again(),
+            (Delaying(kind, seen), AdmissionEvent::Delayed) => self.attempt(kind, seen),
 
-            (Attempting(connection), Event::Admitted(permit)) => self.admitted(permit, Some(connection)),
-            (Attempting(connection), Event::OtherPool(permit)) => {
-                let mut commands = vec![Command::Spend, Command::GiveBack(permit, Some(connection))];
-                commands.extend(self.tell(Outcome::Displaced));
+            (Attempting(connection), AdmissionEvent::Admitted(permit)) => {
+                self.admitted(permit, Some(connection))
+            }
+            (Attempting(connection), AdmissionEvent::OtherPool(permit)) => {
+                let mut commands =
+                    vec![AdmissionCommand::Spend, AdmissionCommand::GiveBack(permit, Some(connection))];
+                commands.extend(self.tell(AdmissionOutcome::Displaced));
                 commands
             }
-            (Attempting(_), Event::PoolChanged) => self.attempted_in_vain(),
-            (Attempting(_), Event::Unanswered) => {
+            (Attempting(_), AdmissionEvent::PoolChanged) => self.attempted_in_vain(),
+            (Attempting(_), AdmissionEvent::Unanswered) => {
                 self.doubtful = true;
                 self.settle(false)
             }
-            (Looking | Creating | Watching | Attempting(_), Event::Refused(refusal)) => {
-                self.fail(Outcome::Refused(refusal))
+            (Looking | Creating | Watching | Attempting(_), AdmissionEvent::Refused(refusal)) => {
+                self.fail(AdmissionOutcome::Refused(refusal))
             }
 
             // Its name may be another permit's by now, so it is looked at again before it is granted.
-            (Settling { .. } | Parting, Event::Settled(Settlement::Admitted(permit))) => {
+            (Settling { .. } | Parting, AdmissionEvent::Settled(Settlement::Admitted(permit))) => {
                 self.admitted(permit, None)
             }
-            (Settling { .. } | Parting, Event::Settled(Settlement::Unclear(refusal))) => {
+            (Settling { .. } | Parting, AdmissionEvent::Settled(Settlement::Unclear(refusal))) => {
                 // A permit that nobody can identify would take its weight for as long as the session lives.
-                let mut commands = vec![Command::EndSession(refusal)];
-                commands.extend(self.end(Outcome::Displaced));
+                let mut commands = vec![AdmissionCommand::EndSession(refusal)];
+                commands.extend(self.end(AdmissionOutcome::Displaced));
                 commands
             }
             // No attempt takes effect any more: its node is gone, or about to be, and not as it was.
-            (Settling { .. }, Event::Settled(Settlement::Not(Standing::Gone))) => {
-                self.displaced(Command::Spend)
+            (Settling { .. }, AdmissionEvent::Settled(Settlement::Not(TurnstileStanding::Gone))) => {
+                self.displaced(AdmissionCommand::Spend)
             }
-            (Settling { .. }, Event::Settled(Settlement::Not(Standing::Touched)))
-            | (Settling { lost: true }, Event::Settled(Settlement::Not(Standing::Held))) => {
-                self.displaced(Command::Forfeit)
+            (Settling { .. }, AdmissionEvent::Settled(Settlement::Not(TurnstileStanding::Touched)))
+            | (Settling { lost: true }, AdmissionEvent::Settled(Settlement::Not(TurnstileStanding::Held))) => {
+                self.displaced(AdmissionCommand::Forfeit)
             }
-            (Parting, Event::Settled(Settlement::Not(Standing::Gone | Standing::Touched))) => {
-                vec![Command::ExpectLate]
-            }
-            (Settling { .. }, Event::Settled(Settlement::Not(Standing::Held))) => self.attempted_in_vain(),
-            (Settling { lost }, Event::Unanswered | Event::Refused(_)) => self.settle(lost),
             (
                 Parting,
-                Event::Settled(Settlement::Not(Standing::Held)) | Event::Unanswered | Event::Refused(_),
-            ) => self.ask(Parting, Command::Settle),
+                AdmissionEvent::Settled(Settlement::Not(
+                    TurnstileStanding::Gone | TurnstileStanding::Touched,
+                )),
+            ) => {
+                vec![AdmissionCommand::ExpectLate]
+            }
+            (Settling { .. }, AdmissionEvent::Settled(Settlement::Not(TurnstileStanding::Held))) => {
+                self.attempted_in_vain()
+            }
+            (Settling { lost }, AdmissionEvent::Unanswered | AdmissionEvent::Refused(_)) => self.settle(lost),
+            (
+                Parting,
+                AdmissionEvent::Settled(Settlement::Not(TurnstileStanding::Held))
+                | AdmissionEvent::Unanswered
+                | AdmissionEvent::Refused(_),
+            ) => self.ask(Parting, AdmissionCommand::Settle),
 
-            (Leaving, Event::Left | Event::Unanswered) => self.tell(Outcome::Busy),
+            (Leaving, AdmissionEvent::Left | AdmissionEvent::Unanswered) => self.tell(AdmissionOutcome::Busy),
             // No reply to the last request.
             (state, _) => {
                 self.state = state;
@@ -374,24 +407,24 @@ impl Admission {
     }
 
     /// Decides by what was seen.
-    fn weigh(&mut self, seen: Seen, stated: Stated, watched: bool) -> Vec<Command> {
-        let Some(found) = seen.stock else { return self.fail(Outcome::Foreign) };
+    fn weigh(&mut self, seen: SeenPool, stated: Stated, watched: bool) -> Vec<AdmissionCommand> {
+        let Some(found) = seen.stock else { return self.fail(AdmissionOutcome::Foreign) };
         match rule(&seen.children, found, stated.stock, self.wish) {
             Ruling::Refuse(Misfit::Stock(_)) if stated.changed => self.look_again(),
-            Ruling::Refuse(misfit) => self.fail(Outcome::Unfit(misfit, found, stated.stock)),
+            Ruling::Refuse(misfit) => self.fail(AdmissionOutcome::Unfit(misfit, found, stated.stock)),
             // The server takes the version -1 for any version, and would check nothing.
-            Ruling::Admit(_) if seen.version < 0 => self.fail(Outcome::Refused(Refusal::Other(
+            Ruling::Admit(_) if seen.version < 0 => self.fail(AdmissionOutcome::Refused(Refusal::Other(
                 "the versions of the directory of permits are at their end; delete it while nobody holds a permit"
                     .to_owned(),
             ))),
             Ruling::Admit(kind) if !self.must_delay() => self.attempt(kind, seen),
             Ruling::Wait | Ruling::Admit(_) if self.patience == Patience::Try => self.busy(),
-            Ruling::Admit(kind) => self.ask(State::Delaying(kind, seen), Command::Delay),
-            Ruling::Wait if watched => self.ask(State::Waiting, Command::Wait),
+            Ruling::Admit(kind) => self.ask(AdmissionState::Delaying(kind, seen), AdmissionCommand::Delay),
+            Ruling::Wait if watched => self.ask(AdmissionState::Waiting, AdmissionCommand::Wait),
             Ruling::Wait => {
                 // Those who go from here on may have work in flight.
                 self.arrival = Arrival::Queued;
-                self.ask(State::Watching, Command::Watch(seen))
+                self.ask(AdmissionState::Watching, AdmissionCommand::Watch(seen))
             }
         }
     }
@@ -400,82 +433,86 @@ impl Admission {
         (self.takeover, self.arrival) == (Takeover::Delayed, Arrival::Queued)
     }
 
-    fn ask(&mut self, state: State, command: Command) -> Vec<Command> {
+    fn ask(&mut self, state: AdmissionState, command: AdmissionCommand) -> Vec<AdmissionCommand> {
         self.state = state;
         vec![command]
     }
 
-    fn look(&mut self) -> Vec<Command> {
-        self.ask(State::Looking, Command::Look)
+    fn look(&mut self) -> Vec<AdmissionCommand> {
+        self.ask(AdmissionState::Looking, AdmissionCommand::Look)
     }
 
-    fn look_again(&mut self) -> Vec<Command> {
+    fn look_again(&mut self) -> Vec<AdmissionCommand> {
         self.arrival = Arrival::Queued;
         self.look()
     }
 
-    fn attempt(&mut self, kind: Kind, seen: Seen) -> Vec<Command> {
-        self.ask(State::Attempting(seen.connection), Command::Attempt(kind, seen))
+    fn attempt(&mut self, kind: Kind, seen: SeenPool) -> Vec<AdmissionCommand> {
+        self.ask(AdmissionState::Attempting(seen.connection), AdmissionCommand::Attempt(kind, seen))
     }
 
-    fn settle(&mut self, lost: bool) -> Vec<Command> {
-        self.ask(State::Settling { lost }, Command::Settle)
+    fn settle(&mut self, lost: bool) -> Vec<AdmissionCommand> {
+        self.ask(AdmissionState::Settling { lost }, AdmissionCommand::Settle)
     }
 
     /// Our node in the turnstile is gone, or not as it was.
-    fn lose(&mut self, turnstile: Command) -> Vec<Command> {
+    fn lose(&mut self, turnstile: AdmissionCommand) -> Vec<AdmissionCommand> {
         if self.doubtful { self.settle(true) } else { self.displaced(turnstile) }
     }
 
     /// The turnstile is still held.
-    fn attempted_in_vain(&mut self) -> Vec<Command> {
+    fn attempted_in_vain(&mut self) -> Vec<AdmissionCommand> {
         if self.awaited { self.look_again() } else { self.depart() }
     }
 
-    fn admitted(&mut self, permit: Own, connection: Option<u64>) -> Vec<Command> {
+    fn admitted(&mut self, permit: Own, connection: Option<u64>) -> Vec<AdmissionCommand> {
         let last = match self.awaited {
-            true => Command::Tell(Outcome::Admitted(permit, connection)),
-            false => Command::GiveBack(permit, connection),
+            true => AdmissionCommand::Tell(AdmissionOutcome::Admitted(permit, connection)),
+            false => AdmissionCommand::GiveBack(permit, connection),
         };
-        vec![Command::Spend, last]
+        vec![AdmissionCommand::Spend, last]
     }
 
     /// There is no room. The next one who only tries should find the turnstile free.
-    fn busy(&mut self) -> Vec<Command> {
-        if self.doubtful { self.fail(Outcome::Busy) } else { self.ask(State::Leaving, Command::Leave) }
+    fn busy(&mut self) -> Vec<AdmissionCommand> {
+        if self.doubtful {
+            self.fail(AdmissionOutcome::Busy)
+        } else {
+            self.ask(AdmissionState::Leaving, AdmissionCommand::Leave)
+        }
     }
 
     /// No attempt takes effect any more.
-    fn displaced(&mut self, turnstile: Command) -> Vec<Command> {
-        let late = self.doubtful.then_some(Command::ExpectLate);
+    fn displaced(&mut self, turnstile: AdmissionCommand) -> Vec<AdmissionCommand> {
+        let late = self.doubtful.then_some(AdmissionCommand::ExpectLate);
         self.doubtful = false;
-        late.into_iter().chain([turnstile]).chain(self.tell(Outcome::Displaced)).collect()
+        late.into_iter().chain([turnstile]).chain(self.tell(AdmissionOutcome::Displaced)).collect()
     }
 
     /// Ends for the caller. An attempt in doubt is still looked after.
-    fn fail(&mut self, outcome: Outcome) -> Vec<Command> {
+    fn fail(&mut self, outcome: AdmissionOutcome) -> Vec<AdmissionCommand> {
         let mut commands = self.tell(outcome);
         commands.extend(self.depart());
         commands
     }
 
-    fn depart(&mut self) -> Vec<Command> {
-        let mut commands = vec![Command::Depart];
+    fn depart(&mut self) -> Vec<AdmissionCommand> {
+        let mut commands = vec![AdmissionCommand::Depart];
         if self.doubtful {
-            commands.extend(self.ask(State::Parting, Command::Settle));
+            commands.extend(self.ask(AdmissionState::Parting, AdmissionCommand::Settle));
         }
         commands
     }
 
-    fn end(&mut self, outcome: Outcome) -> Vec<Command> {
-        let mut commands = vec![Command::Depart];
+    fn end(&mut self, outcome: AdmissionOutcome) -> Vec<AdmissionCommand> {
+        let mut commands = vec![AdmissionCommand::Depart];
         commands.extend(self.tell(outcome));
         commands
     }
 
-    fn tell(&mut self, outcome: Outcome) -> Vec<Command> {
+    fn tell(&mut self, outcome: AdmissionOutcome) -> Vec<AdmissionCommand> {
         let awaited = core::mem::replace(&mut self.awaited, false);
-        awaited.then_some(Command::Tell(outcome)).into_iter().collect()
+        awaited.then_some(AdmissionCommand::Tell(outcome)).into_iter().collect()
     }
 }
 

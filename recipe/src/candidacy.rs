@@ -44,7 +44,7 @@ pub struct Proclamation<V> {
 
 /// An announcement, as a look shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Seen<V> {
+pub struct SeenAnnouncement<V> {
     /// The session that has made it.
     pub session: i64,
     /// What it says.
@@ -58,16 +58,16 @@ pub struct Candidacy<V> {
     wanted: Proclamation<V>,
     /// What was announced last, or was tried to.
     said: Proclamation<V>,
-    state: State,
+    state: CandidacyState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum State {
+enum CandidacyState {
     Idle,
     /// `Announce` is out, and this follows.
     Announcing {
         replace: bool,
-        next: Next,
+        next: AfterAnnouncing,
     },
     /// `Settle` is out.
     Settling,
@@ -82,14 +82,14 @@ enum State {
 
 /// What follows an announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Next {
+enum AfterAnnouncing {
     Settle,
     Look(Footing),
 }
 
 /// One input of a candidacy. `E` is an error that no repetition mends. A reply belongs to the last request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Event<V, E> {
+pub enum CandidacyEvent<V, E> {
     /// The lock is held.
     Begin,
     /// The leader proclaims this. One that is not newer than the last one changes nothing.
@@ -103,7 +103,7 @@ pub enum Event<V, E> {
     /// Reply to `Settle`.
     Settled,
     /// Reply to `Look`: the announcement, if there is one that nobody has written to. The watch stands.
-    Looked(Option<Seen<V>>),
+    Looked(Option<SeenAnnouncement<V>>),
     /// Reply to `Look`: the session may not read the announcement. The watch stands all the same.
     Hidden,
     /// The wait is over: the watch reports a change.
@@ -120,7 +120,7 @@ pub enum Event<V, E> {
 
 /// One output of a candidacy. All but `Tell` are requests, and one event answers each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Command<V, E> {
+pub enum CandidacyCommand<V, E> {
     /// In one transaction that takes effect only while the lock is held: delete what is there, if it is to be replaced, and create
     /// the announcement.
     Announce {
@@ -148,7 +148,7 @@ pub fn announcement(replace: bool) -> Vec<Operation<()>> {
     delete.into_iter().chain([Operation::Create(())]).collect()
 }
 
-impl<V, E> Event<V, E> {
+impl<V, E> CandidacyEvent<V, E> {
     /// Whether this answers the last request in a way that brings the candidacy on. If several in a row do not, the next request
     /// should follow after a pause.
     pub fn is_news(&self) -> bool {
@@ -160,26 +160,26 @@ impl<V: Clone + PartialEq> Candidacy<V> {
     /// Makes the candidacy of a leader in this session, whose first proclamation is this. It has not begun.
     pub fn new(session: i64, value: V) -> Self {
         let wanted = Proclamation { number: 1, value };
-        Self { session, said: wanted.clone(), wanted, state: State::Idle }
+        Self { session, said: wanted.clone(), wanted, state: CandidacyState::Idle }
     }
 
     /// Whether there is nothing more to do.
     pub fn is_ended(&self) -> bool {
-        self.state == State::Ended
+        self.state == CandidacyState::Ended
     }
 
     /// Takes in one event, and returns the commands that follow from it.
-    pub fn handle<E>(&mut self, event: Event<V, E>) -> Vec<Command<V, E>> {
-        use State::{Announcing, Ended, Idle, Looking, Pausing, Settling, Waiting};
+    pub fn handle<E>(&mut self, event: CandidacyEvent<V, E>) -> Vec<CandidacyCommand<V, E>> {
+        use CandidacyState::{Announcing, Ended, Idle, Looking, Pausing, Settling, Waiting};
         match (core::mem::replace(&mut self.state, Ended), event) {
-            (Ended, _) | (_, Event::Over) => vec![],
-            (Idle, Event::Begin) => self.announce(Next::Settle),
+            (Ended, _) | (_, CandidacyEvent::Over) => vec![],
+            (Idle, CandidacyEvent::Begin) => self.announce(AfterAnnouncing::Settle),
 
-            (state, Event::Proclaimed(proclamation)) if proclamation.number > self.wanted.number => {
+            (state, CandidacyEvent::Proclaimed(proclamation)) if proclamation.number > self.wanted.number => {
                 self.wanted = proclamation;
                 match state {
-                    Settling => self.announce(Next::Settle),
-                    Waiting => self.announce(Next::Look(Footing::Watched)),
+                    Settling => self.announce(AfterAnnouncing::Settle),
+                    Waiting => self.announce(AfterAnnouncing::Look(Footing::Watched)),
                     // It follows the reply to what is out.
                     state => {
                         self.state = state;
@@ -188,27 +188,27 @@ impl<V: Clone + PartialEq> Candidacy<V> {
                 }
             }
 
-            (Announcing { next, .. }, Event::Announced) => self.announced(next, Ok(())),
-            (Announcing { next, .. }, Event::Refused(error)) => self.announced(next, Err(error)),
+            (Announcing { next, .. }, CandidacyEvent::Announced) => self.announced(next, Ok(())),
+            (Announcing { next, .. }, CandidacyEvent::Refused(error)) => self.announced(next, Err(error)),
             // It may be a leftover, or an announcement of somebody else's. We lead, so nobody else should.
-            (Announcing { replace, next }, Event::Contested) => self.send(!replace, next),
-            (Announcing { replace, next }, Event::Unanswered) => self.send(replace, next),
+            (Announcing { replace, next }, CandidacyEvent::Contested) => self.send(!replace, next),
+            (Announcing { replace, next }, CandidacyEvent::Unanswered) => self.send(replace, next),
 
             // The wait was over as the leader proclaimed. No watch may stand, so the look that follows sets one.
-            (Announcing { replace, next: Next::Look(_) }, Event::Doubted) => {
-                self.state = Announcing { replace, next: Next::Look(Footing::Unwatched) };
+            (Announcing { replace, next: AfterAnnouncing::Look(_) }, CandidacyEvent::Doubted) => {
+                self.state = Announcing { replace, next: AfterAnnouncing::Look(Footing::Unwatched) };
                 vec![]
             }
-            (Settling, Event::Settled) | (Looking, Event::Unanswered) | (Waiting, Event::Doubted) => {
-                self.look(Footing::Unwatched)
-            }
-            (Looking, Event::Looked(Some(seen))) if self.is_ours(&seen) => self.rest(),
-            (Looking, Event::Looked(_)) => self.ask(Pausing, Command::Pause),
+            (Settling, CandidacyEvent::Settled)
+            | (Looking, CandidacyEvent::Unanswered)
+            | (Waiting, CandidacyEvent::Doubted) => self.look(Footing::Unwatched),
+            (Looking, CandidacyEvent::Looked(Some(seen))) if self.is_ours(&seen) => self.rest(),
+            (Looking, CandidacyEvent::Looked(_)) => self.ask(Pausing, CandidacyCommand::Pause),
             // It cannot be kept up then.
-            (Looking, Event::Hidden) => self.rest(),
-            (Waiting, Event::Changed) => self.look(Footing::Watched),
+            (Looking, CandidacyEvent::Hidden) => self.rest(),
+            (Waiting, CandidacyEvent::Changed) => self.look(Footing::Watched),
             // The look comes again: somebody may have taken it away by then.
-            (Pausing, Event::Paused) => self.announce(Next::Look(Footing::Watched)),
+            (Pausing, CandidacyEvent::Paused) => self.announce(AfterAnnouncing::Look(Footing::Watched)),
 
             // No reply to the last request.
             (state, _) => {
@@ -218,28 +218,32 @@ impl<V: Clone + PartialEq> Candidacy<V> {
         }
     }
 
-    fn is_ours(&self, seen: &Seen<V>) -> bool {
+    fn is_ours(&self, seen: &SeenAnnouncement<V>) -> bool {
         (seen.session, &seen.value) == (self.session, &self.said.value)
     }
 
-    fn ask<E>(&mut self, state: State, command: Command<V, E>) -> Vec<Command<V, E>> {
+    fn ask<E>(
+        &mut self,
+        state: CandidacyState,
+        command: CandidacyCommand<V, E>,
+    ) -> Vec<CandidacyCommand<V, E>> {
         self.state = state;
         vec![command]
     }
 
-    fn look<E>(&mut self, footing: Footing) -> Vec<Command<V, E>> {
-        self.ask(State::Looking, Command::Look(footing))
+    fn look<E>(&mut self, footing: Footing) -> Vec<CandidacyCommand<V, E>> {
+        self.ask(CandidacyState::Looking, CandidacyCommand::Look(footing))
     }
 
     /// Announces what is wanted. A leader that proclaims another value replaces its own announcement.
-    fn announce<E>(&mut self, next: Next) -> Vec<Command<V, E>> {
+    fn announce<E>(&mut self, next: AfterAnnouncing) -> Vec<CandidacyCommand<V, E>> {
         self.said = self.wanted.clone();
         self.send(self.said.number > 1, next)
     }
 
-    fn send<E>(&mut self, replace: bool, next: Next) -> Vec<Command<V, E>> {
+    fn send<E>(&mut self, replace: bool, next: AfterAnnouncing) -> Vec<CandidacyCommand<V, E>> {
         let value = self.said.value.clone();
-        self.ask(State::Announcing { replace, next }, Command::Announce { value, replace })
+        self.ask(CandidacyState::Announcing { replace, next }, CandidacyCommand::Announce { value, replace })
     }
 
     /// Something newer may have been proclaimed meanwhile.
@@ -247,20 +251,20 @@ impl<V: Clone + PartialEq> Candidacy<V> {
         self.said.number < self.wanted.number
     }
 
-    fn announced<E>(&mut self, next: Next, outcome: Result<(), E>) -> Vec<Command<V, E>> {
-        let mut commands = vec![Command::Tell(self.said.number, outcome)];
+    fn announced<E>(&mut self, next: AfterAnnouncing, outcome: Result<(), E>) -> Vec<CandidacyCommand<V, E>> {
+        let mut commands = vec![CandidacyCommand::Tell(self.said.number, outcome)];
         commands.extend(match next {
             next if self.is_outdated() => self.announce(next),
-            Next::Settle => self.ask(State::Settling, Command::Settle),
-            Next::Look(footing) => self.look(footing),
+            AfterAnnouncing::Settle => self.ask(CandidacyState::Settling, CandidacyCommand::Settle),
+            AfterAnnouncing::Look(footing) => self.look(footing),
         });
         commands
     }
 
-    fn rest<E>(&mut self) -> Vec<Command<V, E>> {
+    fn rest<E>(&mut self) -> Vec<CandidacyCommand<V, E>> {
         match self.is_outdated() {
-            true => self.announce(Next::Look(Footing::Watched)),
-            false => self.ask(State::Waiting, Command::Wait),
+            true => self.announce(AfterAnnouncing::Look(Footing::Watched)),
+            false => self.ask(CandidacyState::Waiting, CandidacyCommand::Wait),
         }
     }
 }

@@ -56,7 +56,7 @@ pub enum RunEnd {
 
 /// A run's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct SeenRecord {
     /// How far the last run has come.
     pub progress: Progress,
     /// The token of the guard under which it began.
@@ -73,7 +73,7 @@ pub struct Record {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<P> {
     /// The run's record, if there is one.
-    pub record: Option<Record>,
+    pub record: Option<SeenRecord>,
     /// Whether a record of the run may have been dropped.
     pub may_be_forgotten: bool,
     /// The rest.
@@ -91,18 +91,18 @@ pub struct Begins {
 
 /// A claim under one guard. `P` is as in [`Page`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim<P> {
+pub struct ClaimMachine<P> {
     /// The guard's token.
     token: i64,
     retry: bool,
-    state: State<P>,
+    state: ClaimState<P>,
     looks: u32,
     /// Whether a caller waits to be told the outcome.
     awaited: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State<P> {
+enum ClaimState<P> {
     Idle,
     /// `Look` is out.
     Looking,
@@ -111,7 +111,7 @@ enum State<P> {
     /// `Verify` is out, because a request was not answered.
     Verifying,
     /// `Prepare` is out, for this attempt in place of this record.
-    Preparing(u32, Option<Record>),
+    Preparing(u32, Option<SeenRecord>),
     /// `Write` is out, for this attempt.
     Writing(u32),
     /// `Release` is out, because this page says that the run must not happen.
@@ -127,7 +127,7 @@ enum State<P> {
 
 /// One input of a claim. `E` is an error that no repetition mends. A reply belongs to the last request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event<P, E> {
+pub enum ClaimEvent<P, E> {
     /// The lock is held.
     Begin,
     /// Reply to `Look`; nothing if there are no records at all.
@@ -156,7 +156,7 @@ pub enum Event<P, E> {
 
 /// One output of a claim. All but `Tell` are requests, and one event answers each. A new request takes the place of the last one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command<P, E> {
+pub enum ClaimCommand<P, E> {
     /// Read the records.
     Look,
     /// Create the directory of the records.
@@ -164,20 +164,20 @@ pub enum Command<P, E> {
     /// Find out what is to be written beside the begin: which records are too many.
     Prepare(P),
     /// Write that this attempt has begun, in place of this record.
-    Write(u32, Option<Record>, P),
+    Write(u32, Option<SeenRecord>, P),
     /// Ask a quorum whether the lock is held.
     Verify,
     /// Release the lock.
     Release,
     /// In place of our begin, which is this record, write the data of before, or delete it if there are none.
-    Restore(Record, Option<Vec<u8>>),
+    Restore(SeenRecord, Option<Vec<u8>>),
     /// Tell the caller.
-    Tell(Outcome<P, E>),
+    Tell(ClaimOutcome<P, E>),
 }
 
 /// What becomes of a claim, for its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome<P, E> {
+pub enum ClaimOutcome<P, E> {
     /// The caller does the run: this attempt. Its record has this version.
     Runs(u32, i32),
     /// The run must not happen, as this record says. The lock is released.
@@ -206,7 +206,7 @@ enum Verdict {
 
 /// A node of the transaction that begins a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target<R> {
+pub enum ClaimTarget<R> {
     /// The directory of the records, which remembers those that were dropped.
     Records,
     /// A record that is dropped.
@@ -222,16 +222,16 @@ pub fn begin<R>(
     records: i32,
     dropped: impl IntoIterator<Item = (R, i32)>,
     record: Option<i32>,
-) -> Vec<Operation<Target<R>>> {
-    let delete = |(record, version)| Operation::Delete(Target::Dropped(record), Some(version));
+) -> Vec<Operation<ClaimTarget<R>>> {
+    let delete = |(record, version)| Operation::Delete(ClaimTarget::Dropped(record), Some(version));
     let mut operations = dropped.into_iter().map(delete).collect::<Vec<_>>();
     let directory = match operations.is_empty() {
-        true => Operation::Check(Target::Records, Some(records)),
-        false => Operation::Set(Target::Records, Some(records)),
+        true => Operation::Check(ClaimTarget::Records, Some(records)),
+        false => Operation::Set(ClaimTarget::Records, Some(records)),
     };
     operations.insert(0, directory);
-    operations.extend(record.map(|version| Operation::Delete(Target::Record, Some(version))));
-    operations.push(Operation::Create(Target::Record));
+    operations.extend(record.map(|version| Operation::Delete(ClaimTarget::Record, Some(version))));
+    operations.push(Operation::Create(ClaimTarget::Record));
     operations
 }
 
@@ -264,83 +264,83 @@ impl Begins {
     }
 
     /// A begin is about to take the place of this record. If that is a begin of this claim, what it replaced counts.
-    fn replace(&mut self, record: Option<&Record>) {
+    fn replace(&mut self, record: Option<&SeenRecord>) {
         if record.is_none_or(|record| !self.unstarted.contains(&record.token)) {
             self.before = record.map(|record| record.data.clone());
         }
     }
 }
 
-impl<P> Claim<P> {
+impl<P> ClaimMachine<P> {
     /// Makes a claim under the guard with this token. A run that has not succeeded runs again, if it is to `retry`.
     pub fn new(token: i64, retry: bool) -> Self {
-        Self { token, retry, state: State::Idle, looks: 0, awaited: true }
+        Self { token, retry, state: ClaimState::Idle, looks: 0, awaited: true }
     }
 
     /// Whether there is nothing more to do.
     pub fn is_ended(&self) -> bool {
-        matches!(self.state, State::Ended)
+        matches!(self.state, ClaimState::Ended)
     }
 
     /// Takes in one event, and returns the commands that follow from it. `begins` is what the claim remembers of earlier guards.
-    pub fn handle<E>(&mut self, begins: &mut Begins, event: Event<P, E>) -> Vec<Command<P, E>> {
-        use State::{
+    pub fn handle<E>(&mut self, begins: &mut Begins, event: ClaimEvent<P, E>) -> Vec<ClaimCommand<P, E>> {
+        use ClaimState::{
             Creating, Idle, Looking, LookingBack, Preparing, Releasing, Restoring, Settling, Verifying,
             Writing,
         };
-        match (core::mem::replace(&mut self.state, State::Ended), event) {
-            (State::Ended, _) => vec![],
-            (Idle, Event::Begin) => self.look(begins),
+        match (core::mem::replace(&mut self.state, ClaimState::Ended), event) {
+            (ClaimState::Ended, _) => vec![],
+            (Idle, ClaimEvent::Begin) => self.look(begins),
 
             // What was begun stays so: without the guard nothing can be written.
-            (Settling | LookingBack | Restoring, Event::Lost) => vec![],
-            (Settling, Event::Verified) => self.ask(LookingBack, Command::Look),
-            (LookingBack, Event::Looked(Some(Page { record: Some(record), .. })))
+            (Settling | LookingBack | Restoring, ClaimEvent::Lost) => vec![],
+            (Settling, ClaimEvent::Verified) => self.ask(LookingBack, ClaimCommand::Look),
+            (LookingBack, ClaimEvent::Looked(Some(Page { record: Some(record), .. })))
                 if record.progress == Progress::Begun && begins.unstarted.contains(&record.token) =>
             {
-                self.ask(Restoring, Command::Restore(record, begins.before.clone()))
+                self.ask(Restoring, ClaimCommand::Restore(record, begins.before.clone()))
             }
-            (LookingBack | Restoring, Event::Unanswered) if self.looks < TRIES => {
+            (LookingBack | Restoring, ClaimEvent::Unanswered) if self.looks < TRIES => {
                 self.looks += 1;
-                self.ask(Settling, Command::Verify)
+                self.ask(Settling, ClaimCommand::Verify)
             }
-            (state @ (Settling | LookingBack | Restoring), Event::GiveUp) => {
+            (state @ (Settling | LookingBack | Restoring), ClaimEvent::GiveUp) => {
                 self.state = state;
                 vec![]
             }
             (LookingBack | Restoring, _) => vec![],
 
             // The record counts, also if the release is not confirmed.
-            (Releasing(page), Event::Released | Event::Lost) => self.tell(Outcome::Done(page)),
-            (_, Event::Lost) => self.tell(Outcome::Displaced),
+            (Releasing(page), ClaimEvent::Released | ClaimEvent::Lost) => self.tell(ClaimOutcome::Done(page)),
+            (_, ClaimEvent::Lost) => self.tell(ClaimOutcome::Displaced),
             // The record is not this claim's. The lock is released in the background.
-            (Releasing(_), Event::GiveUp) => vec![],
-            (_, Event::GiveUp) => {
+            (Releasing(_), ClaimEvent::GiveUp) => vec![],
+            (_, ClaimEvent::GiveUp) => {
                 self.awaited = false;
                 self.take_back(begins)
             }
 
-            (Looking, Event::Looked(None)) => self.ask(Creating, Command::Create),
-            (Looking, Event::Looked(Some(page))) => self.weigh(begins, page),
-            (Creating, Event::Created) | (Writing(_), Event::Contested) | (Verifying, Event::Verified) => {
-                self.look(begins)
-            }
-            (Preparing(attempt, record), Event::Prepared(rest)) => {
+            (Looking, ClaimEvent::Looked(None)) => self.ask(Creating, ClaimCommand::Create),
+            (Looking, ClaimEvent::Looked(Some(page))) => self.weigh(begins, page),
+            (Creating, ClaimEvent::Created)
+            | (Writing(_), ClaimEvent::Contested)
+            | (Verifying, ClaimEvent::Verified) => self.look(begins),
+            (Preparing(attempt, record), ClaimEvent::Prepared(rest)) => {
                 begins.replace(record.as_ref());
                 // From here on a record may say that the run has begun, though nothing runs.
                 if !begins.unstarted.contains(&self.token) {
                     begins.unstarted.push(self.token);
                 }
-                self.ask(Writing(attempt), Command::Write(attempt, record, rest))
+                self.ask(Writing(attempt), ClaimCommand::Write(attempt, record, rest))
             }
             // The record is a new node, whose version is zero.
-            (Writing(attempt), Event::Written) => self.tell(Outcome::Runs(attempt, 0)),
+            (Writing(attempt), ClaimEvent::Written) => self.tell(ClaimOutcome::Runs(attempt, 0)),
             // The next look must come after a quorum's answer.
-            (Looking | Creating | Preparing(..) | Writing(_), Event::Unanswered) => {
-                self.ask(Verifying, Command::Verify)
+            (Looking | Creating | Preparing(..) | Writing(_), ClaimEvent::Unanswered) => {
+                self.ask(Verifying, ClaimCommand::Verify)
             }
-            (Looking | Creating | Preparing(..) | Writing(_), Event::Failed(error)) => {
-                self.fail(begins, Outcome::Failed(error))
+            (Looking | Creating | Preparing(..) | Writing(_), ClaimEvent::Failed(error)) => {
+                self.fail(begins, ClaimOutcome::Failed(error))
             }
 
             // No reply to the last request.
@@ -351,51 +351,51 @@ impl<P> Claim<P> {
         }
     }
 
-    fn weigh<E>(&mut self, begins: &Begins, page: Page<P>) -> Vec<Command<P, E>> {
+    fn weigh<E>(&mut self, begins: &Begins, page: Page<P>) -> Vec<ClaimCommand<P, E>> {
         match begins.judge(&page, self.retry, self.token) {
             Verdict::Runs(attempt) => {
-                self.ask(State::Preparing(attempt, page.record), Command::Prepare(page.rest))
+                self.ask(ClaimState::Preparing(attempt, page.record), ClaimCommand::Prepare(page.rest))
             }
             Verdict::Ours(attempt) => {
                 let version = page.record.map_or(0, |record| record.version);
-                self.tell(Outcome::Runs(attempt, version))
+                self.tell(ClaimOutcome::Runs(attempt, version))
             }
-            Verdict::Done => self.ask(State::Releasing(page), Command::Release),
-            Verdict::Forgotten => self.fail(begins, Outcome::Forgotten(page.rest)),
+            Verdict::Done => self.ask(ClaimState::Releasing(page), ClaimCommand::Release),
+            Verdict::Forgotten => self.fail(begins, ClaimOutcome::Forgotten(page.rest)),
         }
     }
 
-    fn ask<E>(&mut self, state: State<P>, command: Command<P, E>) -> Vec<Command<P, E>> {
+    fn ask<E>(&mut self, state: ClaimState<P>, command: ClaimCommand<P, E>) -> Vec<ClaimCommand<P, E>> {
         self.state = state;
         vec![command]
     }
 
-    fn look<E>(&mut self, begins: &Begins) -> Vec<Command<P, E>> {
+    fn look<E>(&mut self, begins: &Begins) -> Vec<ClaimCommand<P, E>> {
         if self.looks == TRIES {
-            return self.fail(begins, Outcome::Unconfirmed);
+            return self.fail(begins, ClaimOutcome::Unconfirmed);
         }
         self.looks += 1;
-        self.ask(State::Looking, Command::Look)
+        self.ask(ClaimState::Looking, ClaimCommand::Look)
     }
 
-    fn fail<E>(&mut self, begins: &Begins, outcome: Outcome<P, E>) -> Vec<Command<P, E>> {
+    fn fail<E>(&mut self, begins: &Begins, outcome: ClaimOutcome<P, E>) -> Vec<ClaimCommand<P, E>> {
         let mut commands = self.tell(outcome);
         commands.extend(self.take_back(begins));
         commands
     }
 
     /// Takes a begin back, if there may be one: of this guard, or of an earlier one.
-    fn take_back<E>(&mut self, begins: &Begins) -> Vec<Command<P, E>> {
+    fn take_back<E>(&mut self, begins: &Begins) -> Vec<ClaimCommand<P, E>> {
         if !begins.is_any() {
             return vec![];
         }
         self.looks = 0;
-        self.ask(State::Settling, Command::Verify)
+        self.ask(ClaimState::Settling, ClaimCommand::Verify)
     }
 
-    fn tell<E>(&mut self, outcome: Outcome<P, E>) -> Vec<Command<P, E>> {
+    fn tell<E>(&mut self, outcome: ClaimOutcome<P, E>) -> Vec<ClaimCommand<P, E>> {
         let awaited = core::mem::replace(&mut self.awaited, false);
-        awaited.then_some(Command::Tell(outcome)).into_iter().collect()
+        awaited.then_some(ClaimCommand::Tell(outcome)).into_iter().collect()
     }
 }
 

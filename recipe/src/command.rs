@@ -1,6 +1,6 @@
 //! The commands of a contender: the outputs of [`Machine`](super::Machine).
 
-use crate::contender::{Own, Place, Sequence};
+use crate::contender::{Own, QueuePlace, Sequence};
 use crate::event::{Look, Refusal};
 use crate::lease::{SessionEnd, Term};
 use crate::path_kind::Stranger;
@@ -43,7 +43,7 @@ pub enum Alone {
     /// List the directory's children.
     List,
     /// Watch the predecessor's node, for its end. The second node is ours.
-    WatchPredecessor(Place, Own),
+    WatchPredecessor(QueuePlace, Own),
     /// Wait for the takeover delay: a predecessor vanished, and may have work in flight.
     Delay,
     /// Watch our own node.

@@ -24,11 +24,11 @@ pub struct Companion {
     /// The holder's session, and its token.
     session: i64,
     token: i64,
-    state: State,
+    state: CompanionState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum State {
+enum CompanionState {
     /// The holder has made it, or may do so at any time.
     Kept,
     /// `Read` is out.
@@ -41,7 +41,7 @@ enum State {
 
 /// A companion, as a server shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Seen {
+pub struct SeenCompanion {
     /// The session that has made it.
     pub session: i64,
     /// The token that it names, if it names one.
@@ -52,13 +52,13 @@ pub struct Seen {
 
 /// One input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Event {
+pub enum CompanionEvent {
     /// The transaction that removed our own node has deleted it.
     WentAlong,
     /// Our own node has gone without it, or is not ours alone any more.
     Left,
     /// Reply to `Read`.
-    Seen(Option<Seen>),
+    Seen(Option<SeenCompanion>),
     /// Reply to `Delete`: it is gone, no matter who deleted it.
     Deleted,
     /// Reply to `Delete`: somebody has written to it.
@@ -71,7 +71,7 @@ pub enum Event {
 
 /// One output. One event answers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Command {
+pub enum CompanionCommand {
     /// Read the companion.
     Read,
     /// Delete it, if it has this version.
@@ -80,7 +80,7 @@ pub enum Command {
 
 /// A node of the transaction that removes a holder's own node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
+pub enum CompanionTarget {
     /// The holder's own node.
     Own,
     /// Its companion.
@@ -91,36 +91,38 @@ pub enum Target {
 ///
 /// The companion is deleted by its name, whosever it is. That is safe: the transaction fails as a whole unless our own node exists,
 /// and until our node is gone, nobody behind us can have made one.
-pub fn removal(releases: bool, along: bool) -> Vec<Operation<Target>> {
-    let write = releases.then_some(Operation::Set(Target::Own, None));
-    let along = along.then_some(Operation::Delete(Target::Companion, None));
-    write.into_iter().chain([Operation::Delete(Target::Own, None)]).chain(along).collect()
+pub fn removal(releases: bool, along: bool) -> Vec<Operation<CompanionTarget>> {
+    let write = releases.then_some(Operation::Set(CompanionTarget::Own, None));
+    let along = along.then_some(Operation::Delete(CompanionTarget::Companion, None));
+    write.into_iter().chain([Operation::Delete(CompanionTarget::Own, None)]).chain(along).collect()
 }
 
 impl Companion {
     /// Makes the companion of a holder in this session, with this token.
     pub fn new(session: i64, token: i64) -> Self {
-        Self { session, token, state: State::Kept }
+        Self { session, token, state: CompanionState::Kept }
     }
 
     /// Whether it is to go along with our own node.
     pub fn goes_along(&self) -> bool {
-        self.state != State::Gone
+        self.state != CompanionState::Gone
     }
 
     /// Takes in one event, and returns the command that follows from it, if any.
-    pub fn handle(&mut self, event: Event) -> Option<Command> {
-        use State::{Deleting, Gone, Kept, Reading};
+    pub fn handle(&mut self, event: CompanionEvent) -> Option<CompanionCommand> {
+        use CompanionState::{Deleting, Gone, Kept, Reading};
         let (state, command) = match (self.state, event) {
-            (Kept, Event::Left) | (Deleting, Event::Changed) | (Reading | Deleting, Event::Unanswered) => {
-                (Reading, Some(Command::Read))
+            (Kept, CompanionEvent::Left)
+            | (Deleting, CompanionEvent::Changed)
+            | (Reading | Deleting, CompanionEvent::Unanswered) => (Reading, Some(CompanionCommand::Read)),
+            (Reading, CompanionEvent::Seen(Some(seen))) if self.is_ours(seen) => {
+                (Deleting, Some(CompanionCommand::Delete(seen.version)))
             }
-            (Reading, Event::Seen(Some(seen))) if self.is_ours(seen) => {
-                (Deleting, Some(Command::Delete(seen.version)))
-            }
-            (_, Event::WentAlong) | (Reading, Event::Seen(_)) | (Deleting, Event::Deleted) => (Gone, None),
+            (_, CompanionEvent::WentAlong)
+            | (Reading, CompanionEvent::Seen(_))
+            | (Deleting, CompanionEvent::Deleted) => (Gone, None),
             // It may still go along.
-            (Reading | Deleting, Event::Refused) => (Kept, None),
+            (Reading | Deleting, CompanionEvent::Refused) => (Kept, None),
             (state, _) => (state, None),
         };
         self.state = state;
@@ -129,7 +131,7 @@ impl Companion {
 
     /// If somebody has written to it, its data says nothing. It may be that of another contender of our session then, which makes it
     /// anew.
-    fn is_ours(&self, seen: Seen) -> bool {
+    fn is_ours(&self, seen: SeenCompanion) -> bool {
         seen.session == self.session && (seen.version != 0 || seen.token == Some(self.token))
     }
 }

@@ -66,14 +66,14 @@ impl Sequence {
 
 /// A contender's place in the queue, which its name shows: its number and its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct QueuePlace {
     /// The contender's number.
     pub sequence: Sequence,
     /// The contender's kind.
     pub kind: Kind,
 }
 
-impl Place {
+impl QueuePlace {
     /// Returns the exclusive place with this number.
     pub const fn exclusive(number: i32) -> Self {
         Self { sequence: Sequence(number), kind: Kind::Exclusive }
@@ -118,7 +118,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for QueuePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{:010}", self.kind.prefix(), self.sequence.0)
     }
@@ -128,7 +128,7 @@ impl fmt::Display for Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Own {
     /// The node's place in the queue.
-    pub place: Place,
+    pub place: QueuePlace,
     /// The node's `czxid`: the fencing token once the contender holds the lock.
     pub czxid: i64,
 }
@@ -150,7 +150,7 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ahead {
     /// The nearest of them. The other one waits for its end.
-    pub nearest: Place,
+    pub nearest: QueuePlace,
     /// What is known of those that are lower still.
     pub others: Others,
 }
@@ -168,15 +168,15 @@ pub enum Others {
 }
 
 /// Finds the standing of `own` among `children`. It passes over children that are no contenders.
-pub fn standing<S: AsRef<str>>(children: &[S], own: Place) -> Standing {
-    let places = || children.iter().filter_map(|name| Place::parse(name.as_ref()));
+pub fn standing<S: AsRef<str>>(children: &[S], own: QueuePlace) -> Standing {
+    let places = || children.iter().filter_map(|name| QueuePlace::parse(name.as_ref()));
     let lower = || places().filter(|place| place.sequence < own.sequence);
     if !places().any(|place| place == own) {
         return Standing::Missing;
     }
     let Some(highest) = lower().max() else { return Standing::First };
     let writer = lower().filter(|place| place.kind == Kind::Exclusive).max();
-    let sorted = |places: &mut dyn Iterator<Item = Place>| {
+    let sorted = |places: &mut dyn Iterator<Item = QueuePlace>| {
         let mut sequences = places.map(|place| place.sequence).collect::<Vec<_>>();
         sequences.sort_unstable();
         sequences

@@ -25,7 +25,7 @@
 //! 3. The end is written over the very version of the record with which the run began. So it takes no other record's place, and
 //!    is written once.
 
-use crate::claim::{Progress, Record, RunEnd};
+use crate::claim::{Progress, RunEnd, SeenRecord};
 use crate::transaction::Operation;
 
 /// How often the end is written, or a quorum is asked so that the record can be looked at.
@@ -39,13 +39,13 @@ pub struct Ending {
     token: i64,
     /// The version of the record with which the run began.
     version: i32,
-    state: State,
+    state: EndingState,
     tries: u32,
 }
 
 /// `unsure`: a write that was not answered may have taken effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum EndingState {
     Idle,
     /// `Write` is out.
     Writing,
@@ -62,7 +62,7 @@ enum State {
 
 /// One input. `E` is an error that no repetition mends. A reply belongs to the last request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event<E> {
+pub enum EndingEvent<E> {
     /// The run is over.
     Begin,
     /// Reply to `Write`: it took effect.
@@ -72,7 +72,7 @@ pub enum Event<E> {
     /// Reply to `Verify`: a quorum has answered, and the lock is held.
     Verified,
     /// Reply to `Look`; nothing if there is no record that can be read.
-    Looked(Option<Record>),
+    Looked(Option<SeenRecord>),
     /// The last request had no effect, and none will have one: the guard is lost, or the server refuses.
     Failed(E),
     /// The last request was not answered. It may have taken effect.
@@ -81,7 +81,7 @@ pub enum Event<E> {
 
 /// One output. All but `Tell` are requests, and one event answers each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command<E> {
+pub enum EndingCommand<E> {
     /// Write this end over this version of the record.
     Write(RunEnd, i32),
     /// Ask a quorum whether the lock is held.
@@ -89,12 +89,12 @@ pub enum Command<E> {
     /// Read the record.
     Look,
     /// Tell the caller.
-    Tell(Outcome<E>),
+    Tell(EndingOutcome<E>),
 }
 
 /// What becomes of the end of a run, for its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome<E> {
+pub enum EndingOutcome<E> {
     /// It is in the record.
     Written,
     /// Somebody else has deleted the record, or has written to it. The end is not in it.
@@ -113,31 +113,33 @@ pub fn write(version: i32) -> Operation<()> {
 impl Ending {
     /// Makes the end of a run that began under the guard with this token, and whose record has this version.
     pub fn new(end: RunEnd, token: i64, version: i32) -> Self {
-        Self { end, token, version, state: State::Idle, tries: 0 }
+        Self { end, token, version, state: EndingState::Idle, tries: 0 }
     }
 
     /// Whether there is nothing more to do.
     pub fn is_ended(&self) -> bool {
-        self.state == State::Ended
+        self.state == EndingState::Ended
     }
 
     /// Takes in one event, and returns the command that follows from it.
-    pub fn handle<E>(&mut self, event: Event<E>) -> Option<Command<E>> {
-        use State::{Idle, Looking, Verifying, Writing};
+    pub fn handle<E>(&mut self, event: EndingEvent<E>) -> Option<EndingCommand<E>> {
+        use EndingState::{Idle, Looking, Verifying, Writing};
         match (self.state, event) {
-            (Idle, Event::Begin) => self.write(),
-            (Writing, Event::Written) => self.tell(Outcome::Written),
-            (Writing, Event::Rejected) => self.verify(false),
-            (Writing, Event::Unanswered) => self.verify(true),
-            (Verifying { unsure }, Event::Verified) => self.ask(Looking { unsure }, Command::Look),
-            (Looking { unsure }, Event::Looked(record)) => self.weigh(record, unsure),
-            // The next look must come after a quorum's answer.
-            (Looking { unsure }, Event::Unanswered) => self.verify(unsure),
-            (Verifying { unsure: true } | Looking { unsure: true }, Event::Failed(_)) => {
-                self.tell(Outcome::Unconfirmed)
+            (Idle, EndingEvent::Begin) => self.write(),
+            (Writing, EndingEvent::Written) => self.tell(EndingOutcome::Written),
+            (Writing, EndingEvent::Rejected) => self.verify(false),
+            (Writing, EndingEvent::Unanswered) => self.verify(true),
+            (Verifying { unsure }, EndingEvent::Verified) => {
+                self.ask(Looking { unsure }, EndingCommand::Look)
             }
-            (Writing | Verifying { .. } | Looking { .. }, Event::Failed(error)) => {
-                self.tell(Outcome::Failed(error))
+            (Looking { unsure }, EndingEvent::Looked(record)) => self.weigh(record, unsure),
+            // The next look must come after a quorum's answer.
+            (Looking { unsure }, EndingEvent::Unanswered) => self.verify(unsure),
+            (Verifying { unsure: true } | Looking { unsure: true }, EndingEvent::Failed(_)) => {
+                self.tell(EndingOutcome::Unconfirmed)
+            }
+            (Writing | Verifying { .. } | Looking { .. }, EndingEvent::Failed(error)) => {
+                self.tell(EndingOutcome::Failed(error))
             }
             // No reply to the last request.
             _ => None,
@@ -145,41 +147,41 @@ impl Ending {
     }
 
     /// Decides by the record. No write is on its way any more.
-    fn weigh<E>(&mut self, record: Option<Record>, unsure: bool) -> Option<Command<E>> {
+    fn weigh<E>(&mut self, record: Option<SeenRecord>, unsure: bool) -> Option<EndingCommand<E>> {
         match record.filter(|record| record.token == self.token) {
-            Some(record) if record.progress == Progress::Ended(self.end) => self.tell(Outcome::Written),
+            Some(record) if record.progress == Progress::Ended(self.end) => self.tell(EndingOutcome::Written),
             Some(record) if (record.progress, record.version) == (Progress::Begun, self.version) => {
                 self.write()
             }
             // What is there may have taken the place of the end.
-            _ if unsure => self.tell(Outcome::Unconfirmed),
-            _ => self.tell(Outcome::Changed),
+            _ if unsure => self.tell(EndingOutcome::Unconfirmed),
+            _ => self.tell(EndingOutcome::Changed),
         }
     }
 
-    fn write<E>(&mut self) -> Option<Command<E>> {
-        self.again(State::Writing, Command::Write(self.end, self.version))
+    fn write<E>(&mut self) -> Option<EndingCommand<E>> {
+        self.again(EndingState::Writing, EndingCommand::Write(self.end, self.version))
     }
 
-    fn verify<E>(&mut self, unsure: bool) -> Option<Command<E>> {
-        self.again(State::Verifying { unsure }, Command::Verify)
+    fn verify<E>(&mut self, unsure: bool) -> Option<EndingCommand<E>> {
+        self.again(EndingState::Verifying { unsure }, EndingCommand::Verify)
     }
 
-    fn again<E>(&mut self, state: State, command: Command<E>) -> Option<Command<E>> {
+    fn again<E>(&mut self, state: EndingState, command: EndingCommand<E>) -> Option<EndingCommand<E>> {
         if self.tries == TRIES {
-            return self.tell(Outcome::Unconfirmed);
+            return self.tell(EndingOutcome::Unconfirmed);
         }
         self.tries += 1;
         self.ask(state, command)
     }
 
-    fn ask<E>(&mut self, state: State, command: Command<E>) -> Option<Command<E>> {
+    fn ask<E>(&mut self, state: EndingState, command: EndingCommand<E>) -> Option<EndingCommand<E>> {
         self.state = state;
         Some(command)
     }
 
-    fn tell<E>(&mut self, outcome: Outcome<E>) -> Option<Command<E>> {
-        self.ask(State::Ended, Command::Tell(outcome))
+    fn tell<E>(&mut self, outcome: EndingOutcome<E>) -> Option<EndingCommand<E>> {
+        self.ask(EndingState::Ended, EndingCommand::Tell(outcome))
     }
 }
 

@@ -7,7 +7,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use crate::contender::Place;
+use crate::contender::QueuePlace;
 
 /// The client that a foreign contender seems to belong to, by its node's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,7 +58,7 @@ pub struct Foreign {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Child {
     /// A contender, if its data is zklock's.
-    Contender(Place),
+    Contender(QueuePlace),
     /// A contender of another client, unless its node is not ephemeral and nobody knows the client
     /// ([`contends`](ForeignClient::contends)).
     Suspect(ForeignClient),
@@ -69,7 +69,7 @@ pub enum Child {
 impl Child {
     /// Returns the kind of the child with this name.
     pub fn of(name: &str) -> Self {
-        match (Place::parse(name), stem(name)) {
+        match (QueuePlace::parse(name), stem(name)) {
             (Some(place), _) => Self::Contender(place),
             (None, Some(stem)) => Self::Suspect(client(stem)),
             (None, None) => Self::Other,
@@ -160,8 +160,8 @@ mod tests {
 
     #[test]
     fn a_contender_is_ours_by_its_name() {
-        assert_eq!(Child::of("lock-0000000042"), Child::Contender(Place::exclusive(42)));
-        assert_eq!(Child::of("rlock-0000000042"), Child::Contender(Place::shared(42)));
+        assert_eq!(Child::of("lock-0000000042"), Child::Contender(QueuePlace::exclusive(42)));
+        assert_eq!(Child::of("rlock-0000000042"), Child::Contender(QueuePlace::shared(42)));
     }
 
     #[test]

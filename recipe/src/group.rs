@@ -37,7 +37,7 @@ use crate::machine::Machine;
 /// The contenders of one acquisition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Group {
-    members: Vec<Member>,
+    members: Vec<GroupMember>,
     phase: Phase,
     /// How the group ends: as the first member that ended in a way for which the caller did not ask, or else as the
     /// first member.
@@ -45,7 +45,7 @@ pub struct Group {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Member {
+struct GroupMember {
     machine: Machine,
     parked: Option<Parked>,
     /// Whether the last search for the member's node began after another member's node was found.
@@ -76,7 +76,7 @@ enum Phase {
 
 /// One input of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Input {
+pub enum GroupInput {
     /// An event for each member: from the caller, or the reply to a request for all.
     All(Event),
     /// Reply to `Enter` for all: each member's node, and the result of the read that followed the create.
@@ -109,7 +109,7 @@ pub enum Output {
 impl Group {
     /// Makes the group of these contenders, which have not begun.
     pub fn new(machines: impl IntoIterator<Item = Machine>) -> Self {
-        let member = |machine| Member { machine, parked: None, searched_again: false };
+        let member = |machine| GroupMember { machine, parked: None, searched_again: false };
         Self { members: machines.into_iter().map(member).collect(), phase: Phase::Contending, end: None }
     }
 
@@ -130,27 +130,27 @@ impl Group {
 
     /// Takes in one input, and returns the outputs that follow from it. A request for all takes the place of every
     /// earlier request, and a request for one takes the place of its earlier one, and of one for all.
-    pub fn handle(&mut self, input: Input) -> Vec<Output> {
+    pub fn handle(&mut self, input: GroupInput) -> Vec<Output> {
         let mut outputs = Vec::new();
         if self.is_ended() {
             return outputs;
         }
         let commands = match input {
-            Input::All(Event::GiveUp) => self.give_up(),
-            Input::All(event) => {
+            GroupInput::All(Event::GiveUp) => self.give_up(),
+            GroupInput::All(event) => {
                 if let Event::Release | Event::Forfeit = event {
                     self.phase = Phase::Leaving;
                 }
                 self.each(|_| Some(event.clone()))
             }
-            Input::Entered(nodes) => {
+            GroupInput::Entered(nodes) => {
                 let mut nodes = nodes.into_iter();
                 self.each(|_| nodes.next().map(|(own, sight)| Event::Entered { own, sight }))
             }
-            Input::Failed(failed, event) => {
+            GroupInput::Failed(failed, event) => {
                 self.each(|index| Some(if index == failed { event.clone() } else { Event::Withheld }))
             }
-            Input::One(index, event) => self.one(index, event).into_iter().collect(),
+            GroupInput::One(index, event) => self.one(index, event).into_iter().collect(),
         };
         self.take_in(commands, &mut outputs);
         let searches = self.search_again();
@@ -234,7 +234,7 @@ impl Group {
         if !matches!(self.phase, Phase::Contending | Phase::Confirming) {
             return false;
         }
-        let missing = self.members.iter().position(Member::is_entering);
+        let missing = self.members.iter().position(GroupMember::is_entering);
         let missing = missing.filter(|_| self.nodes().next().is_some());
         if let Some(missing) = missing {
             self.ends(missing, End::NodeDeleted);
@@ -308,7 +308,7 @@ impl Group {
     }
 }
 
-impl Member {
+impl GroupMember {
     /// Whether the member waits for a create. If another member's node exists by then, it has searched for its own in vain.
     fn is_entering(&self) -> bool {
         self.parked.as_ref().is_some_and(|parked| matches!(parked.command, Together::Enter(_)))

@@ -16,13 +16,13 @@
 
 use alloc::{format, string::String};
 
-use crate::contender::{Kind, Place, Sequence};
+use crate::contender::{Kind, QueuePlace, Sequence};
 use crate::foreign::{CURATOR_ID, Child, ForeignClient, KAZOO_ID};
 use crate::machine::Takeover;
 
 /// Whose names contenders have, and so with whom they share their queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Layout {
+pub enum QueueLayout {
     /// zklock's own. It shares no queue.
     #[default]
     Own,
@@ -32,7 +32,7 @@ pub enum Layout {
     Kazoo,
 }
 
-impl Layout {
+impl QueueLayout {
     /// Every layout.
     pub const ALL: [Self; 3] = [Self::Own, Self::CuratorMutex, Self::Kazoo];
 
@@ -61,20 +61,20 @@ impl Layout {
     }
 
     /// Reads the place of a contender of ours from its node's name; `None` if the node is not ours in this layout.
-    pub fn own(self, name: &str) -> Option<Place> {
+    pub fn own(self, name: &str) -> Option<QueuePlace> {
         let place = self.place(name)?;
         (self.name(place) == name).then_some(place)
     }
 
     /// The name of our contender with this place.
-    pub fn name(self, place: Place) -> String {
+    pub fn name(self, place: QueuePlace) -> String {
         format!("{}{}", self.prefix(place.kind), place.sequence.digits())
     }
 
     /// Reads the place of any contender in this queue, ours or the other client's; `None` if the name is not that of one.
-    pub fn place(self, name: &str) -> Option<Place> {
+    pub fn place(self, name: &str) -> Option<QueuePlace> {
         let mutex = match self {
-            Self::Own => return Place::parse(name),
+            Self::Own => return QueuePlace::parse(name),
             Self::CuratorMutex => "-lock-",
             Self::Kazoo => "__lock__",
         };
@@ -87,7 +87,7 @@ impl Layout {
             ForeignClient::Zklock => true,
             _ => false,
         };
-        (contends && stem.ends_with(mutex)).then_some(Place::exclusive(number))
+        (contends && stem.ends_with(mutex)).then_some(QueuePlace::exclusive(number))
     }
 
     /// The layout in whose queue a node of this name contends; `None` if it is no contender. A name has one layout at most.

@@ -125,7 +125,7 @@ struct Report {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Connection {
+enum LeaseConnection {
     Up,
     Down,
     /// A request to resume the session is under way.
@@ -150,7 +150,7 @@ impl Present {
 pub struct Lease {
     reckoning: Reckoning,
     lengths: Lengths,
-    connection: Connection,
+    connection: LeaseConnection,
     /// The number of the present connection, or of the last one.
     number: u64,
     /// Answered requests of the present connection, oldest first. The server may not have reported them yet.
@@ -182,7 +182,7 @@ impl Lease {
     pub fn unopened(reckoning: Reckoning, timeout: Duration, now: Moment) -> Self {
         let lengths = Lengths::new(timeout, &reckoning).unwrap_or_else(|short| short);
         Self {
-            connection: Connection::Down,
+            connection: LeaseConnection::Down,
             end: Some(SessionEnd::Expired),
             ..Self::new(reckoning, lengths, now)
         }
@@ -192,7 +192,7 @@ impl Lease {
         Self {
             reckoning,
             lengths,
-            connection: Connection::Up,
+            connection: LeaseConnection::Up,
             number: 0,
             touches: VecDeque::new(),
             reports: VecDeque::new(),
@@ -217,14 +217,14 @@ impl Lease {
         self.disconnected();
         let shortest = Lengths::new(floor, &self.reckoning).unwrap_or_else(|short| short);
         self.deadline = self.deadline.earliest(now.plus(shortest.validity()));
-        self.connection = Connection::Attempted { since: now, floor };
+        self.connection = LeaseConnection::Attempted { since: now, floor };
     }
 
     /// Takes in that the request to resume the session was not answered. It may have reached the server, or may still
     /// reach it.
     pub fn attempt_failed(&mut self) {
-        if let Connection::Attempted { floor, .. } = self.connection {
-            self.connection = Connection::Down;
+        if let LeaseConnection::Attempted { floor, .. } = self.connection {
+            self.connection = LeaseConnection::Down;
             // If heartbeats cannot keep such a lease, the next resumption returns that.
             let _ = self.reckon_with(floor);
         }
@@ -234,10 +234,10 @@ impl Lease {
     /// `Err` means that heartbeats cannot keep such a lease: then no new connection counts, and the lease is never
     /// extended again.
     pub fn resumed(&mut self, granted: Duration) -> Result<u64, Lengths> {
-        let Connection::Attempted { since, .. } = self.connection else { return Err(self.lengths) };
-        self.connection = Connection::Down;
+        let LeaseConnection::Attempted { since, .. } = self.connection else { return Err(self.lengths) };
+        self.connection = LeaseConnection::Down;
         self.reckon_with(granted)?;
-        self.connection = Connection::Up;
+        self.connection = LeaseConnection::Up;
         self.number += 1;
         self.reports.push_back(Report { touch: since, reported: since });
         Ok(self.number)
@@ -245,8 +245,8 @@ impl Lease {
 
     /// Takes in that the present connection is lost.
     pub fn disconnected(&mut self) {
-        if self.connection == Connection::Up {
-            self.connection = Connection::Down;
+        if self.connection == LeaseConnection::Up {
+            self.connection = LeaseConnection::Down;
         }
         self.touches.clear();
         self.reports.clear();
@@ -256,7 +256,7 @@ impl Lease {
 
     /// Returns the number of the present connection, if the session has one.
     pub fn connection(&self) -> Option<u64> {
-        (self.connection == Connection::Up).then_some(self.number)
+        (self.connection == LeaseConnection::Up).then_some(self.number)
     }
 
     fn reckon_with(&mut self, timeout: Duration) -> Result<(), Lengths> {

@@ -6,7 +6,7 @@
 //! has one in each of its queues. Events go in, and commands come out. The [`Acquisition`](acquisition::Acquisition) stands
 //! between them and the connections of a session. A session has one [`Lease`]; `lease.rs` argues why
 //! the lease is sound. Permits and slots have a machine of their own, the [`Admission`](admission::Admission). A
-//! run that happens once has two: the [`Claim`](claim::Claim), and the [`Ending`](ending::Ending). A leader has its
+//! run that happens once has two: the [`ClaimMachine`](claim::ClaimMachine), and the [`Ending`](ending::Ending). A leader has its
 //! [`Candidacy`](candidacy::Candidacy), which announces it. The announcement goes with the leader's node: it is the node's
 //! [`Companion`](companion::Companion).
 //!
@@ -110,16 +110,16 @@ pub mod transaction;
 mod tries;
 
 pub use command::{Alone, Command, End, Together};
-pub use contender::{Ahead, Kind, LAST_SEQUENCE, Others, Own, Place, Sequence, Standing, standing};
+pub use contender::{Ahead, Kind, LAST_SEQUENCE, Others, Own, QueuePlace, Sequence, Standing, standing};
 pub use event::{Event, Look, Refusal, Sight};
 pub use foreign::{Child, Foreign, ForeignClient, session};
-pub use group::{Group, Input, Output};
-pub use layout::{Directory, Layout};
+pub use group::{Group, GroupInput, Output};
+pub use layout::{Directory, QueueLayout};
 pub use lease::{
     DEFAULT_DRIFT_PPM, Lapse, Lease, Lengths, Limit, Moment, Present, Reckoning, SessionEnd, Term,
 };
 pub use machine::{Arrival, Machine, Patience, Takeover};
-pub use observer::{Footing, Instruction, Observation, Observer, Stamp};
+pub use observer::{Footing, Instruction, Observation, ObserverMachine, Stamp};
 pub use path_kind::{OtherKind, PathKind, Signs, Stranger};
 pub use permits::{Misfit, Ruling, Stock, Wish, rule};
 pub use stage::{HoldNumber, Stage, Step, Ticket, Turned};

@@ -3,7 +3,7 @@
 use alloc::{collections::BTreeSet, string::String, vec::Vec};
 
 use crate::command::{Alone, Command, End, Together};
-use crate::contender::{Ahead, Kind, Others, Own, Place, Sequence, Standing, standing};
+use crate::contender::{Ahead, Kind, Others, Own, QueuePlace, Sequence, Standing, standing};
 use crate::event::{Event, Look, Sight};
 
 /// Whether a contender waits behind others.
@@ -22,7 +22,7 @@ pub enum Takeover {
     AtOnce,
     /// The waiter waits for the takeover delay, because the last holder may have work in flight.
     Delayed,
-    /// As `Delayed`, and another client's contenders are in the queue ([`Layout`](crate::Layout)). Any of them may have held
+    /// As `Delayed`, and another client's contenders are in the queue ([`QueueLayout`](crate::QueueLayout)). Any of them may have held
     /// the lock and not know yet that its node is gone. So a contender also waits for the delay if it finds nobody.
     Mixed,
 }
@@ -44,14 +44,14 @@ pub struct Machine {
     takeover: Takeover,
     /// The contender's arrival when it was made.
     arrival: Arrival,
-    state: State,
+    state: MachineState,
 }
 
 /// Each variant carries exactly what the contender knows then. Each state whose description names a request waits for
 /// the reply to that one request. `Idle`, `Admitted`, `Waiting`, `Held`, `Guarded`, `Lost` and
 /// `Ended` wait for no reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum State {
+enum MachineState {
     /// The contender has not begun.
     Idle,
     /// The contender has not begun, and its node exists: another transaction has created it, and nobody blocks it.
@@ -98,24 +98,24 @@ enum State {
 }
 
 /// The next state, and its command.
-type Next = (State, Option<Command>);
+type MachineStep = (MachineState, Option<Command>);
 
 impl Machine {
     /// Makes the machine of a contender that has not begun.
     pub fn new(patience: Patience, takeover: Takeover, arrival: Arrival) -> Self {
-        Self { patience, takeover, arrival, state: State::Idle }
+        Self { patience, takeover, arrival, state: MachineState::Idle }
     }
 
     /// Makes the machine of a contender that needs no queue: a transaction has created its node, and that alone has
     /// granted it. At `Begin` it asks for confirmation.
     pub fn of_admitted(own: Own) -> Self {
-        let state = State::Admitted(own);
+        let state = MachineState::Admitted(own);
         Self { patience: Patience::Wait, takeover: Takeover::AtOnce, arrival: Arrival::New, state }
     }
 
     /// Returns the contender's own node, once it is known and until it is gone.
     pub fn own(&self) -> Option<Own> {
-        use State::*;
+        use MachineState::*;
         match self.state {
             Admitted(own)
             | Looking(own, ..)
@@ -138,12 +138,12 @@ impl Machine {
 
     /// Returns true once the machine has nothing more to do.
     pub fn is_ended(&self) -> bool {
-        self.state == State::Ended
+        self.state == MachineState::Ended
     }
 
     /// Returns true once the contender is about to leave the queue, or has left it.
     pub(crate) fn is_leaving(&self) -> bool {
-        matches!(self.state, State::Leaving(..) | State::LeaveUnknown(..) | State::Ended)
+        matches!(self.state, MachineState::Leaving(..) | MachineState::LeaveUnknown(..) | MachineState::Ended)
     }
 
     /// Takes in one event, and returns the command that follows from it, if any. An event that means nothing in the
@@ -155,8 +155,8 @@ impl Machine {
     }
 
     /// Returns the next state and its command. `None` means that the event means nothing in this state.
-    fn transition(&self, event: Event) -> Option<Next> {
-        use State::*;
+    fn transition(&self, event: Event) -> Option<MachineStep> {
+        use MachineState::*;
         Some(match (&self.state, event) {
             (Ended, _) => return None,
             (_, Event::SessionOver(end)) => ended(End::SessionOver(end)),
@@ -291,8 +291,8 @@ impl Machine {
     }
 
     /// Our node exists, and the read behind its create gave `sight`. Decides what comes next.
-    fn admitted(&self, own: Own, sight: Sight, arrival: Arrival) -> Next {
-        let Place { sequence, kind } = own.place;
+    fn admitted(&self, own: Own, sight: Sight, arrival: Arrival) -> MachineStep {
+        let QueuePlace { sequence, kind } = own.place;
         if sequence.is_exhausted() {
             return leave(own, End::Exhausted(sequence));
         }
@@ -310,7 +310,7 @@ impl Machine {
             (Sight::Count(count), Some(previous))
                 if count > 2 && self.patience == Patience::Wait && kind == Kind::Exclusive =>
             {
-                let nearest = Place { sequence: previous, kind };
+                let nearest = QueuePlace { sequence: previous, kind };
                 watch(own, Ahead { nearest, others: Others::Some(Vec::new()) }, arrival)
             }
             (Sight::Count(_), _) => look(own, arrival),
@@ -325,7 +325,7 @@ impl Machine {
     }
 
     /// Our place in the queue is known. Decides what comes next.
-    fn placed(&self, own: Own, standing: Standing, arrival: Arrival) -> Next {
+    fn placed(&self, own: Own, standing: Standing, arrival: Arrival) -> MachineStep {
         let delayed = self.takeover != Takeover::AtOnce;
         // Somebody may have vanished before we came.
         let arrival = if self.is_shared() { Arrival::Queued } else { arrival };
@@ -359,7 +359,7 @@ impl Machine {
     }
 
     /// The predecessor has released the lock.
-    fn succeed(&self, own: Own, ahead: &Ahead, arrival: Arrival) -> Next {
+    fn succeed(&self, own: Own, ahead: &Ahead, arrival: Arrival) -> MachineStep {
         match (ahead.nearest.kind, &ahead.others) {
             // A writer held the lock alone, so nobody was lower than it.
             (Kind::Exclusive | Kind::Permit(_) | Kind::Slot(_), _) => confirm(own),
@@ -370,7 +370,7 @@ impl Machine {
     }
 
     /// The predecessor is gone, and did not release the lock.
-    fn deserted(&self, own: Own, ahead: &Ahead) -> Next {
+    fn deserted(&self, own: Own, ahead: &Ahead) -> MachineStep {
         match (own.place.kind, &ahead.others) {
             // All readers behind a writer hear of its end at once. None of them lists the queue.
             (Kind::Shared, Others::All(left)) => self.follow(own, left, Arrival::Queued),
@@ -380,7 +380,7 @@ impl Machine {
     }
 
     /// The predecessor was gone before we watched it.
-    fn missed(&self, own: Own, ahead: &Ahead, arrival: Arrival) -> Next {
+    fn missed(&self, own: Own, ahead: &Ahead, arrival: Arrival) -> MachineStep {
         // Readers release one by one, so a reader that is missing may have vanished.
         let arrival = if ahead.nearest.kind == Kind::Shared { Arrival::Queued } else { arrival };
         match &ahead.others {
@@ -390,10 +390,10 @@ impl Machine {
     }
 
     /// The nearest of those that blocked us is gone, and these are left. Goes on to the nearest of them.
-    fn follow(&self, own: Own, left: &[Sequence], arrival: Arrival) -> Next {
+    fn follow(&self, own: Own, left: &[Sequence], arrival: Arrival) -> MachineStep {
         match (left.split_last(), own.place.kind) {
             (Some((nearest, left)), _) => {
-                let nearest = Place { sequence: *nearest, kind: Kind::Exclusive };
+                let nearest = QueuePlace { sequence: *nearest, kind: Kind::Exclusive };
                 watch(own, Ahead { nearest, others: Others::All(left.to_vec()) }, arrival)
             }
             (None, Kind::Shared) => self.placed(own, Standing::Beside, arrival),
@@ -404,40 +404,40 @@ impl Machine {
 
 /// Whether each of these readers is among the children.
 fn are_there(readers: &[Sequence], children: &[String]) -> bool {
-    let places = children.iter().filter_map(|name| Place::parse(name)).collect::<BTreeSet<_>>();
-    readers.iter().all(|reader| places.contains(&Place { sequence: *reader, kind: Kind::Shared }))
+    let places = children.iter().filter_map(|name| QueuePlace::parse(name)).collect::<BTreeSet<_>>();
+    readers.iter().all(|reader| places.contains(&QueuePlace { sequence: *reader, kind: Kind::Shared }))
 }
 
-fn enter(look: Look) -> Next {
-    (State::Entering(look), Some(Command::Together(Together::Enter(look))))
+fn enter(look: Look) -> MachineStep {
+    (MachineState::Entering(look), Some(Command::Together(Together::Enter(look))))
 }
 
-fn create_directory(look: Look) -> Next {
-    (State::CreatingDirectory(look), Some(Command::Together(Together::CreateDirectory)))
+fn create_directory(look: Look) -> MachineStep {
+    (MachineState::CreatingDirectory(look), Some(Command::Together(Together::CreateDirectory)))
 }
 
-fn find(state: State) -> Next {
+fn find(state: MachineState) -> MachineStep {
     (state, Some(Command::Alone(Alone::Find)))
 }
 
-fn recover(own: Own, state: State) -> Next {
+fn recover(own: Own, state: MachineState) -> MachineStep {
     (state, Some(Command::Alone(Alone::Recover(own))))
 }
 
-fn look(own: Own, arrival: Arrival) -> Next {
+fn look(own: Own, arrival: Arrival) -> MachineStep {
     look_for(own, arrival, Vec::new())
 }
 
-fn look_for(own: Own, arrival: Arrival, readers: Vec<Sequence>) -> Next {
-    (State::Looking(own, arrival, readers), Some(Command::Alone(Alone::List)))
+fn look_for(own: Own, arrival: Arrival, readers: Vec<Sequence>) -> MachineStep {
+    (MachineState::Looking(own, arrival, readers), Some(Command::Alone(Alone::List)))
 }
 
-fn watch(own: Own, ahead: Ahead, arrival: Arrival) -> Next {
+fn watch(own: Own, ahead: Ahead, arrival: Arrival) -> MachineStep {
     let nearest = ahead.nearest;
-    (State::Watching(own, ahead, arrival), Some(Command::Alone(Alone::WatchPredecessor(nearest, own))))
+    (MachineState::Watching(own, ahead, arrival), Some(Command::Alone(Alone::WatchPredecessor(nearest, own))))
 }
 
-fn wait(own: Own, mut ahead: Ahead, mut arrival: Arrival) -> Next {
+fn wait(own: Own, mut ahead: Ahead, mut arrival: Arrival) -> MachineStep {
     // The release of a writer settles everything. After any other end of it, somebody may have vanished, and an
     // exclusive contender lists the queue.
     if ahead.nearest.kind == Kind::Exclusive {
@@ -446,35 +446,35 @@ fn wait(own: Own, mut ahead: Ahead, mut arrival: Arrival) -> Next {
             ahead.others = Others::Some(Vec::new());
         }
     }
-    (State::Waiting(own, ahead, arrival), None)
+    (MachineState::Waiting(own, ahead, arrival), None)
 }
 
-fn delay(own: Own) -> Next {
-    (State::Delaying(own), Some(Command::Alone(Alone::Delay)))
+fn delay(own: Own) -> MachineStep {
+    (MachineState::Delaying(own), Some(Command::Alone(Alone::Delay)))
 }
 
-fn confirm(own: Own) -> Next {
-    (State::Confirming(own), Some(Command::Together(Together::Confirm)))
+fn confirm(own: Own) -> MachineStep {
+    (MachineState::Confirming(own), Some(Command::Together(Together::Confirm)))
 }
 
-fn guard(own: Own) -> Next {
-    (State::Guarding(own), Some(Command::Alone(Alone::WatchOwn(own))))
+fn guard(own: Own) -> MachineStep {
+    (MachineState::Guarding(own), Some(Command::Alone(Alone::WatchOwn(own))))
 }
 
-fn lose(own: Own) -> Next {
-    (State::Lost(own), Some(Command::Lose))
+fn lose(own: Own) -> MachineStep {
+    (MachineState::Lost(own), Some(Command::Lose))
 }
 
-fn release(own: Own) -> Next {
-    (State::Releasing(own), Some(Command::Alone(Alone::Release(own))))
+fn release(own: Own) -> MachineStep {
+    (MachineState::Releasing(own), Some(Command::Alone(Alone::Release(own))))
 }
 
-fn leave(own: Own, end: End) -> Next {
-    (State::Leaving(own, end), Some(Command::Alone(Alone::Delete(own))))
+fn leave(own: Own, end: End) -> MachineStep {
+    (MachineState::Leaving(own, end), Some(Command::Alone(Alone::Delete(own))))
 }
 
-fn ended(end: End) -> Next {
-    (State::Ended, Some(Command::End(end)))
+fn ended(end: End) -> MachineStep {
+    (MachineState::Ended, Some(Command::End(end)))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use alloc::vec::Vec;
 
-use crate::companion::{Target, removal};
+use crate::companion::{CompanionTarget, removal};
 use crate::transaction::Operation;
 
 /// A node of the transaction that enters queues, of this contender.
@@ -38,8 +38,9 @@ pub fn confirmation<N>(
 
 /// The transaction that releases these nodes. None of them has a companion.
 pub fn release<N: Copy>(nodes: impl IntoIterator<Item = N>) -> Vec<Operation<N>> {
-    let removal =
-        |node| removal(true, false).into_iter().map(move |operation| operation.map(|_: Target| node));
+    let removal = |node| {
+        removal(true, false).into_iter().map(move |operation| operation.map(|_: CompanionTarget| node))
+    };
     nodes.into_iter().flat_map(removal).collect()
 }
 
@@ -78,6 +79,6 @@ mod tests {
         assert_eq!(release_shared(None), [Set(Own(()), None), Delete(Own(()), None)]);
         let traced = [Set(Own(()), None), Delete(Own(()), None), Set(Directory(()), Some(3))];
         assert_eq!(release_shared(Some(3)), traced);
-        assert_eq!(removal(false, false), vec![Delete(Target::Own, None)]);
+        assert_eq!(removal(false, false), vec![Delete(CompanionTarget::Own, None)]);
     }
 }

@@ -82,8 +82,8 @@ pub enum Footing {
 
 /// One observer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Observer<T> {
-    state: State,
+pub struct ObserverMachine<T> {
+    state: ObserverState,
     /// The highest stamp seen so far.
     highest: Stamp,
     /// What the observer was told last.
@@ -91,7 +91,7 @@ pub struct Observer<T> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum State {
+enum ObserverState {
     /// No connection.
     Away,
     /// A look is under way.
@@ -117,13 +117,13 @@ enum Cause {
     LowerStamp,
 }
 
-impl<T> Default for Observer<T> {
+impl<T> Default for ObserverMachine<T> {
     fn default() -> Self {
-        Self { state: State::Away, highest: Stamp::LOWEST, told: None }
+        Self { state: ObserverState::Away, highest: Stamp::LOWEST, told: None }
     }
 }
 
-impl<T: Clone + PartialEq> Observer<T> {
+impl<T: Clone + PartialEq> ObserverMachine<T> {
     /// Makes an observer that was told nothing yet.
     pub fn new() -> Self {
         Self::default()
@@ -133,23 +133,25 @@ impl<T: Clone + PartialEq> Observer<T> {
     pub fn handle(&mut self, event: Observation<T>) -> Vec<Instruction<T>> {
         use Observation as E;
         match (self.state, event) {
-            (State::Away, E::Connected)
-            | (State::Looking { .. }, E::Unanswered)
-            | (State::Watching | State::Refused, E::Doubted) => self.look(Cause::Unknown, Footing::Unwatched),
-            (State::Watching | State::Refused, E::Changed(change)) => {
+            (ObserverState::Away, E::Connected)
+            | (ObserverState::Looking { .. }, E::Unanswered)
+            | (ObserverState::Watching | ObserverState::Refused, E::Doubted) => {
+                self.look(Cause::Unknown, Footing::Unwatched)
+            }
+            (ObserverState::Watching | ObserverState::Refused, E::Changed(change)) => {
                 self.look(change.map_or(Cause::Unknown, Cause::Change), Footing::Watched)
             }
-            (State::Looking { cause, outdated }, E::Changed(change)) => {
+            (ObserverState::Looking { cause, outdated }, E::Changed(change)) => {
                 // All events of the transaction that the look was sent for are behind us: the look was sent after it.
                 let covered = change.map(Cause::Change) == Some(cause);
-                self.state = State::Looking { cause, outdated: outdated || !covered };
+                self.state = ObserverState::Looking { cause, outdated: outdated || !covered };
                 Vec::new()
             }
-            (State::Looking { cause, outdated }, E::Seen(seen)) => {
+            (ObserverState::Looking { cause, outdated }, E::Seen(seen)) => {
                 let stamp = seen.as_ref().and_then(|(stamp, _)| *stamp);
                 let lower = stamp.filter(|stamp| *stamp < self.highest);
                 if lower.is_some() && cause != Cause::LowerStamp {
-                    self.state = State::Looking { cause: Cause::LowerStamp, outdated: false };
+                    self.state = ObserverState::Looking { cause: Cause::LowerStamp, outdated: false };
                     return vec![Instruction::SyncAndLook];
                 }
                 let mut instructions = lower.map_or_else(Vec::new, |now| self.begin_anew(now));
@@ -158,20 +160,20 @@ impl<T: Clone + PartialEq> Observer<T> {
                 if outdated {
                     instructions.extend(self.look(Cause::Unknown, Footing::Watched));
                 } else {
-                    self.state = State::Watching;
+                    self.state = ObserverState::Watching;
                 }
                 instructions
             }
             // The change that came meanwhile may have made what may be read.
-            (State::Looking { outdated: true, .. }, E::Refused) => {
+            (ObserverState::Looking { outdated: true, .. }, E::Refused) => {
                 self.look(Cause::Unknown, Footing::Watched)
             }
-            (State::Looking { .. }, E::Refused) => {
-                self.state = State::Refused;
+            (ObserverState::Looking { .. }, E::Refused) => {
+                self.state = ObserverState::Refused;
                 Vec::new()
             }
             (_, E::Disconnected) => {
-                self.state = State::Away;
+                self.state = ObserverState::Away;
                 Vec::new()
             }
             (_, E::Connected | E::Seen(_) | E::Changed(_) | E::Doubted | E::Refused | E::Unanswered) => {
@@ -182,7 +184,7 @@ impl<T: Clone + PartialEq> Observer<T> {
 
     /// Whether a watch stands, and nothing is under way. So what was told last holds until the watch reports a change.
     pub fn is_watching(&self) -> bool {
-        self.state == State::Watching
+        self.state == ObserverState::Watching
     }
 
     /// Returns what the observer was told last; `None` if it was told nothing yet.
@@ -191,7 +193,7 @@ impl<T: Clone + PartialEq> Observer<T> {
     }
 
     fn look(&mut self, cause: Cause, footing: Footing) -> Vec<Instruction<T>> {
-        self.state = State::Looking { cause, outdated: false };
+        self.state = ObserverState::Looking { cause, outdated: false };
         vec![Instruction::Look(footing)]
     }
 

@@ -118,8 +118,8 @@ impl Signs {
 mod tests {
     use super::PathKind::*;
     use super::*;
-    use crate::contender::{Kind, Place, Sequence};
-    use crate::layout::Layout;
+    use crate::contender::{Kind, QueuePlace, Sequence};
+    use crate::layout::QueueLayout;
 
     const KINDS: [PathKind; 4] = [Lock, Election, Semaphore, Slots];
 
@@ -168,8 +168,8 @@ mod tests {
     /// An election in a queue of another client's has its contenders at its path itself.
     #[test]
     fn contenders_in_another_clients_queue_show_a_lock() {
-        for layout in Layout::ALL {
-            let name = layout.name(Place { sequence: Sequence(7), kind: Kind::Exclusive });
+        for layout in QueueLayout::ALL {
+            let name = layout.name(QueuePlace { sequence: Sequence(7), kind: Kind::Exclusive });
             assert_eq!(Signs::of_children(&[name.as_str()]).other_than(Election), Some(Lock), "{name}");
         }
         let latch = "_c_1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10-latch-0000000007";

@@ -19,7 +19,7 @@
 
 use alloc::collections::BTreeSet;
 
-use crate::contender::{Kind, Place};
+use crate::contender::{Kind, QueuePlace};
 
 /// How much a pool has, and of what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub fn rule<S: AsRef<str>>(children: &[S], found: Stock, stated: Stock, wish: Wi
     if found != stated {
         return Ruling::Refuse(Misfit::Stock(found));
     }
-    let kinds = || children.iter().filter_map(|name| Some(Place::parse_permit(name.as_ref())?.kind));
+    let kinds = || children.iter().filter_map(|name| Some(QueuePlace::parse_permit(name.as_ref())?.kind));
     match (found, wish) {
         (Stock::Permits(capacity), Wish::Permit(weight)) => {
             let mut taken = u64::from(weight);
@@ -163,7 +163,7 @@ mod tests {
     fn names_are_in_the_servers_own_spelling() {
         for name in ["permit-3-0000000042", "slot-0-0000000000", "slot-17-2147483647", "permit-1--000000001"]
         {
-            assert_eq!(Place::parse_permit(name).map(Place::name).as_deref(), Some(name));
+            assert_eq!(QueuePlace::parse_permit(name).map(QueuePlace::name).as_deref(), Some(name));
         }
         for name in [
             "",
@@ -178,7 +178,7 @@ mod tests {
             "lock-0000000001",
             "lock-1-0000000001",
         ] {
-            assert_eq!(Place::parse_permit(name), None, "{name:?}");
+            assert_eq!(QueuePlace::parse_permit(name), None, "{name:?}");
         }
     }
 

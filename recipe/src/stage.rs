@@ -40,7 +40,7 @@ pub struct HoldNumber(u64);
 /// failed. No guard is dropped here, because that may come back to the stage.
 #[derive(Clone, Debug)]
 pub struct Stage<W, G, E> {
-    line: BTreeMap<Ticket, Waiter<W>>,
+    line: BTreeMap<Ticket, LineWaiter<W>>,
     /// Those that have not been told yet that their acquisition failed.
     failed: BTreeMap<Ticket, E>,
     arrived: u64,
@@ -53,7 +53,7 @@ pub struct Stage<W, G, E> {
 }
 
 #[derive(Clone, Debug)]
-struct Waiter<W> {
+struct LineWaiter<W> {
     caller: W,
     /// It did not take what it was offered, and has not been polled since.
     is_late: bool,
@@ -141,7 +141,7 @@ impl<W: Clone, G, E: Clone> Stage<W, G, E> {
             self.line.remove(&ticket);
             return Turned::Yours(guard);
         }
-        self.line.insert(ticket, Waiter { caller, is_late: false });
+        self.line.insert(ticket, LineWaiter { caller, is_late: false });
         if self.contends() { Turned::Contend } else { Turned::Waits }
     }
 

@@ -68,10 +68,10 @@ pub(crate) trait Work: Send + 'static {
 /// Work with a caller. It resolves to `None` if the caller did not poll it when it should have, so that it is abandoned;
 /// else to the work, and what that came to.
 pub(crate) struct Attended<W: Work> {
-    shared: Arc<Shared<W>>,
+    shared: Arc<AttendedWork<W>>,
 }
 
-struct Shared<W> {
+struct AttendedWork<W> {
     /// `None` once it has ended, or is abandoned.
     work: Mutex<Option<W>>,
     alarm: Arc<Alarm>,
@@ -94,7 +94,7 @@ impl<W: Work> Attended<W> {
     /// Has this session look at the work now and then.
     pub(crate) fn new(session: &ZkSession, work: W) -> Self {
         let (work, quiet) = (Mutex::new(Some(work)), AtomicU32::new(0));
-        let shared = Arc::new(Shared { work, alarm: Arc::default(), quiet });
+        let shared = Arc::new(AttendedWork { work, alarm: Arc::default(), quiet });
         let weak = Arc::downgrade(&shared);
         session.polled.insert(weak);
         Self { shared }
@@ -105,7 +105,7 @@ impl<W: Work> Future for Attended<W> {
     type Output = Option<(W, W::Output)>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Shared { alarm, quiet, .. } = self.shared.as_ref();
+        let AttendedWork { alarm, quiet, .. } = self.shared.as_ref();
         alarm.caller.register(cx.waker());
         let mut slot = self.shared.work.lock();
         let Some(work) = slot.as_mut() else { return Poll::Ready(None) };
@@ -125,7 +125,7 @@ impl<W: Work> Drop for Attended<W> {
     }
 }
 
-impl<W: Work> Shared<W> {
+impl<W: Work> AttendedWork<W> {
     /// Work may end guards and wake tasks, so it is abandoned outside the mutex.
     fn abandon(&self) {
         let work = self.work.lock().take();
@@ -133,7 +133,7 @@ impl<W: Work> Shared<W> {
     }
 }
 
-impl<W: Work> Looked for Shared<W> {
+impl<W: Work> Looked for AttendedWork<W> {
     fn look(&self, late: bool) -> bool {
         let asked = self.alarm.look(late);
         let mut slot = self.work.lock();

@@ -12,18 +12,20 @@ use std::time::Duration;
 use futures::FutureExt;
 use tracing::{debug, warn};
 use uuid::Uuid;
-use zklock_recipe::acquisition::{Acquisition, Certainty, Command, Input, Joint, Single};
+use zklock_recipe::acquisition::{
+    Acquisition, AcquisitionCommand, AcquisitionInput, Certainty, JointRequest, SingleRequest,
+};
 use zklock_recipe::{Arrival, End, Own, Patience, Term, Tries};
 
 use super::attended::Work;
 use super::companion::take_back;
-use super::member::{Member, News, Pending};
+use super::member::{Member, MemberNews, Pending};
 use super::place::Teller;
 use super::punctuality::Punctuality;
 use crate::node::{NodeData, encode};
-use crate::requests::{self, Companion, OwnNode, Reply};
+use crate::requests::{self, OwnNode, Reply, SharedCompanion};
 use crate::settings::{Entry, Settings, paths};
-use crate::zk::{Answer, Ticket, Wire, ZkSession};
+use crate::zk::{EntryTicket, LinkAnswer, Wire, ZkSession};
 
 /// The contenders of one acquisition under way. They have no task of their own: their owner polls them. An owner that
 /// drops them early gives them to the session's background task with [`Driver::abandon`].
@@ -37,7 +39,7 @@ pub(crate) struct Driver {
     /// The request for all members that is under way.
     joint: Option<Pending>,
     /// Whether the last entry was sent, if there was one.
-    ticket: Option<Arc<Ticket>>,
+    ticket: Option<Arc<EntryTicket>>,
     punctuality: Punctuality,
     /// Tells the caller the contenders' places, if it wants to hear them.
     teller: Option<Teller>,
@@ -139,7 +141,7 @@ impl Driver {
         self.machine.certainty(self.session.lease.connection())
     }
 
-    fn poll_news(&mut self, cx: &mut Context<'_>) -> Poll<News> {
+    fn poll_news(&mut self, cx: &mut Context<'_>) -> Poll<MemberNews> {
         if let Some(joint) = &mut self.joint
             && let Poll::Ready(news) = joint.poll_unpin(cx)
         {
@@ -155,11 +157,11 @@ impl Driver {
     }
 
     /// Takes in an input. The requests that follow from it, if any, are sent at the next poll.
-    pub(crate) fn handle(&mut self, input: Input) -> Option<Outcome> {
+    pub(crate) fn handle(&mut self, input: AcquisitionInput) -> Option<Outcome> {
         // A reply may say so before the connection's client knows.
         input.session_end().into_iter().for_each(|end| self.session.lease.ended(end));
         let present = self.session.lease.present(self.stop_margin());
-        if let Input::LeaseConfirmed | Input::NodesConfirmed(_) = input
+        if let AcquisitionInput::LeaseConfirmed | AcquisitionInput::NodesConfirmed(_) = input
             && self.punctuality.hear(present.term.is_ok())
         {
             warn!(
@@ -184,22 +186,22 @@ impl Driver {
             match std::future::poll_fn(|cx| self.poll(cx)).await {
                 Outcome::Ended(_, end) => return end,
                 // The caller no longer wants the locks.
-                Outcome::Granted(..) | Outcome::Lost => drop(self.handle(Input::GiveUp)),
+                Outcome::Granted(..) | Outcome::Lost => drop(self.handle(AcquisitionInput::GiveUp)),
             }
         }
     }
 
     /// Leaves locks whose guard was lost, in the background. The successors observe their takeover delays.
     pub(crate) fn forfeit(self) {
-        self.finish_by(Input::Forfeit);
+        self.finish_by(AcquisitionInput::Forfeit);
     }
 
-    fn finish_by(mut self, input: Input) {
+    fn finish_by(mut self, input: AcquisitionInput) {
         if let Some(Outcome::Ended(..)) = self.handle(input) {
             return;
         }
         if self.ticket.take().is_some_and(|ticket| ticket.withdraw()) {
-            self.handle(Input::Withheld);
+            self.handle(AcquisitionInput::Withheld);
         }
         if !self.machine.is_ended() {
             let (session, paths) = (self.session.clone(), self.paths());
@@ -221,24 +223,24 @@ impl Driver {
         }
     }
 
-    fn perform(&mut self, command: Command) -> Option<Outcome> {
+    fn perform(&mut self, command: AcquisitionCommand) -> Option<Outcome> {
         match command {
-            Command::All(joint, tries) => {
+            AcquisitionCommand::All(joint, tries) => {
                 self.drop_requests();
                 self.joint = Some(self.send(joint, tries));
                 None
             }
-            Command::One(index, single, tries) => {
+            AcquisitionCommand::One(index, single, tries) => {
                 self.joint = None;
                 let pending = self.send_for(index, single, tries);
                 self.members[index].pending = Some(pending);
                 None
             }
-            Command::ExpectLate(index) => {
+            AcquisitionCommand::ExpectLate(index) => {
                 self.session.expect_late(self.members[index].entry.lock.clone(), self.id);
                 None
             }
-            Command::EndSession(index, refusal) => {
+            AcquisitionCommand::EndSession(index, refusal) => {
                 warn!(
                     path = %self.members[index].entry.lock.path, %refusal,
                     "a contender cannot tell which node is its own; zklock closes the ZooKeeper session, so that \
@@ -247,16 +249,16 @@ impl Driver {
                 self.session.close();
                 None
             }
-            Command::Grant(nodes, term) => {
+            AcquisitionCommand::Grant(nodes, term) => {
                 self.drop_requests();
                 self.teller = None;
                 Some(Outcome::Granted(nodes, term))
             }
-            Command::Lose => {
+            AcquisitionCommand::Lose => {
                 self.take_back();
                 Some(Outcome::Lost)
             }
-            Command::End(index, end) => {
+            AcquisitionCommand::End(index, end) => {
                 self.drop_requests();
                 self.members.iter_mut().for_each(|member| member.watch = None);
                 self.take_back();
@@ -273,7 +275,7 @@ impl Driver {
     /// From here on the node at this path goes with our one. Only a single contender has such a companion.
     pub(crate) fn accompany(&mut self, path: String) {
         if let ([member], Some(own)) = (&mut *self.members, self.machine.own(0)) {
-            member.companion = Some(Arc::new(Companion::new(path, self.session.id, own.czxid)));
+            member.companion = Some(Arc::new(SharedCompanion::new(path, self.session.id, own.czxid)));
         }
     }
 
@@ -283,9 +285,9 @@ impl Driver {
         companions.for_each(|companion| take_back(&self.session, companion));
     }
 
-    fn send(&mut self, joint: Joint, tries: Tries) -> Pending {
+    fn send(&mut self, joint: JointRequest, tries: Tries) -> Pending {
         match joint {
-            Joint::Enter(look) => {
+            JointRequest::Enter(look) => {
                 // Each create gets another id, because an earlier one may still take effect. There is at least one member.
                 self.id = Uuid::new_v4();
                 let (entries, lock) = (self.entries(), &self.members[0].entry.lock);
@@ -296,44 +298,50 @@ impl Driver {
                     requests::enter(wire.client, entries, data, look, searches)
                 })
             }
-            Joint::CreateDirectories => {
+            JointRequest::CreateDirectories => {
                 let entries = self.entries();
                 self.send_entry(tries, |wire| requests::create_directories(wire.client, entries))
             }
-            Joint::ConfirmLease => {
+            JointRequest::ConfirmLease => {
                 let (pause, asked) = (self.session.pause_after(tries), self.session.confirmation());
                 let asked = pause.then(|_| asked);
                 asked
-                    .map(|heard| if heard { Input::LeaseConfirmed } else { Input::Lost(None) }.into())
+                    .map(|heard| {
+                        if heard { AcquisitionInput::LeaseConfirmed } else { AcquisitionInput::Lost(None) }
+                            .into()
+                    })
                     .boxed()
             }
-            Joint::ConfirmNodes(nodes) => {
+            JointRequest::ConfirmNodes(nodes) => {
                 let nodes = self.nodes(nodes);
                 let answer =
                     self.session.ask(tries, None, move |wire: Wire| requests::confirm(wire.client, nodes));
                 let news = |answer| match answer {
-                    Answer::Given(Ok(()), sent) => {
-                        News { proof: Some(sent), ..Input::NodesConfirmed(sent.connection).into() }
+                    LinkAnswer::Given(Ok(()), sent) => MemberNews {
+                        proof: Some(sent),
+                        ..AcquisitionInput::NodesConfirmed(sent.connection).into()
+                    },
+                    LinkAnswer::Given(Err(reply), sent) => {
+                        AcquisitionInput::Reply(reply, sent.connection).into()
                     }
-                    Answer::Given(Err(reply), sent) => Input::Reply(reply, sent.connection).into(),
-                    Answer::Lost => Input::Lost(None).into(),
-                    Answer::Over(end) => Input::SessionOver(end).into(),
+                    LinkAnswer::Lost => AcquisitionInput::Lost(None).into(),
+                    LinkAnswer::Over(end) => AcquisitionInput::SessionOver(end).into(),
                 };
                 answer.map(news).boxed()
             }
             // The watches on our own nodes stay until the reply. The release fires them, which costs no request;
             // dropping them would cost some.
-            Joint::Release(nodes, certainty) => {
+            JointRequest::Release(nodes, certainty) => {
                 let nodes = self.nodes(nodes);
                 let companion = self.members.first().and_then(|member| member.companion.clone());
                 let request = move |wire: Wire| requests::release(wire.client, nodes, companion, certainty);
-                self.session.ask(tries, certainty.connection(), request).map(News::of_reply).boxed()
+                self.session.ask(tries, certainty.connection(), request).map(MemberNews::of_reply).boxed()
             }
         }
     }
 
     /// Sends a request that passes the session's entrance.
-    fn send_entry<F: Future<Output = zklock_recipe::Input> + Send + 'static>(
+    fn send_entry<F: Future<Output = zklock_recipe::GroupInput> + Send + 'static>(
         &mut self,
         tries: Tries,
         request: impl FnOnce(Wire) -> F + Send + 'static,
@@ -341,44 +349,48 @@ impl Driver {
         let ticket = self.ticket.insert(Arc::default()).clone();
         let pause = self.session.pause_after(tries);
         let answer = self.session.entrance.clone().pass(ticket, self.session.requester.request(request));
-        pause.then(|_| answer).map(News::of_reply).boxed()
+        pause.then(|_| answer).map(MemberNews::of_reply).boxed()
     }
 
-    fn send_for(&mut self, index: usize, single: Single, tries: Tries) -> Pending {
+    fn send_for(&mut self, index: usize, single: SingleRequest, tries: Tries) -> Pending {
         let Member { entry, companion, .. } = &self.members[index];
         let (lock, companion) = (entry.lock.clone(), companion.clone());
         match single {
-            Single::Find(search) => {
+            SingleRequest::Find(search) => {
                 let (id, searches) = (self.id, self.session.searches.clone());
                 self.ask_for(index, tries, None, move |wire| {
                     requests::find(wire.client.clone(), lock, id, searches, search)
                 })
             }
-            Single::Recover(own) => self
+            SingleRequest::Recover(own) => self
                 .ask_for(index, tries, None, move |wire| requests::recover(wire.client.clone(), lock, own)),
-            Single::List => {
+            SingleRequest::List => {
                 let own = self.machine.own(index);
                 self.ask_for(index, tries, None, move |wire| requests::list(wire.client.clone(), lock, own))
             }
-            Single::WatchPredecessor(predecessor, own) => {
+            SingleRequest::WatchPredecessor(predecessor, own) => {
                 self.teller.iter_mut().for_each(|teller| teller.waits(index, &lock, predecessor, own));
                 self.ask_for(index, tries, None, move |wire| {
                     requests::watch_predecessor(wire.watching(), lock, predecessor, own)
                 })
             }
-            Single::Delay => {
+            SingleRequest::Delay => {
                 let delay = self.session.pause(lock.takeover_delay);
-                delay.map(move |over| over.map_or(Input::Delayed(index), Input::SessionOver).into()).boxed()
+                delay
+                    .map(move |over| {
+                        over.map_or(AcquisitionInput::Delayed(index), AcquisitionInput::SessionOver).into()
+                    })
+                    .boxed()
             }
-            Single::WatchOwn(own) => {
+            SingleRequest::WatchOwn(own) => {
                 self.ask_for(index, tries, None, move |wire| requests::watch_own(wire.watching(), lock, own))
             }
-            Single::Release(own, certainty) => {
+            SingleRequest::Release(own, certainty) => {
                 self.ask_for(index, tries, certainty.connection(), move |wire| {
                     requests::release_one(wire.client.clone(), (lock, own), certainty)
                 })
             }
-            Single::Delete(own, certainty) => {
+            SingleRequest::Delete(own, certainty) => {
                 self.members[index].watch = None;
                 self.ask_for(index, tries, certainty.connection(), move |wire| {
                     requests::delete(wire.client.clone(), lock, own, companion, certainty)
@@ -399,7 +411,7 @@ impl Driver {
             let reply = request(&wire);
             reply.map(move |Reply { event, watch }| (event, watch.map(|watch| wire.keep(watch))))
         });
-        answer.map(move |answer| News::of_member(index, answer)).boxed()
+        answer.map(move |answer| MemberNews::of_member(index, answer)).boxed()
     }
 
     /// The queues that the members join.
@@ -420,7 +432,7 @@ impl Work for Driver {
     /// the contenders have ended.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         loop {
-            let News { input, watch, proof } = std::task::ready!(self.poll_news(cx));
+            let MemberNews { input, watch, proof } = std::task::ready!(self.poll_news(cx));
             if let Some((index, watch)) = watch {
                 self.members[index].watch = Some(watch);
             }
@@ -434,7 +446,7 @@ impl Work for Driver {
 
     /// Leaves the queues, or releases the locks, in the background.
     fn abandon(self) {
-        self.finish_by(Input::GiveUp);
+        self.finish_by(AcquisitionInput::GiveUp);
     }
 
     /// Makes the next poll look again at the nodes that the contenders watch, as if the watches were lost.

@@ -6,53 +6,53 @@ use std::time::Instant;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use zklock_recipe::acquisition::Input;
-use zklock_recipe::{Event, Input as Heard, Own};
+use zklock_recipe::acquisition::AcquisitionInput;
+use zklock_recipe::{Event, GroupInput as Heard, Own};
 
-use crate::requests::{Companion, Known, Searches};
+use crate::requests::{KnownNode, Searches, SharedCompanion};
 use crate::settings::Entry;
-use crate::zk::{Answer, Revocable, SETTLING, Sent};
+use crate::zk::{LinkAnswer, Revocable, SETTLING, Sent};
 
 /// Something that is awaited.
-pub(super) type Pending = BoxFuture<'static, News>;
+pub(super) type Pending = BoxFuture<'static, MemberNews>;
 
 /// The answer to a request, the end of a delay, or a change that a watch shows.
-pub(super) struct News {
-    pub(super) input: Input,
+pub(super) struct MemberNews {
+    pub(super) input: AcquisitionInput,
     /// The watch that the request has set, and the member whose it is.
     pub(super) watch: Option<(usize, Revocable<Event>)>,
     /// Where and when the request was sent, if a quorum has acknowledged it.
     pub(super) proof: Option<Sent>,
 }
 
-impl From<Input> for News {
-    fn from(input: Input) -> Self {
+impl From<AcquisitionInput> for MemberNews {
+    fn from(input: AcquisitionInput) -> Self {
         Self { input, watch: None, proof: None }
     }
 }
 
-impl News {
+impl MemberNews {
     /// Makes the news of an answer to a request for all members.
-    pub(super) fn of_reply(answer: Answer<Heard>) -> Self {
+    pub(super) fn of_reply(answer: LinkAnswer<Heard>) -> Self {
         match answer {
-            Answer::Given(reply, sent) => {
+            LinkAnswer::Given(reply, sent) => {
                 let proof = matches!(reply, Heard::Entered(_)).then_some(sent);
-                Self { proof, ..Input::Reply(reply, sent.connection).into() }
+                Self { proof, ..AcquisitionInput::Reply(reply, sent.connection).into() }
             }
-            Answer::Lost => Input::Lost(None).into(),
-            Answer::Over(end) => Input::SessionOver(end).into(),
+            LinkAnswer::Lost => AcquisitionInput::Lost(None).into(),
+            LinkAnswer::Over(end) => AcquisitionInput::SessionOver(end).into(),
         }
     }
 
     /// Makes the news of an answer to a request of one member.
-    pub(super) fn of_member(index: usize, answer: Answer<(Event, Option<Revocable<Event>>)>) -> Self {
+    pub(super) fn of_member(index: usize, answer: LinkAnswer<(Event, Option<Revocable<Event>>)>) -> Self {
         match answer {
-            Answer::Given((event, watch), sent) => {
+            LinkAnswer::Given((event, watch), sent) => {
                 let watch = watch.map(|watch| (index, watch));
-                Self { watch, ..Input::Reply(Heard::One(index, event), sent.connection).into() }
+                Self { watch, ..AcquisitionInput::Reply(Heard::One(index, event), sent.connection).into() }
             }
-            Answer::Lost => Input::Lost(Some(index)).into(),
-            Answer::Over(end) => Input::SessionOver(end).into(),
+            LinkAnswer::Lost => AcquisitionInput::Lost(Some(index)).into(),
+            LinkAnswer::Over(end) => AcquisitionInput::SessionOver(end).into(),
         }
     }
 }
@@ -68,9 +68,9 @@ pub(super) struct Member {
     /// Whether the watch is in doubt, because nothing was heard of the change for a long time.
     doubted: bool,
     /// Our node, once it is known: since when, and for the searches of this session.
-    node: Option<(Instant, Known)>,
+    node: Option<(Instant, KnownNode)>,
     /// The node that goes with our node, once the holder may have made one.
-    pub(super) companion: Option<Arc<Companion>>,
+    pub(super) companion: Option<Arc<SharedCompanion>>,
 }
 
 impl Member {
@@ -96,7 +96,7 @@ impl Member {
     }
 
     /// Resolves to what the contender, which has this index, hears next.
-    pub(super) fn poll(&mut self, index: usize, cx: &mut Context<'_>) -> Poll<News> {
+    pub(super) fn poll(&mut self, index: usize, cx: &mut Context<'_>) -> Poll<MemberNews> {
         if let Some(pending) = &mut self.pending
             && let Poll::Ready(news) = pending.poll_unpin(cx)
         {
@@ -113,6 +113,6 @@ impl Member {
             Poll::Pending if std::mem::take(&mut self.doubted) => Event::WatchLost,
             Poll::Pending => return Poll::Pending,
         };
-        Poll::Ready(Input::Watch(index, shown).into())
+        Poll::Ready(AcquisitionInput::Watch(index, shown).into())
     }
 }

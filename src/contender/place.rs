@@ -6,8 +6,8 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use zklock_recipe::acquisition::Input;
-use zklock_recipe::{Event, Input as Heard, Kind, Own, Place as Node, Sight};
+use zklock_recipe::acquisition::AcquisitionInput;
+use zklock_recipe::{Event, GroupInput as Heard, Kind, Own, QueuePlace as Node, Sight};
 
 use crate::mutex::Mutex;
 use crate::settings::Settings;
@@ -67,9 +67,9 @@ pub async fn places<F: Future>(future: F, mut heard: impl FnMut(Place)) -> F::Ou
 }
 
 /// The scope of an acquisition that waits for room, until it was told there that nobody is ahead.
-pub(crate) struct Next(Option<Arc<Mutex<Vec<Place>>>>);
+pub(crate) struct NextInLine(Option<Arc<Mutex<Vec<Place>>>>);
 
-impl Next {
+impl NextInLine {
     pub(crate) fn here() -> Self {
         Self(SCOPE.try_with(Clone::clone).ok())
     }
@@ -111,11 +111,11 @@ impl Teller {
     }
 
     /// Remembers what an input shows of the queues.
-    pub(super) fn see(&mut self, input: &Input) {
+    pub(super) fn see(&mut self, input: &AcquisitionInput) {
         let listed =
             |names: &[String]| Queue::Listed(names.iter().filter_map(|it| Node::parse(it)).collect());
         match input {
-            Input::Reply(Heard::Entered(nodes), _) => {
+            AcquisitionInput::Reply(Heard::Entered(nodes), _) => {
                 for (known, (_, sight)) in self.members.iter_mut().zip(nodes) {
                     known.queue = match sight {
                         Sight::Children(children) => listed(children),
@@ -124,7 +124,7 @@ impl Teller {
                     };
                 }
             }
-            Input::Reply(
+            AcquisitionInput::Reply(
                 Heard::One(index, Event::Listed(children) | Event::ListedAfterRelease(children)),
                 _,
             ) => {

@@ -46,9 +46,9 @@ pub(crate) enum Performed<H, O> {
 }
 
 /// A procedure under way.
-pub(crate) struct Course<P: Procedure>(Option<Stage<P>>);
+pub(crate) struct Course<P: Procedure>(Option<CourseStage<P>>);
 
-struct Stage<P: Procedure> {
+struct CourseStage<P: Procedure> {
     session: Arc<ZkSession>,
     procedure: P,
     pending: Option<BoxFuture<'static, P::Heard>>,
@@ -57,7 +57,7 @@ struct Stage<P: Procedure> {
 impl<P: Procedure> Course<P> {
     /// Begins with this, in this session.
     pub(crate) fn begin(session: Arc<ZkSession>, procedure: P, first: P::Heard) -> Self {
-        let mut stage = Stage { session, procedure, pending: None };
+        let mut stage = CourseStage { session, procedure, pending: None };
         let _nobody = stage.take_in(first);
         Self(Some(stage))
     }
@@ -71,7 +71,7 @@ impl<P: Procedure> Course<P> {
     }
 }
 
-impl<P: Procedure> Stage<P> {
+impl<P: Procedure> CourseStage<P> {
     async fn outcome(&mut self) -> Option<P::Outcome> {
         while let Some(pending) = &mut self.pending {
             let heard = pending.await;

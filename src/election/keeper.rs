@@ -12,7 +12,9 @@ use futures::future::{Either, pending, select};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
-use zklock_recipe::candidacy::{self, Candidacy, Command, Event, Proclamation, Seen};
+use zklock_recipe::candidacy::{
+    self, Candidacy, CandidacyCommand, CandidacyEvent, Proclamation, SeenAnnouncement,
+};
 use zklock_recipe::{Footing, Tries};
 
 use super::error::{AnnounceError, ProclaimError};
@@ -22,10 +24,10 @@ use crate::guard::transaction;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::guard::turn::Turn;
 use crate::node::{LeaderData, encode};
-use crate::observe::sight::{Sight, Standing, sight, stale};
+use crate::observe::sight::{StandingWatch, WatchedSight, sight, stale};
 use crate::requests::{self, Announced};
 use crate::settings::Settings;
-use crate::zk::Answer;
+use crate::zk::LinkAnswer;
 
 /// The longest value that a leader can announce, in bytes.
 pub(super) const LONGEST_VALUE: usize = 16 * 1024;
@@ -42,11 +44,11 @@ pub(super) struct Announcer {
     hold: Arc<Turn>,
     wanted: watch::Sender<Proclamation<LeaderData>>,
     /// What became of the proclamations until this number.
-    outcome: watch::Receiver<(u64, Outcome)>,
+    outcome: watch::Receiver<(u64, ProclaimOutcome)>,
 }
 
 /// What became of a proclamation.
-type Outcome = Result<(), AnnounceError>;
+type ProclaimOutcome = Result<(), AnnounceError>;
 
 /// Checks that a value can be announced at `path`.
 pub(super) fn check(path: &str, value: &str) -> Result<(), AnnounceError> {
@@ -80,7 +82,7 @@ impl Announcer {
             disturbances: Tries::default(),
             disturbed: Instant::now(),
         };
-        let mut course = Course::begin(session.clone(), keeper, Event::Begin.into());
+        let mut course = Course::begin(session.clone(), keeper, CandidacyEvent::Begin.into());
         let keep_up = async move {
             while let Some(outcome) = course.outcome().await {
                 sender.send_modify(|last| *last = outcome);
@@ -129,7 +131,7 @@ struct Keeper {
     hold: Arc<Turn>,
     wanted: watch::Receiver<Proclamation<LeaderData>>,
     /// The watch on the announcement, if one stands.
-    watch: Option<Standing>,
+    watch: Option<StandingWatch>,
     /// When the leader has led for a while, once it is announced.
     settled: Option<Instant>,
     /// The requests in a row that were not answered.
@@ -141,52 +143,52 @@ struct Keeper {
 
 /// What comes of a request, with the watch if the request was given it. Without an event the leader may have proclaimed another
 /// value.
-struct Heard {
-    event: Option<Event<LeaderData, AnnounceError>>,
-    watch: Option<Standing>,
+struct KeeperHeard {
+    event: Option<CandidacyEvent<LeaderData, AnnounceError>>,
+    watch: Option<StandingWatch>,
 }
 
-impl From<Event<LeaderData, AnnounceError>> for Heard {
-    fn from(event: Event<LeaderData, AnnounceError>) -> Self {
+impl From<CandidacyEvent<LeaderData, AnnounceError>> for KeeperHeard {
+    fn from(event: CandidacyEvent<LeaderData, AnnounceError>) -> Self {
         Self { event: Some(event), watch: None }
     }
 }
 
 impl Procedure for Keeper {
-    type Heard = Heard;
-    type Command = Command<LeaderData, AnnounceError>;
-    type Outcome = (u64, Outcome);
+    type Heard = KeeperHeard;
+    type Command = CandidacyCommand<LeaderData, AnnounceError>;
+    type Outcome = (u64, ProclaimOutcome);
 
     const OUTLASTS_THE_SESSION: bool = false;
-    const GONE: Option<Heard> = Some(Heard { event: Some(Event::Over), watch: None });
+    const GONE: Option<KeeperHeard> = Some(KeeperHeard { event: Some(CandidacyEvent::Over), watch: None });
 
-    fn handle(&mut self, Heard { event, watch }: Heard) -> Vec<Self::Command> {
+    fn handle(&mut self, KeeperHeard { event, watch }: KeeperHeard) -> Vec<Self::Command> {
         match &event {
             Some(event) if event.is_news() => self.tries.answered(),
             Some(_) => self.tries.failed(),
             None => {}
         }
         self.watch = watch.or(self.watch.take());
-        let proclaimed = Event::Proclaimed(self.wanted.borrow_and_update().clone());
+        let proclaimed = CandidacyEvent::Proclaimed(self.wanted.borrow_and_update().clone());
         [proclaimed].into_iter().chain(event).flat_map(|event| self.machine.handle(event)).collect()
     }
 
-    fn perform(&mut self, command: Self::Command) -> Performed<Heard, (u64, Outcome)> {
+    fn perform(&mut self, command: Self::Command) -> Performed<KeeperHeard, (u64, ProclaimOutcome)> {
         let request = match command {
-            Command::Tell(number, outcome) => {
+            CandidacyCommand::Tell(number, outcome) => {
                 if let Err(error) = &outcome {
                     warn!(%error, "the announcement of the leader failed");
                 }
                 return Performed::Told((number, outcome));
             }
-            Command::Announce { value, replace } => self.announce(&value, replace).boxed(),
-            Command::Settle => self.settle().boxed(),
-            Command::Look(footing) => self.look(footing).boxed(),
-            Command::Wait => self.wait().boxed(),
-            Command::Pause => self.pause().boxed(),
+            CandidacyCommand::Announce { value, replace } => self.announce(&value, replace).boxed(),
+            CandidacyCommand::Settle => self.settle().boxed(),
+            CandidacyCommand::Look(footing) => self.look(footing).boxed(),
+            CandidacyCommand::Wait => self.wait().boxed(),
+            CandidacyCommand::Pause => self.pause().boxed(),
         };
         // The end of the hold ends each request.
-        let lost = self.hold.clone().lost(Duration::ZERO).map(|_| Event::Over.into()).boxed();
+        let lost = self.hold.clone().lost(Duration::ZERO).map(|_| CandidacyEvent::Over.into()).boxed();
         Performed::Request(select(lost, request).map(|heard| heard.factor_first().0).boxed())
     }
 
@@ -196,7 +198,11 @@ impl Procedure for Keeper {
 }
 
 impl Keeper {
-    fn announce(&self, value: &LeaderData, replace: bool) -> impl Future<Output = Heard> + Send + use<> {
+    fn announce(
+        &self,
+        value: &LeaderData,
+        replace: bool,
+    ) -> impl Future<Output = KeeperHeard> + Send + use<> {
         let (hold, path) = (self.hold.clone(), self.path.clone());
         let options = NodeOptions::new().acl(self.settings.acl.clone()).ephemeral();
         let node = |()| Node { options: options.clone(), ..Node::new(path.clone(), encode(value)) };
@@ -205,62 +211,62 @@ impl Keeper {
         async move {
             pause.await;
             match transaction::send(&hold, operations).await {
-                Ok(_) => Event::Announced,
-                Err(TransactionError::Lost(_)) => Event::Over,
+                Ok(_) => CandidacyEvent::Announced,
+                Err(TransactionError::Lost(_)) => CandidacyEvent::Over,
                 Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => {
-                    Event::Unanswered
+                    CandidacyEvent::Unanswered
                 }
                 Err(TransactionError::Condition { problem: ConditionProblem::NodeExists, .. })
                     if !replace =>
                 {
-                    Event::Contested
+                    CandidacyEvent::Contested
                 }
                 Err(TransactionError::Condition {
                     problem: ConditionProblem::NoNode, operation: 0, ..
-                }) if replace => Event::Contested,
+                }) if replace => CandidacyEvent::Contested,
                 Err(TransactionError::Condition { problem: ConditionProblem::NotAuthorized, .. }) => {
-                    Event::Refused(AnnounceError::NotAuthorized { path })
+                    CandidacyEvent::Refused(AnnounceError::NotAuthorized { path })
                 }
                 Err(TransactionError::Condition { problem, .. }) => {
-                    Event::Refused(AnnounceError::Refused { path, cause: problem.to_string() })
+                    CandidacyEvent::Refused(AnnounceError::Refused { path, cause: problem.to_string() })
                 }
                 Err(TransactionError::Invalid { cause, .. } | TransactionError::Refused { cause, .. }) => {
-                    Event::Refused(AnnounceError::Refused { path, cause })
+                    CandidacyEvent::Refused(AnnounceError::Refused { path, cause })
                 }
             }
             .into()
         }
     }
 
-    fn settle(&mut self) -> impl Future<Output = Heard> + Send + use<> {
+    fn settle(&mut self) -> impl Future<Output = KeeperHeard> + Send + use<> {
         let settled = *self.settled.get_or_insert_with(|| Instant::now() + SETTLING);
         let settled = self.hold.session().sleep(settled.saturating_duration_since(Instant::now()));
-        proclaimed_or(self.wanted.clone(), settled.map(|()| Event::Settled))
-            .map(|event| Heard { event, watch: None })
+        proclaimed_or(self.wanted.clone(), settled.map(|()| CandidacyEvent::Settled))
+            .map(|event| KeeperHeard { event, watch: None })
     }
 
-    fn look(&mut self, footing: Footing) -> impl Future<Output = Heard> + Send + use<> {
+    fn look(&mut self, footing: Footing) -> impl Future<Output = KeeperHeard> + Send + use<> {
         let (path, line, before) = (self.path.clone(), self.hold.session().line(), self.watch.take());
         let looked = sight(&line, move |watching| requests::watch_announcement(watching, path, footing));
         let pause = self.hold.session().pause_after(self.tries);
         async move {
             pause.await;
             let (found, watch) = match looked.await {
-                Answer::Given(Sight { found, watch, .. }, _) => (found, watch.or(before)),
-                Answer::Lost => return Event::Unanswered.into(),
-                Answer::Over(_) => return Event::Over.into(),
+                LinkAnswer::Given(WatchedSight { found, watch, .. }, _) => (found, watch.or(before)),
+                LinkAnswer::Lost => return CandidacyEvent::Unanswered.into(),
+                LinkAnswer::Over(_) => return CandidacyEvent::Over.into(),
             };
-            let seen = |Announced { data, session }| Seen { session, value: data };
+            let seen = |Announced { data, session }| SeenAnnouncement { session, value: data };
             let event = match found {
-                Ok(found) => Event::Looked(found.map(|(_, found)| seen(found))),
-                Err(zklock_recipe::Event::Refused(_)) => Event::Hidden,
-                Err(_) => Event::Unanswered,
+                Ok(found) => CandidacyEvent::Looked(found.map(|(_, found)| seen(found))),
+                Err(zklock_recipe::Event::Refused(_)) => CandidacyEvent::Hidden,
+                Err(_) => CandidacyEvent::Unanswered,
             };
-            Heard { event: Some(event), watch }
+            KeeperHeard { event: Some(event), watch }
         }
     }
 
-    fn wait(&mut self) -> impl Future<Output = Heard> + Send + use<> {
+    fn wait(&mut self) -> impl Future<Output = KeeperHeard> + Send + use<> {
         let (mut watch, wanted) = (self.watch.take(), self.wanted.clone());
         // A server withholds the events of a node that this session may no longer read.
         let doubted = self.hold.session().sleep(stale(self.hold.session().lease.lengths().timeout));
@@ -268,15 +274,15 @@ impl Keeper {
             let news = async {
                 tokio::select! {
                     event = changed(&mut watch) => event,
-                    () = doubted => Event::Doubted,
+                    () = doubted => CandidacyEvent::Doubted,
                 }
             };
             let event = proclaimed_or(wanted, news).await;
-            Heard { event, watch }
+            KeeperHeard { event, watch }
         }
     }
 
-    fn pause(&mut self) -> impl Future<Output = Heard> + Send + use<> {
+    fn pause(&mut self) -> impl Future<Output = KeeperHeard> + Send + use<> {
         info!(
             path = self.path,
             "the leader's announcement is gone or changed; the leader announces itself again"
@@ -287,29 +293,29 @@ impl Keeper {
         self.disturbances.failed();
         self.disturbed = Instant::now();
         let pause = self.hold.session().pause_after(self.disturbances);
-        pause.map(|over| over.map_or(Event::Paused, |_| Event::Over).into())
+        pause.map(|over| over.map_or(CandidacyEvent::Paused, |_| CandidacyEvent::Over).into())
     }
 }
 
 /// Resolves to the event, or to none once the leader has proclaimed another value.
 async fn proclaimed_or<T, E>(
     mut wanted: watch::Receiver<Proclamation<T>>,
-    event: impl Future<Output = Event<T, E>>,
-) -> Option<Event<T, E>> {
+    event: impl Future<Output = CandidacyEvent<T, E>>,
+) -> Option<CandidacyEvent<T, E>> {
     match select(pin!(wanted.changed()), pin!(event)).await {
         Either::Left((Ok(()), _)) => None,
         // The leadership is gone, and its hold with it, unless that is shared. Then nobody keeps the announcement up.
-        Either::Left((Err(_), _)) => Some(Event::Over),
+        Either::Left((Err(_), _)) => Some(CandidacyEvent::Over),
         Either::Right((event, _)) => Some(event),
     }
 }
 
 /// Resolves once the watch reports a change, or is lost.
-async fn changed<T, E>(watch: &mut Option<Standing>) -> Event<T, E> {
+async fn changed<T, E>(watch: &mut Option<StandingWatch>) -> CandidacyEvent<T, E> {
     let Some(standing) = watch else { return pending().await };
     if standing.changed().await.is_some() {
-        return Event::Changed;
+        return CandidacyEvent::Changed;
     }
     *watch = None;
-    Event::Doubted
+    CandidacyEvent::Doubted
 }

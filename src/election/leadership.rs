@@ -8,7 +8,7 @@ use super::error::ProclaimError;
 use super::keeper::Announcer;
 use crate::guard::lost::ReleaseError;
 use crate::guard::{AnyGuard, Guard};
-use crate::telemetry::{Acquired, Member};
+use crate::telemetry::{Acquired, FamilyMember};
 
 /// The leadership of an election: the [`Guard`] of its lock, and the announcement. It derefs to the guard, so
 /// [`run`](Guard::run), [`lost`](Guard::lost), [`check`](Guard::check), [`token`](Guard::token) and
@@ -95,7 +95,7 @@ impl Deref for Leadership {
 }
 
 impl Acquired for Leadership {
-    fn granted(&self, member: Member, waited: Duration) {
+    fn granted(&self, member: FamilyMember, waited: Duration) {
         self.guard.granted(member, waited);
     }
 }

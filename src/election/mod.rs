@@ -29,7 +29,7 @@ use crate::observe::Observer;
 use crate::path::LockPath;
 use crate::requests;
 use crate::settings::Settings;
-use crate::telemetry::Member;
+use crate::telemetry::FamilyMember;
 use crate::zk::Succession;
 
 /// The name of the directory in which candidates queue.
@@ -217,7 +217,7 @@ impl Election {
         };
         let acquirer = &self.lock.acquirer;
         let leading = pin!(acquirer.within(wait, acquirer.pass(wait, announce)));
-        acquirer.told(Member::Election, wait, leading).await
+        acquirer.told(FamilyMember::Election, wait, leading).await
     }
 }
 

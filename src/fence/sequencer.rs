@@ -3,17 +3,17 @@
 use std::fmt;
 use std::str::FromStr;
 
-use zklock_recipe::{Kind, Layout, Own, Place, Sequence};
+use zklock_recipe::{Kind, Own, QueueLayout, QueuePlace, Sequence};
 
 use super::token::FencingToken;
 use crate::path::{LockPath, PathProblem};
 
 /// What the number of a node begins with: the kinds of holders in the queues of each layout.
-const TAGS: [(&str, Layout, Kind); 4] = [
-    ("", Layout::Own, Kind::Exclusive),
-    ("r", Layout::Own, Kind::Shared),
-    ("c", Layout::CuratorMutex, Kind::Exclusive),
-    ("k", Layout::Kazoo, Kind::Exclusive),
+const TAGS: [(&str, QueueLayout, Kind); 4] = [
+    ("", QueueLayout::Own, Kind::Exclusive),
+    ("r", QueueLayout::Own, Kind::Shared),
+    ("c", QueueLayout::CuratorMutex, Kind::Exclusive),
+    ("k", QueueLayout::Kazoo, Kind::Exclusive),
 ];
 
 /// A holder's statement that it holds its lock. It names the lock, the holder's node and the token. The holder sends it
@@ -87,8 +87,9 @@ impl Sequencer {
 impl fmt::Display for Sequencer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, own, session, .. } = self;
-        let holder =
-            |(_, layout, kind): &&(&str, Layout, Kind)| (*layout, *kind) == (path.layout(), own.place.kind);
+        let holder = |(_, layout, kind): &&(&str, QueueLayout, Kind)| {
+            (*layout, *kind) == (path.layout(), own.place.kind)
+        };
         let (tag, ..) = TAGS.iter().find(holder).unwrap_or(&TAGS[0]);
         write!(f, "{}:{session:x}:{tag}{}:{path}", self.token(), own.place.sequence.0)
     }
@@ -118,7 +119,7 @@ impl FromStr for Sequencer {
         let number = digits.parse::<i32>().ok().filter(|it| it.to_string() == digits).map(Sequence);
         let sequence = number.filter(|number| !number.is_exhausted()).ok_or(InvalidSequencer::Number)?;
         let token = token.ok_or(InvalidSequencer::Token)?;
-        let own = Own { place: Place { sequence, kind }, czxid: token.zxid() };
+        let own = Own { place: QueuePlace { sequence, kind }, czxid: token.zxid() };
         let session = session.ok_or(InvalidSequencer::Session)?;
         let path = LockPath::parse(path, "").map_err(InvalidSequencer::Path)?.with_layout(layout);
         Ok(Self { path, own, turn: token.turn(), session })
@@ -248,7 +249,7 @@ mod tests {
             path in "(/[a-z:. \u{8def}]{1,4}x){1,3}",
         ) {
             let (_, layout, kind) = TAGS[tag];
-            let place = Place { sequence: Sequence(number), kind };
+            let place = QueuePlace { sequence: Sequence(number), kind };
             let path = LockPath::parse(&path, "").unwrap().with_layout(layout);
             let sequencer = Sequencer::new(path, Own { place, czxid: token }, turn, session);
             prop_assert_eq!(sequencer.to_string().parse(), Ok(sequencer));

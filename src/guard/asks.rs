@@ -58,12 +58,12 @@ impl fmt::Display for Ask {
 
 /// An ask, and the nodes of those who are asked, each by its name with the transaction that created it.
 #[derive(PartialEq, Eq)]
-struct Heard {
+struct HeardAsk {
     ask: Ask,
     of: HashMap<String, i64>,
 }
 
-impl Heard {
+impl HeardAsk {
     fn new(path: String, mut data: AskData, ctime: i64) -> Arc<Self> {
         let of = std::mem::take(&mut data.of).into_iter().collect();
         Arc::new(Self { ask: Ask::new(path, data, ctime), of })
@@ -72,7 +72,7 @@ impl Heard {
 
 /// The asks at one path, and the holder's node there.
 struct Listening {
-    news: News<Arc<Heard>>,
+    news: News<Arc<HeardAsk>>,
     node: String,
     czxid: i64,
 }
@@ -195,7 +195,7 @@ fn start(turn: &Turn) -> Vec<Listening> {
         let news = News::start(turn.session(), path, move |client, footing| {
             let subject = subject.clone();
             let looked = requests::watch_ask(client, asked.clone(), footing);
-            looked.map(|sighting| Ok(sighting?.map(|(data, ctime)| Heard::new(subject, data, ctime))))
+            looked.map(|sighting| Ok(sighting?.map(|(data, ctime)| HeardAsk::new(subject, data, ctime))))
         });
         Listening { news, node, czxid: own.czxid }
     };

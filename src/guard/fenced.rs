@@ -7,7 +7,7 @@ use zklock_recipe::nodes::confirmation;
 use zklock_recipe::transaction::UNTOUCHED;
 use zookeeper_client::{Client, Error, MultiWriteResult};
 
-use super::operation::{Applied, Node, Operation};
+use super::operation::{Applied, Node, NodeOperation};
 use super::transaction_error::{ConditionProblem, TransactionError};
 use crate::requests::{self, failure};
 
@@ -25,7 +25,7 @@ pub(super) async fn commit(
     client: Arc<Client>,
     lock: String,
     nodes: Vec<String>,
-    operations: Vec<Operation>,
+    operations: Vec<NodeOperation>,
 ) -> Result<Vec<Applied>, Option<TransactionError>> {
     let held = confirmation(nodes.into_iter().map(Part::Holder), Some(UNTOUCHED));
     let asked = operations.into_iter().enumerate();

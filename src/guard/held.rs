@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
 use tokio::sync::watch;
-use zklock_recipe::acquisition::{Certainty, Input};
+use zklock_recipe::acquisition::{AcquisitionInput, Certainty};
 use zklock_recipe::{End, Kind, Lapse, Limit, Moment, Own, Term};
 
 use super::lost::{Lost, LostReason};
@@ -19,7 +19,7 @@ use crate::clock;
 use crate::contender::{Driver, Outcome, Work};
 use crate::mutex::Mutex;
 use crate::requests::{OwnNode, path_of};
-use crate::telemetry::{self, CallersTurn, HeldPath, Member};
+use crate::telemetry::{self, CallersTurn, FamilyMember, HeldPath};
 use crate::zk::{Holder, Holding, SharedLease, ZkSession};
 
 /// A lock that is held. Its guards and the session's background task share it.
@@ -77,7 +77,7 @@ impl Held {
         let (watches, settles) = (settled && !turnstile, !settled && !turnstile);
         if watches {
             // Somebody may have deleted the node of a contender that waited for long. So it watches its node at once.
-            driver.handle(Input::Settled);
+            driver.handle(AcquisitionInput::Settled);
         }
         let (session, stop_margin) = (driver.session.clone(), driver.stop_margin());
         let count = driver.locks().next().filter(|_| !turnstile);
@@ -157,7 +157,7 @@ impl Held {
     }
 
     /// Tells that a caller has this turn, as this member, after it has waited for so long. From then on the end of the turn is told.
-    pub(super) fn granted(&self, turn: u32, member: Member, waited: Duration) {
+    pub(super) fn granted(&self, turn: u32, member: FamilyMember, waited: Duration) {
         let told = CallersTurn::begin(member.text(), turn);
         self.each_path().for_each(|held| told.granted(&held, waited));
         *self.told.lock() = Some(told);
@@ -441,7 +441,7 @@ impl Holder for Held {
     }
 
     fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>> {
-        self.driver.lock().as_mut()?.handle(Input::Settled);
+        self.driver.lock().as_mut()?.handle(AcquisitionInput::Settled);
         Some(self.watch())
     }
 

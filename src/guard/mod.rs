@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use zklock_recipe::acquisition::Input;
+use zklock_recipe::acquisition::AcquisitionInput;
 use zklock_recipe::{End, Kind, Own, Term};
 
 use held::{Held, lost_reason};
@@ -32,8 +32,8 @@ use turn::{Ended, Turn};
 
 use crate::contender::{Attended, Driver, Outcome, Work};
 use crate::fence::{FencingToken, Sequencer};
-use crate::telemetry::{Acquired, Member};
-use crate::zk::{Answer, Holder, Wire, ZkSession};
+use crate::telemetry::{Acquired, FamilyMember};
+use crate::zk::{Holder, LinkAnswer, Wire, ZkSession};
 
 /// A lock that is held. While [`is_held`](Self::is_held) returns true, it returns false for every other guard of this
 /// lock, except for [other guards](Self::another) of its hold, and those of readers that hold it together (see the crate's
@@ -400,9 +400,9 @@ impl<K> Guard<K> {
     ) -> Result<Option<F::Output>, Lost> {
         let request = self.session().requester.request(question);
         match self.turn.until(Duration::ZERO, request).await? {
-            Answer::Given(answer, _) => Ok(Some(answer)),
-            Answer::Lost => Ok(None),
-            Answer::Over(end) => Err(self.turn.lost_for(end.into())),
+            LinkAnswer::Given(answer, _) => Ok(Some(answer)),
+            LinkAnswer::Lost => Ok(None),
+            LinkAnswer::Over(end) => Err(self.turn.lost_for(end.into())),
         }
     }
 
@@ -523,7 +523,7 @@ impl<K> Guard<K> {
             Ended::Over => return Err(self.turn.lost_for(LostReason::NodeDeleted).into()),
         };
         let held = &self.turn.held;
-        let outcome = match driver.handle(Input::Release) {
+        let outcome = match driver.handle(AcquisitionInput::Release) {
             Some(outcome) => outcome,
             None => {
                 let lapse = pin!(held.lapse());
@@ -550,7 +550,7 @@ impl<K> Guard<K> {
 }
 
 impl<K> Acquired for Guard<K> {
-    fn granted(&self, member: Member, waited: Duration) {
+    fn granted(&self, member: FamilyMember, waited: Duration) {
         self.turn.granted(member, waited);
     }
 }

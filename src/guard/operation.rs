@@ -46,7 +46,7 @@ pub enum Applied {
 }
 
 /// One operation that the caller asked for.
-pub(crate) type Operation = recipe::Operation<Node>;
+pub(crate) type NodeOperation = recipe::Operation<Node>;
 
 /// A node that the caller names: what is written to it, and how it is created, if the operation does that.
 #[derive(Clone, Debug)]
@@ -101,7 +101,7 @@ impl NodeOptions {
 }
 
 /// Checks the operation of a holder of this lock; `Err` says what is wrong with it.
-pub(super) fn validate(operation: &Operation, settings: &Settings) -> Result<(), String> {
+pub(super) fn validate(operation: &NodeOperation, settings: &Settings) -> Result<(), String> {
     let (lock, Node { path: named, options, .. }) = (&settings.path, operation.node());
     let path = match named.strip_suffix('/') {
         // The server's number becomes the node's name.
@@ -109,7 +109,7 @@ pub(super) fn validate(operation: &Operation, settings: &Settings) -> Result<(),
         _ => named,
     };
     check_node(path).map_err(|problem| problem.to_string())?;
-    let is_check = matches!(operation, Operation::Check(..));
+    let is_check = matches!(operation, NodeOperation::Check(..));
     let prefixes = Kind::ALL.map(|kind| lock.layout().prefix(kind));
     let stems = Kind::STEMS.into_iter().chain(prefixes.iter().map(String::as_str)).collect::<Vec<_>>();
     let is_contender = |name: &str| stems.iter().any(|stem| name.starts_with(stem));
@@ -127,20 +127,20 @@ pub(super) fn validate(operation: &Operation, settings: &Settings) -> Result<(),
         return Err((*instead).to_owned());
     }
     match operation {
-        Operation::Create(_) if options.ephemeral && options.sequential && lock.child(named).is_some() => {
+        NodeOperation::Create(_) if options.ephemeral && options.sequential && lock.child(named).is_some() => {
             Err("an ephemeral sequential node in the lock's directory looks like a contender of another client; use \
                  another directory"
                 .into())
         }
-        Operation::Set(..) if path == lock.as_str() => {
+        NodeOperation::Set(..) if path == lock.as_str() => {
             Err("it is the lock's directory, and zklock overwrites its data; use a node of your own".into())
         }
         // With a chroot, a sequential node at "/" would end up beside the chroot.
-        Operation::Delete(..) | Operation::Create(_) if path == "/" => {
+        NodeOperation::Delete(..) | NodeOperation::Create(_) if path == "/" => {
             Err("it is the root, which always exists; name a node below it".into())
         }
         // On the wire, -1 stands for any version.
-        Operation::Set(_, Some(-1)) | Operation::Delete(_, Some(-1)) | Operation::Check(_, Some(-1)) => {
+        NodeOperation::Set(_, Some(-1)) | NodeOperation::Delete(_, Some(-1)) | NodeOperation::Check(_, Some(-1)) => {
             Err("no node has the version -1; use `None` for any version".into())
         }
         _ => Ok(()),

@@ -13,10 +13,10 @@ use zklock_recipe::acquisition::Certainty;
 
 use super::fenced;
 use super::lost::LostReason;
-use super::operation::{Applied, Node, NodeOptions, Operation, validate};
+use super::operation::{Applied, Node, NodeOperation, NodeOptions, validate};
 use super::transaction_error::TransactionError;
 use super::turn::Turn;
-use crate::zk::Answer;
+use crate::zk::LinkAnswer;
 
 /// A ZooKeeper transaction under a lock. It begins with a check of the holder's own node, and ZooKeeper commits it
 /// whole or not at all. So it takes effect only while the lock is held, however long this process was paused before. It
@@ -52,7 +52,7 @@ use crate::zk::Answer;
 #[must_use = "a transaction does nothing until it is committed"]
 pub struct Transaction<'guard> {
     turn: &'guard Arc<Turn>,
-    operations: Vec<Operation>,
+    operations: Vec<NodeOperation>,
 }
 
 impl<'guard> Transaction<'guard> {
@@ -72,27 +72,27 @@ impl<'guard> Transaction<'guard> {
         data: impl Into<Vec<u8>>,
         options: NodeOptions,
     ) -> Self {
-        self.apply(Operation::Create(Node { options, ..Node::new(path, data) }))
+        self.apply(NodeOperation::Create(Node { options, ..Node::new(path, data) }))
     }
 
     /// Sets a node's data, if the node has this version. `None` stands for any version.
     pub fn set(self, path: impl Into<String>, data: impl Into<Vec<u8>>, version: Option<i32>) -> Self {
-        self.apply(Operation::Set(Node::new(path, data), version))
+        self.apply(NodeOperation::Set(Node::new(path, data), version))
     }
 
     /// Deletes a node without children, if the node has this version. `None` stands for any version.
     pub fn delete(self, path: impl Into<String>, version: Option<i32>) -> Self {
-        self.apply(Operation::Delete(Node::new(path, []), version))
+        self.apply(NodeOperation::Delete(Node::new(path, []), version))
     }
 
     /// Checks that a node exists and has this version. `None` stands for any version. If the check fails, the
     /// transaction writes nothing. The session needs permission to read the node.
     pub fn check(self, path: impl Into<String>, version: Option<i32>) -> Self {
-        self.apply(Operation::Check(Node::new(path, []), version))
+        self.apply(NodeOperation::Check(Node::new(path, []), version))
     }
 
     /// Adds an operation.
-    pub(crate) fn apply(mut self, operation: Operation) -> Self {
+    pub(crate) fn apply(mut self, operation: NodeOperation) -> Self {
         self.operations.push(operation);
         self
     }
@@ -129,7 +129,7 @@ impl<'guard> Transaction<'guard> {
 /// Sends operations that were checked; as [`Transaction::commit`].
 pub(crate) async fn send(
     turn: &Arc<Turn>,
-    operations: Vec<Operation>,
+    operations: Vec<NodeOperation>,
 ) -> Result<Vec<Applied>, TransactionError> {
     let held = &turn.held;
     // The connection may break again meanwhile. Each round takes a quorum's answer, so the lease bounds the loop.
@@ -156,8 +156,10 @@ pub(crate) async fn send(
         None => return Err(TransactionError::Lost(turn.lost_for(LostReason::NodeDeleted))),
     };
     let (outcome, sent) = match answer {
-        Answer::Given(outcome, sent) => (outcome, sent),
-        Answer::Lost | Answer::Over(_) => return Err(TransactionError::Unknown { path: held.path.clone() }),
+        LinkAnswer::Given(outcome, sent) => (outcome, sent),
+        LinkAnswer::Lost | LinkAnswer::Over(_) => {
+            return Err(TransactionError::Unknown { path: held.path.clone() });
+        }
     };
     if !matches!(outcome, Err(Some(TransactionError::Unknown { .. }))) {
         held.untie();
@@ -169,7 +171,7 @@ pub(crate) async fn send(
 }
 
 /// Waits for the answer to a transaction that was sent.
-async fn answer<T>(turn: &Arc<Turn>, request: BoxFuture<'static, Answer<T>>) -> Answer<T> {
+async fn answer<T>(turn: &Arc<Turn>, request: BoxFuture<'static, LinkAnswer<T>>) -> LinkAnswer<T> {
     // The stop margin does not count here: a holder that winds down still works.
     let over = pin!(turn.clone().lost(Duration::ZERO));
     // If the answer is there, it counts, whether or not the guard is lost.
@@ -182,11 +184,11 @@ async fn answer<T>(turn: &Arc<Turn>, request: BoxFuture<'static, Answer<T>>) -> 
             let lapse = pin!(session.sleep(session.lease.remaining()));
             match select(request, lapse).await {
                 Either::Left((answer, _)) => answer,
-                Either::Right(_) => Answer::Lost,
+                Either::Right(_) => LinkAnswer::Lost,
             }
         }
         // The client may have sent the transaction, or may still send it.
-        Either::Right(_) => Answer::Lost,
+        Either::Right(_) => LinkAnswer::Lost,
     }
 }
 

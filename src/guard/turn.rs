@@ -19,8 +19,8 @@ use crate::clock;
 use crate::contender::Driver;
 use crate::fence::{FencingToken, Sequencer};
 use crate::requests::{OwnNode, confirm_version, path_of};
-use crate::telemetry::Member;
-use crate::zk::{Answer, ZkSession};
+use crate::telemetry::FamilyMember;
+use crate::zk::{LinkAnswer, ZkSession};
 
 /// Takes the turn that has just begun for the next task of the process, without a request. Nobody holds a guard of it yet. Returns it if
 /// the lock is to be released instead.
@@ -98,7 +98,7 @@ impl Turn {
     }
 
     /// Tells that a caller has this turn, as this member, after it has waited for so long.
-    pub(super) fn granted(&self, member: Member, waited: Duration) {
+    pub(super) fn granted(&self, member: FamilyMember, waited: Duration) {
         self.held.granted(self.number, member, waited);
     }
 
@@ -287,20 +287,20 @@ impl Turn {
                 confirm_version(&wire.client, &nodes, Some(UNTOUCHED)).await
             });
             match request.await {
-                Answer::Given(Ok(()), sent) => {
+                LinkAnswer::Given(Ok(()), sent) => {
                     let held = &self.held;
                     held.shared_lease().confirmed(sent);
                     held.driver.lock().iter_mut().for_each(|driver| driver.saw(sent.connection));
                     held.saw(sent.connection);
                     return self.check();
                 }
-                Answer::Given(Err((_, Event::OwnTouched | Event::OwnWritten)), _) => {
+                LinkAnswer::Given(Err((_, Event::OwnTouched | Event::OwnWritten)), _) => {
                     return Err(self.held.touched());
                 }
-                Answer::Given(Err((_, Event::SessionOver(end))), _) | Answer::Over(end) => {
+                LinkAnswer::Given(Err((_, Event::SessionOver(end))), _) | LinkAnswer::Over(end) => {
                     return Err(self.lost_for(end.into()));
                 }
-                Answer::Given(..) | Answer::Lost => {}
+                LinkAnswer::Given(..) | LinkAnswer::Lost => {}
             }
             session.repeat(&mut tries).await;
         }

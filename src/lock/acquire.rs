@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::warn;
-use zklock_recipe::acquisition::Input;
+use zklock_recipe::acquisition::AcquisitionInput;
 use zklock_recipe::{Arrival, End, Foreign, Kind, Look, Patience, Stranger, Tries};
 
 use crate::contender::{Attended, Driver, Outcome, attend};
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::settings::{Entry, Settings, paths};
-use crate::telemetry::{self, Acquired, Member, Waits};
+use crate::telemetry::{self, Acquired, FamilyMember, Waits};
 use crate::zk::Succession;
 
 /// Acquires one lock, or several at once.
@@ -45,9 +45,9 @@ impl Acquirer {
     /// See [`Lock::try_acquire`](crate::Lock::try_acquire) and [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
     pub(crate) async fn acquire_by<K>(&self, wait: Wait) -> Result<Option<Guard<K>>, AcquireError> {
         let member = match &*self.entries {
-            [Entry { kind: Kind::Shared, .. }] => Member::Reader,
-            [_] => Member::Lock,
-            _ => Member::Several,
+            [Entry { kind: Kind::Shared, .. }] => FamilyMember::Reader,
+            [_] => FamilyMember::Lock,
+            _ => FamilyMember::Several,
         };
         self.told(member, wait, pin!(self.acquire_for_others(wait))).await
     }
@@ -60,7 +60,7 @@ impl Acquirer {
     /// Awaits the acquisition of a caller in its span, counts it, and tells of the hold.
     pub(crate) async fn told<T: Acquired, E>(
         &self,
-        member: Member,
+        member: FamilyMember,
         wait: Wait,
         acquisition: Pin<&mut impl Future<Output = Result<Option<T>, E>>>,
     ) -> Result<Option<T>, E> {
@@ -152,7 +152,7 @@ impl Acquirer {
                 self.succession.requeued.fetch_add(1, Ordering::Relaxed);
             }
             let mut driver = Driver::new(session.clone(), &self.entries, patience, arrival);
-            driver.handle(Input::Begin(self.look()));
+            driver.handle(AcquisitionInput::Begin(self.look()));
             match Attended::new(&session, driver).await {
                 Some((driver, Outcome::Granted(nodes, term))) => {
                     let arrival = driver.arrival();

@@ -7,7 +7,7 @@ use zklock_recipe::{Child, Foreign, ForeignClient, Kind};
 use crate::fence::FencingToken;
 use crate::layout::Layout;
 use crate::node::NodeData;
-use crate::requests::Node;
+use crate::requests::QueueNode;
 use crate::settings::Settings;
 
 /// One contender in a lock's queue, as [`Lock::contenders`](crate::Lock::contenders) saw it.
@@ -62,7 +62,7 @@ pub struct ForeignContender {
 
 impl Contender {
     /// Makes a contender from what was read of its node.
-    pub(crate) fn new(position: usize, holds: bool, node: Node) -> Self {
+    pub(crate) fn new(position: usize, holds: bool, node: QueueNode) -> Self {
         let data = node.seen.as_ref().and_then(|seen| seen.data.clone());
         let name = node.path.rsplit('/').next().unwrap_or_default();
         let client = match (node.place.kind, Child::of(name)) {
@@ -86,10 +86,10 @@ impl Contender {
     }
 
     /// Makes the queue of these nodes, which are in its order.
-    pub(super) fn queue(nodes: Vec<Node>) -> Vec<Self> {
+    pub(super) fn queue(nodes: Vec<QueueNode>) -> Vec<Self> {
         let readers = nodes.iter().take_while(|node| node.place.kind == Kind::Shared).count();
         let contender =
-            |(position, node): (usize, Node)| Self::new(position, position < readers.max(1), node);
+            |(position, node): (usize, QueueNode)| Self::new(position, position < readers.max(1), node);
         nodes.into_iter().enumerate().map(contender).collect()
     }
 }
@@ -97,7 +97,7 @@ impl Contender {
 impl ForeignContender {
     pub(super) fn new(lock: &Settings, foreign: Foreign) -> Self {
         let Foreign { name, client, session } = foreign;
-        let layout = zklock_recipe::Layout::of(&name).map(Layout::of);
+        let layout = zklock_recipe::QueueLayout::of(&name).map(Layout::of);
         Self { path: lock.path.of_child(&name), client, layout, session }
     }
 }

@@ -23,7 +23,7 @@ use query::query;
 
 use crate::guard::Guard;
 use crate::observe::Observer;
-use crate::requests::{self, Node};
+use crate::requests::{self, QueueNode};
 use crate::settings::Settings;
 use crate::zk::Succession;
 
@@ -150,7 +150,7 @@ impl Lock {
     /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn holder(&self) -> Result<Option<Contender>, QueryError> {
         let first = self.ask(requests::holder).await?;
-        Ok(first.map(|node: Node| Contender::new(0, true, node)))
+        Ok(first.map(|node: QueueNode| Contender::new(0, true, node)))
     }
 
     /// Observes the first contender in the queue, which holds the lock or is about to: first the present one, then each
@@ -173,7 +173,7 @@ impl Lock {
         let settings = self.settings.clone();
         // The watch fires once, and each look sets another one.
         let look = move |client, _| {
-            let holder = |node: Node| Contender::new(0, true, node);
+            let holder = |node: QueueNode| Contender::new(0, true, node);
             requests::watch_holder(client, settings.clone()).map_ok(move |seen| seen.map(holder))
         };
         Observer::start(self.succession(), self.path().to_owned(), look)

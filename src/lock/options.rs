@@ -214,7 +214,7 @@ impl LockOptions {
             max_hold: self.max_hold,
             hints: Arc::default(),
             kind: PathKind::Lock,
-            place: zklock_recipe::Layout::own,
+            place: zklock_recipe::QueueLayout::own,
             off_limits: None,
         })
     }

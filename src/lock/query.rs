@@ -3,7 +3,7 @@
 use zklock_recipe::{Event, Refusal};
 
 use crate::error::QueryError;
-use crate::zk::{Answer, Succession, Wire};
+use crate::zk::{LinkAnswer, Succession, Wire};
 
 /// Asks ZooKeeper a question about this path. Returns the answer, or why none came.
 pub(crate) async fn query<T, F>(
@@ -17,11 +17,11 @@ where
 {
     let path = path.to_owned();
     Err(match succession.patiently(succession.present().requester.request(question)).await {
-        Ok(Answer::Given(Ok(found), _)) => return Ok(found),
-        Ok(Answer::Given(Err(Event::Refused(Refusal::NotAuthorized)), _)) => {
+        Ok(LinkAnswer::Given(Ok(found), _)) => return Ok(found),
+        Ok(LinkAnswer::Given(Err(Event::Refused(Refusal::NotAuthorized)), _)) => {
             QueryError::NotAuthorized { path }
         }
-        Ok(Answer::Given(Err(Event::Refused(refusal)), _)) => {
+        Ok(LinkAnswer::Given(Err(Event::Refused(refusal)), _)) => {
             QueryError::Refused { path, cause: refusal.to_string() }
         }
         Ok(_) if succession.event().state.is_final() => QueryError::SessionOver { path },

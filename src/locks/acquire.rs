@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use zklock_recipe::{Ticket, Turned};
 
-use super::background::Background;
+use super::background::LineBackground;
 use super::line::Line;
 use crate::error::AcquireError;
 use crate::guard::Guard;
@@ -20,7 +20,7 @@ pub(super) async fn try_acquire(line: Arc<Line>) -> Result<Option<Guard>, Acquir
     let Some(guard) = line.lock.acquirer.acquire_for_others(Wait::Never).await? else { return Ok(None) };
     guard.turn.limit(line.max_hold);
     if line.tried(&guard) {
-        Background::start(&line, Some(guard.turn.clone()));
+        LineBackground::start(&line, Some(guard.turn.clone()));
     }
     Ok(Some(guard))
 }
@@ -65,7 +65,7 @@ impl Future for Waiting {
                 }
                 Turned::Waits => return Poll::Pending,
                 // If the session's runtime is gone, the line has failed by now. Nobody may await a timer of that runtime.
-                Turned::Contend => Background::start(&line, None),
+                Turned::Contend => LineBackground::start(&line, None),
             }
         }
     }

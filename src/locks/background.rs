@@ -11,12 +11,12 @@ use crate::lock::acquire::Wait;
 use crate::zk::Over;
 
 /// A line has one from when it is to contend, or has a hold, until it has nothing of the lock.
-pub(super) struct Background {
+pub(super) struct LineBackground {
     line: Arc<Line>,
     done: bool,
 }
 
-impl Background {
+impl LineBackground {
     /// Starts one. It waits for the end of the hold that has this turn, or else contends.
     pub(super) fn start(line: &Arc<Line>, hold: Option<Arc<Turn>>) {
         let background = Self { line: line.clone(), done: false };
@@ -79,7 +79,7 @@ impl Background {
     }
 }
 
-impl Drop for Background {
+impl Drop for LineBackground {
     /// Without this task nobody contends: its runtime is shutting down.
     fn drop(&mut self) {
         if !self.done {

@@ -17,7 +17,7 @@ use crate::lock::Lock;
 use crate::lock::acquire::Wait;
 use crate::mutex::Mutex;
 use crate::settings::Settings;
-use crate::telemetry::{Acquired, Member};
+use crate::telemetry::{Acquired, FamilyMember};
 use crate::zk::Succession;
 
 /// The tasks of this process that want the lock of one key.
@@ -29,12 +29,12 @@ pub(super) struct Line {
     /// Wakes the background task: nobody waits any more, or a hold is offered.
     pub(super) nudge: Notify,
     budget: Budget,
-    state: Mutex<State>,
+    state: Mutex<LineState>,
     lines: Arc<InUse<Self>>,
     key: String,
 }
 
-struct State {
+struct LineState {
     stage: Stage<Arc<Waker>, Guard, AcquireError>,
     /// When the present hold began.
     began: Instant,
@@ -54,7 +54,7 @@ impl Line {
     ) -> Arc<Self> {
         let max_hold = settings.max_hold.take();
         let (lock, now) = (Lock::of(succession, settings), Instant::now());
-        let state = State { stage: Stage::new(budget.turns), began: now, idle: now, looks: false };
+        let state = LineState { stage: Stage::new(budget.turns), began: now, idle: now, looks: false };
         Arc::new(Self { lock, max_hold, nudge: Notify::new(), budget, state: Mutex::new(state), lines, key })
     }
 
@@ -64,7 +64,7 @@ impl Line {
         wait: Wait,
         acquisition: Pin<&mut impl Future<Output = Result<Option<T>, AcquireError>>>,
     ) -> Result<Option<T>, AcquireError> {
-        self.lock.acquirer.told(Member::Key, wait, acquisition).await
+        self.lock.acquirer.told(FamilyMember::Key, wait, acquisition).await
     }
 
     /// See [`Stage::is_free`].
@@ -154,7 +154,7 @@ impl Line {
     }
 
     /// Whether time is left for the offer that stands, and whether the lease lets it be handed on.
-    fn allowed(&self, state: &State) -> (bool, bool) {
+    fn allowed(&self, state: &LineState) -> (bool, bool) {
         let (age, idle) = (state.began.elapsed(), state.idle.elapsed());
         let time_is_left = self.budget.lets_offer(age, idle, self.lock.succession().patience());
         (time_is_left, state.stage.offered().is_some_and(|guard| self.is_ample(&guard.turn)))
@@ -165,7 +165,7 @@ impl Line {
     }
 
     /// Does what the stage says. Foreign code, and code that comes back here, runs outside the mutex.
-    fn carry_out(&self, mut state: MutexGuard<'_, State>, step: Step<Arc<Waker>, Guard>) {
+    fn carry_out(&self, mut state: MutexGuard<'_, LineState>, step: Step<Arc<Waker>, Guard>) {
         match step {
             Step::Wake(waker) => {
                 let looks = std::mem::replace(&mut state.looks, true);
@@ -188,7 +188,7 @@ impl Line {
     }
 }
 
-impl State {
+impl LineState {
     /// Begins a hold. From now on the guard is passed on here.
     fn begin(&mut self, line: &Arc<Line>, hold: HoldNumber, turn: &Turn) {
         (self.began, self.idle) = (Instant::now(), Instant::now());

@@ -11,11 +11,11 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
 use zklock_recipe::{Event, Footing, Instruction, Moment, Observation, Refusal, Tries};
 
-use super::sight::{self, Sight, Standing, sight};
+use super::sight::{self, StandingWatch, WatchedSight, sight};
 use super::went_back::WentBack;
 use crate::fence::FencingToken;
 use crate::requests::{Sighting, Watching, failure};
-use crate::zk::{Answer, Bystander, Line, Sent};
+use crate::zk::{Bystander, LinkAnswer, Sent, SessionView};
 
 /// What the observer's task knows.
 #[derive(Clone, Debug)]
@@ -38,12 +38,12 @@ impl<T> View<T> {
 }
 
 /// Looks at what is observed, and watches it.
-type Look<T> = dyn Fn(Watching, Footing) -> BoxFuture<'static, Result<Sighting<T>, Event>> + Send + Sync;
+type Looker<T> = dyn Fn(Watching, Footing) -> BoxFuture<'static, Result<Sighting<T>, Event>> + Send + Sync;
 
 /// What is observed.
 pub(super) struct Subject<T> {
     pub(super) path: String,
-    pub(super) look: Box<Look<T>>,
+    pub(super) look: Box<Looker<T>>,
     /// Whether each heartbeat is to say anew from which instant on the answer was true.
     pub(super) is_dated: bool,
 }
@@ -55,7 +55,7 @@ pub(super) async fn follow<T: Clone + PartialEq + Send + 'static>(
     view: watch::Sender<View<T>>,
 ) {
     let subject = Arc::new(subject);
-    let mut machine = zklock_recipe::Observer::new();
+    let mut machine = zklock_recipe::ObserverMachine::new();
     loop {
         let line = tokio::select! {
             () = view.closed() => return,
@@ -75,11 +75,11 @@ pub(super) async fn follow<T: Clone + PartialEq + Send + 'static>(
 
 /// Follows the subject as one ZooKeeper session sees it, until nobody observes it any more, or until that session is over.
 pub(super) async fn follow_in<T: Clone + PartialEq + Send + 'static>(
-    line: Line,
+    line: SessionView,
     subject: Subject<T>,
     view: watch::Sender<View<T>>,
 ) {
-    let (subject, mut machine) = (Arc::new(subject), zklock_recipe::Observer::new());
+    let (subject, mut machine) = (Arc::new(subject), zklock_recipe::ObserverMachine::new());
     let (subject, view, machine) = (&subject, &view, &mut machine);
     let following =
         Following { subject, line, view, machine, look: None, watch: None, tries: Tries::default() };
@@ -92,11 +92,11 @@ pub(super) async fn follow_in<T: Clone + PartialEq + Send + 'static>(
 /// What an observer does in one ZooKeeper session.
 struct Following<'a, T> {
     subject: &'a Arc<Subject<T>>,
-    line: Line,
+    line: SessionView,
     view: &'a watch::Sender<View<T>>,
-    machine: &'a mut zklock_recipe::Observer<T>,
-    look: Option<BoxFuture<'static, Answer<Sight<T>>>>,
-    watch: Option<Standing>,
+    machine: &'a mut zklock_recipe::ObserverMachine<T>,
+    look: Option<BoxFuture<'static, LinkAnswer<WatchedSight<T>>>>,
+    watch: Option<StandingWatch>,
     /// Counts the looks that no server answered, though the connection is there.
     tries: Tries,
 }
@@ -196,7 +196,7 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
 
     /// Sends a look, on the present connection or the next one; behind a `sync`, if it is to show what the leader has done by
     /// then.
-    fn look(&self, footing: Footing, synced: bool) -> BoxFuture<'static, Answer<Sight<T>>> {
+    fn look(&self, footing: Footing, synced: bool) -> BoxFuture<'static, LinkAnswer<WatchedSight<T>>> {
         let subject = self.subject.clone();
         let asked = sight(&self.line, move |watching: Watching| async move {
             if synced {
@@ -216,12 +216,12 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
 
     /// Turns the result of a look into an event, with the instant from which on it was true. Returns `None` if the session
     /// is over.
-    fn weigh(&mut self, answer: Answer<Sight<T>>) -> Option<(Observation<T>, Option<Moment>)> {
+    fn weigh(&mut self, answer: LinkAnswer<WatchedSight<T>>) -> Option<(Observation<T>, Option<Moment>)> {
         self.look = None;
-        let (Sight { found, watch, before }, sent) = match answer {
-            Answer::Given(sight, sent) => (sight, sent),
-            Answer::Lost => return Some((Observation::Disconnected, None)),
-            Answer::Over(_) => return None,
+        let (WatchedSight { found, watch, before }, sent) = match answer {
+            LinkAnswer::Given(sight, sent) => (sight, sent),
+            LinkAnswer::Lost => return Some((Observation::Disconnected, None)),
+            LinkAnswer::Over(_) => return None,
         };
         if watch.is_some() {
             self.watch = watch;
@@ -276,7 +276,9 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
 }
 
 /// Resolves with the result of the look that is under way.
-async fn answer<T>(look: &mut Option<BoxFuture<'static, Answer<Sight<T>>>>) -> Answer<Sight<T>> {
+async fn answer<T>(
+    look: &mut Option<BoxFuture<'static, LinkAnswer<WatchedSight<T>>>>,
+) -> LinkAnswer<WatchedSight<T>> {
     match look {
         Some(look) => look.await,
         None => pending().await,
@@ -284,7 +286,7 @@ async fn answer<T>(look: &mut Option<BoxFuture<'static, Answer<Sight<T>>>>) -> A
 }
 
 /// Resolves with what the watch reports.
-async fn change<T>(watch: &mut Option<Standing>) -> Observation<T> {
+async fn change<T>(watch: &mut Option<StandingWatch>) -> Observation<T> {
     match watch {
         Some(watch) => watch.changed().await.map_or(Observation::Disconnected, Observation::Changed),
         None => pending().await,

@@ -10,19 +10,19 @@ use futures::{FutureExt, StreamExt};
 use zklock_recipe::Event;
 
 use crate::requests::{Found, Sighting, Watching};
-use crate::zk::{Answer, Line, Revocable, Sent};
+use crate::zk::{LinkAnswer, Revocable, Sent, SessionView};
 
 /// What a look shows.
-pub(crate) struct Sight<T> {
+pub(crate) struct WatchedSight<T> {
     pub(crate) found: Result<Found<T>, Event>,
     /// The watch that it left.
-    pub(crate) watch: Option<Standing>,
+    pub(crate) watch: Option<StandingWatch>,
     /// What was heard from the leader before the look was sent.
     pub(super) before: Sent,
 }
 
 /// A watch that stands.
-pub(crate) struct Standing {
+pub(crate) struct StandingWatch {
     pub(super) connection: u64,
     /// It passes the changes on when it is polled. It resolves once the connection is lost.
     kept: Revocable<()>,
@@ -31,7 +31,7 @@ pub(crate) struct Standing {
     next: Option<Option<i64>>,
 }
 
-impl Standing {
+impl StandingWatch {
     /// Returns whether the watch stands and has reported no change that was not taken in yet.
     pub(super) fn is_quiet(&mut self, cx: &mut Context<'_>) -> bool {
         let lost = self.kept.poll_unpin(cx).is_ready();
@@ -62,9 +62,9 @@ pub(crate) fn stale(session_timeout: Duration) -> Duration {
 
 /// Sends a look, on the present connection or the next one. It is sent at its first poll.
 pub(crate) fn sight<T, F>(
-    line: &Line,
+    line: &SessionView,
     look: impl FnOnce(Watching) -> F + Send + 'static,
-) -> BoxFuture<'static, Answer<Sight<T>>>
+) -> BoxFuture<'static, LinkAnswer<WatchedSight<T>>>
 where
     T: Send + 'static,
     F: Future<Output = Result<Sighting<T>, Event>> + Send + 'static,
@@ -85,9 +85,9 @@ where
                     ready(())
                 });
                 let (connection, kept) = (wire.number, wire.keep(forward.boxed()));
-                Standing { connection, kept, changes: receiver, next: None }
+                StandingWatch { connection, kept, changes: receiver, next: None }
             });
-            Sight { found, watch, before }
+            WatchedSight { found, watch, before }
         }
     })
 }

@@ -1,16 +1,16 @@
-//! Performs what the [claim](recipe::Claim) of a run asks for: reads the records, and writes its begin.
+//! Performs what the [claim](recipe::ClaimMachine) of a run asks for: reads the records, and writes its begin.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use tracing::warn;
-use zklock_recipe::claim::{self as recipe, Command, Event, Outcome, Target};
+use zklock_recipe::claim::{self as recipe, ClaimCommand, ClaimEvent, ClaimOutcome, ClaimTarget};
 use zklock_recipe::{Refusal, Tries};
 
 use super::ending::Running;
 use super::forgotten::Forgotten;
-use super::name::Name;
+use super::name::RunName;
 use super::record::{Record, RecordData, RecordState};
 use super::run::Run;
 use crate::contender::{Course, Performed, Procedure};
@@ -24,9 +24,9 @@ use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::lock::acquire::Passage;
 use crate::mutex::Mutex;
 use crate::node::encode;
-use crate::requests::{self, Kept, Page};
+use crate::requests::{self, Kept, RecordsPage};
 use crate::settings::Settings;
-use crate::telemetry::{Acquired, Member};
+use crate::telemetry::{Acquired, FamilyMember};
 use crate::zk::Wire;
 
 /// How many records one transaction drops at most. If the number of records to keep was made much smaller, several claims
@@ -45,7 +45,7 @@ pub enum Claim {
 }
 
 impl Acquired for Claim {
-    fn granted(&self, member: Member, waited: Duration) {
+    fn granted(&self, member: FamilyMember, waited: Duration) {
         match self {
             Self::Run(run) => run.guard().granted(member, waited),
             Self::Recorded(_) => {}
@@ -65,9 +65,9 @@ pub(super) struct Ledger {
 
 /// What one claim may have begun, under one guard after the other.
 #[derive(Clone, Default)]
-pub(super) struct Begins(Arc<Mutex<recipe::Begins>>);
+pub(super) struct SharedBegins(Arc<Mutex<recipe::Begins>>);
 
-impl Begins {
+impl SharedBegins {
     /// Whether a record may say that the run has begun.
     pub(super) fn is_any(&self) -> bool {
         self.0.lock().is_any()
@@ -79,10 +79,10 @@ impl Ledger {
     pub(super) async fn claim(
         self: Arc<Self>,
         guard: Guard,
-        name: Name,
-        begins: Begins,
+        name: RunName,
+        begins: SharedBegins,
     ) -> Result<Passage<Result<Claim, AcquireError>>, AcquireError> {
-        let machine = recipe::Claim::new(guard.token().zxid(), self.retry);
+        let machine = recipe::ClaimMachine::new(guard.token().zxid(), self.retry);
         let session = guard.session().clone();
         let claiming = Claiming {
             machine,
@@ -92,7 +92,7 @@ impl Ledger {
             guard: Some(guard),
             tries: Tries::default(),
         };
-        let mut course = Course::begin(session, claiming, Event::Begin);
+        let mut course = Course::begin(session, claiming, ClaimEvent::Begin);
         let passage = course.outcome().await.unwrap_or(Passage::Displaced);
         if let Passage::Displaced = passage {
             let (path, name) = (self.lock.path.as_str(), name.as_str());
@@ -106,7 +106,7 @@ impl Ledger {
     }
 
     /// Reads what a look at the records shows.
-    fn read(&self, page: Page, name: &str) -> Result<recipe::Page<Rest>, AcquireError> {
+    fn read(&self, page: RecordsPage, name: &str) -> Result<recipe::Page<Rest>, AcquireError> {
         let forgotten = Forgotten::decode(&page.data)
             .map_err(|_| AcquireError::NotARecord { path: self.directory.clone() })?;
         let record = page.record.as_ref().map(|kept| self.decode(kept)).transpose()?;
@@ -123,10 +123,10 @@ impl Ledger {
 
     /// Finds the records that are too many once this run has one: those of the runs that began first. It reads them only if they
     /// may be too many.
-    async fn prepare(&self, guard: &Guard, name: &str, rest: Rest) -> Heard {
+    async fn prepare(&self, guard: &Guard, name: &str, rest: Rest) -> ClaimHeard {
         let others = rest.page.names.iter().filter(|other| *other != name).cloned().collect::<Vec<_>>();
         if others.len() < self.keep {
-            return Event::Prepared(rest);
+            return ClaimEvent::Prepared(rest);
         }
         let directory = self.directory.clone();
         let found = guard.ask(|wire: Wire| requests::records(wire.client, directory, others)).await;
@@ -138,7 +138,7 @@ impl Ledger {
             // By age, and not by name: so runs that a wrong clock ran do not take the place of present ones.
             dropped.sort_unstable_by_key(|kept| kept.stat.czxid);
             dropped.truncate((dropped.len() + 1).saturating_sub(self.keep).min(MOST_DROPPED));
-            Event::Prepared(Rest { dropped, ..rest })
+            ClaimEvent::Prepared(Rest { dropped, ..rest })
         })
     }
 
@@ -146,13 +146,15 @@ impl Ledger {
     fn heard<T>(
         &self,
         asked: Result<Option<Result<T, zklock_recipe::Event>>, Lost>,
-        then: impl FnOnce(T) -> Heard,
-    ) -> Heard {
+        then: impl FnOnce(T) -> ClaimHeard,
+    ) -> ClaimHeard {
         match asked {
             Ok(Some(Ok(answer))) => then(answer),
-            Ok(Some(Err(zklock_recipe::Event::Refused(refusal)))) => Event::Failed(self.refusal(refusal)),
-            Ok(Some(Err(_)) | None) => Event::Unanswered,
-            Err(_) => Event::Lost,
+            Ok(Some(Err(zklock_recipe::Event::Refused(refusal)))) => {
+                ClaimEvent::Failed(self.refusal(refusal))
+            }
+            Ok(Some(Err(_)) | None) => ClaimEvent::Unanswered,
+            Err(_) => ClaimEvent::Lost,
         }
     }
 
@@ -167,7 +169,7 @@ impl Ledger {
     }
 
     /// Writes in one transaction that the run has begun, and drops records.
-    async fn write(&self, guard: &Guard, name: &str, attempt: u32, rest: Rest) -> Heard {
+    async fn write(&self, guard: &Guard, name: &str, attempt: u32, rest: Rest) -> ClaimHeard {
         let Rest { page, mut forgotten, dropped, .. } = rest;
         let remaining = remaining(&page, &dropped);
         dropped.iter().for_each(|kept| forgotten.add(&kept.name, name, &remaining));
@@ -176,19 +178,23 @@ impl Ledger {
         let begin =
             recipe::begin(page.version, dropped.iter().map(|kept| (&kept.name, kept.stat.version)), replaced);
         let options = NodeOptions::new().acl(self.lock.acl.clone());
-        let node = |target: Target<&String>| match target {
-            Target::Records => Node::new(self.directory.clone(), encode(&forgotten)),
-            Target::Dropped(name) => Node::new(self.path(name), []),
-            Target::Record => Node { options: options.clone(), ..Node::new(self.path(name), encode(&begun)) },
+        let node = |target: ClaimTarget<&String>| match target {
+            ClaimTarget::Records => Node::new(self.directory.clone(), encode(&forgotten)),
+            ClaimTarget::Dropped(name) => Node::new(self.path(name), []),
+            ClaimTarget::Record => {
+                Node { options: options.clone(), ..Node::new(self.path(name), encode(&begun)) }
+            }
         };
         let begin = begin.into_iter().map(|operation| operation.map(node));
         let transaction = begin.fold(guard.transaction(), Transaction::apply);
         match transaction.commit().await {
-            Ok(_) => Event::Written,
-            Err(TransactionError::Lost(_)) => Event::Lost,
-            Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => Event::Unanswered,
+            Ok(_) => ClaimEvent::Written,
+            Err(TransactionError::Lost(_)) => ClaimEvent::Lost,
+            Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => {
+                ClaimEvent::Unanswered
+            }
             Err(TransactionError::Condition { problem: ConditionProblem::NotAuthorized, .. }) => {
-                Event::Failed(AcquireError::RecordNotAuthorized { path: self.directory.clone() })
+                ClaimEvent::Failed(AcquireError::RecordNotAuthorized { path: self.directory.clone() })
             }
             // Somebody else has changed the records since the look, or an earlier transaction of ours has.
             Err(TransactionError::Condition {
@@ -198,8 +204,8 @@ impl Ledger {
                     | ConditionProblem::BadVersion
                     | ConditionProblem::NotEmpty,
                 ..
-            }) => Event::Contested,
-            Err(error) => Event::Failed(AcquireError::Refused {
+            }) => ClaimEvent::Contested,
+            Err(error) => ClaimEvent::Failed(AcquireError::Refused {
                 path: self.directory.clone(),
                 cause: error.to_string(),
             }),
@@ -212,16 +218,24 @@ impl Ledger {
     }
 
     /// Writes the data of before in place of the begin of a run that nobody has taken, or deletes it if there are none.
-    async fn restore(&self, guard: &Guard, path: String, version: i32, before: Option<Vec<u8>>) -> Heard {
+    async fn restore(
+        &self,
+        guard: &Guard,
+        path: String,
+        version: i32,
+        before: Option<Vec<u8>>,
+    ) -> ClaimHeard {
         let restore = recipe::restore(version, before.is_some());
         let restore = restore.map(|()| Node::new(path.clone(), before.unwrap_or_default()));
         match guard.transaction().apply(restore).commit().await {
-            Ok(_) => Event::Written,
-            Err(TransactionError::Lost(_)) => Event::Lost,
-            Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => Event::Unanswered,
+            Ok(_) => ClaimEvent::Written,
+            Err(TransactionError::Lost(_)) => ClaimEvent::Lost,
+            Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => {
+                ClaimEvent::Unanswered
+            }
             Err(error) => {
                 warn!(path, %error, "the record says that the run has begun, but nobody executes the run");
-                Event::Contested
+                ClaimEvent::Contested
             }
         }
     }
@@ -229,7 +243,7 @@ impl Ledger {
 
 /// What a look at the records shows beside the run's own one, and what is to be dropped.
 struct Rest {
-    page: Page,
+    page: RecordsPage,
     forgotten: Forgotten,
     record: Option<Record>,
     dropped: Vec<Kept>,
@@ -237,35 +251,35 @@ struct Rest {
 
 /// A claim under one guard.
 struct Claiming {
-    machine: recipe::Claim<Rest>,
-    begins: Begins,
+    machine: recipe::ClaimMachine<Rest>,
+    begins: SharedBegins,
     ledger: Arc<Ledger>,
-    name: Name,
+    name: RunName,
     /// `None` once the caller has it, or it is released.
     guard: Option<Guard>,
     tries: Tries,
 }
 
-type Heard = Event<Rest, AcquireError>;
+type ClaimHeard = ClaimEvent<Rest, AcquireError>;
 
 /// What a claim's caller is told.
 type Told = Passage<Result<Claim, AcquireError>>;
 
 impl Procedure for Claiming {
-    type Heard = Heard;
-    type Command = Command<Rest, AcquireError>;
+    type Heard = ClaimHeard;
+    type Command = ClaimCommand<Rest, AcquireError>;
     type Outcome = Told;
 
     const OUTLASTS_THE_SESSION: bool = true;
-    const GONE: Option<Heard> = Some(Event::GiveUp);
+    const GONE: Option<ClaimHeard> = Some(ClaimEvent::GiveUp);
 
-    fn handle(&mut self, heard: Heard) -> Vec<Self::Command> {
+    fn handle(&mut self, heard: ClaimHeard) -> Vec<Self::Command> {
         match &heard {
-            Event::Unanswered => self.tries.failed(),
-            Event::Verified => {}
+            ClaimEvent::Unanswered => self.tries.failed(),
+            ClaimEvent::Verified => {}
             _ => self.tries.answered(),
         }
-        let failure = if let Event::Failed(error) = &heard { Some(error.to_string()) } else { None };
+        let failure = if let ClaimEvent::Failed(error) = &heard { Some(error.to_string()) } else { None };
         let commands = self.machine.handle(&mut self.begins.0.lock(), heard);
         if let Some(error) = failure.filter(|_| self.machine.is_ended() && commands.is_empty()) {
             let path = self.ledger.path(self.name.as_str());
@@ -274,15 +288,15 @@ impl Procedure for Claiming {
         commands
     }
 
-    fn perform(&mut self, command: Self::Command) -> Performed<Heard, Told> {
-        if let Command::Tell(outcome) = command {
+    fn perform(&mut self, command: Self::Command) -> Performed<ClaimHeard, Told> {
+        if let ClaimCommand::Tell(outcome) = command {
             return Performed::Told(self.told(outcome));
         }
         // What is under way does not count as a guard: it may be dropped, and the hold goes on.
         let Some(guard) = self.guard.as_ref().map(Guard::uncounted) else { return Performed::Done };
         let (ledger, name) = (self.ledger.clone(), self.name.as_str().to_owned());
         let request = match command {
-            Command::Look => {
+            ClaimCommand::Look => {
                 let pause = guard.session().pause_after(self.tries);
                 async move {
                     pause.await;
@@ -291,29 +305,30 @@ impl Procedure for Claiming {
                 .boxed()
             }
             // Its parent exists, because the lock's directory is in it.
-            Command::Create => async move {
+            ClaimCommand::Create => async move {
                 let (lock, directory) = (ledger.lock.clone(), ledger.directory.clone());
                 let created = guard.ask(|wire| requests::create_records(wire.client, lock, directory)).await;
-                ledger.heard(created, |_| Event::Created)
+                ledger.heard(created, |_| ClaimEvent::Created)
             }
             .boxed(),
-            Command::Prepare(rest) => async move { ledger.prepare(&guard, &name, rest).await }.boxed(),
-            Command::Write(attempt, _, rest) => {
+            ClaimCommand::Prepare(rest) => async move { ledger.prepare(&guard, &name, rest).await }.boxed(),
+            ClaimCommand::Write(attempt, _, rest) => {
                 async move { ledger.write(&guard, &name, attempt, rest).await }.boxed()
             }
-            Command::Verify => {
-                async move { guard.verify().await.map_or_else(|_| Event::Lost, |()| Event::Verified) }.boxed()
+            ClaimCommand::Verify => async move {
+                guard.verify().await.map_or_else(|_| ClaimEvent::Lost, |()| ClaimEvent::Verified)
             }
-            Command::Release => {
+            .boxed(),
+            ClaimCommand::Release => {
                 let guard = self.guard.take().unwrap_or(guard);
                 // If the release is not confirmed, it goes on in the background.
-                guard.release().map(|_| Event::Released).boxed()
+                guard.release().map(|_| ClaimEvent::Released).boxed()
             }
-            Command::Restore(record, before) => {
+            ClaimCommand::Restore(record, before) => {
                 let path = ledger.path(&name);
                 async move { ledger.restore(&guard, path, record.version, before).await }.boxed()
             }
-            Command::Tell(_) => return Performed::Done,
+            ClaimCommand::Tell(_) => return Performed::Done,
         };
         Performed::Request(request)
     }
@@ -324,31 +339,31 @@ impl Procedure for Claiming {
 }
 
 impl Claiming {
-    fn told(&mut self, outcome: Outcome<Rest, AcquireError>) -> Told {
+    fn told(&mut self, outcome: ClaimOutcome<Rest, AcquireError>) -> Told {
         let ledger = &self.ledger;
         let unconfirmed = || AcquireError::Unconfirmed { path: ledger.path(self.name.as_str()) };
         Passage::Passed(match outcome {
-            Outcome::Runs(attempt, version) => {
+            ClaimOutcome::Runs(attempt, version) => {
                 let Some(guard) = self.guard.take() else { return Passage::Displaced };
                 let (directory, name) = (ledger.directory.clone(), self.name.as_str().to_owned());
                 let run = Running { directory, name, begun: ledger.begun(guard.token(), attempt), version };
                 Ok(Claim::Run(Run::new(guard, run)))
             }
-            Outcome::Done(page) => page.rest.record.map(Claim::Recorded).ok_or_else(unconfirmed),
-            Outcome::Forgotten(rest) => {
+            ClaimOutcome::Done(page) => page.rest.record.map(Claim::Recorded).ok_or_else(unconfirmed),
+            ClaimOutcome::Forgotten(rest) => {
                 let (path, name) = (ledger.lock.path.to_string(), self.name.as_str().to_owned());
                 let (first, last) = rest.forgotten.range_of(&name).cloned().unwrap_or_default();
                 Err(AcquireError::Forgotten { path, name, first, last })
             }
-            Outcome::Unconfirmed => Err(unconfirmed()),
-            Outcome::Displaced => return Passage::Displaced,
-            Outcome::Failed(error) => Err(error),
+            ClaimOutcome::Unconfirmed => Err(unconfirmed()),
+            ClaimOutcome::Displaced => return Passage::Displaced,
+            ClaimOutcome::Failed(error) => Err(error),
         })
     }
 }
 
 /// The names of the records that stay, in order.
-fn remaining<'a>(page: &'a Page, dropped: &[Kept]) -> Vec<&'a str> {
+fn remaining<'a>(page: &'a RecordsPage, dropped: &[Kept]) -> Vec<&'a str> {
     let names = page.names.iter().map(String::as_str);
     let mut remaining =
         names.filter(|name| dropped.iter().all(|kept| kept.name != *name)).collect::<Vec<_>>();
@@ -356,11 +371,11 @@ fn remaining<'a>(page: &'a Page, dropped: &[Kept]) -> Vec<&'a str> {
     remaining
 }
 
-async fn look(ledger: Arc<Ledger>, guard: Guard, name: String) -> Heard {
+async fn look(ledger: Arc<Ledger>, guard: Guard, name: String) -> ClaimHeard {
     let (directory, wanted) = (ledger.directory.clone(), name.clone());
     let page = guard.ask(|wire| requests::page(wire.client, directory, wanted)).await;
     ledger.heard(page, |page| match page.map(|page| ledger.read(page, &name)).transpose() {
-        Ok(page) => Event::Looked(page),
-        Err(error) => Event::Failed(error),
+        Ok(page) => ClaimEvent::Looked(page),
+        Err(error) => ClaimEvent::Failed(error),
     })
 }

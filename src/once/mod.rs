@@ -19,10 +19,10 @@ use tracing::warn;
 use zklock_recipe::{Event, Tries};
 
 pub use claim::Claim;
-use claim::{Begins, Ledger};
+use claim::{Ledger, SharedBegins};
 pub use error::{RecordError, RunError};
 pub use name::NameProblem;
-use name::{Name, name_at, whole_seconds};
+use name::{RunName, name_at, whole_seconds};
 use options::MOST_KEPT;
 pub use options::OnceOptions;
 pub use record::{Record, RecordState};
@@ -35,8 +35,8 @@ use crate::lock::Lock;
 use crate::lock::acquire::Wait;
 use crate::lock::query::query;
 use crate::requests;
-use crate::telemetry::Member;
-use crate::zk::{Answer, Succession};
+use crate::telemetry::FamilyMember;
+use crate::zk::{LinkAnswer, Succession};
 
 /// The name of the directory of the records is the lock's name and this.
 const SUFFIX: &str = ".once";
@@ -319,11 +319,11 @@ impl Once {
         name: &str,
         wait: Wait,
     ) -> impl Future<Output = Result<Option<Claim>, AcquireError>> + Send {
-        let (once, parsed) = (self.clone(), Name::parse(name));
+        let (once, parsed) = (self.clone(), RunName::parse(name));
         let parsed = parsed.map_err(|problem| AcquireError::InvalidName { name: name.to_owned(), problem });
         async move {
             let name = parsed?;
-            let begins = Begins::default();
+            let begins = SharedBegins::default();
             let claim = |guard: Guard, _| once.ledger.clone().claim(guard, name.clone(), begins.clone());
             let acquirer = &once.lock.acquirer;
             let claimed = pin!(async {
@@ -336,7 +336,7 @@ impl Once {
                     Err(error) => Err(AcquireError::into(error)),
                 }
             });
-            acquirer.told(Member::Once, wait, claimed).await
+            acquirer.told(FamilyMember::Once, wait, claimed).await
         }
     }
 
@@ -364,10 +364,12 @@ impl Once {
                 Ok(None)
             });
             match told.await {
-                Answer::Given(Ok(Some(now)), _) => return Ok(now),
-                Answer::Given(Ok(None), _) => {}
-                Answer::Given(Err(Event::Refused(refusal)), _) => return Err(ledger.refusal(refusal)),
-                Answer::Given(Err(_), _) | Answer::Lost | Answer::Over(_) => session.repeat(&mut tries).await,
+                LinkAnswer::Given(Ok(Some(now)), _) => return Ok(now),
+                LinkAnswer::Given(Ok(None), _) => {}
+                LinkAnswer::Given(Err(Event::Refused(refusal)), _) => return Err(ledger.refusal(refusal)),
+                LinkAnswer::Given(Err(_), _) | LinkAnswer::Lost | LinkAnswer::Over(_) => {
+                    session.repeat(&mut tries).await
+                }
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zklock_recipe::Place;
+use zklock_recipe::QueuePlace;
 
 use crate::error::LONGEST_NAME;
 pub use crate::error::NameProblem;
@@ -16,9 +16,9 @@ const YEAR_10000: i64 = 253_402_300_800;
 
 /// The name of a run that is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Name(String);
+pub(super) struct RunName(String);
 
-impl Name {
+impl RunName {
     /// Checks the name of a run.
     pub(super) fn parse(name: &str) -> Result<Self, NameProblem> {
         if let Some(character) = name.chars().find(|character| !is_allowed(*character)) {
@@ -30,7 +30,7 @@ impl Name {
             // Every character is one byte.
             _ if name.len() > LONGEST_NAME => Err(NameProblem::TooLong(name.len())),
             // Nobody should take a record for a contender.
-            _ if Place::parse(name).is_some() => Err(NameProblem::Contender),
+            _ if QueuePlace::parse(name).is_some() => Err(NameProblem::Contender),
             _ => Ok(Self(name.to_owned())),
         }
     }
@@ -95,7 +95,7 @@ mod tests {
         for name in
             ["2026-11-22", "2026-11-22T00:00:00+01:00", "a.b_c", "...", "20261122000000", "lock-12", &longest]
         {
-            assert_eq!(Name::parse(name).map(|name| name.0), Ok(name.to_owned()));
+            assert_eq!(RunName::parse(name).map(|name| name.0), Ok(name.to_owned()));
         }
     }
 
@@ -114,7 +114,7 @@ mod tests {
             ("lock--000000001", NameProblem::Contender),
             (&long, NameProblem::TooLong(LONGEST_NAME + 1)),
         ] {
-            assert_eq!(Name::parse(name), Err(problem), "{name:?}");
+            assert_eq!(RunName::parse(name), Err(problem), "{name:?}");
         }
     }
 
@@ -174,7 +174,7 @@ mod tests {
             let (early, late) = (name(first), name(last));
             let same = first / period == last / period;
             prop_assert_eq!(early.cmp(&late), if same { std::cmp::Ordering::Equal } else { std::cmp::Ordering::Less });
-            prop_assert!(Name::parse(&early).is_ok());
+            prop_assert!(RunName::parse(&early).is_ok());
         }
     }
 }

@@ -99,8 +99,8 @@ impl Record {
     }
 
     /// The same for the recipe, as it was read at this node.
-    pub(super) fn seen(&self, kept: &Kept) -> recipe::Record {
-        recipe::Record {
+    pub(super) fn seen(&self, kept: &Kept) -> recipe::SeenRecord {
+        recipe::SeenRecord {
             progress: match self.state {
                 RecordState::Begun => Progress::Begun,
                 RecordState::Succeeded => Progress::Ended(RunEnd::Succeeded),

@@ -9,12 +9,12 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, join};
 use uuid::Uuid;
 use zklock_recipe::transaction::UNTOUCHED;
-use zklock_recipe::{Event, Footing, Kind, Layout, PathKind, Place, Refusal, Stamp};
+use zklock_recipe::{Event, Footing, Kind, PathKind, QueueLayout, QueuePlace, Refusal, Stamp};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult};
 
 use super::foreign::live_suspect;
-use super::read::{Node, Seen, directory, existing, is_hidden, permits, read_paths};
+use super::read::{QueueNode, Seen, directory, existing, is_hidden, permits, read_paths};
 use super::reply::failure;
 use super::sighting::{Sighting, watched};
 use super::watch::change;
@@ -28,7 +28,7 @@ pub(crate) const ASK: &str = "ask";
 /// Who holds what is at a path.
 pub(crate) enum Holders {
     /// These, the first one first.
-    Here(Vec<Node>),
+    Here(Vec<QueueNode>),
     /// The queue there is another client's, too.
     Shared,
     /// The path is the queue of what is at the path above it.
@@ -50,7 +50,7 @@ pub(crate) async fn holders(client: Arc<Client>, path: String) -> Result<Holders
         let Some(children) = children else {
             return Ok(Holders::Nowhere);
         };
-        let layout = Layout::of_queue(children.iter().map(String::as_str)).unwrap_or_default();
+        let layout = QueueLayout::of_queue(children.iter().map(String::as_str)).unwrap_or_default();
         if layout.is_shared()
             || live_suspect(&client, &path, layout, &children).await.map_err(failure)?.is_some()
         {
@@ -67,12 +67,13 @@ pub(crate) async fn holders(client: Arc<Client>, path: String) -> Result<Holders
         let paths = first.iter().map(|(_, name)| format!("{directory}/{name}")).collect::<Vec<_>>();
         let seen = read_paths(&client, &paths, |_| true).await.map_err(failure)?;
         let nodes = first.iter().zip(paths).zip(seen);
-        let nodes = nodes.filter_map(|((&(place, _), path), seen)| Some(Node { place, path, seen: seen? }));
+        let nodes =
+            nodes.filter_map(|((&(place, _), path), seen)| Some(QueueNode { place, path, seen: seen? }));
         let mut nodes = nodes.collect::<Vec<_>>();
         if nodes.is_empty() && !first.is_empty() {
             continue;
         }
-        let kind = |node: &Node| Some(node.seen.as_ref()?.data.as_ref()?.kind);
+        let kind = |node: &QueueNode| Some(node.seen.as_ref()?.data.as_ref()?.kind);
         if directory == path && nodes.iter().any(|node| kind(node).is_some_and(|kind| kind != PathKind::Lock))
         {
             return Ok(Holders::Inner);
@@ -86,9 +87,9 @@ pub(crate) async fn holders(client: Arc<Client>, path: String) -> Result<Holders
 }
 
 /// Of the contenders among these names, those that hold: the first one, and the readers beside a first reader.
-fn first(names: &[String]) -> Vec<(Place, String)> {
+fn first(names: &[String]) -> Vec<(QueuePlace, String)> {
     let mut queue =
-        names.iter().filter_map(|name| Some((Place::parse(name)?, name.clone()))).collect::<Vec<_>>();
+        names.iter().filter_map(|name| Some((QueuePlace::parse(name)?, name.clone()))).collect::<Vec<_>>();
     queue.sort_unstable();
     let readers = queue.iter().take_while(|(place, _)| place.kind == Kind::Shared).count();
     queue.truncate(readers.max(1));
@@ -98,7 +99,7 @@ fn first(names: &[String]) -> Vec<(Place, String)> {
 /// What an election or a pool keeps at its path.
 enum Inner {
     /// What is held of the pool.
-    Permits(Vec<(Place, String)>),
+    Permits(Vec<(QueuePlace, String)>),
     /// The names in the queue.
     Queue(Vec<String>),
     /// The session may not read this node.
@@ -137,7 +138,7 @@ async fn inner(client: &Client, path: &str) -> Result<Inner, Event> {
 }
 
 /// What an ask came to.
-pub(crate) enum Placed {
+pub(crate) enum PlacedAsk {
     /// It stands, in the node that this transaction created.
     Stands(i64),
     /// Another one stands there, which was made then, by the leader's clock.
@@ -174,17 +175,17 @@ pub(crate) async fn place(
     data: Vec<u8>,
     own: OwnAsk,
     acl: Acl,
-) -> Result<Placed, Event> {
+) -> Result<PlacedAsk, Event> {
     let node = format!("{path}/{ASK}");
     loop {
         match client.create(&node, &data, &acl.on(CreateMode::Ephemeral)).await {
-            Ok((stat, _)) => return Ok(Placed::Stands(stat.czxid)),
-            Err(Error::NoNode) => return Ok(Placed::Nowhere),
+            Ok((stat, _)) => return Ok(PlacedAsk::Stands(stat.czxid)),
+            Err(Error::NoNode) => return Ok(PlacedAsk::Nowhere),
             Err(Error::NodeExists) => {}
             Err(error) => return Err(failure(error)),
         }
         let (found, stat) = match client.get_data(&node).await {
-            Err(Error::NoAuth) => return Ok(Placed::Hidden),
+            Err(Error::NoAuth) => return Ok(PlacedAsk::Hidden),
             read => match existing(read)? {
                 Some(found) => found,
                 None => continue,
@@ -192,16 +193,16 @@ pub(crate) async fn place(
         };
         let other = match ask(&found, &stat) {
             Some(ask) if ask.id == own.id && stat.ephemeral_owner == client.session_id().0 => {
-                return Ok(Placed::Stands(stat.czxid));
+                return Ok(PlacedAsk::Stands(stat.czxid));
             }
             _ if own.is(&found, &stat) => None,
-            None => return Ok(Placed::Occupied),
+            None => return Ok(PlacedAsk::Occupied),
             Some(ask) if is_moot(&client, &path, &ask).await? => Some(ask),
-            Some(ask) => return Ok(Placed::Taken(ask, stat.ctime)),
+            Some(ask) => return Ok(PlacedAsk::Taken(ask, stat.ctime)),
         };
         match (client.delete(&node, Some(stat.version)).await, other) {
             (Ok(()) | Err(Error::NoNode | Error::BadVersion), _) => {}
-            (Err(Error::NoAuth), Some(ask)) => return Ok(Placed::Taken(ask, stat.ctime)),
+            (Err(Error::NoAuth), Some(ask)) => return Ok(PlacedAsk::Taken(ask, stat.ctime)),
             // The node of the last session goes by itself.
             (Err(Error::NoAuth), None) => return Err(Event::Unanswered),
             (Err(error), _) => return Err(failure(error)),
@@ -212,7 +213,7 @@ pub(crate) async fn place(
 /// Whether nobody whom an ask names holds any more. The ask was read before. Its asker has seen them hold before it made the ask, so
 /// they are listed, or they have gone.
 async fn is_moot(client: &Arc<Client>, path: &str, ask: &AskData) -> Result<bool, Event> {
-    let is_meant = |node: &Node| {
+    let is_meant = |node: &QueueNode| {
         let name = node.path.rsplit('/').next().unwrap_or_default();
         let is = |seen: &Seen, czxid: i64| seen.czxid == czxid;
         ask.of.iter().any(|(of, czxid)| of == name && node.seen.as_ref().is_none_or(|seen| is(seen, *czxid)))

@@ -1,6 +1,6 @@
 //! A holder's [companion](recipe::Companion), and the requests that take it back.
 
-use zklock_recipe::companion::{self as recipe, Command, Event, Seen};
+use zklock_recipe::companion::{self as recipe, CompanionCommand, CompanionEvent, SeenCompanion};
 use zookeeper_client::{Client, Error};
 
 use super::reply::failure;
@@ -8,17 +8,17 @@ use crate::mutex::Mutex;
 use crate::node::{LeaderData, decode};
 
 /// The companion of a holder. Its contender, and the requests that remove the contender's node, share it.
-pub(crate) struct Companion {
+pub(crate) struct SharedCompanion {
     pub(crate) path: String,
     machine: Mutex<recipe::Companion>,
 }
 
-impl Companion {
+impl SharedCompanion {
     pub(crate) fn new(path: String, session: i64, token: i64) -> Self {
         Self { path, machine: Mutex::new(recipe::Companion::new(session, token)) }
     }
 
-    pub(crate) fn handle(&self, event: Event) -> Option<Command> {
+    pub(crate) fn handle(&self, event: CompanionEvent) -> Option<CompanionCommand> {
         self.machine.lock().handle(event)
     }
 
@@ -30,35 +30,35 @@ impl Companion {
 
 /// Reads the companion at `path`, as the leader has it. A server that lags behind would show one that the next holder's has
 /// replaced, and both have the same version.
-pub(crate) async fn read_companion(client: &Client, path: &str) -> Event {
+pub(crate) async fn read_companion(client: &Client, path: &str) -> CompanionEvent {
     let read = async {
         client.sync(path).await?;
         client.get_data(path).await
     };
     match read.await {
-        Ok((data, stat)) => Event::Seen(Some(Seen {
+        Ok((data, stat)) => CompanionEvent::Seen(Some(SeenCompanion {
             session: stat.ephemeral_owner,
             token: decode::<LeaderData>(&data).map(|data| data.token),
             version: stat.version,
         })),
-        Err(Error::NoNode) => Event::Seen(None),
+        Err(Error::NoNode) => CompanionEvent::Seen(None),
         Err(error) => unmet(error),
     }
 }
 
 /// Deletes the companion at `path`, if it has this version.
-pub(crate) async fn delete_companion(client: &Client, path: &str, version: i32) -> Event {
+pub(crate) async fn delete_companion(client: &Client, path: &str, version: i32) -> CompanionEvent {
     match client.delete(path, Some(version)).await {
-        Ok(()) | Err(Error::NoNode) => Event::Deleted,
-        Err(Error::BadVersion) => Event::Changed,
+        Ok(()) | Err(Error::NoNode) => CompanionEvent::Deleted,
+        Err(Error::BadVersion) => CompanionEvent::Changed,
         Err(error) => unmet(error),
     }
 }
 
 /// If the session is over, no request is answered any more, and the companion goes with it.
-fn unmet(error: Error) -> Event {
+fn unmet(error: Error) -> CompanionEvent {
     match failure(error) {
-        zklock_recipe::Event::Unanswered => Event::Unanswered,
-        _ => Event::Refused,
+        zklock_recipe::Event::Unanswered => CompanionEvent::Unanswered,
+        _ => CompanionEvent::Refused,
     }
 }

@@ -3,7 +3,7 @@
 use futures::future::{join, join3};
 use zklock_recipe::nodes::{Entered, entry};
 use zklock_recipe::{
-    Directory, Event, Kind, Look, OtherKind, Own, Place, Refusal, Sequence, Sight, Stranger,
+    Directory, Event, Kind, Look, OtherKind, Own, QueuePlace, Refusal, Sequence, Sight, Stranger,
 };
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, CreateSequence, Error, MultiWriteResult};
@@ -127,7 +127,7 @@ pub(super) fn directory(stat: &zk::Stat) -> Directory {
 fn own(created: Result<(zk::Stat, CreateSequence), Error>, kind: Kind) -> Result<Own, Event> {
     let (stat, sequence) = created.map_err(create_failure)?;
     let sequence = i32::try_from(sequence.into_i64()).map_err(|_| Event::Unanswered)?;
-    Ok(Own { place: Place { sequence: Sequence(sequence), kind }, czxid: stat.czxid })
+    Ok(Own { place: QueuePlace { sequence: Sequence(sequence), kind }, czxid: stat.czxid })
 }
 
 /// As [`enter_one`] by count, but in one request. A transaction creates the contender and writes nothing to the directory.
@@ -142,7 +142,7 @@ async fn enter_at_once(client: &Client, own: &Entry, data: &[u8]) -> Option<Even
         Ok(results) => match results.as_slice() {
             [MultiWriteResult::Create { path, .. }, MultiWriteResult::SetData { stat }] => {
                 // The same transaction created the node and wrote to the directory, so `mzxid` is the node's `czxid`.
-                let place = own.lock.path.child(path).and_then(Place::parse);
+                let place = own.lock.path.child(path).and_then(QueuePlace::parse);
                 let own = place.map(|place| Own { place, czxid: stat.mzxid });
                 Some(own.map_or(Event::Unanswered, |own| Event::Entered { own, sight: count(stat) }))
             }

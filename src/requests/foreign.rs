@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::try_join_all;
-use zklock_recipe::{Child, Event, Foreign, ForeignClient, Layout, Stranger};
+use zklock_recipe::{Child, Event, Foreign, ForeignClient, QueueLayout, Stranger};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, MultiReadResult};
 
@@ -17,7 +17,7 @@ use crate::settings::Settings;
 const SUSPECTS: usize = 8;
 
 /// Whether a node of this name may be a contender of another client.
-pub(super) fn is_suspect(layout: Layout, name: &str) -> bool {
+pub(super) fn is_suspect(layout: QueueLayout, name: &str) -> bool {
     matches!(layout.child(name), Child::Suspect(_))
 }
 
@@ -49,7 +49,7 @@ pub(super) async fn stranger(
 pub(super) async fn live_suspect(
     client: &Client,
     directory: &str,
-    layout: Layout,
+    layout: QueueLayout,
     children: &[String],
 ) -> Result<Option<Foreign>, Error> {
     let suspects = children.iter().filter(|name| is_suspect(layout, name)).collect::<Vec<_>>();
@@ -74,7 +74,7 @@ pub(crate) async fn foreigners(client: Arc<Client>, lock: Arc<Settings>) -> Resu
 async fn foreign(
     client: &Client,
     directory: &str,
-    layout: Layout,
+    layout: QueueLayout,
     names: &[&String],
 ) -> Result<Vec<Foreign>, Error> {
     let paths = names.iter().map(|name| format!("{directory}/{name}")).collect::<Vec<_>>();
@@ -89,7 +89,7 @@ async fn foreign(
 
 /// Decides by a child's name and its node whether it is a contender that cannot share this queue. `read` is `None` if this
 /// session may not read the node.
-pub(super) fn judge(layout: Layout, name: &str, read: Option<(&[u8], &zk::Stat)>) -> Option<Foreign> {
+pub(super) fn judge(layout: QueueLayout, name: &str, read: Option<(&[u8], &zk::Stat)>) -> Option<Foreign> {
     let session = read.and_then(|(_, stat)| zklock_recipe::session(stat.ephemeral_owner));
     match (layout.child(name), read) {
         (Child::Suspect(client), _) if read.is_none_or(|(_, stat)| client.contends(stat.ephemeral_owner)) => {

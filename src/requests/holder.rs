@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use zklock_recipe::{Event, Layout, Place, Stamp};
+use zklock_recipe::{Event, QueueLayout, QueuePlace, Stamp};
 use zookeeper_client::{Client, Error};
 
 use super::foreign::judge;
-use super::read::{Node, Seen, existing, is_ours};
+use super::read::{QueueNode, Seen, existing, is_ours};
 use super::reply::failure;
 use super::sighting::{Found, Sighting, single};
 use super::watchers::{Watcher, Watching};
@@ -14,7 +14,7 @@ use crate::settings::Settings;
 
 /// Returns the first contender in the queue: one listing and one read. It reads further nodes only if those before them
 /// go meanwhile.
-pub(crate) async fn holder(client: Arc<Client>, lock: Arc<Settings>) -> Result<Option<Node>, Event> {
+pub(crate) async fn holder(client: Arc<Client>, lock: Arc<Settings>) -> Result<Option<QueueNode>, Event> {
     let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
     let first = first(&client, lock.path.as_str(), lock.layout(), &lock.queue(&children)).await?;
     Ok(first.map(|First { node, .. }| node))
@@ -24,7 +24,7 @@ pub(crate) async fn holder(client: Arc<Client>, lock: Arc<Settings>) -> Result<O
 pub(super) struct First {
     /// How many before it are gone.
     pub(super) gone: usize,
-    pub(super) node: Node,
+    pub(super) node: QueueNode,
     /// Whether the node only looks like zklock's.
     pub(super) is_lookalike: bool,
 }
@@ -33,8 +33,8 @@ pub(super) struct First {
 pub(super) async fn first(
     client: &Client,
     directory: &str,
-    layout: Layout,
-    contenders: &[(Place, &str)],
+    layout: QueueLayout,
+    contenders: &[(QueuePlace, &str)],
 ) -> Result<Option<First>, Event> {
     for (gone, &(place, name)) in contenders.iter().enumerate() {
         let path = format!("{}/{name}", directory.trim_end_matches('/'));
@@ -47,7 +47,7 @@ pub(super) async fn first(
             Err(Error::NoNode) => continue,
             Err(error) => return Err(failure(error)),
         };
-        return Ok(Some(First { gone, node: Node { place, path, seen }, is_lookalike }));
+        return Ok(Some(First { gone, node: QueueNode { place, path, seen }, is_lookalike }));
     }
     Ok(None)
 }
@@ -58,7 +58,10 @@ pub(super) async fn first(
 ///
 /// The watches are set by reads, which a server refuses to a session that may not read. Only a directory that does not
 /// exist is watched by `exists`, and no ACL can hide that.
-pub(crate) async fn watch_holder(watching: Watching, lock: Arc<Settings>) -> Result<Sighting<Node>, Event> {
+pub(crate) async fn watch_holder(
+    watching: Watching,
+    lock: Arc<Settings>,
+) -> Result<Sighting<QueueNode>, Event> {
     let directory = lock.path.as_str();
     // What a round found, if that calls for a watch on the directory: nobody, or somebody who is hidden.
     let mut unread = None;
@@ -85,7 +88,7 @@ pub(crate) async fn watch_holder(watching: Watching, lock: Arc<Settings>) -> Res
         let queue = lock.queue(&children).into_iter().map(|(place, name)| (place, lock.path.of_child(name)));
         let queue = queue.collect::<Vec<_>>();
         let first = queue.first().cloned();
-        let hidden = |(place, path)| (None, Node { place, path, seen: None });
+        let hidden = |(place, path)| (None, QueueNode { place, path, seen: None });
         let watcher = match watcher {
             Some(watcher) if unread.as_ref() == Some(&first) => {
                 return Ok(sighting(first.map(hidden), watcher));
@@ -109,12 +112,12 @@ pub(crate) async fn watch_holder(watching: Watching, lock: Arc<Settings>) -> Res
             };
             let is_ours = lock.path.child(&path).is_some_and(|name| is_ours(lock.layout(), name));
             let stamp = Stamp { token: stat.czxid, zxid: stat.czxid };
-            let node = Node { place, path, seen: Some(Seen::new(is_ours, &data, &stat)) };
+            let node = QueueNode { place, path, seen: Some(Seen::new(is_ours, &data, &stat)) };
             return Ok(sighting(Some((Some(stamp), node)), watcher));
         }
     }
 }
 
-fn sighting(found: Found<Node>, watcher: Watcher) -> Sighting<Node> {
+fn sighting(found: Found<QueueNode>, watcher: Watcher) -> Sighting<QueueNode> {
     Sighting { found: Ok(found), changes: Some(single(watcher)) }
 }

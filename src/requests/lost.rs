@@ -14,7 +14,7 @@ use tracing::warn;
 use uuid::Uuid;
 use zklock_recipe::acquisition::{Certainty, Search};
 use zklock_recipe::transaction::UNTOUCHED;
-use zklock_recipe::{Event, Layout, Own, Place, Refusal};
+use zklock_recipe::{Event, Own, QueueLayout, QueuePlace, Refusal};
 use zookeeper_client::Client;
 
 use super::own::{check, delete};
@@ -101,14 +101,14 @@ pub(crate) async fn sweep(
 
 /// The nodes of one session that may be contenders'.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundNodes {
     /// By the id in their data. The nodes of several locks that are acquired at once have one id.
     by_id: HashMap<Uuid, Vec<(String, i64)>>,
     /// The nodes that may be any contender's, with the reason: nobody can read their ids.
     unclear: Vec<(String, Refusal)>,
 }
 
-impl Found {
+impl FoundNodes {
     /// The node with this id in the lock's directory, if it is there. The error is a reason why nobody can tell.
     fn node(&self, lock: &Settings, id: Uuid) -> Result<Option<Own>, Refusal> {
         let place = |path: &str| (lock.place)(lock.layout(), lock.path.child(path)?);
@@ -124,7 +124,7 @@ impl Found {
 }
 
 /// The result of a search.
-type Searched = Result<Arc<Found>, Event>;
+type Searched = Result<Arc<FoundNodes>, Event>;
 
 /// What the contenders of one session know of their nodes, and the search for others.
 pub(crate) struct Searches {
@@ -134,7 +134,7 @@ pub(crate) struct Searches {
     known: Mutex<Nodes>,
     /// The latest search. After a lost connection, all contenders that were about to enter search at once, and n searches
     /// would read n nodes each.
-    latest: Mutex<Option<Latest>>,
+    latest: Mutex<Option<LatestSearch>>,
 }
 
 #[derive(Default)]
@@ -157,13 +157,13 @@ const LENGTH: usize = 4;
 const DIGITS: usize = 10;
 
 /// A search, and whether it has begun.
-struct Latest {
+struct LatestSearch {
     search: WeakJoint<Searched>,
     begun: Arc<AtomicBool>,
 }
 
 /// A node that its contender knows. A search need not read the id of such a node.
-pub(crate) struct Known {
+pub(crate) struct KnownNode {
     searches: Arc<Searches>,
     path: String,
     czxid: i64,
@@ -176,14 +176,14 @@ impl Searches {
     }
 
     /// Remembers a contender's node until the returned value is dropped.
-    pub(crate) fn know(self: &Arc<Self>, lock: &Settings, own: Own) -> Known {
+    pub(crate) fn know(self: &Arc<Self>, lock: &Settings, own: Own) -> KnownNode {
         let path = lock.path.contender(own.place);
         let mut known = self.known.lock();
         if known.czxids.insert(path.clone(), own.czxid).is_none() {
             known.bytes += self.length(path.len());
         }
         drop(known);
-        Known { searches: self.clone(), path, czxid: own.czxid }
+        KnownNode { searches: self.clone(), path, czxid: own.czxid }
     }
 
     /// Takes room for a node in each of these queues, until the returned value is dropped. Returns `None` if the session has
@@ -236,7 +236,7 @@ impl Searches {
             searches.run(client).await
         };
         let search = Joint::new(search.boxed());
-        *latest = Some(Latest { search: search.downgrade(), begun });
+        *latest = Some(LatestSearch { search: search.downgrade(), begun });
         search
     }
 
@@ -257,7 +257,7 @@ impl Searches {
             let read = chunks.chunks(READ_CHUNK).map(|chunk| read_paths(&client, chunk, |_| true));
             reads.extend(try_join_all(read).await.map_err(failure)?.into_iter().flatten());
         }
-        let mut found = Found::default();
+        let mut found = FoundNodes::default();
         for (path, seen) in paths.into_iter().zip(reads) {
             let (czxid, refusal) = match seen {
                 None => continue,
@@ -282,8 +282,8 @@ impl Searches {
 /// Whether a node with this path may be a contender's, or a permit's.
 fn is_contender(path: &str) -> bool {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
-    let queues = Layout::ALL.iter().any(|layout| layout.own(name).is_some());
-    queues || Place::parse_permit(name).is_some()
+    let queues = QueueLayout::ALL.iter().any(|layout| layout.own(name).is_some());
+    queues || QueuePlace::parse_permit(name).is_some()
 }
 
 /// Room for nodes that are being created.
@@ -298,7 +298,7 @@ impl Drop for Room {
     }
 }
 
-impl Drop for Known {
+impl Drop for KnownNode {
     fn drop(&mut self) {
         let mut known = self.searches.known.lock();
         // If the directory was made again, another node has the name by now.

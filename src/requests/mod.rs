@@ -26,13 +26,13 @@ mod watch;
 mod watchers;
 
 pub(crate) use announcement::{Announced, announcement, watch_announcement};
-pub(crate) use ask::{ASK, Holders, OwnAsk, Placed, holders, place, watch_ask, watch_end, withdraw};
-pub(crate) use companion::{Companion, delete_companion, read_companion};
+pub(crate) use ask::{ASK, Holders, OwnAsk, PlacedAsk, holders, place, watch_ask, watch_end, withdraw};
+pub(crate) use companion::{SharedCompanion, delete_companion, read_companion};
 pub(crate) use directory::{create_directories, create_directory};
 pub(crate) use enter::enter;
 pub(crate) use foreign::foreigners;
 pub(crate) use holder::{holder, watch_holder};
-pub(crate) use lost::{Known, LostCreate, Searches, Swept, find, recover, sweep};
+pub(crate) use lost::{KnownNode, LostCreate, Searches, Swept, find, recover, sweep};
 pub(crate) use own::{
     OwnNode, answered, check, confirm, confirm_version, delete, heartbeat, path_of, release, release_one,
     sync,
@@ -41,11 +41,13 @@ pub(crate) use pool::{
     PoolWatched, Stocked, admit, create_pool, look_at_pool, permits, set_stock, settle, unmet, watch_pool,
 };
 pub(crate) use queue::{contenders, list};
-pub(crate) use read::{Node, are_there};
-pub(crate) use records::{Kept, Page, all_records, create_records, leader_time, page, record, records};
+pub(crate) use read::{QueueNode, are_there};
+pub(crate) use records::{
+    Kept, RecordsPage, all_records, create_records, leader_time, page, record, records,
+};
 pub(crate) use reply::{Reply, end, failure};
 pub(crate) use sighting::{Found, Sighting};
 pub(crate) use transaction::{Operand, commit};
-pub(crate) use tree::{Branch, Holding, Pooled, branch, is_suspect};
+pub(crate) use tree::{Branch, FirstHolder, Pooled, branch, is_suspect};
 pub(crate) use watch::{watch_own, watch_predecessor};
 pub(crate) use watchers::{Watchers, Watching, remove_left};

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use futures::future::{join, join_all};
 use zklock_recipe::acquisition::Certainty;
-use zklock_recipe::companion::{Target, removal};
+use zklock_recipe::companion::{CompanionTarget, removal};
 use zklock_recipe::nodes::{self, Entered, confirmation};
 use zklock_recipe::transaction::{Operation, UNTOUCHED};
-use zklock_recipe::{Event, Input, Own, companion};
+use zklock_recipe::{Event, GroupInput, Own, companion};
 use zookeeper_client::{Client, Error};
 
-use super::companion::Companion;
+use super::companion::SharedCompanion;
 use super::read::is_there;
 use super::reply::{Reply, failure};
 use super::transaction::commit;
@@ -44,11 +44,11 @@ pub(crate) fn path_of((lock, own): &OwnNode) -> String {
 pub(crate) async fn release(
     client: Arc<Client>,
     nodes: Vec<OwnNode>,
-    companion: Option<Arc<Companion>>,
+    companion: Option<Arc<SharedCompanion>>,
     certainty: Certainty,
-) -> Input {
+) -> GroupInput {
     match release_all(&client, &nodes, companion, certainty).await {
-        Ok(()) => Input::All(Event::Released(true)),
+        Ok(()) => GroupInput::All(Event::Released(true)),
         Err((index, event)) => failed(index, event),
     }
 }
@@ -63,7 +63,7 @@ pub(crate) async fn release_one(client: Arc<Client>, node: OwnNode, certainty: C
 async fn release_all(
     client: &Client,
     nodes: &[OwnNode],
-    companion: Option<Arc<Companion>>,
+    companion: Option<Arc<SharedCompanion>>,
     certainty: Certainty,
 ) -> Result<(), (usize, Event)> {
     let paths = nodes.iter().map(path_of).collect::<Vec<_>>();
@@ -115,10 +115,10 @@ async fn release_shared(client: &Client, lock: &Settings, own: &str) -> Result<(
 }
 
 /// Returns what an event about one node means for a request about several.
-fn failed(index: usize, event: Event) -> Input {
+fn failed(index: usize, event: Event) -> GroupInput {
     match event {
-        Event::Unanswered | Event::SessionOver(_) => Input::All(event),
-        event => Input::Failed(index, event),
+        Event::Unanswered | Event::SessionOver(_) => GroupInput::All(event),
+        event => GroupInput::Failed(index, event),
     }
 }
 
@@ -130,15 +130,15 @@ fn failed(index: usize, event: Event) -> Input {
 async fn remove(
     client: &Client,
     path: &str,
-    companion: Option<Arc<Companion>>,
+    companion: Option<Arc<SharedCompanion>>,
     releases: bool,
 ) -> Result<(), Error> {
     if let Some(companion) = companion.filter(|companion| companion.goes_along()) {
         match remove_with(client, path, releases, Some(&companion.path)).await {
-            Err((Target::Companion, _)) => {}
+            Err((CompanionTarget::Companion, _)) => {}
             removed => {
                 removed.map_err(|(_, error)| error)?;
-                companion.handle(companion::Event::WentAlong);
+                companion.handle(companion::CompanionEvent::WentAlong);
                 return Ok(());
             }
         }
@@ -152,16 +152,19 @@ async fn remove_with(
     path: &str,
     releases: bool,
     companion: Option<&str>,
-) -> Result<(), (Target, Error)> {
+) -> Result<(), (CompanionTarget, Error)> {
     let operations = removal(releases, companion.is_some());
     if let [Operation::Delete(target, version)] = operations.as_slice() {
         return client.delete(path, *version).await.map_err(|error| (*target, error));
     }
     let removed = commit(client, &operations, |target| match target {
-        Target::Own => path,
-        Target::Companion => companion.unwrap_or(path),
+        CompanionTarget::Own => path,
+        CompanionTarget::Companion => companion.unwrap_or(path),
     });
-    removed.await.map(drop).map_err(|(target, error)| (target.copied().unwrap_or(Target::Own), error))
+    removed
+        .await
+        .map(drop)
+        .map_err(|(target, error)| (target.copied().unwrap_or(CompanionTarget::Own), error))
 }
 
 /// Sends a sync, which the leader must answer. Returns false if no answer came.
@@ -180,7 +183,7 @@ pub(crate) async fn heartbeat(client: Arc<Client>) -> bool {
 }
 
 /// Asks a quorum whether our nodes exist. In a queue that is shared, a write to one of them is a request to leave.
-pub(crate) async fn confirm(client: Arc<Client>, nodes: Vec<OwnNode>) -> Result<(), Input> {
+pub(crate) async fn confirm(client: Arc<Client>, nodes: Vec<OwnNode>) -> Result<(), GroupInput> {
     let shared = nodes.iter().map(|(lock, _)| lock).filter(|lock| lock.layout().is_shared());
     let version = shared.clone().next().map(|_| UNTOUCHED);
     // The release of a predecessor has written to it.
@@ -247,7 +250,7 @@ pub(crate) async fn delete(
     client: Arc<Client>,
     lock: Arc<Settings>,
     own: Own,
-    companion: Option<Arc<Companion>>,
+    companion: Option<Arc<SharedCompanion>>,
     certainty: Certainty,
 ) -> Reply {
     let path = lock.path.contender(own.place);

@@ -5,7 +5,7 @@
 //! directory has such a name: the queue of an election or of a pool always has. That look goes out with the first entry
 //! of a lock in a process, and after the directory was made. Later entries rely on it.
 
-use zklock_recipe::{OtherKind, PathKind, Place, Signs};
+use zklock_recipe::{OtherKind, PathKind, QueuePlace, Signs};
 use zookeeper_client::{Client, Error, MultiReadResult};
 
 use crate::node::{LeaderData, NodeData, PoolData, decode};
@@ -98,6 +98,6 @@ async fn signs(
         signs.stock = PoolData::decode(&data);
     }
     // The first one there says what all of them contend for.
-    let first = queued.iter().filter_map(|name| Place::parse(name)).min();
+    let first = queued.iter().filter_map(|name| QueuePlace::parse(name)).min();
     Ok((signs, first.map(|first| format!("{queue}/{first}"))))
 }

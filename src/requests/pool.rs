@@ -9,9 +9,9 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, join};
 use uuid::Uuid;
 use zklock_recipe::acquisition::Search;
-use zklock_recipe::admission::{self, Seen, Settlement, Standing, Target};
+use zklock_recipe::admission::{self, AdmissionTarget, SeenPool, Settlement, TurnstileStanding};
 use zklock_recipe::transaction::UNTOUCHED;
-use zklock_recipe::{Event, Kind, OtherKind, Own, Place, Stock};
+use zklock_recipe::{Event, Kind, OtherKind, Own, QueuePlace, Stock};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteResult};
 
@@ -19,7 +19,7 @@ use super::directory::{create_directory, create_lasting};
 use super::lost::{Searches, find};
 use super::own::OwnNode;
 use super::path_kind::other_kind;
-use super::read::{self, Node, existing, is, is_hidden, read};
+use super::read::{self, QueueNode, existing, is, is_hidden, read};
 use super::reply::failure;
 use super::transaction::{Operand, commit, problem};
 use super::watch::change;
@@ -36,7 +36,7 @@ pub(crate) async fn look_at_pool(
     turnstile: OwnNode,
     pool: Arc<Settings>,
     connection: u64,
-) -> Result<(Standing, Option<Seen>), Event> {
+) -> Result<(TurnstileStanding, Option<SeenPool>), Event> {
     let ((lock, own), directory) = (turnstile, pool.path.as_str());
     let node = lock.path.contender(own.place);
     let mut reader = client.new_multi_reader();
@@ -48,7 +48,7 @@ pub(crate) async fn look_at_pool(
     };
     let standing = match ours {
         MultiReadResult::Data { stat, .. } => standing_of(&stat, own),
-        MultiReadResult::Error { err: Error::NoNode } => Standing::Gone,
+        MultiReadResult::Error { err: Error::NoNode } => TurnstileStanding::Gone,
         MultiReadResult::Error { err: Error::NoAuth } => hidden(&client, &node).await?,
         MultiReadResult::Error { err } => return Err(failure(err)),
         _ => return Err(Event::Unanswered),
@@ -58,27 +58,27 @@ pub(crate) async fn look_at_pool(
     Ok((standing, seen))
 }
 
-fn seen(data: Vec<u8>, made: (i32, i64), children: Vec<String>, connection: u64) -> Seen {
+fn seen(data: Vec<u8>, made: (i32, i64), children: Vec<String>, connection: u64) -> SeenPool {
     let (stock, (version, czxid)) = (PoolData::decode(&data), made);
-    Seen { data, stock, version, czxid, children, connection }
+    SeenPool { data, stock, version, czxid, children, connection }
 }
 
-fn standing_of(stat: &zk::Stat, own: Own) -> Standing {
+fn standing_of(stat: &zk::Stat, own: Own) -> TurnstileStanding {
     match (is(Some(stat), own), stat.version) {
-        (true, UNTOUCHED) => Standing::Held,
-        (true, _) => Standing::Touched,
-        (false, _) => Standing::Gone,
+        (true, UNTOUCHED) => TurnstileStanding::Held,
+        (true, _) => TurnstileStanding::Touched,
+        (false, _) => TurnstileStanding::Gone,
     }
 }
 
 /// The standing by a node that this session may not read.
-async fn hidden(client: &Client, node: &str) -> Result<Standing, Event> {
-    Ok(if is_hidden(client, node).await? { Standing::Held } else { Standing::Gone })
+async fn hidden(client: &Client, node: &str) -> Result<TurnstileStanding, Event> {
+    Ok(if is_hidden(client, node).await? { TurnstileStanding::Held } else { TurnstileStanding::Gone })
 }
 
 /// What a pool's watch shows: its children, and the watches for its next change.
 pub(crate) struct PoolWatched {
-    pub(crate) seen: Seen,
+    pub(crate) seen: SeenPool,
     /// Resolves when the data changes; `None` if that watch was not asked for.
     pub(crate) data: Option<BoxFuture<'static, Event>>,
     /// Resolves when a permit comes or goes.
@@ -91,7 +91,7 @@ pub(crate) struct PoolWatched {
 pub(crate) async fn watch_pool(
     watching: Watching,
     pool: Arc<Settings>,
-    before: Seen,
+    before: SeenPool,
     is_watched: bool,
 ) -> Result<Option<PoolWatched>, Event> {
     let (directory, connection) = (pool.path.as_str(), before.connection);
@@ -133,34 +133,34 @@ pub(crate) async fn admit(
     pool: Arc<Settings>,
     kind: Kind,
     data: Vec<u8>,
-    seen: Seen,
-) -> admission::Event {
+    seen: SeenPool,
+) -> admission::AdmissionEvent {
     let (lock, own) = turnstile;
     let (node, prefix) = (lock.path.contender(own.place), pool.path.prefix(kind));
     let attempt = admission::attempt(kind, seen.version);
     let committed = commit(&client, &attempt, |target| match target {
-        Target::Turnstile => node.as_str().into(),
-        Target::Permit(_) => {
+        AdmissionTarget::Turnstile => node.as_str().into(),
+        AdmissionTarget::Permit(_) => {
             let options = pool.acl.on(CreateMode::EphemeralSequential);
             Operand { path: prefix.as_str().into(), data: &data, options }
         }
-        Target::Pool => (pool.path.as_str(), seen.data.as_slice()).into(),
+        AdmissionTarget::Pool => (pool.path.as_str(), seen.data.as_slice()).into(),
     });
     match committed.await {
         Ok(results) => match results.as_slice() {
             [_, MultiWriteResult::Create { path, .. }, MultiWriteResult::SetData { stat }, _] => {
                 // The same transaction created the permit and wrote to the pool, so `mzxid` is the permit's `czxid`.
-                let place = pool.path.child(path).and_then(Place::parse_permit);
+                let place = pool.path.child(path).and_then(QueuePlace::parse_permit);
                 let admitted = |place| {
                     let permit = Own { place, czxid: stat.mzxid };
                     match stat.czxid == seen.czxid {
-                        true => admission::Event::Admitted(permit),
-                        false => admission::Event::OtherPool(permit),
+                        true => admission::AdmissionEvent::Admitted(permit),
+                        false => admission::AdmissionEvent::OtherPool(permit),
                     }
                 };
-                place.map_or(admission::Event::Unanswered, admitted)
+                place.map_or(admission::AdmissionEvent::Unanswered, admitted)
             }
-            _ => admission::Event::Unanswered,
+            _ => admission::AdmissionEvent::Unanswered,
         },
         Err((target, error)) => match (target, problem(&error)) {
             (Some(target), Some(problem)) => admission::attempt_failed(*target, problem),
@@ -170,11 +170,11 @@ pub(crate) async fn admit(
 }
 
 /// The event for a request of an admission that did not do what it was sent for.
-pub(crate) fn unmet(event: Event) -> admission::Event {
+pub(crate) fn unmet(event: Event) -> admission::AdmissionEvent {
     match event {
-        Event::Refused(refusal) => admission::Event::Refused(refusal),
-        Event::SessionOver(end) => admission::Event::SessionOver(end),
-        _ => admission::Event::Unanswered,
+        Event::Refused(refusal) => admission::AdmissionEvent::Refused(refusal),
+        Event::SessionOver(end) => admission::AdmissionEvent::SessionOver(end),
+        _ => admission::AdmissionEvent::Unanswered,
     }
 }
 
@@ -202,7 +202,7 @@ pub(crate) async fn settle(
     }
     Ok(Settlement::Not(match read {
         Ok((_, stat)) => standing_of(&stat, own),
-        Err(Error::NoNode) => Standing::Gone,
+        Err(Error::NoNode) => TurnstileStanding::Gone,
         Err(Error::NoAuth) => hidden(&client, &node).await?,
         Err(error) => return Err(failure(error)),
     }))
@@ -263,7 +263,7 @@ pub(crate) async fn set_stock(
 pub(crate) async fn permits(
     client: Arc<Client>,
     pool: Arc<Settings>,
-) -> Result<Option<(Vec<u8>, Vec<Node>)>, Event> {
+) -> Result<Option<(Vec<u8>, Vec<QueueNode>)>, Event> {
     let directory = pool.path.as_str();
     let mut reader = client.new_multi_reader();
     let built = reader.add_get_data(directory).and_then(|()| reader.add_get_children(directory));

@@ -9,7 +9,7 @@ use zookeeper_client::{Client, Error};
 
 use super::enter_one::directory;
 use super::foreign::{is_suspect, stranger};
-use super::read::{Node, existing, is, read};
+use super::read::{QueueNode, existing, is, read};
 use super::reply::{Reply, failure};
 use crate::settings::Settings;
 
@@ -50,7 +50,7 @@ async fn is_written(client: &Client, lock: &Settings, own: Option<Own>) -> bool 
 }
 
 /// Returns every contender in the queue, with the holder first, or what went wrong.
-pub(crate) async fn contenders(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<Node>, Event> {
+pub(crate) async fn contenders(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<QueueNode>, Event> {
     let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
     read(&client, &lock, &lock.queue(&children)).await
 }

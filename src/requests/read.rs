@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use zklock_recipe::{Event, Layout, Own, Place};
+use zklock_recipe::{Event, Own, QueueLayout, QueuePlace};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, MultiReadResult};
 
@@ -12,8 +12,8 @@ use crate::node::{NodeData, decode, time};
 use crate::settings::Settings;
 
 /// A node in the queue, of any contender.
-pub(crate) struct Node {
-    pub(crate) place: Place,
+pub(crate) struct QueueNode {
+    pub(crate) place: QueuePlace,
     pub(crate) path: String,
     /// What reading the node shows; `None` if this session may not read it.
     pub(crate) seen: Option<Seen>,
@@ -44,7 +44,7 @@ impl Seen {
 
 /// Whether the node of a contender is zklock's, by its name. In a queue that is shared, the other client's nodes have any data, also
 /// such as zklock writes.
-pub(super) fn is_ours(layout: Layout, name: &str) -> bool {
+pub(super) fn is_ours(layout: QueueLayout, name: &str) -> bool {
     !layout.is_shared() || layout.own(name).is_some()
 }
 
@@ -65,13 +65,13 @@ pub(super) fn existing<T>(read: Result<T, Error>) -> Result<Option<T>, Event> {
 }
 
 /// A directory: its data and its stat, and the names of its children.
-pub(super) type Directory = (Vec<u8>, zk::Stat, Vec<String>);
+pub(super) type ReadDirectory = (Vec<u8>, zk::Stat, Vec<String>);
 
 /// What the reads of a directory's data and of its children show; `None` if the directory does not exist.
 pub(super) fn directory(
     data: MultiReadResult,
     children: MultiReadResult,
-) -> Result<Option<Directory>, Event> {
+) -> Result<Option<ReadDirectory>, Event> {
     match (data, children) {
         (MultiReadResult::Data { data, stat }, MultiReadResult::Children { children }) => {
             Ok(Some((data, stat, children)))
@@ -82,8 +82,8 @@ pub(super) fn directory(
 }
 
 /// The permits and slots among these names, the oldest first.
-pub(super) fn permits(names: &[String]) -> Vec<(Place, &str)> {
-    let permit = |name| Some((Place::parse_permit(name)?, name));
+pub(super) fn permits(names: &[String]) -> Vec<(QueuePlace, &str)> {
+    let permit = |name| Some((QueuePlace::parse_permit(name)?, name));
     let mut permits = names.iter().filter_map(|name| permit(name.as_str())).collect::<Vec<_>>();
     permits.sort_unstable();
     permits
@@ -122,14 +122,14 @@ pub(super) async fn read_paths<P: AsRef<str>>(
 pub(super) async fn read(
     client: &Client,
     lock: &Settings,
-    contenders: &[(Place, &str)],
-) -> Result<Vec<Node>, Event> {
+    contenders: &[(QueuePlace, &str)],
+) -> Result<Vec<QueueNode>, Event> {
     let paths = contenders.iter().map(|(_, name)| lock.path.of_child(name)).collect::<Vec<_>>();
     let is_ours = |path: &str| lock.path.child(path).is_some_and(|name| is_ours(lock.layout(), name));
     let seen = read_paths(client, &paths, is_ours).await.map_err(failure)?;
     let nodes = contenders.iter().zip(paths).zip(seen);
-    let node = |((&(place, _), path), seen): ((&(Place, &str), String), Option<_>)| {
-        Some(Node { place, path, seen: seen? })
+    let node = |((&(place, _), path), seen): ((&(QueuePlace, &str), String), Option<_>)| {
+        Some(QueueNode { place, path, seen: seen? })
     };
     Ok(nodes.filter_map(node).collect())
 }

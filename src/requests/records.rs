@@ -14,7 +14,7 @@ use super::transaction::{Operand, commit};
 use crate::settings::Settings;
 
 /// The directory of the records, and one of them.
-pub(crate) struct Page {
+pub(crate) struct RecordsPage {
     /// The directory's data.
     pub(crate) data: Vec<u8>,
     /// The version of that data.
@@ -72,7 +72,7 @@ pub(crate) async fn page(
     client: Arc<Client>,
     directory: String,
     name: String,
-) -> Result<Option<Page>, Event> {
+) -> Result<Option<RecordsPage>, Event> {
     let mut reader = client.new_multi_reader();
     let built = reader.add_get_data(&directory).and_then(|()| reader.add_get_children(&directory));
     let built = built.and_then(|()| reader.add_get_data(&format!("{directory}/{name}")));
@@ -88,7 +88,7 @@ pub(crate) async fn page(
         MultiReadResult::Error { err } => return Err(failure(err)),
         _ => return Err(Event::Unanswered),
     };
-    Ok(Some(Page { data, version: stat.version, names, record }))
+    Ok(Some(RecordsPage { data, version: stat.version, names, record }))
 }
 
 /// Reads one record; `None` if it does not exist.

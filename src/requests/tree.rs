@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use zklock_recipe::{Event, Kind, Layout, Place, Stock};
+use zklock_recipe::{Event, Kind, QueueLayout, QueuePlace, Stock};
 use zookeeper_client::{Client, Error};
 
 use super::foreign::{self, is_foreign};
 use super::holder::{First, first};
-use super::read::{Node, permits};
+use super::read::{QueueNode, permits};
 use super::reply::failure;
 use crate::node::PoolData;
 
@@ -19,7 +19,7 @@ pub(crate) enum Branch {
     /// The node exists, and this session may list it.
     Listed {
         /// The first contender that holds the lock of this directory, if any.
-        holder: Option<Box<Holding>>,
+        holder: Option<Box<FirstHolder>>,
         /// What the pool has, if this is the directory of its permits.
         pool: Option<Box<Pooled>>,
         /// The names of all children that are neither contenders nor permits of that pool.
@@ -34,14 +34,14 @@ pub(crate) enum Branch {
 }
 
 /// The first contender that holds the lock of a directory.
-pub(crate) struct Holding {
-    pub(crate) node: Node,
+pub(crate) struct FirstHolder {
+    pub(crate) node: QueueNode,
     /// How many contenders hold the lock: one, or all readers that no writer is in front of.
     pub(crate) holders: usize,
     /// How many contenders wait behind them.
     pub(crate) waiting: usize,
     /// Whose contenders are in the queue.
-    pub(crate) layout: Layout,
+    pub(crate) layout: QueueLayout,
     /// How many of the contenders are zklock's, by their names.
     pub(crate) zklocks: usize,
     /// Whether the node only looks like zklock's.
@@ -52,7 +52,7 @@ pub(crate) struct Holding {
 pub(crate) struct Pooled {
     pub(crate) stock: Stock,
     /// The oldest permit, if there is any.
-    pub(crate) oldest: Option<Node>,
+    pub(crate) oldest: Option<QueueNode>,
     /// How many permits are held.
     pub(crate) holders: usize,
     /// How much of the stock they are.
@@ -61,7 +61,7 @@ pub(crate) struct Pooled {
 
 /// Whether a node at this path may be a contender of another client.
 pub(crate) fn is_suspect(path: &str) -> bool {
-    foreign::is_suspect(Layout::Own, name(path))
+    foreign::is_suspect(QueueLayout::Own, name(path))
 }
 
 /// Looks at one node. Contenders have no children, so it does not list them.
@@ -75,7 +75,7 @@ pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, 
     if is_foreign(name(&path), stat.ephemeral_owner) {
         return Ok(Branch::Foreign);
     }
-    let layout = Layout::of_queue(children.iter().map(String::as_str)).unwrap_or_default();
+    let layout = QueueLayout::of_queue(children.iter().map(String::as_str)).unwrap_or_default();
     let mut contenders =
         children.iter().filter_map(|name| Some((layout.place(name)?, name.as_str()))).collect::<Vec<_>>();
     contenders.sort_unstable();
@@ -92,9 +92,9 @@ pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, 
 async fn holding(
     client: &Client,
     path: &str,
-    layout: Layout,
-    contenders: &[(Place, &str)],
-) -> Result<Option<Holding>, Event> {
+    layout: QueueLayout,
+    contenders: &[(QueuePlace, &str)],
+) -> Result<Option<FirstHolder>, Event> {
     let Some(First { gone, node, is_lookalike }) = first(client, path, layout, contenders).await? else {
         return Ok(None);
     };
@@ -102,7 +102,7 @@ async fn holding(
     let readers = present.iter().take_while(|(place, _)| place.kind == Kind::Shared).count();
     let holders = readers.max(1);
     let zklocks = present.iter().filter(|(_, name)| layout.own(name).is_some()).count();
-    Ok(Some(Holding { node, holders, waiting: present.len() - holders, layout, zklocks, is_lookalike }))
+    Ok(Some(FirstHolder { node, holders, waiting: present.len() - holders, layout, zklocks, is_lookalike }))
 }
 
 /// Returns what a pool has, and takes its permits out of the children of its directory. `None` if this is no pool.
@@ -114,14 +114,14 @@ async fn pool(client: &Client, path: &str, children: &mut Vec<String>) -> Result
     };
     let Some(stock) = PoolData::decode(&data) else { return Ok(None) };
     let permits = permits(children);
-    let oldest = first(client, path, Layout::Own, &permits).await?;
+    let oldest = first(client, path, QueueLayout::Own, &permits).await?;
     let present = &permits[oldest.as_ref().map_or(permits.len(), |first| first.gone)..];
     let held = present.iter().map(|(permit, _)| match permit.kind {
         Kind::Permit(weight) => u64::from(weight),
         _ => 1,
     });
     let (holders, held) = (present.len(), held.sum());
-    children.retain(|name| Place::parse_permit(name).is_none());
+    children.retain(|name| QueuePlace::parse_permit(name).is_none());
     Ok(Some(Pooled { stock, oldest: oldest.map(|first| first.node), holders, held }))
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::{pending, ready};
 use zklock_recipe::transaction::UNTOUCHED;
-use zklock_recipe::{Event, OtherKind, Own, PathKind, Place, SessionEnd, Stranger};
+use zklock_recipe::{Event, OtherKind, Own, PathKind, QueuePlace, SessionEnd, Stranger};
 use zookeeper_client as zk;
 use zookeeper_client::{Error, EventType, WatchedEvent};
 
@@ -25,7 +25,7 @@ use crate::settings::Settings;
 pub(crate) async fn watch_predecessor(
     watching: Watching,
     lock: Arc<Settings>,
-    predecessor: Place,
+    predecessor: QueuePlace,
     own: Own,
 ) -> Reply {
     let Some(path) = lock.contender(predecessor) else { return Event::PredecessorWatched(false).into() };

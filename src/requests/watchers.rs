@@ -33,13 +33,13 @@ use crate::mutex::Mutex;
 /// The watchers of one connection.
 #[derive(Default)]
 pub(crate) struct Watchers {
-    state: Mutex<State>,
+    state: Mutex<WatchersState>,
     /// Says that something was left.
     pub(crate) left: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct WatchersState {
     /// Who waits to set a watch, while watches are removed.
     waiting: Option<Vec<Waker>>,
     /// Requests that nobody awaits any more. Each holds a clone of the client.
@@ -50,7 +50,7 @@ struct State {
     watchers: Vec<BoxFuture<'static, ()>>,
 }
 
-impl State {
+impl WatchersState {
     /// Keeps a request that has not been answered.
     fn keep_request(&mut self, request: impl Send + 'static) {
         if !self.is_ending {
@@ -225,14 +225,14 @@ impl Sender<'_> {
 pub(super) struct Lingering<W: Send + 'static> {
     it: Option<W>,
     watchers: Arc<Watchers>,
-    leave: fn(W, &mut State),
+    leave: fn(W, &mut WatchersState),
 }
 
 /// Resolves when the watch fires, or when the session ends.
 pub(super) type Watcher = Lingering<BoxFuture<'static, WatchedEvent>>;
 
 impl<W: Send> Lingering<W> {
-    fn new(it: W, watchers: Arc<Watchers>, leave: fn(W, &mut State)) -> Self {
+    fn new(it: W, watchers: Arc<Watchers>, leave: fn(W, &mut WatchersState)) -> Self {
         Self { it: Some(it), watchers, leave }
     }
 }

@@ -14,13 +14,14 @@ use futures::future::{BoxFuture, Either, pending, select};
 use tracing::warn;
 use uuid::Uuid;
 use zklock_recipe::acquisition;
-use zklock_recipe::admission::{Admission, Command, Event, Outcome, Seen};
+use zklock_recipe::admission::{Admission, AdmissionCommand, AdmissionEvent, AdmissionOutcome, SeenPool};
 use zklock_recipe::{
-    self as recipe, Arrival, End, Kind, Look, Misfit, Own, Patience, Place, Refusal, Takeover, Tries, Wish,
+    self as recipe, Arrival, End, Kind, Look, Misfit, Own, Patience, QueuePlace, Refusal, Takeover, Tries,
+    Wish,
 };
 
 use super::statement::Statement;
-use crate::contender::{self, Course, Driver, Next, Performed, Procedure, Work};
+use crate::contender::{self, Course, Driver, NextInLine, Performed, Procedure, Work};
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::guard::lost::LostReason;
@@ -28,7 +29,7 @@ use crate::lock::acquire::Passage;
 use crate::node::{NodeData, encode};
 use crate::requests::{self, OwnNode, PoolWatched, unmet};
 use crate::settings::Entry;
-use crate::zk::{Answer, Revocable, Wire, ZkSession};
+use crate::zk::{LinkAnswer, Revocable, Wire, ZkSession};
 
 /// After so many session timeouts without news, an acquisition that waits for room looks again. If an ACL takes the
 /// permission to read the permits from it, the server withholds their end.
@@ -44,16 +45,18 @@ pub(super) async fn admit<K: 'static>(
 ) -> Result<Passage<Guard<K>>, AcquireError> {
     let admitting = Admitting::new(statement.clone(), turnstile, arrival, wish, patience);
     let session = admitting.session.clone();
-    let mut course = Course::begin(session.clone(), admitting, Heard::from(Event::Begin));
+    let mut course = Course::begin(session.clone(), admitting, AdmissionHeard::from(AdmissionEvent::Begin));
     let directory = || statement.permits.path.to_string();
     let refused = |refusal| AcquireError::refused(statement.path().to_owned(), refusal);
     let mut permit = match course.outcome().await {
-        Some(Outcome::Admitted(own, connection)) => Permit::new(session, &statement, own, connection),
-        Some(Outcome::Busy) => return Ok(Passage::Busy),
-        Some(Outcome::Displaced) | None => return Ok(Passage::Displaced),
-        Some(Outcome::Foreign) => return Err(AcquireError::UnknownData { directory: directory() }),
-        Some(Outcome::Refused(refusal)) => return Err(refused(refusal)),
-        Some(Outcome::Unfit(misfit, found, stated)) => {
+        Some(AdmissionOutcome::Admitted(own, connection)) => {
+            MadePermit::new(session, &statement, own, connection)
+        }
+        Some(AdmissionOutcome::Busy) => return Ok(Passage::Busy),
+        Some(AdmissionOutcome::Displaced) | None => return Ok(Passage::Displaced),
+        Some(AdmissionOutcome::Foreign) => return Err(AcquireError::UnknownData { directory: directory() }),
+        Some(AdmissionOutcome::Refused(refusal)) => return Err(refused(refusal)),
+        Some(AdmissionOutcome::Unfit(misfit, found, stated)) => {
             let path = statement.path().to_owned();
             return Err(match misfit {
                 Misfit::Stock(found) => AcquireError::other_stock(path, found, stated),
@@ -74,9 +77,9 @@ pub(super) async fn admit<K: 'static>(
 }
 
 /// A permit whose node exists. Dropped, it is given back.
-struct Permit(Option<Driver>);
+struct MadePermit(Option<Driver>);
 
-impl Permit {
+impl MadePermit {
     fn new(session: Arc<ZkSession>, statement: &Statement, own: Own, connection: Option<u64>) -> Self {
         let entry = Entry { lock: statement.permits.clone(), kind: own.place.kind };
         Self(Some(Driver::admitted(session, entry, own, connection)))
@@ -85,14 +88,14 @@ impl Permit {
     /// Resolves once the permit is granted, or has ended.
     async fn begun(&mut self) -> contender::Outcome {
         let Some(driver) = &mut self.0 else { return contender::Outcome::Lost };
-        match driver.handle(acquisition::Input::Begin(Look::Count)) {
+        match driver.handle(acquisition::AcquisitionInput::Begin(Look::Count)) {
             Some(outcome) => outcome,
             None => poll_fn(|cx| driver.poll(cx)).await,
         }
     }
 }
 
-impl Drop for Permit {
+impl Drop for MadePermit {
     fn drop(&mut self) {
         self.0.take().into_iter().for_each(Driver::abandon);
     }
@@ -109,7 +112,7 @@ struct Admitting {
     /// Whether our node in the turnstile is watched.
     is_watched: bool,
     /// Who is told that there is no room.
-    next: Next,
+    next: NextInLine,
     /// Names the permit. All attempts have the same id, because one of them takes effect at most.
     id: Uuid,
     watches: Watches,
@@ -119,33 +122,34 @@ struct Admitting {
 }
 
 /// What comes of a request, with the watches that were given to it, or that it has set.
-struct Heard {
-    event: Event,
+struct AdmissionHeard {
+    event: AdmissionEvent,
     watches: Option<Watches>,
 }
 
-impl From<Event> for Heard {
-    fn from(event: Event) -> Self {
+impl From<AdmissionEvent> for AdmissionHeard {
+    fn from(event: AdmissionEvent) -> Self {
         Self { event, watches: None }
     }
 }
 
 impl Procedure for Admitting {
-    type Heard = Heard;
-    type Command = Command;
-    type Outcome = Outcome;
+    type Heard = AdmissionHeard;
+    type Command = AdmissionCommand;
+    type Outcome = AdmissionOutcome;
 
     const OUTLASTS_THE_SESSION: bool = false;
-    const GONE: Option<Heard> = Some(Heard { event: Event::GiveUp, watches: None });
+    const GONE: Option<AdmissionHeard> =
+        Some(AdmissionHeard { event: AdmissionEvent::GiveUp, watches: None });
 
-    fn handle(&mut self, Heard { event, watches }: Heard) -> Vec<Command> {
+    fn handle(&mut self, AdmissionHeard { event, watches }: AdmissionHeard) -> Vec<AdmissionCommand> {
         match &event {
-            Event::GiveUp => {}
+            AdmissionEvent::GiveUp => {}
             event if event.is_news() => self.tries.answered(),
             _ => self.tries.failed(),
         }
         // A reply may say so before the connection's client knows.
-        if let Event::SessionOver(end) = event {
+        if let AdmissionEvent::SessionOver(end) = event {
             self.session.lease.ended(end);
         }
         if let Some(watches) = watches {
@@ -154,26 +158,26 @@ impl Procedure for Admitting {
         self.machine.handle(event)
     }
 
-    fn perform(&mut self, command: Command) -> Performed<Heard, Outcome> {
+    fn perform(&mut self, command: AdmissionCommand) -> Performed<AdmissionHeard, AdmissionOutcome> {
         match command {
-            Command::Tell(outcome) => return Performed::Told(outcome),
-            Command::Depart => drop(self.turnstile.take()),
-            Command::Forfeit => self.turnstile.take().into_iter().for_each(Guard::forfeit),
+            AdmissionCommand::Tell(outcome) => return Performed::Told(outcome),
+            AdmissionCommand::Depart => drop(self.turnstile.take()),
+            AdmissionCommand::Forfeit => self.turnstile.take().into_iter().for_each(Guard::forfeit),
             // Another contender may have the node's name by now.
-            Command::Spend => self.turnstile.take().into_iter().for_each(Guard::spend),
-            Command::ExpectLate => self.session.expect_late(self.statement.permits.clone(), self.id),
-            Command::EndSession(refusal) => self.end_session(&refusal),
-            Command::GiveBack(own, connection) => {
-                drop(Permit::new(self.session.clone(), &self.statement, own, connection));
+            AdmissionCommand::Spend => self.turnstile.take().into_iter().for_each(Guard::spend),
+            AdmissionCommand::ExpectLate => self.session.expect_late(self.statement.permits.clone(), self.id),
+            AdmissionCommand::EndSession(refusal) => self.end_session(&refusal),
+            AdmissionCommand::GiveBack(own, connection) => {
+                drop(MadePermit::new(self.session.clone(), &self.statement, own, connection));
             }
-            Command::Look => return Performed::Request(self.look()),
-            Command::Create => return Performed::Request(self.create()),
-            Command::Watch(seen) => return Performed::Request(self.watch(seen)),
-            Command::Wait => return Performed::Request(self.wait()),
-            Command::Delay => return Performed::Request(self.delay()),
-            Command::Attempt(kind, seen) => return Performed::Request(self.attempt(kind, seen)),
-            Command::Settle => return Performed::Request(self.settle()),
-            Command::Leave => return Performed::Request(self.leave()),
+            AdmissionCommand::Look => return Performed::Request(self.look()),
+            AdmissionCommand::Create => return Performed::Request(self.create()),
+            AdmissionCommand::Watch(seen) => return Performed::Request(self.watch(seen)),
+            AdmissionCommand::Wait => return Performed::Request(self.wait()),
+            AdmissionCommand::Delay => return Performed::Request(self.delay()),
+            AdmissionCommand::Attempt(kind, seen) => return Performed::Request(self.attempt(kind, seen)),
+            AdmissionCommand::Settle => return Performed::Request(self.settle()),
+            AdmissionCommand::Leave => return Performed::Request(self.leave()),
         }
         Performed::Done
     }
@@ -193,7 +197,7 @@ impl Admitting {
     ) -> Self {
         let hold = &turnstile.turn;
         // A guard of one lock has one node. Without it, nothing is ever found there.
-        let nowhere = || (statement.permits.clone(), Own { place: Place::exclusive(0), czxid: 0 });
+        let nowhere = || (statement.permits.clone(), Own { place: QueuePlace::exclusive(0), czxid: 0 });
         let own = hold.nodes().first().cloned().unwrap_or_else(nowhere);
         let delay = statement.permits.takeover_delay;
         let takeover = if delay.is_zero() { Takeover::AtOnce } else { Takeover::Delayed };
@@ -204,7 +208,7 @@ impl Admitting {
             turnstile: Some(turnstile),
             own,
             is_watched: false,
-            next: Next::here(),
+            next: NextInLine::here(),
             id: Uuid::new_v4(),
             watches: Watches::default(),
             changes: 0,
@@ -213,20 +217,20 @@ impl Admitting {
     }
 
     /// Sends a request; on this connection, if one is given.
-    fn request<F: Future<Output = Heard> + Send + 'static>(
+    fn request<F: Future<Output = AdmissionHeard> + Send + 'static>(
         &self,
         connection: Option<u64>,
         request: impl FnOnce(Wire) -> F + Send + 'static,
-    ) -> BoxFuture<'static, Heard> {
+    ) -> BoxFuture<'static, AdmissionHeard> {
         let heard = |answer| match answer {
-            Answer::Given(heard, _) => heard,
-            Answer::Lost => Event::Unanswered.into(),
-            Answer::Over(end) => Event::SessionOver(end).into(),
+            LinkAnswer::Given(heard, _) => heard,
+            LinkAnswer::Lost => AdmissionEvent::Unanswered.into(),
+            LinkAnswer::Over(end) => AdmissionEvent::SessionOver(end).into(),
         };
         self.session.ask(self.tries, connection, request).map(heard).boxed()
     }
 
-    fn look(&mut self) -> BoxFuture<'static, Heard> {
+    fn look(&mut self) -> BoxFuture<'static, AdmissionHeard> {
         self.changes = self.statement.changes();
         let (own, statement, changes) = (self.own.clone(), self.statement.clone(), self.changes);
         self.request(None, move |wire| async move {
@@ -234,24 +238,24 @@ impl Admitting {
                 requests::look_at_pool(wire.client, own, statement.permits.clone(), wire.number).await;
             let looked = looked.map(|(standing, seen)| {
                 let stated = seen.as_ref().map(|seen| statement.beside(seen, changes));
-                Event::Looked(standing, seen.zip(stated))
+                AdmissionEvent::Looked(standing, seen.zip(stated))
             });
             looked.unwrap_or_else(unmet).into()
         })
     }
 
     /// Makes the pool, with what this process states.
-    fn create(&self) -> BoxFuture<'static, Heard> {
+    fn create(&self) -> BoxFuture<'static, AdmissionHeard> {
         let (permits, stated) = (self.statement.permits.clone(), self.statement.stock());
         self.request(None, move |wire| async move {
             let created = requests::create_pool(wire.client, permits, stated).await;
             // If its parent is gone, so is the turnstile, and the next look shows that.
-            created.map_or_else(unmet, |_| Event::Created).into()
+            created.map_or_else(unmet, |_| AdmissionEvent::Created).into()
         })
     }
 
     /// On the connection on which the pool was seen. A watch of the data that still stands need not be set again.
-    fn watch(&mut self, seen: Seen) -> BoxFuture<'static, Heard> {
+    fn watch(&mut self, seen: SeenPool) -> BoxFuture<'static, AdmissionHeard> {
         self.next.tell(&self.own.0);
         let (statement, changes) = (self.statement.clone(), self.changes);
         let mut watches = std::mem::take(&mut self.watches);
@@ -265,16 +269,16 @@ impl Admitting {
                         watches.data = Some(wire.keep(data));
                     }
                     let stated = statement.beside(&seen, changes);
-                    Event::Watched(Some((seen, stated)))
+                    AdmissionEvent::Watched(Some((seen, stated)))
                 }
-                Ok(None) => Event::Watched(None),
+                Ok(None) => AdmissionEvent::Watched(None),
                 Err(event) => unmet(event),
             };
-            Heard { event, watches: Some(watches) }
+            AdmissionHeard { event, watches: Some(watches) }
         })
     }
 
-    fn wait(&mut self) -> BoxFuture<'static, Heard> {
+    fn wait(&mut self) -> BoxFuture<'static, AdmissionHeard> {
         if let Some(turnstile) = self.turnstile.as_ref().filter(|_| !self.is_watched) {
             turnstile.watch_node();
             self.is_watched = true;
@@ -296,23 +300,23 @@ impl Admitting {
             let event = {
                 let (changed, stale) = (pin!(watches.fired()), pin!(stale));
                 match select(&mut touched, select(changed, stale)).await {
-                    Either::Left(_) => Event::Touched,
-                    Either::Right(_) => Event::Changed,
+                    Either::Left(_) => AdmissionEvent::Touched,
+                    Either::Right(_) => AdmissionEvent::Changed,
                 }
             };
-            Heard { event, watches: Some(watches) }
+            AdmissionHeard { event, watches: Some(watches) }
         }
         .boxed()
     }
 
-    fn delay(&self) -> BoxFuture<'static, Heard> {
+    fn delay(&self) -> BoxFuture<'static, AdmissionHeard> {
         let delay = self.session.pause(self.statement.permits.takeover_delay);
-        delay.map(|over| over.map_or(Event::Delayed, Event::SessionOver).into()).boxed()
+        delay.map(|over| over.map_or(AdmissionEvent::Delayed, AdmissionEvent::SessionOver).into()).boxed()
     }
 
     /// It goes out on the connection on which our node in the turnstile was seen, and on no later one. Before a later
     /// connection is there, somebody may delete that node, and another contender may get its name.
-    fn attempt(&self, kind: Kind, seen: Seen) -> BoxFuture<'static, Heard> {
+    fn attempt(&self, kind: Kind, seen: SeenPool) -> BoxFuture<'static, AdmissionHeard> {
         let (own, permits) = (self.own.clone(), self.statement.permits.clone());
         let data = encode(&NodeData::new(self.id, &permits.owner, permits.data.as_deref()));
         let settings = permits.clone();
@@ -321,11 +325,11 @@ impl Admitting {
         });
         let session = self.session.clone();
         async move {
-            Heard::from(match answer.await {
-                Answer::Given(event, sent) => {
+            AdmissionHeard::from(match answer.await {
+                LinkAnswer::Given(event, sent) => {
                     match event {
-                        Event::Admitted(_) => session.lease.confirmed(sent),
-                        Event::OtherPool(_) => warn!(
+                        AdmissionEvent::Admitted(_) => session.lease.confirmed(sent),
+                        AdmissionEvent::OtherPool(_) => warn!(
                             path = %permits.name,
                             "somebody has deleted the directory of permits and made it again; a transaction has written the former \
                              number of permits to it, and its permit is given back; write the right number"
@@ -334,30 +338,30 @@ impl Admitting {
                     }
                     event
                 }
-                Answer::Lost => Event::Unanswered,
-                Answer::Over(end) => Event::SessionOver(end),
+                LinkAnswer::Lost => AdmissionEvent::Unanswered,
+                LinkAnswer::Over(end) => AdmissionEvent::SessionOver(end),
             })
         }
         .boxed()
     }
 
-    fn settle(&self) -> BoxFuture<'static, Heard> {
+    fn settle(&self) -> BoxFuture<'static, AdmissionHeard> {
         let (own, permits, id) = (self.own.clone(), self.statement.permits.clone(), self.id);
         let searches = self.session.searches.clone();
         self.request(None, move |wire| async move {
             let settled = requests::settle(wire.client, own, permits, id, searches).await;
-            settled.map_or_else(unmet, Event::Settled).into()
+            settled.map_or_else(unmet, AdmissionEvent::Settled).into()
         })
     }
 
-    fn leave(&mut self) -> BoxFuture<'static, Heard> {
+    fn leave(&mut self) -> BoxFuture<'static, AdmissionHeard> {
         let turnstile = self.turnstile.take();
         async move {
             if let Some(turnstile) = turnstile {
                 // If this is not confirmed, it is done in the background.
                 let _left = turnstile.release().await;
             }
-            Event::Left.into()
+            AdmissionEvent::Left.into()
         }
         .boxed()
     }

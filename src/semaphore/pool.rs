@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock_recipe::{Event, Kind, Place, Stock, Tries, Wish};
+use zklock_recipe::{Event, Kind, QueuePlace, Stock, Tries, Wish};
 
 use super::admission::admit;
 use super::statement::Statement;
@@ -17,8 +17,8 @@ use crate::lock::query::query;
 use crate::node::PoolData;
 use crate::path::LockPath;
 use crate::requests::{self, Stocked};
-use crate::telemetry::Member;
-use crate::zk::{Answer, Succession};
+use crate::telemetry::FamilyMember;
+use crate::zk::{LinkAnswer, Succession};
 
 /// The name of the turnstile's directory.
 const QUEUE: &str = "queue";
@@ -52,7 +52,7 @@ impl Pool {
         (queue.takeover_delay, queue.stop_margin) = (Duration::ZERO, Duration::ZERO);
         queue.max_hold = None;
         let mut permits = options.settings(&path.of_child(PERMITS), &session)?;
-        (permits.name, permits.place) = (path.clone(), |_, name: &str| Place::parse_permit(name));
+        (permits.name, permits.place) = (path.clone(), |_, name: &str| QueuePlace::parse_permit(name));
         let turnstile = Acquirer::of_one(succession, Arc::new(queue), Kind::Exclusive);
         let statement = Arc::new(Statement::new(path, Arc::new(permits), stated));
         Ok(Self { turnstile, statement, changing: tokio::sync::Mutex::new(()) })
@@ -82,8 +82,8 @@ impl Pool {
         let turnstile = &self.turnstile;
         let stages = |guard, arrival| admit(self.statement.clone(), guard, arrival, wish, wait.patience());
         let member = match wish {
-            Wish::Permit(_) => Member::Semaphore,
-            Wish::Slot(_) => Member::Slots,
+            Wish::Permit(_) => FamilyMember::Semaphore,
+            Wish::Slot(_) => FamilyMember::Slots,
         };
         let acquisition = pin!(turnstile.within(wait, turnstile.pass(wait, stages)));
         match turnstile.told(member, wait, acquisition).await {
@@ -113,11 +113,11 @@ impl Pool {
                     .requester
                     .request(move |wire| requests::set_stock(wire.client, queue, permits, stock));
                 match request.await {
-                    Answer::Given(Ok(Stocked::Done), _) => {
+                    LinkAnswer::Given(Ok(Stocked::Done), _) => {
                         self.statement.changed(stock);
                         return Ok(Stocked::Done);
                     }
-                    Answer::Given(outcome @ (Ok(_) | Err(Event::Refused(_))), _) => {
+                    LinkAnswer::Given(outcome @ (Ok(_) | Err(Event::Refused(_))), _) => {
                         if answered {
                             self.statement.unchanged();
                         }
@@ -155,7 +155,7 @@ impl Pool {
         })
         .await?;
         let Some((data, nodes)) = found else { return Ok((None, Vec::new())) };
-        let holder = |(position, node): (usize, requests::Node)| Contender::new(position, true, node);
+        let holder = |(position, node): (usize, requests::QueueNode)| Contender::new(position, true, node);
         Ok((PoolData::decode(&data), nodes.into_iter().enumerate().map(holder).collect()))
     }
 }

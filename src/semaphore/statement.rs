@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zklock_recipe::Stock;
-use zklock_recipe::admission::{self, Seen};
+use zklock_recipe::admission::{self, SeenPool};
 
 use crate::mutex::Mutex;
 use crate::path::LockPath;
@@ -14,11 +14,11 @@ pub(super) struct Statement {
     path: LockPath,
     /// The settings of the directory of permits.
     pub(super) permits: Arc<Settings>,
-    stock: Mutex<Stated>,
+    stock: Mutex<StatedStock>,
 }
 
 /// How much a pool has, as this process states it.
-struct Stated {
+struct StatedStock {
     stock: Stock,
     /// What this process has begun to write to the pool, while it does not know whether the pool has it.
     begun: Vec<Stock>,
@@ -28,7 +28,7 @@ struct Stated {
 
 impl Statement {
     pub(super) fn new(path: LockPath, permits: Arc<Settings>, stock: Stock) -> Self {
-        let stock = Mutex::new(Stated { stock, begun: Vec::new(), changes: 0 });
+        let stock = Mutex::new(StatedStock { stock, begun: Vec::new(), changes: 0 });
         Self { path, permits, stock }
     }
 
@@ -44,7 +44,7 @@ impl Statement {
 
     /// What this process states beside what was seen, when it has changed that so many times before. While a change is under
     /// way, either is right.
-    pub(super) fn beside(&self, seen: &Seen, changes: u64) -> admission::Stated {
+    pub(super) fn beside(&self, seen: &SeenPool, changes: u64) -> admission::Stated {
         let stated = self.stock.lock();
         let begun = seen.stock.filter(|found| stated.begun.contains(found));
         admission::Stated { stock: begun.unwrap_or(stated.stock), changed: stated.changes != changes }
@@ -74,7 +74,7 @@ impl Statement {
     /// The pool has this, which this process has written. Writes that it began before fail by their version.
     pub(super) fn changed(&self, stock: Stock) {
         let mut stated = self.stock.lock();
-        *stated = Stated { stock, begun: Vec::new(), changes: stated.changes + 1 };
+        *stated = StatedStock { stock, begun: Vec::new(), changes: stated.changes + 1 };
     }
 
     /// The last change that was begun has certainly not been made.

@@ -10,7 +10,7 @@ use crate::layout::Layout;
 use crate::lock::contender::Contender;
 use crate::lock::query::query;
 use crate::path::{PathProblem, check_node, is_reserved};
-use crate::requests::{Branch, Holding, Pooled, branch, is_suspect};
+use crate::requests::{Branch, FirstHolder, Pooled, branch, is_suspect};
 use crate::zk::Succession;
 
 /// How many nodes are read at the same time: enough to hide the round trips, and little work for a server.
@@ -184,8 +184,8 @@ pub(super) async fn below(
     Ok(walk)
 }
 
-fn held(path: String, holder: Holding) -> HeldLock {
-    let Holding { node, holders, waiting, layout, zklocks, is_lookalike } = holder;
+fn held(path: String, holder: FirstHolder) -> HeldLock {
+    let FirstHolder { node, holders, waiting, layout, zklocks, is_lookalike } = holder;
     let (holder, layout) = (Contender::new(0, true, node), Layout::of(layout));
     HeldLock { path, holder, holders, waiting, layout, zklocks, foreign: usize::from(is_lookalike) }
 }

@@ -22,7 +22,7 @@ pub(crate) type Name = Option<Arc<str>>;
 
 /// What is acquired.
 #[derive(Clone, Copy)]
-pub(crate) enum Member {
+pub(crate) enum FamilyMember {
     Lock,
     Reader,
     Several,
@@ -33,7 +33,7 @@ pub(crate) enum Member {
     Once,
 }
 
-impl Member {
+impl FamilyMember {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Lock => "lock",
@@ -51,7 +51,7 @@ impl Member {
 /// What an acquisition gets.
 pub(crate) trait Acquired {
     /// Tells that the caller has it, as this member, after it has waited for so long.
-    fn granted(&self, member: Member, waited: Duration);
+    fn granted(&self, member: FamilyMember, waited: Duration);
 }
 
 /// How long an acquisition waits for others.
@@ -75,7 +75,7 @@ impl fmt::Display for Waits {
 /// Awaits one acquisition of what has this path, in its span, counts it, and tells of the hold that it gets. The fields of the
 /// span are public: the crate's documentation lists them. The acquisition is pinned: each future around it would have its size twice.
 pub(crate) async fn acquisition<T: Acquired, E>(
-    member: Member,
+    member: FamilyMember,
     name: &Name,
     path: impl fmt::Display,
     waits: Waits,
@@ -90,7 +90,7 @@ pub(crate) async fn acquisition<T: Acquired, E>(
         outcome = Empty
     );
     let told = span.clone();
-    let waiter = counts::Waiter::new(name, matches!(member, Member::Election));
+    let waiter = counts::Waiter::new(name, matches!(member, FamilyMember::Election));
     let began = tells_of_holds().then(Instant::now);
     async {
         let acquired = acquisition.await;

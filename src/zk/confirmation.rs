@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 
-use super::link::{Answer, Requester};
+use super::link::{LinkAnswer, Requester};
 use super::shared_lease::SharedLease;
 use crate::joint::{Joint, WeakJoint};
 use crate::mutex::Mutex;
@@ -15,11 +15,11 @@ use crate::requests;
 /// Asks a quorum to confirm the lease. Returns whether one has answered.
 pub(super) async fn confirm(lease: Arc<SharedLease>, requester: Requester) -> bool {
     match requester.request(|wire| requests::heartbeat(wire.client)).await {
-        Answer::Given(true, sent) => {
+        LinkAnswer::Given(true, sent) => {
             lease.confirmed(sent);
             true
         }
-        Answer::Given(false, _) | Answer::Lost | Answer::Over(_) => false,
+        LinkAnswer::Given(false, _) | LinkAnswer::Lost | LinkAnswer::Over(_) => false,
     }
 }
 

@@ -20,7 +20,7 @@ use futures::task::AtomicWaker;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::background::Background;
-use super::link::{Answer, Requester};
+use super::link::{LinkAnswer, Requester};
 use crate::mutex::Mutex;
 
 /// How many entries are under way at the same time. A server on a small machine creates a few thousand nodes a second,
@@ -33,11 +33,11 @@ pub(crate) struct Entrance {
     places: Arc<Semaphore>,
     /// How many entries wait in line.
     waiting: Arc<AtomicUsize>,
-    line: mpsc::UnboundedSender<Waiting>,
+    line: mpsc::UnboundedSender<WaitingEntry>,
 }
 
 /// Sends an entry that waits in line; returns `None` if nobody wants it any more.
-type Waiting = Box<dyn FnOnce() -> Option<BoxFuture<'static, ()>> + Send>;
+type WaitingEntry = Box<dyn FnOnce() -> Option<BoxFuture<'static, ()>> + Send>;
 
 impl Entrance {
     /// Makes the entrance. The background task serves those who wait in line.
@@ -53,9 +53,9 @@ impl Entrance {
     /// Makes a request that needs a place. It is lost if the session is over.
     pub(crate) async fn pass<T: Send + 'static>(
         self: Arc<Self>,
-        ticket: Arc<Ticket>,
-        request: BoxFuture<'static, Answer<T>>,
-    ) -> Answer<T> {
+        ticket: Arc<EntryTicket>,
+        request: BoxFuture<'static, LinkAnswer<T>>,
+    ) -> LinkAnswer<T> {
         // Without a connection the request would wait with its place.
         let goes = self.requester.is_up() && self.waiting.load(Ordering::Relaxed) == 0;
         if goes && let Ok(place) = self.places.clone().try_acquire_owned() {
@@ -63,7 +63,7 @@ impl Entrance {
             return Placed::new(request, place).await;
         }
         let (sender, answer) = oneshot::channel();
-        let waiting: Waiting = Box::new(move || {
+        let waiting: WaitingEntry = Box::new(move || {
             let wanted = !sender.is_closed() && ticket.send();
             // The caller may have gone.
             wanted.then(|| request.map(|answer| drop(sender.send(answer))).boxed())
@@ -72,13 +72,13 @@ impl Entrance {
         // Without the background task, `waiting` is dropped here or with the line.
         drop(self.line.send(waiting));
         drop(self);
-        answer.await.unwrap_or(Answer::Lost)
+        answer.await.unwrap_or(LinkAnswer::Lost)
     }
 }
 
 /// Gives each of those who wait in line a place, one after the other, until nobody uses the entrance any more.
 async fn serve(
-    mut line: mpsc::UnboundedReceiver<Waiting>,
+    mut line: mpsc::UnboundedReceiver<WaitingEntry>,
     places: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
     background: Background,
@@ -95,9 +95,9 @@ async fn serve(
 
 /// Whether the request of an entry has been sent, or was withdrawn.
 #[derive(Default)]
-pub(crate) struct Ticket(AtomicBool);
+pub(crate) struct EntryTicket(AtomicBool);
 
-impl Ticket {
+impl EntryTicket {
     /// Sees to it that the request is never sent. Returns false if it may have been sent.
     pub(crate) fn withdraw(&self) -> bool {
         !self.0.swap(true, Ordering::AcqRel)
@@ -112,18 +112,18 @@ impl Ticket {
 /// A request with a place.
 struct Placed<T> {
     request: BoxFuture<'static, T>,
-    place: Arc<Place>,
+    place: Arc<EntrancePlace>,
 }
 
 /// A place that is given back when the caller is woken.
-struct Place {
+struct EntrancePlace {
     permit: Mutex<Option<OwnedSemaphorePermit>>,
     caller: AtomicWaker,
 }
 
 impl<T> Placed<T> {
     fn new(request: BoxFuture<'static, T>, permit: OwnedSemaphorePermit) -> Self {
-        let place = Place { permit: Mutex::new(Some(permit)), caller: AtomicWaker::new() };
+        let place = EntrancePlace { permit: Mutex::new(Some(permit)), caller: AtomicWaker::new() };
         Self { request, place: Arc::new(place) }
     }
 }
@@ -144,14 +144,14 @@ impl<T> Drop for Placed<T> {
     }
 }
 
-impl Place {
+impl EntrancePlace {
     fn give_back(&self) {
         let permit = self.permit.lock().take();
         drop(permit);
     }
 }
 
-impl Wake for Place {
+impl Wake for EntrancePlace {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

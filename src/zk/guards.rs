@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::background::Background;
 use super::confirmation::confirm;
-use super::link::{Answer, Requester};
+use super::link::{LinkAnswer, Requester};
 use super::shared_lease::SharedLease;
 use crate::mutex::Mutex;
 use crate::requests;
@@ -148,9 +148,9 @@ pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requ
             return;
         }
         let sent = match sync.await {
-            Answer::Given(true, sent) => sent,
-            Answer::Given(false, _) | Answer::Lost => continue,
-            Answer::Over(_) => return,
+            LinkAnswer::Given(true, sent) => sent,
+            LinkAnswer::Given(false, _) | LinkAnswer::Lost => continue,
+            LinkAnswer::Over(_) => return,
         };
         lease.synced(sent);
         let Some(next) = guards.upgrade().map(|guards| guards.next(looked)) else { return };
@@ -166,7 +166,7 @@ pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requ
         if confirmed {
             lease.beat(sent);
         }
-        if let Answer::Given(Some(there), _) = looked_at {
+        if let LinkAnswer::Given(Some(there), _) = looked_at {
             looked = *key;
             let gone = next.iter().zip(there).filter(|(_, is_there)| !is_there);
             gone.filter_map(|((_, node), _)| node.holder.upgrade()).for_each(|holder| holder.node_is_gone());

@@ -14,7 +14,7 @@ use tracing::warn;
 use uuid::Uuid;
 use zklock_recipe::SessionEnd;
 
-use super::link::{Answer, Requester};
+use super::link::{LinkAnswer, Requester};
 use super::shared_lease::SharedLease;
 use crate::mutex::Mutex;
 use crate::requests::{self, LostCreate, Searches, Swept};
@@ -63,10 +63,10 @@ pub(crate) async fn sweep(
         let searches = searches.clone();
         let swept = requester.request(|wire| requests::sweep(wire.client, creates, searches));
         let swept = match swept.await {
-            Answer::Given(Ok(Some(swept)), _) => swept,
-            Answer::Given(Ok(None), _) | Answer::Lost => continue,
+            LinkAnswer::Given(Ok(Some(swept)), _) => swept,
+            LinkAnswer::Given(Ok(None), _) | LinkAnswer::Lost => continue,
             // It may be the node of one of these creates.
-            Answer::Given(Err((path, refusal)), _) => {
+            LinkAnswer::Given(Err((path, refusal)), _) => {
                 warn!(
                     path, %refusal,
                     "zklock cannot tell to which contender a node of this session belongs, or may not delete the node; \
@@ -74,7 +74,7 @@ pub(crate) async fn sweep(
                 );
                 return lease.ended(SessionEnd::Closed);
             }
-            Answer::Over(_) => return,
+            LinkAnswer::Over(_) => return,
         };
         let Some(late) = late.upgrade() else { return };
         let mut strays = late.0.lock();

@@ -24,7 +24,7 @@ pub(crate) enum Link {
 
 /// The outcome of a request.
 #[derive(Debug)]
-pub(crate) enum Answer<T> {
+pub(crate) enum LinkAnswer<T> {
     /// A server gave this answer to the request, which was sent there and then.
     Given(T, Sent),
     /// The connection was lost before the answer. The server may have served the request.
@@ -57,7 +57,7 @@ impl Requester {
     pub(crate) fn request<F: Future<Output: Send> + Send + 'static>(
         &self,
         request: impl FnOnce(Wire) -> F + Send + 'static,
-    ) -> BoxFuture<'static, Answer<F::Output>> {
+    ) -> BoxFuture<'static, LinkAnswer<F::Output>> {
         self.request_where(None, request)
     }
 
@@ -67,7 +67,7 @@ impl Requester {
         &self,
         number: Option<u64>,
         request: impl FnOnce(Wire) -> F + Send + 'static,
-    ) -> BoxFuture<'static, Answer<F::Output>> {
+    ) -> BoxFuture<'static, LinkAnswer<F::Output>> {
         let mut link = self.0.clone();
         async move {
             let (sent, wire) = loop {
@@ -78,24 +78,24 @@ impl Requester {
                             break (Sent { connection: connection.number, at: clock::now() }, wire);
                         }
                     }
-                    Link::Over(end) => return Answer::Over(*end),
+                    Link::Over(end) => return LinkAnswer::Over(*end),
                     Link::Up(_) | Link::Down => {}
                 }
                 if number.is_some() {
-                    return Answer::Lost;
+                    return LinkAnswer::Lost;
                 }
                 if link.changed().await.is_err() {
-                    return Answer::Over(SessionEnd::Closed);
+                    return LinkAnswer::Over(SessionEnd::Closed);
                 }
             };
             let asked = wire.request(request);
             // This future keeps nothing that holds the connection open. So a caller that forgets it does not keep the session
             // open.
             match asked.await {
-                Some(answer) => Answer::Given(answer, sent),
+                Some(answer) => LinkAnswer::Given(answer, sent),
                 None => match &*link.borrow() {
-                    Link::Over(end) => Answer::Over(*end),
-                    Link::Up(_) | Link::Down => Answer::Lost,
+                    Link::Over(end) => LinkAnswer::Over(*end),
+                    Link::Up(_) | Link::Down => LinkAnswer::Lost,
                 },
             }
         }

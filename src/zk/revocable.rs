@@ -15,25 +15,25 @@ use crate::mutex::Mutex;
 
 /// The slots of the requests on one connection.
 #[derive(Default)]
-pub(crate) struct Registry(Mutex<Slots>);
+pub(crate) struct Registry(Mutex<RevocableSlots>);
 
 #[derive(Default)]
-struct Slots {
+struct RevocableSlots {
     revoked: bool,
     running: Slab<Weak<dyn Revoke>>,
 }
 
 /// A request in its slot. It resolves to `None` once it is revoked.
 pub(crate) struct Revocable<T> {
-    slot: Arc<Slot<T>>,
+    slot: Arc<RevocableSlot<T>>,
     registration: Option<(Arc<Registry>, usize)>,
 }
 
-struct Slot<T> {
-    state: Mutex<State<T>>,
+struct RevocableSlot<T> {
+    state: Mutex<RevocableState<T>>,
 }
 
-enum State<T> {
+enum RevocableState<T> {
     Running(BoxFuture<'static, T>, Option<Waker>),
     Revoked,
 }
@@ -48,14 +48,14 @@ impl Registry {
         self: &Arc<Self>,
         request: BoxFuture<'static, T>,
     ) -> Revocable<T> {
-        let slot = Arc::new(Slot { state: Mutex::new(State::Running(request, None)) });
+        let slot = Arc::new(RevocableSlot { state: Mutex::new(RevocableState::Running(request, None)) });
         let mut slots = self.0.lock();
         if slots.revoked {
             drop(slots);
             slot.revoke();
             return Revocable { slot, registration: None };
         }
-        let weak: Weak<Slot<T>> = Arc::downgrade(&slot);
+        let weak: Weak<RevocableSlot<T>> = Arc::downgrade(&slot);
         let key = slots.running.insert(weak);
         Revocable { slot, registration: Some((self.clone(), key)) }
     }
@@ -71,11 +71,11 @@ impl Registry {
     }
 }
 
-impl<T: Send + 'static> Revoke for Slot<T> {
+impl<T: Send + 'static> Revoke for RevocableSlot<T> {
     fn revoke(&self) {
         // The old state is dropped and its waker woken outside the mutex: both may run foreign code.
-        let old = std::mem::replace(&mut *self.state.lock(), State::Revoked);
-        let State::Running(request, waker) = old else { return };
+        let old = std::mem::replace(&mut *self.state.lock(), RevocableState::Revoked);
+        let RevocableState::Running(request, waker) = old else { return };
         drop(request);
         if let Some(waker) = waker {
             waker.wake();
@@ -88,8 +88,8 @@ impl<T> Future for Revocable<T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
         match &mut *self.slot.state.lock() {
-            State::Revoked => Poll::Ready(None),
-            State::Running(request, waker) => {
+            RevocableState::Revoked => Poll::Ready(None),
+            RevocableState::Running(request, waker) => {
                 let poll = request.as_mut().poll(cx);
                 if poll.is_pending() {
                     match waker {

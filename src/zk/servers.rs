@@ -151,7 +151,7 @@ impl Server {
 
     /// Returns the server's configuration, if the server is configured to answer `conf`. zklock does not ask a server with TLS,
     /// because the word would go out in clear text.
-    pub(crate) async fn settings(&self) -> Option<Settings> {
+    pub(crate) async fn settings(&self) -> Option<ServerSettings> {
         if self.address.tls {
             return None;
         }
@@ -160,7 +160,7 @@ impl Server {
             let value = answer.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
             value.trim().parse().ok().map(Duration::from_millis)
         };
-        Some(Settings {
+        Some(ServerSettings {
             tick: number("tickTime")?,
             shortest: number("minSessionTimeout")?,
             longest: number("maxSessionTimeout")?,
@@ -170,7 +170,7 @@ impl Server {
 
 /// The parts of a server's configuration that zklock needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub(crate) struct ServerSettings {
     pub(crate) tick: Duration,
     /// The shortest session timeout that the server grants.
     pub(crate) shortest: Duration,

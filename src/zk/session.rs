@@ -20,7 +20,7 @@ use super::entrance::Entrance;
 use super::feeds::Feeds;
 use super::guards::{self, Guards, Holder};
 use super::late_creates::{self, LateCreates};
-use super::link::{Answer, Link, Requester};
+use super::link::{Link, LinkAnswer, Requester};
 use super::polled::{self, Polled};
 use super::shared_lease::SharedLease;
 use crate::clock;
@@ -131,8 +131,8 @@ impl ZkSession {
     }
 
     /// What an observer needs of the session. It does not keep the session open.
-    pub(crate) fn line(&self) -> Line {
-        Line { requester: self.requester.clone(), lease: self.lease.clone() }
+    pub(crate) fn line(&self) -> SessionView {
+        SessionView { requester: self.requester.clone(), lease: self.lease.clone() }
     }
 
     /// Asks a quorum to confirm the lease, together with everybody else in this session who asks now. Resolves to whether
@@ -203,11 +203,11 @@ impl ZkSession {
         tries: Tries,
         connection: Option<u64>,
         request: R,
-    ) -> impl Future<Output = Answer<F::Output>> + Send + 'static + use<F, R> {
+    ) -> impl Future<Output = LinkAnswer<F::Output>> + Send + 'static + use<F, R> {
         let (pause, answer) = (self.pause_after(tries), self.requester.request_where(connection, request));
         async move {
             match pause.await {
-                Some(end) => Answer::Over(end),
+                Some(end) => LinkAnswer::Over(end),
                 None => answer.await,
             }
         }
@@ -295,7 +295,7 @@ impl Drop for Counted {
 }
 
 /// One ZooKeeper session, as those use it who only look on: it does not keep the session open.
-pub(crate) struct Line {
+pub(crate) struct SessionView {
     pub(crate) requester: Requester,
     pub(crate) lease: Arc<SharedLease>,
 }

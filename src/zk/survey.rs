@@ -13,7 +13,7 @@ use zookeeper_client::Error;
 
 use super::dialer::{Dialer, Refused};
 use super::error::ConnectError;
-use super::servers::{Server, Settings};
+use super::servers::{Server, ServerSettings};
 
 /// A session timeout that is shorter than two ticks, for every tick above half a second. zookeeper-client waits no
 /// longer for its answer than the session timeout that it asks for, so this cannot be much shorter.
@@ -149,7 +149,7 @@ pub(crate) async fn grants(dialer: &Dialer) {
     join_all(dialer.servers.iter().map(ask)).await;
 }
 
-async fn settings(dialer: &Dialer, server: &Server) -> Option<Settings> {
+async fn settings(dialer: &Dialer, server: &Server) -> Option<ServerSettings> {
     timeout(dialer.silence(), server.settings()).await.ok().flatten()
 }
 

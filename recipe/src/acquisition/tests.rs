@@ -23,7 +23,7 @@ const DOWN: Present = Present { connection: None, ..PRESENT };
 const OVER: Present = Present { connection: None, term: Err(Lapse::Ended(END)), is_ample: false };
 
 impl Acquisition {
-    fn hears(&mut self, input: Input) -> Vec<Command> {
+    fn hears(&mut self, input: AcquisitionInput) -> Vec<AcquisitionCommand> {
         self.handle(input, PRESENT)
     }
 }
@@ -41,37 +41,37 @@ fn two() -> Acquisition {
 }
 
 /// The acquisition after these inputs, while the session stands like this.
-fn after_at(present: Present, mut acquisition: Acquisition, inputs: Vec<Input>) -> Acquisition {
+fn after_at(present: Present, mut acquisition: Acquisition, inputs: Vec<AcquisitionInput>) -> Acquisition {
     inputs.into_iter().for_each(|input| drop(acquisition.handle(input, present)));
     acquisition
 }
 
-fn after(acquisition: Acquisition, inputs: Vec<Input>) -> Acquisition {
+fn after(acquisition: Acquisition, inputs: Vec<AcquisitionInput>) -> Acquisition {
     after_at(PRESENT, acquisition, inputs)
 }
 
-fn begin() -> Input {
-    Input::Begin(Look::List)
+fn begin() -> AcquisitionInput {
+    AcquisitionInput::Begin(Look::List)
 }
 
-fn reply(heard: Heard) -> Input {
-    Input::Reply(heard, NOW)
+fn reply(heard: Heard) -> AcquisitionInput {
+    AcquisitionInput::Reply(heard, NOW)
 }
 
-fn reply_to(member: usize, event: Event) -> Input {
+fn reply_to(member: usize, event: Event) -> AcquisitionInput {
     reply(Heard::One(member, event))
 }
 
-fn entered(nodes: &[(Own, Sight)]) -> Input {
+fn entered(nodes: &[(Own, Sight)]) -> AcquisitionInput {
     reply(Heard::Entered(nodes.to_vec()))
 }
 
-fn all(joint: Joint) -> Command {
-    Command::All(joint, Tries::default())
+fn all(joint: JointRequest) -> AcquisitionCommand {
+    AcquisitionCommand::All(joint, Tries::default())
 }
 
-fn single(member: usize, single: Single) -> Command {
-    Command::One(member, single, Tries::default())
+fn single(member: usize, single: SingleRequest) -> AcquisitionCommand {
+    AcquisitionCommand::One(member, single, Tries::default())
 }
 
 /// These tries after so many requests that were not answered.
@@ -81,8 +81,8 @@ fn tries(failed: u32) -> Tries {
     tries
 }
 
-fn grant(nodes: &[Own]) -> Command {
-    Command::Grant(nodes.to_vec(), TERM)
+fn grant(nodes: &[Own]) -> AcquisitionCommand {
+    AcquisitionCommand::Grant(nodes.to_vec(), TERM)
 }
 
 /// `Enter` is out.
@@ -96,8 +96,8 @@ fn waiting(takeover: Takeover) -> Acquisition {
     after(acquisition([takeover]), vec![begin(), entered(&[behind(SECOND)]), watched])
 }
 
-fn released() -> Input {
-    Input::Watch(0, E::PredecessorReleased)
+fn released() -> AcquisitionInput {
+    AcquisitionInput::Watch(0, E::PredecessorReleased)
 }
 
 /// It has been granted by its first look.
@@ -113,7 +113,7 @@ fn both_held() -> Acquisition {
 /// As `both_held`, and both watch their nodes.
 fn both_guarded() -> Acquisition {
     let watched = |member| reply_to(member, E::OwnWatched(true));
-    after(both_held(), vec![Input::Settled, watched(0), watched(1)])
+    after(both_held(), vec![AcquisitionInput::Settled, watched(0), watched(1)])
 }
 
 /// The first member is first in its queue and watches its own node, the second one waits.
@@ -130,12 +130,12 @@ fn confirming(present: Present) -> Acquisition {
 
 /// `Find` is out: the create was lost with its connection.
 fn searching(acquisition: Acquisition) -> Acquisition {
-    after(acquisition, vec![begin(), Input::Lost(None)])
+    after(acquisition, vec![begin(), AcquisitionInput::Lost(None)])
 }
 
 #[test]
 fn nodes_that_were_just_created_under_an_ample_lease_are_granted_without_a_request() {
-    assert_eq!(one().hears(begin()), [all(Joint::Enter(Look::List))]);
+    assert_eq!(one().hears(begin()), [all(JointRequest::Enter(Look::List))]);
     assert_eq!(entering().hears(entered(&[alone(FIRST)])), [grant(&[FIRST])]);
     assert_eq!(waiting(Takeover::AtOnce).hears(released()), [grant(&[SECOND])]);
 }
@@ -144,8 +144,8 @@ fn nodes_that_were_just_created_under_an_ample_lease_are_granted_without_a_reque
 fn a_lease_that_is_short_or_over_is_confirmed_first() {
     for present in [SHORT, LAPSED] {
         let mut acquisition = entering();
-        assert_eq!(acquisition.handle(entered(&[alone(FIRST)]), present), [all(Joint::ConfirmLease)]);
-        assert_eq!(acquisition.handle(Input::LeaseConfirmed, SHORT), [grant(&[FIRST])]);
+        assert_eq!(acquisition.handle(entered(&[alone(FIRST)]), present), [all(JointRequest::ConfirmLease)]);
+        assert_eq!(acquisition.handle(AcquisitionInput::LeaseConfirmed, SHORT), [grant(&[FIRST])]);
     }
 }
 
@@ -157,14 +157,14 @@ fn a_lease_that_stays_over_is_asked_for_again_at_once_and_then_steadily() {
     for _ in 0..4 {
         steady.steady();
         steady.failed();
-        let asks = [Command::All(Joint::ConfirmLease, steady)];
-        assert_eq!(acquisition.handle(Input::LeaseConfirmed, LAPSED), asks);
+        let asks = [AcquisitionCommand::All(JointRequest::ConfirmLease, steady)];
+        assert_eq!(acquisition.handle(AcquisitionInput::LeaseConfirmed, LAPSED), asks);
     }
     assert_eq!(
-        acquisition.handle(Input::NodesConfirmed(NOW), LAPSED),
-        [Command::All(Joint::ConfirmLease, steady)]
+        acquisition.handle(AcquisitionInput::NodesConfirmed(NOW), LAPSED),
+        [AcquisitionCommand::All(JointRequest::ConfirmLease, steady)]
     );
-    assert_eq!(acquisition.handle(Input::LeaseConfirmed, SHORT), [grant(&[FIRST])]);
+    assert_eq!(acquisition.handle(AcquisitionInput::LeaseConfirmed, SHORT), [grant(&[FIRST])]);
 }
 
 #[test]
@@ -172,12 +172,15 @@ fn nodes_that_were_not_seen_on_the_present_connection_are_asked_for() {
     let later = Present { connection: Some(NOW + 1), ..PRESENT };
     for present in [later, DOWN] {
         let mut acquisition = waiting(Takeover::AtOnce);
-        assert_eq!(acquisition.handle(released(), present), [all(Joint::ConfirmNodes(vec![SECOND]))]);
+        assert_eq!(acquisition.handle(released(), present), [all(JointRequest::ConfirmNodes(vec![SECOND]))]);
         // Nobody answers.
-        let again = [Command::All(Joint::ConfirmNodes(vec![SECOND]), tries(1))];
-        assert_eq!(acquisition.handle(Input::Lost(None), present), again);
+        let again = [AcquisitionCommand::All(JointRequest::ConfirmNodes(vec![SECOND]), tries(1))];
+        assert_eq!(acquisition.handle(AcquisitionInput::Lost(None), present), again);
         assert_eq!(acquisition.seen(), Some(NOW));
-        assert_eq!(acquisition.handle(Input::NodesConfirmed(NOW + 1), present), [grant(&[SECOND])]);
+        assert_eq!(
+            acquisition.handle(AcquisitionInput::NodesConfirmed(NOW + 1), present),
+            [grant(&[SECOND])]
+        );
         assert_eq!(acquisition.seen(), Some(NOW + 1));
     }
 }
@@ -186,37 +189,40 @@ fn nodes_that_were_not_seen_on_the_present_connection_are_asked_for() {
 #[test]
 fn a_lease_that_was_confirmed_on_an_earlier_connection_does_not_confirm_the_nodes() {
     let later = Present { connection: Some(NOW + 1), ..PRESENT };
-    let asks = [Command::All(Joint::ConfirmNodes(vec![FIRST]), tries(1))];
-    assert_eq!(confirming(SHORT).handle(Input::LeaseConfirmed, later), asks);
+    let asks = [AcquisitionCommand::All(JointRequest::ConfirmNodes(vec![FIRST]), tries(1))];
+    assert_eq!(confirming(SHORT).handle(AcquisitionInput::LeaseConfirmed, later), asks);
 }
 
 #[test]
 fn a_look_that_has_waited_for_its_caller_shows_nothing() {
     let mut acquisition = entering();
-    let entered = Input::Reply(Heard::Entered(vec![alone(FIRST)]), BEFORE);
-    assert_eq!(acquisition.hears(entered), [single(0, Single::List)]);
+    let entered = AcquisitionInput::Reply(Heard::Entered(vec![alone(FIRST)]), BEFORE);
+    assert_eq!(acquisition.hears(entered), [single(0, SingleRequest::List)]);
     assert_eq!(acquisition.seen(), Some(BEFORE));
     let first = reply_to(0, E::Listed(vec![FIRST.place.name()]));
-    assert_eq!(acquisition.hears(first), [all(Joint::ConfirmNodes(vec![FIRST]))]);
+    assert_eq!(acquisition.hears(first), [all(JointRequest::ConfirmNodes(vec![FIRST]))]);
 }
 
 #[test]
 fn a_node_is_named_without_a_look_only_on_the_connection_on_which_it_was_seen() {
-    let release = |certainty| [all(Joint::Release(vec![FIRST], certainty))];
-    assert_eq!(held().hears(Input::Release), release(SEEN));
-    assert_eq!(held().handle(Input::Release, DOWN), release(Certainty::Unsure));
+    let release = |certainty| [all(JointRequest::Release(vec![FIRST], certainty))];
+    assert_eq!(held().hears(AcquisitionInput::Release), release(SEEN));
+    assert_eq!(held().handle(AcquisitionInput::Release, DOWN), release(Certainty::Unsure));
     let later = Present { connection: Some(NOW + 1), ..PRESENT };
-    assert_eq!(held().handle(Input::Release, later), release(Certainty::Unsure));
+    assert_eq!(held().handle(AcquisitionInput::Release, later), release(Certainty::Unsure));
     // A holder that has set its watch again has seen its node again.
-    let mut guarded = after(held(), vec![Input::Settled, reply_to(0, E::OwnWatched(true))]);
-    assert_eq!(guarded.handle(Input::Watch(0, E::WatchLost), later), [single(0, Single::WatchOwn(FIRST))]);
-    let watched = Input::Reply(Heard::One(0, E::OwnWatched(true)), NOW + 1);
+    let mut guarded = after(held(), vec![AcquisitionInput::Settled, reply_to(0, E::OwnWatched(true))]);
+    assert_eq!(
+        guarded.handle(AcquisitionInput::Watch(0, E::WatchLost), later),
+        [single(0, SingleRequest::WatchOwn(FIRST))]
+    );
+    let watched = AcquisitionInput::Reply(Heard::One(0, E::OwnWatched(true)), NOW + 1);
     assert_eq!(guarded.handle(watched, later), []);
-    assert_eq!(guarded.handle(Input::Release, later), release(Certainty::Seen(NOW + 1)));
+    assert_eq!(guarded.handle(AcquisitionInput::Release, later), release(Certainty::Seen(NOW + 1)));
 
-    let delete = |certainty| [single(0, Single::Delete(SECOND, certainty))];
-    assert_eq!(waiting(Takeover::AtOnce).hears(Input::GiveUp), delete(SEEN));
-    assert_eq!(waiting(Takeover::AtOnce).handle(Input::GiveUp, DOWN), delete(Certainty::Unsure));
+    let delete = |certainty| [single(0, SingleRequest::Delete(SECOND, certainty))];
+    assert_eq!(waiting(Takeover::AtOnce).hears(AcquisitionInput::GiveUp), delete(SEEN));
+    assert_eq!(waiting(Takeover::AtOnce).handle(AcquisitionInput::GiveUp, DOWN), delete(Certainty::Unsure));
 }
 
 /// A late answer says nothing that a newer one has not said.
@@ -237,12 +243,13 @@ fn a_holder_whose_node_was_touched_believes_no_sight() {
     acquisition.saw(NOW);
     assert_eq!((acquisition.seen(), acquisition.certainty(Some(NOW))), (None, Certainty::Unsure));
     let watched = |member| reply_to(member, E::OwnWatched(true));
-    let news = vec![Input::Settled, watched(0), Input::Watch(0, E::OwnTouched), watched(1)];
+    let news =
+        vec![AcquisitionInput::Settled, watched(0), AcquisitionInput::Watch(0, E::OwnTouched), watched(1)];
     let mut lost = after(both_held(), news);
     lost.saw(NOW);
     assert_eq!(lost.seen(), None);
-    let commands = lost.hears(Input::Forfeit);
-    assert!(commands.contains(&single(1, Single::Delete(SECOND, Certainty::Unsure))), "{commands:?}");
+    let commands = lost.hears(AcquisitionInput::Forfeit);
+    assert!(commands.contains(&single(1, SingleRequest::Delete(SECOND, Certainty::Unsure))), "{commands:?}");
 }
 
 #[test]
@@ -252,7 +259,7 @@ fn several_nodes_are_certain_if_each_is() {
     let later = NOW + 1;
     for member in 0..2 {
         assert_eq!(acquisition.certainty(Some(later)), Certainty::Unsure);
-        let watched = Input::Reply(Heard::One(member, E::OwnWatched(true)), later);
+        let watched = AcquisitionInput::Reply(Heard::One(member, E::OwnWatched(true)), later);
         acquisition.handle(watched, Present { connection: Some(later), ..PRESENT });
     }
     assert_eq!(acquisition.certainty(Some(later)), Certainty::Seen(later));
@@ -262,7 +269,7 @@ fn several_nodes_are_certain_if_each_is() {
 #[test]
 fn a_waiter_with_a_takeover_delay_asks_for_its_node_at_the_release() {
     for takeover in [Takeover::Delayed, Takeover::Mixed] {
-        assert_eq!(waiting(takeover).hears(released()), [all(Joint::ConfirmNodes(vec![SECOND]))]);
+        assert_eq!(waiting(takeover).hears(released()), [all(JointRequest::ConfirmNodes(vec![SECOND]))]);
     }
 }
 
@@ -271,11 +278,14 @@ fn a_waiter_with_a_takeover_delay_asks_for_its_node_at_the_release() {
 fn a_waiter_with_a_takeover_delay_asks_for_its_node_after_a_listing_that_shows_a_release() {
     let mut acquisition = waiting(Takeover::Mixed);
     let first = reply_to(0, E::ListedAfterRelease(vec![SECOND.place.name()]));
-    assert_eq!(acquisition.hears(Input::Watch(0, E::PredecessorDeleted)), [single(0, Single::List)]);
-    assert_eq!(acquisition.hears(first), [all(Joint::ConfirmNodes(vec![SECOND]))]);
+    assert_eq!(
+        acquisition.hears(AcquisitionInput::Watch(0, E::PredecessorDeleted)),
+        [single(0, SingleRequest::List)]
+    );
+    assert_eq!(acquisition.hears(first), [all(JointRequest::ConfirmNodes(vec![SECOND]))]);
     assert_eq!(
         acquisition.hears(reply(Heard::Failed(0, E::OwnTouched))),
-        [Command::End(0, End::NodeDeleted)]
+        [AcquisitionCommand::End(0, End::NodeDeleted)]
     );
 }
 
@@ -283,35 +293,44 @@ fn a_waiter_with_a_takeover_delay_asks_for_its_node_after_a_listing_that_shows_a
 fn a_takeover_delay_outlasts_what_was_seen_before() {
     let mut acquisition = waiting(Takeover::Delayed);
     let first = reply_to(0, E::Listed(vec![SECOND.place.name()]));
-    assert_eq!(acquisition.hears(Input::Watch(0, E::PredecessorDeleted)), [single(0, Single::List)]);
-    assert_eq!(acquisition.hears(first), [single(0, Single::Delay)]);
-    assert_eq!(acquisition.hears(Input::Delayed(0)), [all(Joint::ConfirmNodes(vec![SECOND]))]);
+    assert_eq!(
+        acquisition.hears(AcquisitionInput::Watch(0, E::PredecessorDeleted)),
+        [single(0, SingleRequest::List)]
+    );
+    assert_eq!(acquisition.hears(first), [single(0, SingleRequest::Delay)]);
+    assert_eq!(
+        acquisition.hears(AcquisitionInput::Delayed(0)),
+        [all(JointRequest::ConfirmNodes(vec![SECOND]))]
+    );
 }
 
 /// A common ancestor of the queues may be gone, and other contenders may have the names of all nodes.
 #[test]
 fn a_node_that_is_touched_makes_all_doubtful() {
     let mut lost = both_guarded();
-    assert_eq!(lost.hears(Input::Watch(1, E::OwnTouched)), [Command::Lose]);
+    assert_eq!(lost.hears(AcquisitionInput::Watch(1, E::OwnTouched)), [AcquisitionCommand::Lose]);
     assert_eq!(
-        lost.hears(Input::Forfeit),
-        [single(0, Single::Delete(FIRST, Certainty::Unsure)), single(1, Single::Recover(SECOND))]
+        lost.hears(AcquisitionInput::Forfeit),
+        [
+            single(0, SingleRequest::Delete(FIRST, Certainty::Unsure)),
+            single(1, SingleRequest::Recover(SECOND))
+        ]
     );
 
     // A member that is first in its queue has not looked again yet.
     let mut first = half();
-    let watch = single(0, Single::WatchOwn(FIRST));
-    assert_eq!(first.hears(Input::Watch(0, E::OwnTouched)), [watch]);
+    let watch = single(0, SingleRequest::WatchOwn(FIRST));
+    assert_eq!(first.hears(AcquisitionInput::Watch(0, E::OwnTouched)), [watch]);
     assert_eq!(
-        first.hears(Input::Watch(1, E::PredecessorReleased)),
-        [all(Joint::ConfirmNodes(vec![FIRST, SECOND]))]
+        first.hears(AcquisitionInput::Watch(1, E::PredecessorReleased)),
+        [all(JointRequest::ConfirmNodes(vec![FIRST, SECOND]))]
     );
 
     // A release that finds one node gone: the other one is looked at.
-    let mut releasing = after(both_held(), vec![Input::Release]);
+    let mut releasing = after(both_held(), vec![AcquisitionInput::Release]);
     assert_eq!(
         releasing.hears(reply(Heard::Failed(0, E::Released(false)))),
-        [single(1, Single::Release(SECOND, Certainty::Unsure))]
+        [single(1, SingleRequest::Release(SECOND, Certainty::Unsure))]
     );
 }
 
@@ -323,81 +342,91 @@ fn a_node_that_is_not_found_makes_the_others_doubtful() {
     let watched = reply_to(1, E::OwnWatched(true));
     let mut acquisition = after(searching(two()), vec![found, first, watched]);
     let missing = || reply_to(0, E::Recovered(None));
-    assert_eq!(acquisition.hears(missing()), [single(0, Single::Find(Search::After))]);
-    assert_eq!(acquisition.hears(missing()), [single(1, Single::Release(SECOND, Certainty::Unsure))]);
+    assert_eq!(acquisition.hears(missing()), [single(0, SingleRequest::Find(Search::After))]);
+    assert_eq!(acquisition.hears(missing()), [single(1, SingleRequest::Release(SECOND, Certainty::Unsure))]);
 }
 
 /// What our own requests remove is no news.
 #[test]
 fn our_own_removals_leave_the_rest_certain() {
     let mut leaving = both_held();
-    let delete = |member, own| single(member, Single::Delete(own, SEEN));
-    assert_eq!(leaving.hears(Input::Forfeit), [delete(0, FIRST), delete(1, SECOND)]);
+    let delete = |member, own| single(member, SingleRequest::Delete(own, SEEN));
+    assert_eq!(leaving.hears(AcquisitionInput::Forfeit), [delete(0, FIRST), delete(1, SECOND)]);
     assert_eq!(leaving.hears(reply_to(0, E::Deleted)), []);
     assert_eq!(leaving.certainty(Some(NOW)), SEEN);
 
-    let release = single(0, Single::Release(FIRST, SEEN));
+    let release = single(0, SingleRequest::Release(FIRST, SEEN));
     let mut leaving = half();
-    assert_eq!(leaving.hears(Input::GiveUp), [release, delete(1, SECOND)]);
+    assert_eq!(leaving.hears(AcquisitionInput::GiveUp), [release, delete(1, SECOND)]);
     assert_eq!(leaving.hears(reply_to(0, E::Released(true))), []);
     assert_eq!(leaving.certainty(Some(NOW)), SEEN);
-    assert_eq!(leaving.hears(reply_to(1, E::Deleted)), [Command::End(0, End::Released)]);
+    assert_eq!(leaving.hears(reply_to(1, E::Deleted)), [AcquisitionCommand::End(0, End::Released)]);
 }
 
 #[test]
 fn a_create_that_was_lost_with_its_connection_is_in_any_search_on_the_next_one() {
-    let find = |search| [single(0, Single::Find(search))];
-    assert_eq!(entering().handle(Input::Lost(None), DOWN), find(Search::Present));
+    let find = |search| [single(0, SingleRequest::Find(search))];
+    assert_eq!(entering().handle(AcquisitionInput::Lost(None), DOWN), find(Search::Present));
     // A server has answered, and its answer does not say whether there is a node.
     assert_eq!(entering().hears(reply(Heard::All(E::Unanswered))), find(Search::After));
 
-    let again = |search| [Command::One(0, Single::Find(search), tries(1))];
-    assert_eq!(searching(one()).handle(Input::Lost(Some(0)), DOWN), again(Search::Present));
+    let again = |search| [AcquisitionCommand::One(0, SingleRequest::Find(search), tries(1))];
+    assert_eq!(searching(one()).handle(AcquisitionInput::Lost(Some(0)), DOWN), again(Search::Present));
     assert_eq!(searching(one()).hears(reply_to(0, E::Unanswered)), again(Search::After));
 }
 
 #[test]
 fn a_create_whose_node_is_not_found_is_expected_late() {
-    let late = Command::ExpectLate(0);
+    let late = AcquisitionCommand::ExpectLate(0);
     let missing = || reply_to(0, E::Recovered(None));
     let mut again = searching(one());
-    let enter = Command::All(Joint::Enter(Look::Count), tries(1));
+    let enter = AcquisitionCommand::All(JointRequest::Enter(Look::Count), tries(1));
     assert_eq!(again.hears(missing()), [late.clone(), enter]);
     // Once is enough.
     assert_eq!(again.hears(entered(&[alone(FIRST)])), [grant(&[FIRST])]);
-    again.hears(Input::Release);
+    again.hears(AcquisitionInput::Release);
     let done = reply(Heard::All(E::Released(true)));
-    assert_eq!(again.hears(done), [Command::End(0, End::Released)]);
+    assert_eq!(again.hears(done), [AcquisitionCommand::End(0, End::Released)]);
 
-    let mut in_vain = after(searching(one()), vec![Input::GiveUp]);
-    assert_eq!(in_vain.hears(missing()), [late.clone(), Command::End(0, End::GivenUp)]);
+    let mut in_vain = after(searching(one()), vec![AcquisitionInput::GiveUp]);
+    assert_eq!(in_vain.hears(missing()), [late.clone(), AcquisitionCommand::End(0, End::GivenUp)]);
 
     // Another search has found it, so nothing comes any more.
     let mut found = after(searching(two()), vec![missing(), reply_to(1, E::Recovered(Some(SECOND)))]);
     found.hears(reply_to(0, E::Recovered(Some(FIRST))));
-    assert_eq!(found.hears(Input::SessionOver(END)), [Command::End(0, End::SessionOver(END))]);
+    assert_eq!(
+        found.hears(AcquisitionInput::SessionOver(END)),
+        [AcquisitionCommand::End(0, End::SessionOver(END))]
+    );
     // No other search has.
     let mut missed = after(searching(two()), vec![missing()]);
-    assert_eq!(missed.hears(Input::SessionOver(END)), [late, Command::End(0, End::SessionOver(END))]);
+    assert_eq!(
+        missed.hears(AcquisitionInput::SessionOver(END)),
+        [late, AcquisitionCommand::End(0, End::SessionOver(END))]
+    );
 }
 
 /// A node that was found gone after a release is no create that comes late.
 #[test]
 fn a_removal_that_was_done_leaves_nothing_to_expect() {
-    let mut unknown = after(held(), vec![Input::Release, Input::Lost(None)]);
-    assert_eq!(unknown.hears(reply_to(0, E::Recovered(None))), [Command::End(0, End::Released)]);
+    let mut unknown = after(held(), vec![AcquisitionInput::Release, AcquisitionInput::Lost(None)]);
+    assert_eq!(unknown.hears(reply_to(0, E::Recovered(None))), [AcquisitionCommand::End(0, End::Released)]);
 }
 
 #[test]
 fn a_node_that_nobody_can_identify_takes_the_session_with_it() {
     let refused = || reply_to(0, E::Refused(REFUSAL));
-    let given_up = [Command::EndSession(0, REFUSAL), Command::End(0, End::SessionOver(SessionEnd::Closed))];
-    let removing = after(held(), vec![Input::Release, Input::Lost(None)]);
-    let leaving = after(waiting(Takeover::AtOnce), vec![Input::GiveUp, Input::Lost(Some(0))]);
+    let given_up = [
+        AcquisitionCommand::EndSession(0, REFUSAL),
+        AcquisitionCommand::End(0, End::SessionOver(SessionEnd::Closed)),
+    ];
+    let removing = after(held(), vec![AcquisitionInput::Release, AcquisitionInput::Lost(None)]);
+    let leaving =
+        after(waiting(Takeover::AtOnce), vec![AcquisitionInput::GiveUp, AcquisitionInput::Lost(Some(0))]);
     for acquisition in [searching(one()), removing, leaving] {
         assert_eq!(acquisition.clone().hears(refused()), given_up);
         // Somebody else has given it up before.
-        let over = [Command::End(0, End::SessionOver(END))];
+        let over = [AcquisitionCommand::End(0, End::SessionOver(END))];
         assert_eq!(acquisition.clone().handle(refused(), OVER), over);
     }
     // The others of the acquisition end with it.
@@ -410,29 +439,29 @@ fn a_node_that_nobody_can_identify_takes_the_session_with_it() {
 /// However the news of the end come, and although some say only that nobody answers.
 #[test]
 fn nothing_is_asked_in_a_session_that_is_over() {
-    let end = || [Command::End(0, End::SessionOver(END))];
+    let end = || [AcquisitionCommand::End(0, End::SessionOver(END))];
     for (acquisition, input, present) in [
-        (entering(), Input::SessionOver(END), PRESENT),
+        (entering(), AcquisitionInput::SessionOver(END), PRESENT),
         (entering(), reply(Heard::All(E::SessionOver(END))), PRESENT),
         (waiting(Takeover::AtOnce), reply_to(0, E::SessionOver(END)), PRESENT),
-        (waiting(Takeover::AtOnce), Input::Watch(0, E::SessionOver(END)), PRESENT),
-        (entering(), Input::Lost(None), OVER),
+        (waiting(Takeover::AtOnce), AcquisitionInput::Watch(0, E::SessionOver(END)), PRESENT),
+        (entering(), AcquisitionInput::Lost(None), OVER),
         (entering(), reply(Heard::All(E::Unanswered)), OVER),
-        (searching(one()), Input::Lost(Some(0)), OVER),
+        (searching(one()), AcquisitionInput::Lost(Some(0)), OVER),
         (searching(one()), reply_to(0, E::Unanswered), OVER),
-        (waiting(Takeover::AtOnce), Input::Watch(0, E::WatchLost), OVER),
+        (waiting(Takeover::AtOnce), AcquisitionInput::Watch(0, E::WatchLost), OVER),
         (half(), reply_to(1, E::SessionOver(END)), PRESENT),
-        (half(), Input::Watch(1, E::SessionOver(END)), PRESENT),
-        (confirming(SHORT), Input::LeaseConfirmed, OVER),
-        (confirming(SHORT), Input::NodesConfirmed(NOW), OVER),
+        (half(), AcquisitionInput::Watch(1, E::SessionOver(END)), PRESENT),
+        (confirming(SHORT), AcquisitionInput::LeaseConfirmed, OVER),
+        (confirming(SHORT), AcquisitionInput::NodesConfirmed(NOW), OVER),
     ] {
         assert_eq!(acquisition.clone().handle(input.clone(), present), end(), "{input:?}");
         assert_eq!(input.session_end(), (present == PRESENT).then_some(END), "{input:?}");
     }
     // A server has answered before the end.
-    let mut released = after(held(), vec![Input::Release]);
+    let mut released = after(held(), vec![AcquisitionInput::Release]);
     let done = reply(Heard::All(E::Released(true)));
-    assert_eq!(released.handle(done, OVER), [Command::End(0, End::Released)]);
+    assert_eq!(released.handle(done, OVER), [AcquisitionCommand::End(0, End::Released)]);
 }
 
 #[test]
@@ -442,7 +471,14 @@ fn an_acquisition_that_has_waited_or_was_without_an_answer_has_queued() {
         waiting(Takeover::AtOnce),
         searching(one()),
         after(entering(), vec![entered(&[behind(SECOND)]), reply_to(0, E::PredecessorWatched(false))]),
-        after(held(), vec![Input::Settled, reply_to(0, E::OwnWatched(true)), Input::Watch(0, E::WatchLost)]),
+        after(
+            held(),
+            vec![
+                AcquisitionInput::Settled,
+                reply_to(0, E::OwnWatched(true)),
+                AcquisitionInput::Watch(0, E::WatchLost),
+            ],
+        ),
     ] {
         assert_eq!(acquisition.arrival(), Arrival::Queued, "{acquisition:?}");
     }
@@ -452,41 +488,45 @@ fn an_acquisition_that_has_waited_or_was_without_an_answer_has_queued() {
 
 #[test]
 fn requests_count_their_tries_for_all_and_for_each_member() {
-    let lost = || Input::Lost(None);
+    let lost = || AcquisitionInput::Lost(None);
     let mut creating = after(entering(), vec![reply(Heard::All(E::NoDirectory))]);
     for failed in 1..4 {
-        assert_eq!(creating.hears(lost()), [Command::All(Joint::CreateDirectories, tries(failed))]);
+        assert_eq!(
+            creating.hears(lost()),
+            [AcquisitionCommand::All(JointRequest::CreateDirectories, tries(failed))]
+        );
     }
     let ready = reply(Heard::All(E::DirectoryReady));
-    assert_eq!(creating.hears(ready), [all(Joint::Enter(Look::List))]);
+    assert_eq!(creating.hears(ready), [all(JointRequest::Enter(Look::List))]);
 
     // A search that finds nothing has been answered, and a request was lost all the same.
-    let mut member = after(searching(two()), vec![Input::Lost(Some(1)), Input::Lost(Some(1))]);
-    let find = |search, failed| [Command::One(1, Single::Find(search), tries(failed))];
-    assert_eq!(member.hears(Input::Lost(Some(1))), find(Search::Present, 3));
+    let mut member =
+        after(searching(two()), vec![AcquisitionInput::Lost(Some(1)), AcquisitionInput::Lost(Some(1))]);
+    let find = |search, failed| [AcquisitionCommand::One(1, SingleRequest::Find(search), tries(failed))];
+    assert_eq!(member.hears(AcquisitionInput::Lost(Some(1))), find(Search::Present, 3));
     member.hears(reply_to(0, E::Recovered(None)));
-    let enter = Command::All(Joint::Enter(Look::Count), tries(1));
-    let late = |member| Command::ExpectLate(member);
+    let enter = AcquisitionCommand::All(JointRequest::Enter(Look::Count), tries(1));
+    let late = |member| AcquisitionCommand::ExpectLate(member);
     assert_eq!(member.hears(reply_to(1, E::Recovered(None))), [late(0), late(1), enter]);
     assert_eq!(
         member.hears(entered(&[alone(FIRST), (SECOND, Sight::Nothing)])),
-        [single(1, Single::List), single(0, Single::WatchOwn(FIRST))]
+        [single(1, SingleRequest::List), single(0, SingleRequest::WatchOwn(FIRST))]
     );
 
-    let mut found = after(searching(one()), vec![Input::Lost(Some(0))]);
+    let mut found = after(searching(one()), vec![AcquisitionInput::Lost(Some(0))]);
     assert_eq!(
         found.hears(reply_to(0, E::Recovered(Some(FIRST)))),
-        [Command::One(0, Single::List, tries(1))]
+        [AcquisitionCommand::One(0, SingleRequest::List, tries(1))]
     );
     let mut again = after(searching(one()), vec![reply_to(0, E::Recovered(None))]);
-    assert_eq!(again.handle(entered(&[alone(FIRST)]), SHORT), [all(Joint::ConfirmLease)]);
+    assert_eq!(again.handle(entered(&[alone(FIRST)]), SHORT), [all(JointRequest::ConfirmLease)]);
 
     // The caller's going is no answer, but a release begins anew.
     let mut leaving = after_at(LAPSED, confirming(LAPSED), vec![lost(), lost()]);
-    let release = |tries| [Command::All(Joint::Release(vec![FIRST], SEEN), tries)];
-    assert_eq!(leaving.clone().hears(Input::GiveUp), release(tries(2)));
-    leaving.hears(Input::LeaseConfirmed);
-    assert_eq!(leaving.hears(Input::Release), release(tries(0)));
+    let release = |tries| [AcquisitionCommand::All(JointRequest::Release(vec![FIRST], SEEN), tries)];
+    assert_eq!(leaving.clone().hears(AcquisitionInput::GiveUp), release(tries(2)));
+    leaving.hears(AcquisitionInput::LeaseConfirmed);
+    assert_eq!(leaving.hears(AcquisitionInput::Release), release(tries(0)));
 }
 
 #[test]
@@ -494,16 +534,16 @@ fn an_admitted_contender_asks_for_confirmation_unless_it_was_just_seen() {
     let begin = |connection| Acquisition::of_admitted(FIRST, connection).hears(begin());
     assert_eq!(begin(Some(NOW)), [grant(&[FIRST])]);
     for connection in [Some(BEFORE), None] {
-        assert_eq!(begin(connection), [all(Joint::ConfirmNodes(vec![FIRST]))]);
+        assert_eq!(begin(connection), [all(JointRequest::ConfirmNodes(vec![FIRST]))]);
     }
     let mut unwanted = Acquisition::of_admitted(FIRST, Some(NOW));
-    assert_eq!(unwanted.hears(Input::GiveUp), [all(Joint::Release(vec![FIRST], SEEN))]);
+    assert_eq!(unwanted.hears(AcquisitionInput::GiveUp), [all(JointRequest::Release(vec![FIRST], SEEN))]);
 }
 
 #[test]
 fn an_entry_that_is_not_sent_any_more_ends_the_acquisition() {
-    let mut acquisition = after(entering(), vec![Input::GiveUp]);
-    assert_eq!(acquisition.hears(Input::Withheld), [Command::End(0, End::GivenUp)]);
+    let mut acquisition = after(entering(), vec![AcquisitionInput::GiveUp]);
+    assert_eq!(acquisition.hears(AcquisitionInput::Withheld), [AcquisitionCommand::End(0, End::GivenUp)]);
     assert!(acquisition.is_ended());
     assert_eq!(acquisition.hears(entered(&[alone(FIRST)])), []);
 }

@@ -3,16 +3,16 @@
 use alloc::string::ToString;
 
 use super::*;
-use crate::contender::{Place, Sequence};
+use crate::contender::{QueuePlace, Sequence};
 use crate::lease::SessionEnd;
 
 const STOCK: Stock = Stock::Permits(2);
 const KIND: Kind = Kind::Permit(1);
 
 /// A pool of two with so many permits that are held.
-fn seen(held: i32) -> Seen {
-    let name = |number| Place { sequence: Sequence(number), kind: KIND }.name();
-    Seen {
+fn seen(held: i32) -> SeenPool {
+    let name = |number| QueuePlace { sequence: Sequence(number), kind: KIND }.name();
+    SeenPool {
         data: vec![1],
         stock: Some(STOCK),
         version: 5,
@@ -26,55 +26,55 @@ fn stated(stock: Stock) -> Stated {
     Stated { stock, changed: false }
 }
 
-fn looked(held: i32) -> Event {
-    Event::Looked(Standing::Held, Some((seen(held), stated(STOCK))))
+fn looked(held: i32) -> AdmissionEvent {
+    AdmissionEvent::Looked(TurnstileStanding::Held, Some((seen(held), stated(STOCK))))
 }
 
-fn watched(held: i32) -> Event {
-    Event::Watched(Some((seen(held), stated(STOCK))))
+fn watched(held: i32) -> AdmissionEvent {
+    AdmissionEvent::Watched(Some((seen(held), stated(STOCK))))
 }
 
 fn permit() -> Own {
-    Own { place: Place { sequence: Sequence(9), kind: KIND }, czxid: 40 }
+    Own { place: QueuePlace { sequence: Sequence(9), kind: KIND }, czxid: 40 }
 }
 
-fn settled(standing: Standing) -> Event {
-    Event::Settled(Settlement::Not(standing))
+fn settled(standing: TurnstileStanding) -> AdmissionEvent {
+    AdmissionEvent::Settled(Settlement::Not(standing))
 }
 
 fn refusal() -> Refusal {
     Refusal::NotAuthorized
 }
 
-fn attempt() -> Command {
-    Command::Attempt(KIND, seen(1))
+fn attempt() -> AdmissionCommand {
+    AdmissionCommand::Attempt(KIND, seen(1))
 }
 
-fn tell(outcome: Outcome) -> Command {
-    Command::Tell(outcome)
+fn tell(outcome: AdmissionOutcome) -> AdmissionCommand {
+    AdmissionCommand::Tell(outcome)
 }
 
 /// An acquisition of a permit of weight 1, after these events.
-fn after(takeover: Takeover, patience: Patience, events: &[Event]) -> Admission {
+fn after(takeover: Takeover, patience: Patience, events: &[AdmissionEvent]) -> Admission {
     let mut admission = Admission::new(Wish::Permit(1), patience, takeover, Arrival::New);
-    assert_eq!(admission.handle(Event::Begin), [Command::Look]);
+    assert_eq!(admission.handle(AdmissionEvent::Begin), [AdmissionCommand::Look]);
     for event in events {
         admission.handle(event.clone());
     }
     admission
 }
 
-fn waiting(events: &[Event]) -> Admission {
+fn waiting(events: &[AdmissionEvent]) -> Admission {
     after(Takeover::AtOnce, Patience::Wait, events)
 }
 
 /// One that has lost the reply to an attempt, and then had its turnstile shown as held: it looks again, in doubt.
-fn doubtful() -> Vec<Event> {
-    vec![looked(1), Event::Unanswered, settled(Standing::Held)]
+fn doubtful() -> Vec<AdmissionEvent> {
+    vec![looked(1), AdmissionEvent::Unanswered, settled(TurnstileStanding::Held)]
 }
 
 impl Admission {
-    fn check<const N: usize>(&self, rows: [(Event, Vec<Command>); N]) {
+    fn check<const N: usize>(&self, rows: [(AdmissionEvent, Vec<AdmissionCommand>); N]) {
         for (event, commands) in rows {
             let mut admission = self.clone();
             assert_eq!(admission.handle(event.clone()), commands, "{self:?}, {event:?}");
@@ -82,68 +82,85 @@ impl Admission {
     }
 }
 
-fn assert_ended(admission: &Admission, event: Event) {
+fn assert_ended(admission: &Admission, event: AdmissionEvent) {
     let mut admission = admission.clone();
     admission.handle(event);
     assert!(admission.is_ended(), "{admission:?}");
-    assert_eq!(admission.handle(Event::SessionOver(SessionEnd::Expired)), []);
+    assert_eq!(admission.handle(AdmissionEvent::SessionOver(SessionEnd::Expired)), []);
 }
 
 #[test]
 fn looking() {
     waiting(&[]).check([
-        (Event::Looked(Standing::Held, None), vec![Command::Create]),
+        (AdmissionEvent::Looked(TurnstileStanding::Held, None), vec![AdmissionCommand::Create]),
         (looked(1), vec![attempt()]),
-        (looked(2), vec![Command::Watch(seen(2))]),
-        (Event::Looked(Standing::Touched, None), vec![Command::Forfeit, tell(Outcome::Displaced)]),
-        (Event::Looked(Standing::Gone, None), vec![Command::Spend, tell(Outcome::Displaced)]),
-        (Event::Unanswered, vec![Command::Look]),
-        (Event::Refused(refusal()), vec![tell(Outcome::Refused(refusal())), Command::Depart]),
-        (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
-        (Event::GiveUp, vec![Command::Depart]),
+        (looked(2), vec![AdmissionCommand::Watch(seen(2))]),
+        (
+            AdmissionEvent::Looked(TurnstileStanding::Touched, None),
+            vec![AdmissionCommand::Forfeit, tell(AdmissionOutcome::Displaced)],
+        ),
+        (
+            AdmissionEvent::Looked(TurnstileStanding::Gone, None),
+            vec![AdmissionCommand::Spend, tell(AdmissionOutcome::Displaced)],
+        ),
+        (AdmissionEvent::Unanswered, vec![AdmissionCommand::Look]),
+        (
+            AdmissionEvent::Refused(refusal()),
+            vec![tell(AdmissionOutcome::Refused(refusal())), AdmissionCommand::Depart],
+        ),
+        (
+            AdmissionEvent::SessionOver(SessionEnd::Expired),
+            vec![AdmissionCommand::Depart, tell(AdmissionOutcome::Displaced)],
+        ),
+        (AdmissionEvent::GiveUp, vec![AdmissionCommand::Depart]),
         // No replies to a look.
-        (Event::Delayed, vec![]),
-        (Event::Admitted(permit()), vec![]),
+        (AdmissionEvent::Delayed, vec![]),
+        (AdmissionEvent::Admitted(permit()), vec![]),
     ]);
 }
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let looked = |seen: Seen, stated| Event::Looked(Standing::Held, Some((seen, stated)));
+    let looked =
+        |seen: SeenPool, stated| AdmissionEvent::Looked(TurnstileStanding::Held, Some((seen, stated)));
     let three = Stock::Permits(3);
-    let unfit = |misfit, stated| tell(Outcome::Unfit(misfit, STOCK, stated));
-    let foreign = Seen { stock: None, ..seen(0) };
+    let unfit = |misfit, stated| tell(AdmissionOutcome::Unfit(misfit, STOCK, stated));
+    let foreign = SeenPool { stock: None, ..seen(0) };
     let mut mixed = seen(0);
     mixed.children.push("slot-0-0000000000".to_string());
     waiting(&[]).check([
-        (looked(foreign, stated(STOCK)), vec![tell(Outcome::Foreign), Command::Depart]),
-        (looked(seen(0), stated(three)), vec![unfit(Misfit::Stock(STOCK), three), Command::Depart]),
+        (looked(foreign, stated(STOCK)), vec![tell(AdmissionOutcome::Foreign), AdmissionCommand::Depart]),
+        (looked(seen(0), stated(three)), vec![unfit(Misfit::Stock(STOCK), three), AdmissionCommand::Depart]),
         // What was seen may be older than what is stated.
-        (looked(seen(0), Stated { stock: three, changed: true }), vec![Command::Look]),
-        (looked(mixed, stated(STOCK)), vec![unfit(Misfit::Mixed, STOCK), Command::Depart]),
+        (looked(seen(0), Stated { stock: three, changed: true }), vec![AdmissionCommand::Look]),
+        (looked(mixed, stated(STOCK)), vec![unfit(Misfit::Mixed, STOCK), AdmissionCommand::Depart]),
     ]);
-    let at_its_end = Seen { version: -1, ..seen(0) };
+    let at_its_end = SeenPool { version: -1, ..seen(0) };
     let mut admission = waiting(&[]);
     let told = admission.handle(looked(at_its_end, stated(STOCK)));
     assert!(
-        matches!(told[..], [Command::Tell(Outcome::Refused(Refusal::Other(_))), Command::Depart]),
+        matches!(
+            told[..],
+            [AdmissionCommand::Tell(AdmissionOutcome::Refused(Refusal::Other(_))), AdmissionCommand::Depart]
+        ),
         "{told:?}"
     );
 }
 
 #[test]
 fn waiting_for_room() {
-    waiting(&[Event::Looked(Standing::Held, None)]).check([(Event::Created, vec![Command::Look])]);
+    waiting(&[AdmissionEvent::Looked(TurnstileStanding::Held, None)])
+        .check([(AdmissionEvent::Created, vec![AdmissionCommand::Look])]);
     waiting(&[looked(2)]).check([
-        (watched(2), vec![Command::Wait]),
+        (watched(2), vec![AdmissionCommand::Wait]),
         (watched(1), vec![attempt()]),
-        (Event::Watched(None), vec![Command::Look]),
-        (Event::Unanswered, vec![Command::Look]),
+        (AdmissionEvent::Watched(None), vec![AdmissionCommand::Look]),
+        (AdmissionEvent::Unanswered, vec![AdmissionCommand::Look]),
     ]);
     waiting(&[looked(2), watched(2)]).check([
-        (Event::Changed, vec![Command::Look]),
-        (Event::Touched, vec![Command::Forfeit, tell(Outcome::Displaced)]),
-        (Event::GiveUp, vec![Command::Depart]),
+        (AdmissionEvent::Changed, vec![AdmissionCommand::Look]),
+        (AdmissionEvent::Touched, vec![AdmissionCommand::Forfeit, tell(AdmissionOutcome::Displaced)]),
+        (AdmissionEvent::GiveUp, vec![AdmissionCommand::Depart]),
     ]);
 }
 
@@ -151,53 +168,85 @@ fn waiting_for_room() {
 fn attempting() {
     let admission = waiting(&[looked(1)]);
     admission.check([
-        (Event::Admitted(permit()), vec![Command::Spend, tell(Outcome::Admitted(permit(), Some(3)))]),
         (
-            Event::OtherPool(permit()),
-            vec![Command::Spend, Command::GiveBack(permit(), Some(3)), tell(Outcome::Displaced)],
+            AdmissionEvent::Admitted(permit()),
+            vec![AdmissionCommand::Spend, tell(AdmissionOutcome::Admitted(permit(), Some(3)))],
         ),
-        (Event::PoolChanged, vec![Command::Look]),
-        (Event::NotHeld, vec![Command::Forfeit, tell(Outcome::Displaced)]),
-        (Event::Unanswered, vec![Command::Settle]),
-        (Event::Refused(refusal()), vec![tell(Outcome::Refused(refusal())), Command::Depart]),
-        (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
+        (
+            AdmissionEvent::OtherPool(permit()),
+            vec![
+                AdmissionCommand::Spend,
+                AdmissionCommand::GiveBack(permit(), Some(3)),
+                tell(AdmissionOutcome::Displaced),
+            ],
+        ),
+        (AdmissionEvent::PoolChanged, vec![AdmissionCommand::Look]),
+        (AdmissionEvent::NotHeld, vec![AdmissionCommand::Forfeit, tell(AdmissionOutcome::Displaced)]),
+        (AdmissionEvent::Unanswered, vec![AdmissionCommand::Settle]),
+        (
+            AdmissionEvent::Refused(refusal()),
+            vec![tell(AdmissionOutcome::Refused(refusal())), AdmissionCommand::Depart],
+        ),
+        (
+            AdmissionEvent::SessionOver(SessionEnd::Expired),
+            vec![AdmissionCommand::Depart, tell(AdmissionOutcome::Displaced)],
+        ),
         // It goes on without its caller.
-        (Event::GiveUp, vec![]),
+        (AdmissionEvent::GiveUp, vec![]),
     ]);
-    assert_ended(&admission, Event::Admitted(permit()));
-    assert_ended(&admission, Event::OtherPool(permit()));
-    waiting(&[looked(1), Event::GiveUp]).check([
-        (Event::Admitted(permit()), vec![Command::Spend, Command::GiveBack(permit(), Some(3))]),
-        (Event::OtherPool(permit()), vec![Command::Spend, Command::GiveBack(permit(), Some(3))]),
-        (Event::PoolChanged, vec![Command::Depart]),
-        (Event::Unanswered, vec![Command::Settle]),
-        (Event::Refused(refusal()), vec![Command::Depart]),
-        (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart]),
+    assert_ended(&admission, AdmissionEvent::Admitted(permit()));
+    assert_ended(&admission, AdmissionEvent::OtherPool(permit()));
+    waiting(&[looked(1), AdmissionEvent::GiveUp]).check([
+        (
+            AdmissionEvent::Admitted(permit()),
+            vec![AdmissionCommand::Spend, AdmissionCommand::GiveBack(permit(), Some(3))],
+        ),
+        (
+            AdmissionEvent::OtherPool(permit()),
+            vec![AdmissionCommand::Spend, AdmissionCommand::GiveBack(permit(), Some(3))],
+        ),
+        (AdmissionEvent::PoolChanged, vec![AdmissionCommand::Depart]),
+        (AdmissionEvent::Unanswered, vec![AdmissionCommand::Settle]),
+        (AdmissionEvent::Refused(refusal()), vec![AdmissionCommand::Depart]),
+        (AdmissionEvent::SessionOver(SessionEnd::Expired), vec![AdmissionCommand::Depart]),
     ]);
 }
 
 #[test]
 fn settling() {
-    let admission = waiting(&[looked(1), Event::Unanswered]);
-    let unclear = || Event::Settled(Settlement::Unclear(refusal()));
+    let admission = waiting(&[looked(1), AdmissionEvent::Unanswered]);
+    let unclear = || AdmissionEvent::Settled(Settlement::Unclear(refusal()));
     admission.check([
         (
-            Event::Settled(Settlement::Admitted(permit())),
-            vec![Command::Spend, tell(Outcome::Admitted(permit(), None))],
+            AdmissionEvent::Settled(Settlement::Admitted(permit())),
+            vec![AdmissionCommand::Spend, tell(AdmissionOutcome::Admitted(permit(), None))],
         ),
-        (settled(Standing::Held), vec![Command::Look]),
-        (settled(Standing::Touched), vec![Command::ExpectLate, Command::Forfeit, tell(Outcome::Displaced)]),
-        (settled(Standing::Gone), vec![Command::ExpectLate, Command::Spend, tell(Outcome::Displaced)]),
-        (unclear(), vec![Command::EndSession(refusal()), Command::Depart, tell(Outcome::Displaced)]),
-        (Event::Unanswered, vec![Command::Settle]),
-        (Event::Refused(refusal()), vec![Command::Settle]),
-        (Event::GiveUp, vec![]),
+        (settled(TurnstileStanding::Held), vec![AdmissionCommand::Look]),
+        (
+            settled(TurnstileStanding::Touched),
+            vec![AdmissionCommand::ExpectLate, AdmissionCommand::Forfeit, tell(AdmissionOutcome::Displaced)],
+        ),
+        (
+            settled(TurnstileStanding::Gone),
+            vec![AdmissionCommand::ExpectLate, AdmissionCommand::Spend, tell(AdmissionOutcome::Displaced)],
+        ),
+        (
+            unclear(),
+            vec![
+                AdmissionCommand::EndSession(refusal()),
+                AdmissionCommand::Depart,
+                tell(AdmissionOutcome::Displaced),
+            ],
+        ),
+        (AdmissionEvent::Unanswered, vec![AdmissionCommand::Settle]),
+        (AdmissionEvent::Refused(refusal()), vec![AdmissionCommand::Settle]),
+        (AdmissionEvent::GiveUp, vec![]),
     ]);
     for event in [
-        settled(Standing::Touched),
-        settled(Standing::Gone),
+        settled(TurnstileStanding::Touched),
+        settled(TurnstileStanding::Gone),
         unclear(),
-        Event::SessionOver(SessionEnd::Expired),
+        AdmissionEvent::SessionOver(SessionEnd::Expired),
     ] {
         assert_ended(&admission, event);
     }
@@ -206,107 +255,131 @@ fn settling() {
 /// A server that still shows our node as held is behind, or may not tell us more.
 #[test]
 fn an_attempt_in_doubt_is_settled_when_the_turnstile_is_lost() {
-    let displaced = vec![Command::ExpectLate, Command::Forfeit, tell(Outcome::Displaced)];
+    let displaced =
+        vec![AdmissionCommand::ExpectLate, AdmissionCommand::Forfeit, tell(AdmissionOutcome::Displaced)];
     let lost = [
-        vec![Event::Looked(Standing::Gone, None)],
-        vec![looked(2), watched(2), Event::Touched],
-        vec![looked(1), Event::NotHeld],
+        vec![AdmissionEvent::Looked(TurnstileStanding::Gone, None)],
+        vec![looked(2), watched(2), AdmissionEvent::Touched],
+        vec![looked(1), AdmissionEvent::NotHeld],
     ];
     for lost in lost {
         let admission = waiting(&[doubtful(), lost].concat());
         admission.check([
-            (settled(Standing::Held), displaced.clone()),
-            (settled(Standing::Touched), displaced.clone()),
-            (Event::Unanswered, vec![Command::Settle]),
+            (settled(TurnstileStanding::Held), displaced.clone()),
+            (settled(TurnstileStanding::Touched), displaced.clone()),
+            (AdmissionEvent::Unanswered, vec![AdmissionCommand::Settle]),
             (
-                Event::Settled(Settlement::Admitted(permit())),
-                vec![Command::Spend, tell(Outcome::Admitted(permit(), None))],
+                AdmissionEvent::Settled(Settlement::Admitted(permit())),
+                vec![AdmissionCommand::Spend, tell(AdmissionOutcome::Admitted(permit(), None))],
             ),
         ]);
         let mut admission = admission;
-        admission.handle(Event::Unanswered);
-        admission.check([(settled(Standing::Held), displaced.clone())]);
+        admission.handle(AdmissionEvent::Unanswered);
+        admission.check([(settled(TurnstileStanding::Held), displaced.clone())]);
     }
 }
 
 #[test]
 fn an_attempt_in_doubt_is_looked_after_when_the_caller_has_gone() {
-    let gone = [doubtful(), vec![Event::GiveUp]].concat();
+    let gone = [doubtful(), vec![AdmissionEvent::GiveUp]].concat();
     let mut admission = waiting(&doubtful());
-    assert_eq!(admission.handle(Event::GiveUp), [Command::Depart, Command::Settle]);
+    assert_eq!(
+        admission.handle(AdmissionEvent::GiveUp),
+        [AdmissionCommand::Depart, AdmissionCommand::Settle]
+    );
     waiting(&gone).check([
-        (settled(Standing::Held), vec![Command::Settle]),
-        (Event::Unanswered, vec![Command::Settle]),
-        (Event::Refused(refusal()), vec![Command::Settle]),
-        (settled(Standing::Gone), vec![Command::ExpectLate]),
-        (settled(Standing::Touched), vec![Command::ExpectLate]),
+        (settled(TurnstileStanding::Held), vec![AdmissionCommand::Settle]),
+        (AdmissionEvent::Unanswered, vec![AdmissionCommand::Settle]),
+        (AdmissionEvent::Refused(refusal()), vec![AdmissionCommand::Settle]),
+        (settled(TurnstileStanding::Gone), vec![AdmissionCommand::ExpectLate]),
+        (settled(TurnstileStanding::Touched), vec![AdmissionCommand::ExpectLate]),
         (
-            Event::Settled(Settlement::Admitted(permit())),
-            vec![Command::Spend, Command::GiveBack(permit(), None)],
+            AdmissionEvent::Settled(Settlement::Admitted(permit())),
+            vec![AdmissionCommand::Spend, AdmissionCommand::GiveBack(permit(), None)],
         ),
     ]);
     // One that is told fails in the same way.
     waiting(&doubtful()).check([
         (
-            Event::Refused(refusal()),
-            vec![tell(Outcome::Refused(refusal())), Command::Depart, Command::Settle],
+            AdmissionEvent::Refused(refusal()),
+            vec![
+                tell(AdmissionOutcome::Refused(refusal())),
+                AdmissionCommand::Depart,
+                AdmissionCommand::Settle,
+            ],
         ),
         (
-            Event::Looked(Standing::Touched, None),
-            vec![Command::ExpectLate, Command::Forfeit, tell(Outcome::Displaced)],
+            AdmissionEvent::Looked(TurnstileStanding::Touched, None),
+            vec![AdmissionCommand::ExpectLate, AdmissionCommand::Forfeit, tell(AdmissionOutcome::Displaced)],
         ),
     ]);
 }
 
 #[test]
 fn one_that_tries_does_not_wait() {
-    let tries = |takeover, events: &[Event]| after(takeover, Patience::Try, events);
-    tries(Takeover::AtOnce, &[]).check([(looked(1), vec![attempt()]), (looked(2), vec![Command::Leave])]);
+    let tries = |takeover, events: &[AdmissionEvent]| after(takeover, Patience::Try, events);
+    tries(Takeover::AtOnce, &[])
+        .check([(looked(1), vec![attempt()]), (looked(2), vec![AdmissionCommand::Leave])]);
     let leaving = tries(Takeover::AtOnce, &[looked(2)]);
     leaving.check([
-        (Event::Left, vec![tell(Outcome::Busy)]),
-        (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
-        (Event::GiveUp, vec![]),
+        (AdmissionEvent::Left, vec![tell(AdmissionOutcome::Busy)]),
+        (
+            AdmissionEvent::SessionOver(SessionEnd::Expired),
+            vec![AdmissionCommand::Depart, tell(AdmissionOutcome::Displaced)],
+        ),
+        (AdmissionEvent::GiveUp, vec![]),
     ]);
-    assert_ended(&leaving, Event::Left);
-    assert_ended(&leaving, Event::GiveUp);
+    assert_ended(&leaving, AdmissionEvent::Left);
+    assert_ended(&leaving, AdmissionEvent::GiveUp);
     // A delay is a wait, too.
-    tries(Takeover::Delayed, &[Event::Unanswered]).check([(looked(1), vec![Command::Leave])]);
-    tries(Takeover::AtOnce, &doubtful())
-        .check([(looked(2), vec![tell(Outcome::Busy), Command::Depart, Command::Settle])]);
+    tries(Takeover::Delayed, &[AdmissionEvent::Unanswered])
+        .check([(looked(1), vec![AdmissionCommand::Leave])]);
+    tries(Takeover::AtOnce, &doubtful()).check([(
+        looked(2),
+        vec![tell(AdmissionOutcome::Busy), AdmissionCommand::Depart, AdmissionCommand::Settle],
+    )]);
 }
 
 #[test]
 fn the_takeover_delay_comes_between_the_look_and_the_attempt() {
-    let delayed = |events: &[Event]| after(Takeover::Delayed, Patience::Wait, events);
+    let delayed = |events: &[AdmissionEvent]| after(Takeover::Delayed, Patience::Wait, events);
     delayed(&[]).check([(looked(1), vec![attempt()])]);
     for reason in [
-        vec![looked(2), Event::Watched(None)],
-        vec![Event::Unanswered],
-        vec![looked(1), Event::PoolChanged],
+        vec![looked(2), AdmissionEvent::Watched(None)],
+        vec![AdmissionEvent::Unanswered],
+        vec![looked(1), AdmissionEvent::PoolChanged],
         doubtful(),
     ] {
-        delayed(&reason).check([(looked(1), vec![Command::Delay])]);
+        delayed(&reason).check([(looked(1), vec![AdmissionCommand::Delay])]);
     }
     let mut queued = Admission::new(Wish::Permit(1), Patience::Wait, Takeover::Delayed, Arrival::Queued);
-    assert_eq!(queued.handle(Event::Begin), [Command::Look]);
-    queued.check([(looked(1), vec![Command::Delay])]);
+    assert_eq!(queued.handle(AdmissionEvent::Begin), [AdmissionCommand::Look]);
+    queued.check([(looked(1), vec![AdmissionCommand::Delay])]);
     queued.handle(looked(1));
     queued.check([
-        (Event::Delayed, vec![attempt()]),
-        (Event::SessionOver(SessionEnd::Expired), vec![Command::Depart, tell(Outcome::Displaced)]),
-        (Event::GiveUp, vec![Command::Depart]),
+        (AdmissionEvent::Delayed, vec![attempt()]),
+        (
+            AdmissionEvent::SessionOver(SessionEnd::Expired),
+            vec![AdmissionCommand::Depart, tell(AdmissionOutcome::Displaced)],
+        ),
+        (AdmissionEvent::GiveUp, vec![AdmissionCommand::Depart]),
     ]);
 }
 
 #[test]
 fn repetitions_pause_after_what_brings_nothing_on() {
-    for event in [Event::Unanswered, Event::Refused(refusal()), settled(Standing::Held)] {
+    for event in
+        [AdmissionEvent::Unanswered, AdmissionEvent::Refused(refusal()), settled(TurnstileStanding::Held)]
+    {
         assert!(!event.is_news(), "{event:?}");
     }
-    for event in
-        [Event::PoolChanged, Event::OtherPool(permit()), Event::NotHeld, looked(2), settled(Standing::Gone)]
-    {
+    for event in [
+        AdmissionEvent::PoolChanged,
+        AdmissionEvent::OtherPool(permit()),
+        AdmissionEvent::NotHeld,
+        looked(2),
+        settled(TurnstileStanding::Gone),
+    ] {
         assert!(event.is_news(), "{event:?}");
     }
 }
@@ -314,20 +387,20 @@ fn repetitions_pause_after_what_brings_nothing_on() {
 #[test]
 fn an_attempt_takes_effect_only_in_the_turnstile_and_in_the_pool_as_it_was_seen() {
     let expected = [
-        Operation::Set(Target::Turnstile, Some(UNTOUCHED)),
-        Operation::Create(Target::Permit(KIND)),
-        Operation::Set(Target::Pool, Some(5)),
-        Operation::Delete(Target::Turnstile, None),
+        Operation::Set(AdmissionTarget::Turnstile, Some(UNTOUCHED)),
+        Operation::Create(AdmissionTarget::Permit(KIND)),
+        Operation::Set(AdmissionTarget::Pool, Some(5)),
+        Operation::Delete(AdmissionTarget::Turnstile, None),
     ];
     assert_eq!(super::attempt(KIND, 5), expected);
     for (target, problem, event) in [
-        (Target::Turnstile, Problem::NoNode, Event::NotHeld),
-        (Target::Turnstile, Problem::BadVersion, Event::NotHeld),
-        (Target::Permit(KIND), Problem::NoNode, Event::PoolChanged),
-        (Target::Pool, Problem::BadVersion, Event::PoolChanged),
+        (AdmissionTarget::Turnstile, Problem::NoNode, AdmissionEvent::NotHeld),
+        (AdmissionTarget::Turnstile, Problem::BadVersion, AdmissionEvent::NotHeld),
+        (AdmissionTarget::Permit(KIND), Problem::NoNode, AdmissionEvent::PoolChanged),
+        (AdmissionTarget::Pool, Problem::BadVersion, AdmissionEvent::PoolChanged),
     ] {
         assert_eq!(attempt_failed(target, problem), event);
     }
-    let taken = attempt_failed(Target::Permit(KIND), Problem::NodeExists);
-    assert!(matches!(taken, Event::Refused(Refusal::Other(_))));
+    let taken = attempt_failed(AdmissionTarget::Permit(KIND), Problem::NodeExists);
+    assert!(matches!(taken, AdmissionEvent::Refused(Refusal::Other(_))));
 }

@@ -5,11 +5,11 @@ use super::*;
 const SESSION: i64 = 9;
 const TOKEN: i64 = 7;
 
-fn seen(session: i64, token: i64, version: i32) -> Event {
-    Event::Seen(Some(Seen { session, token: Some(token), version }))
+fn seen(session: i64, token: i64, version: i32) -> CompanionEvent {
+    CompanionEvent::Seen(Some(SeenCompanion { session, token: Some(token), version }))
 }
 
-fn after(events: &[Event]) -> Companion {
+fn after(events: &[CompanionEvent]) -> Companion {
     let mut companion = Companion::new(SESSION, TOKEN);
     for event in events {
         companion.handle(*event);
@@ -18,7 +18,7 @@ fn after(events: &[Event]) -> Companion {
 }
 
 impl Companion {
-    fn check<const N: usize>(self, rows: [(Event, Option<Command>, bool); N]) {
+    fn check<const N: usize>(self, rows: [(CompanionEvent, Option<CompanionCommand>, bool); N]) {
         for (event, command, goes_along) in rows {
             let mut companion = self;
             let found = (companion.handle(event), companion.goes_along());
@@ -30,50 +30,55 @@ impl Companion {
 #[test]
 fn it_goes_along_or_is_taken_back() {
     after(&[]).check([
-        (Event::Left, Some(Command::Read), true),
-        (Event::WentAlong, None, false),
+        (CompanionEvent::Left, Some(CompanionCommand::Read), true),
+        (CompanionEvent::WentAlong, None, false),
         // No reply to anything.
-        (Event::Seen(None), None, true),
-        (Event::Deleted, None, true),
-        (Event::Unanswered, None, true),
-        (Event::Refused, None, true),
+        (CompanionEvent::Seen(None), None, true),
+        (CompanionEvent::Deleted, None, true),
+        (CompanionEvent::Unanswered, None, true),
+        (CompanionEvent::Refused, None, true),
     ]);
-    after(&[Event::WentAlong]).check([(Event::Left, None, false), (Event::Unanswered, None, false)]);
+    after(&[CompanionEvent::WentAlong])
+        .check([(CompanionEvent::Left, None, false), (CompanionEvent::Unanswered, None, false)]);
 }
 
 #[test]
 fn only_our_own_is_deleted() {
-    after(&[Event::Left]).check([
-        (seen(SESSION, TOKEN, 0), Some(Command::Delete(0)), true),
+    after(&[CompanionEvent::Left]).check([
+        (seen(SESSION, TOKEN, 0), Some(CompanionCommand::Delete(0)), true),
         // Its data says nothing any more.
-        (seen(SESSION, 8, 3), Some(Command::Delete(3)), true),
+        (seen(SESSION, 8, 3), Some(CompanionCommand::Delete(3)), true),
         (
-            Event::Seen(Some(Seen { session: SESSION, token: None, version: 1 })),
-            Some(Command::Delete(1)),
+            CompanionEvent::Seen(Some(SeenCompanion { session: SESSION, token: None, version: 1 })),
+            Some(CompanionCommand::Delete(1)),
             true,
         ),
         (seen(SESSION, 8, 0), None, false),
-        (Event::Seen(Some(Seen { session: SESSION, token: None, version: 0 })), None, false),
+        (
+            CompanionEvent::Seen(Some(SeenCompanion { session: SESSION, token: None, version: 0 })),
+            None,
+            false,
+        ),
         (seen(6, TOKEN, 0), None, false),
         (seen(6, TOKEN, 1), None, false),
-        (Event::Seen(None), None, false),
+        (CompanionEvent::Seen(None), None, false),
         // It may still go along.
-        (Event::Refused, None, true),
-        (Event::Unanswered, Some(Command::Read), true),
+        (CompanionEvent::Refused, None, true),
+        (CompanionEvent::Unanswered, Some(CompanionCommand::Read), true),
         // It is being taken back.
-        (Event::Left, None, true),
-        (Event::WentAlong, None, false),
+        (CompanionEvent::Left, None, true),
+        (CompanionEvent::WentAlong, None, false),
     ]);
 }
 
 #[test]
 fn the_deletion() {
-    after(&[Event::Left, seen(SESSION, TOKEN, 0)]).check([
-        (Event::Deleted, None, false),
-        (Event::Refused, None, true),
-        (Event::Changed, Some(Command::Read), true),
-        (Event::Unanswered, Some(Command::Read), true),
-        (Event::WentAlong, None, false),
-        (Event::Left, None, true),
+    after(&[CompanionEvent::Left, seen(SESSION, TOKEN, 0)]).check([
+        (CompanionEvent::Deleted, None, false),
+        (CompanionEvent::Refused, None, true),
+        (CompanionEvent::Changed, Some(CompanionCommand::Read), true),
+        (CompanionEvent::Unanswered, Some(CompanionCommand::Read), true),
+        (CompanionEvent::WentAlong, None, false),
+        (CompanionEvent::Left, None, true),
     ]);
 }

@@ -5,8 +5,8 @@ const OWN: i32 = 5;
 const OTHERS: [i32; 5] = [1, 2, 3, 4, 7];
 
 /// What sorting says of those that are lower, the lowest first.
-fn expected(lower: &[Place], kind: Kind) -> Standing {
-    let of_kind = |places: &[Place], kind: Kind| {
+fn expected(lower: &[QueuePlace], kind: Kind) -> Standing {
+    let of_kind = |places: &[QueuePlace], kind: Kind| {
         let those = places.iter().filter(|place| place.kind == kind);
         those.map(|place| place.sequence).collect::<Vec<_>>()
     };
@@ -30,24 +30,25 @@ fn expected(lower: &[Place], kind: Kind) -> Standing {
 /// In every queue of up to five others.
 #[test]
 fn standing_is_what_sorting_says() {
-    let places = |number| [None, Some(Place::exclusive(number)), Some(Place::shared(number))];
-    let queues = OTHERS.iter().fold(vec![vec![]], |queues: Vec<Vec<Place>>, number| {
-        let with = |queue: Vec<Place>| places(*number).map(|place| [&queue[..], place.as_slice()].concat());
+    let places = |number| [None, Some(QueuePlace::exclusive(number)), Some(QueuePlace::shared(number))];
+    let queues = OTHERS.iter().fold(vec![vec![]], |queues: Vec<Vec<QueuePlace>>, number| {
+        let with =
+            |queue: Vec<QueuePlace>| places(*number).map(|place| [&queue[..], place.as_slice()].concat());
         queues.into_iter().flat_map(with).collect()
     });
     assert_eq!(queues.len(), 243);
     for queue in queues {
-        for own in [Place::exclusive(OWN), Place::shared(OWN)] {
+        for own in [QueuePlace::exclusive(OWN), QueuePlace::shared(OWN)] {
             let lower = queue.partition_point(|place| *place < own);
-            let mut children = queue.iter().copied().chain([own]).map(Place::name).collect::<Vec<_>>();
+            let mut children = queue.iter().copied().chain([own]).map(QueuePlace::name).collect::<Vec<_>>();
             children.insert(0, "lock-000000001".to_owned());
             for _ in 0..2 {
                 assert_eq!(standing(&children, own), expected(&queue[..lower], own.kind), "{children:?}");
                 children.reverse();
             }
             children.pop();
-            let kinds = [Place::exclusive(OWN), Place::shared(OWN)].into_iter();
-            children.extend(kinds.filter(|place| *place != own).map(Place::name));
+            let kinds = [QueuePlace::exclusive(OWN), QueuePlace::shared(OWN)].into_iter();
+            children.extend(kinds.filter(|place| *place != own).map(QueuePlace::name));
             assert_eq!(standing(&children, own), Standing::Missing, "{children:?}");
         }
     }
@@ -55,8 +56,8 @@ fn standing_is_what_sorting_says() {
 
 #[test]
 fn numbers_that_wrapped_come_before_those_that_did_not() {
-    let [last, wrapped, zero] = [i32::MAX, i32::MIN, 0].map(Place::exclusive);
-    let children = [last, wrapped, zero].map(Place::name);
+    let [last, wrapped, zero] = [i32::MAX, i32::MIN, 0].map(QueuePlace::exclusive);
+    let children = [last, wrapped, zero].map(QueuePlace::name);
     let behind = |nearest, others| Standing::Behind(Ahead { nearest, others });
     assert_eq!(standing(&children, wrapped), Standing::First);
     assert_eq!(standing(&children, zero), behind(wrapped, Others::All(vec![])));
@@ -72,10 +73,11 @@ fn names_are_spelled_as_the_server_does() {
         (-1, "lock--000000001"),
         (i32::MIN, "lock--2147483648"),
     ] {
-        for (place, name) in
-            [(Place::exclusive(number), name.to_owned()), (Place::shared(number), format!("r{name}"))]
-        {
-            assert_eq!((place.name(), Place::parse(&name)), (name, Some(place)));
+        for (place, name) in [
+            (QueuePlace::exclusive(number), name.to_owned()),
+            (QueuePlace::shared(number), format!("r{name}")),
+        ] {
+            assert_eq!((place.name(), QueuePlace::parse(&name)), (name, Some(place)));
         }
     }
 }
@@ -98,7 +100,7 @@ fn other_spellings_are_no_contenders() {
         "rlock-000000001",
         "rrlock-0000000001",
     ] {
-        assert_eq!(Place::parse(name), None, "{name:?}");
+        assert_eq!(QueuePlace::parse(name), None, "{name:?}");
     }
 }
 

@@ -11,23 +11,23 @@ const ANOTHER: i64 = 8;
 /// The version with which the run began.
 const VERSION: i32 = 4;
 
-type Told = Event<char>;
+type Told = EndingEvent<char>;
 
-const WRITE: Option<Command<char>> = Some(Command::Write(RunEnd::Succeeded, VERSION));
-const VERIFY: Option<Command<char>> = Some(Command::Verify);
+const WRITE: Option<EndingCommand<char>> = Some(EndingCommand::Write(RunEnd::Succeeded, VERSION));
+const VERIFY: Option<EndingCommand<char>> = Some(EndingCommand::Verify);
 
-fn tell(outcome: Outcome<char>) -> Option<Command<char>> {
-    Some(Command::Tell(outcome))
+fn tell(outcome: EndingOutcome<char>) -> Option<EndingCommand<char>> {
+    Some(EndingCommand::Tell(outcome))
 }
 
 fn looked(progress: Progress, token: i64, version: i32) -> Told {
-    Event::Looked(Some(Record { progress, token, attempt: 2, version, data: vec![5] }))
+    EndingEvent::Looked(Some(SeenRecord { progress, token, attempt: 2, version, data: vec![5] }))
 }
 
 /// The success of a run, after these events.
 fn after(events: &[Told]) -> Ending {
     let mut ending = Ending::new(RunEnd::Succeeded, OURS, VERSION);
-    assert_eq!(ending.handle(Event::Begin), WRITE);
+    assert_eq!(ending.handle(EndingEvent::Begin), WRITE);
     for event in events {
         ending.handle(event.clone());
     }
@@ -35,10 +35,10 @@ fn after(events: &[Told]) -> Ending {
 }
 
 impl Ending {
-    fn check<const N: usize>(&self, rows: [(Told, Option<Command<char>>); N]) {
+    fn check<const N: usize>(&self, rows: [(Told, Option<EndingCommand<char>>); N]) {
         for (event, command) in rows {
             let mut ending = self.clone();
-            let ends = matches!(command, Some(Command::Tell(_)));
+            let ends = matches!(command, Some(EndingCommand::Tell(_)));
             let found = (ending.handle(event.clone()), ending.is_ended());
             assert_eq!(found, (command, ends), "{self:?}, {event:?}");
         }
@@ -48,71 +48,78 @@ impl Ending {
 #[test]
 fn writing_the_end() {
     after(&[]).check([
-        (Event::Written, tell(Outcome::Written)),
-        (Event::Rejected, VERIFY),
-        (Event::Unanswered, VERIFY),
-        (Event::Failed('f'), tell(Outcome::Failed('f'))),
-        (Event::Verified, None),
-        (Event::Begin, None),
+        (EndingEvent::Written, tell(EndingOutcome::Written)),
+        (EndingEvent::Rejected, VERIFY),
+        (EndingEvent::Unanswered, VERIFY),
+        (EndingEvent::Failed('f'), tell(EndingOutcome::Failed('f'))),
+        (EndingEvent::Verified, None),
+        (EndingEvent::Begin, None),
     ]);
     let mut failed = Ending::new(RunEnd::Failed, OURS, 0);
-    assert_eq!(failed.handle::<char>(Event::Begin), Some(Command::Write(RunEnd::Failed, 0)));
+    assert_eq!(failed.handle::<char>(EndingEvent::Begin), Some(EndingCommand::Write(RunEnd::Failed, 0)));
 }
 
 #[test]
 fn only_a_write_without_an_answer_may_have_ended_the_run_unseen() {
-    let verified = |first: Told| after(&[first, Event::Verified]);
-    let looked_in_vain = |first: Told| after(&[first, Event::Verified, Event::Unanswered]);
-    for (first, failed) in
-        [(Event::Unanswered, Outcome::Unconfirmed), (Event::Rejected, Outcome::Failed('f'))]
-    {
+    let verified = |first: Told| after(&[first, EndingEvent::Verified]);
+    let looked_in_vain = |first: Told| after(&[first, EndingEvent::Verified, EndingEvent::Unanswered]);
+    for (first, failed) in [
+        (EndingEvent::Unanswered, EndingOutcome::Unconfirmed),
+        (EndingEvent::Rejected, EndingOutcome::Failed('f')),
+    ] {
         let unseen = tell(failed);
         for verifying in [after(std::slice::from_ref(&first)), looked_in_vain(first.clone())] {
             let rows = [
-                (Event::Verified, Some(Command::Look)),
-                (Event::Failed('f'), unseen.clone()),
-                (Event::Written, None),
+                (EndingEvent::Verified, Some(EndingCommand::Look)),
+                (EndingEvent::Failed('f'), unseen.clone()),
+                (EndingEvent::Written, None),
             ];
             verifying.check(rows);
         }
-        verified(first).check([(Event::Unanswered, VERIFY), (Event::Failed('f'), unseen)]);
+        verified(first).check([(EndingEvent::Unanswered, VERIFY), (EndingEvent::Failed('f'), unseen)]);
     }
     // A look settles it.
     let begun = looked(Progress::Begun, OURS, VERSION);
-    let settled = after(&[Event::Unanswered, Event::Verified, begun]);
-    settled.check([(Event::Failed('f'), tell(Outcome::Failed('f'))), (Event::Unanswered, VERIFY)]);
+    let settled = after(&[EndingEvent::Unanswered, EndingEvent::Verified, begun]);
+    settled.check([
+        (EndingEvent::Failed('f'), tell(EndingOutcome::Failed('f'))),
+        (EndingEvent::Unanswered, VERIFY),
+    ]);
 }
 
 #[test]
 fn a_record_decides() {
     let ended = Progress::Ended;
     // What has taken the place of the begin may have taken that of the end.
-    for (first, another) in [(Event::Unanswered, Outcome::Unconfirmed), (Event::Rejected, Outcome::Changed)] {
+    for (first, another) in [
+        (EndingEvent::Unanswered, EndingOutcome::Unconfirmed),
+        (EndingEvent::Rejected, EndingOutcome::Changed),
+    ] {
         let another = tell(another);
-        after(&[first, Event::Verified]).check([
-            (looked(ended(RunEnd::Succeeded), OURS, VERSION + 1), tell(Outcome::Written)),
+        after(&[first, EndingEvent::Verified]).check([
+            (looked(ended(RunEnd::Succeeded), OURS, VERSION + 1), tell(EndingOutcome::Written)),
             (looked(Progress::Begun, OURS, VERSION), WRITE),
             (looked(ended(RunEnd::Succeeded), ANOTHER, VERSION + 1), another.clone()),
             (looked(ended(RunEnd::Failed), OURS, VERSION + 1), another.clone()),
             // Somebody has written the same again, or has made the node anew.
             (looked(Progress::Begun, OURS, VERSION + 1), another.clone()),
             (looked(Progress::Begun, ANOTHER, VERSION), another.clone()),
-            (Event::Looked(None), another),
+            (EndingEvent::Looked(None), another),
         ]);
     }
 }
 
 #[test]
 fn tries_end() {
-    let unwritten = [Event::Unanswered, Event::Verified, looked(Progress::Begun, OURS, VERSION)];
+    let unwritten = [EndingEvent::Unanswered, EndingEvent::Verified, looked(Progress::Begun, OURS, VERSION)];
     let mut writing = after(&[&unwritten[..]; 7].concat());
-    for event in [Told::Unanswered, Event::Verified] {
-        assert!(!matches!(writing.handle(event), None | Some(Command::Tell(_))));
+    for event in [Told::Unanswered, EndingEvent::Verified] {
+        assert!(!matches!(writing.handle(event), None | Some(EndingCommand::Tell(_))));
     }
     writing.check([
-        (unwritten[2].clone(), tell(Outcome::Unconfirmed)),
-        (Event::Unanswered, tell(Outcome::Unconfirmed)),
-        (looked(Progress::Ended(RunEnd::Succeeded), OURS, VERSION + 1), tell(Outcome::Written)),
+        (unwritten[2].clone(), tell(EndingOutcome::Unconfirmed)),
+        (EndingEvent::Unanswered, tell(EndingOutcome::Unconfirmed)),
+        (looked(Progress::Ended(RunEnd::Succeeded), OURS, VERSION + 1), tell(EndingOutcome::Written)),
     ]);
 }
 

@@ -2,9 +2,9 @@
 
 use alloc::vec;
 
-use super::Input::*;
+use super::GroupInput::*;
 use super::{Alone as A, Command as C, Output as O, Together as T, *};
-use crate::contender::{Place, Sequence};
+use crate::contender::{QueuePlace, Sequence};
 use crate::event::Event as E;
 use crate::event::Look;
 use crate::lease::SessionEnd;
@@ -18,10 +18,10 @@ const CZXID: i64 = 70;
 pub(crate) const REFUSAL: Refusal = Refusal::NotAuthorized;
 
 /// The first member's node: alone in its queue, when it enters.
-pub(crate) const FIRST: Own = Own { place: Place::exclusive(6), czxid: CZXID };
+pub(crate) const FIRST: Own = Own { place: QueuePlace::exclusive(6), czxid: CZXID };
 /// The second member's node: behind one other contender.
-pub(crate) const SECOND: Own = Own { place: Place::exclusive(5), czxid: CZXID };
-pub(crate) const AHEAD: Place = Place::exclusive(4);
+pub(crate) const SECOND: Own = Own { place: QueuePlace::exclusive(5), czxid: CZXID };
+pub(crate) const AHEAD: QueuePlace = QueuePlace::exclusive(4);
 
 fn group(patience: [Patience; 2]) -> Group {
     Group::new(patience.map(|patience| Machine::new(patience, Takeover::AtOnce, Arrival::New)))
@@ -32,12 +32,12 @@ fn pair() -> Group {
 }
 
 /// What the inputs lead to, each with its outputs.
-fn after(mut group: Group, inputs: Vec<Input>) -> Group {
+fn after(mut group: Group, inputs: Vec<GroupInput>) -> Group {
     inputs.into_iter().for_each(|input| drop(group.handle(input)));
     group
 }
 
-fn begin() -> Input {
+fn begin() -> GroupInput {
     All(E::Begin(Look::List))
 }
 

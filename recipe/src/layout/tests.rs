@@ -3,17 +3,17 @@ use super::*;
 const CURATOR: &str = "_c_1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10";
 const HEX: &str = "1ef3b5a40e4f4cd59a397a9d3a6b7f10";
 
-fn exclusive(number: i32) -> Option<Place> {
-    Some(Place::exclusive(number))
+fn exclusive(number: i32) -> Option<QueuePlace> {
+    Some(QueuePlace::exclusive(number))
 }
 
 #[test]
 fn a_contender_of_ours_has_one_name_in_each_layout() {
-    let contenders = Layout::ALL.map(|layout| (layout, Place::exclusive(42)));
-    for (layout, place) in contenders.into_iter().chain([(Layout::Own, Place::shared(42))]) {
+    let contenders = QueueLayout::ALL.map(|layout| (layout, QueuePlace::exclusive(42)));
+    for (layout, place) in contenders.into_iter().chain([(QueueLayout::Own, QueuePlace::shared(42))]) {
         let name = layout.name(place);
         assert_eq!((layout.place(&name), layout.own(&name)), (Some(place), Some(place)), "{name}");
-        for other in Layout::ALL.into_iter().filter(|other| *other != layout) {
+        for other in QueueLayout::ALL.into_iter().filter(|other| *other != layout) {
             assert_eq!(other.child(&name), Child::Suspect(ForeignClient::Zklock), "{name} in {other:?}");
         }
     }
@@ -21,7 +21,7 @@ fn a_contender_of_ours_has_one_name_in_each_layout() {
 
 #[test]
 fn those_wait_for_each_other_that_their_clients_have_wait() {
-    use Layout::*;
+    use QueueLayout::*;
     for (layout, name, place) in [
         (CuratorMutex, format!("{CURATOR}-lock-0000000007"), exclusive(7)),
         (CuratorMutex, format!("_c_{HEX}-lock-0000000007"), exclusive(7)),
@@ -29,7 +29,7 @@ fn those_wait_for_each_other_that_their_clients_have_wait() {
         (Kazoo, format!("{HEX}__lock__0000000007"), exclusive(7)),
     ] {
         assert_eq!((layout.place(&name), layout.own(&name)), (place, None), "{name}");
-        for other in Layout::ALL.into_iter().filter(|other| *other != layout) {
+        for other in QueueLayout::ALL.into_iter().filter(|other| *other != layout) {
             assert_eq!(other.place(&name), None, "{name} in {other:?}");
             assert!(matches!(other.child(&name), Child::Suspect(_)), "{name} in {other:?}");
         }
@@ -38,12 +38,12 @@ fn those_wait_for_each_other_that_their_clients_have_wait() {
 
 #[test]
 fn a_queue_is_known_by_ours_or_else_by_theirs() {
-    use Layout::*;
-    let layout = |names: &[&str]| Layout::of_queue(names.iter().copied());
+    use QueueLayout::*;
+    let layout = |names: &[&str]| QueueLayout::of_queue(names.iter().copied());
     let theirs = format!("{HEX}__lock__0000000007");
     assert_eq!(layout(&["notes", &theirs]), Some(Kazoo));
-    for ours in Layout::ALL {
-        let name = ours.name(Place::exclusive(8));
+    for ours in QueueLayout::ALL {
+        let name = ours.name(QueuePlace::exclusive(8));
         assert_eq!(layout(&["notes", &theirs, &name]), Some(ours));
     }
     assert_eq!(layout(&["notes", &format!("{CURATOR}-lease-0000000007"), "0000000007"]), None);
@@ -51,7 +51,7 @@ fn a_queue_is_known_by_ours_or_else_by_theirs() {
 
 #[test]
 fn others_are_suspects_or_nothing() {
-    for layout in Layout::ALL {
+    for layout in QueueLayout::ALL {
         for (name, child) in [
             (format!("{CURATOR}-latch-0000000007"), Child::Suspect(ForeignClient::Curator)),
             (format!("{CURATOR}-__WRIT__0000000007"), Child::Suspect(ForeignClient::CuratorReadWrite)),
@@ -110,9 +110,9 @@ fn a_queue_is_free_after_any_number_of_creates() {
 #[test]
 fn a_shared_queue_has_a_delay_of_its_own_kind() {
     assert_eq!(
-        Layout::ALL.map(|layout| layout.takeover(true)),
+        QueueLayout::ALL.map(|layout| layout.takeover(true)),
         [Takeover::Delayed, Takeover::Mixed, Takeover::Mixed]
     );
-    assert_eq!(Layout::Own.takeover(false), Takeover::AtOnce);
-    assert_eq!(Layout::Kazoo.takeover(false), Takeover::Mixed);
+    assert_eq!(QueueLayout::Own.takeover(false), Takeover::AtOnce);
+    assert_eq!(QueueLayout::Kazoo.takeover(false), Takeover::Mixed);
 }

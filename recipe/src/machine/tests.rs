@@ -1,7 +1,7 @@
 //! Every transition: which events lead to a state, what the next one does there, and that nothing else does anything.
 
 use super::Arrival::*;
-use super::State::*;
+use super::MachineState::*;
 use super::{Alone as A, Command as C, Event as E, Together as T, *};
 use crate::contender::LAST_SEQUENCE;
 use crate::event::Refusal;
@@ -16,23 +16,23 @@ mod shared;
 mod table;
 mod variants;
 
-const LOWEST: Place = Place::exclusive(4);
-const SEEN: Place = Place::exclusive(5);
-const NEXT_LOWER: Place = Place::exclusive(6);
-const OWN: Own = Own { place: Place::exclusive(7), czxid: 70 };
+const LOWEST: QueuePlace = QueuePlace::exclusive(4);
+const SEEN: QueuePlace = QueuePlace::exclusive(5);
+const NEXT_LOWER: QueuePlace = QueuePlace::exclusive(6);
+const OWN: Own = Own { place: QueuePlace::exclusive(7), czxid: 70 };
 const REFUSAL: Refusal = Refusal::NotAuthorized;
 
-fn names(places: &[Place]) -> Vec<String> {
+fn names(places: &[QueuePlace]) -> Vec<String> {
     places.iter().map(|place| place.name()).collect()
 }
 
 /// Behind this one and perhaps others.
-fn next(nearest: Place) -> Ahead {
+fn next(nearest: QueuePlace) -> Ahead {
     Ahead { nearest, others: Others::Some(vec![]) }
 }
 
 /// Behind this one and nobody else.
-fn only(nearest: Place) -> Ahead {
+fn only(nearest: QueuePlace) -> Ahead {
     Ahead { nearest, others: Others::All(vec![]) }
 }
 

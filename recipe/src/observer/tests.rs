@@ -8,12 +8,12 @@ use super::*;
 const FIRST: Stamp = Stamp { token: 10, zxid: 11 };
 const SECOND: Stamp = Stamp { token: 20, zxid: 25 };
 /// The state of a look behind a sync, which a lower stamp led to.
-const CONFIRMING: State = State::Looking { cause: Cause::LowerStamp, outdated: false };
+const CONFIRMING: ObserverState = ObserverState::Looking { cause: Cause::LowerStamp, outdated: false };
 
-type Row = (Observation<char>, State, Vec<Instruction<char>>);
+type Row = (Observation<char>, ObserverState, Vec<Instruction<char>>);
 
-fn looking(cause: Option<i64>, outdated: bool) -> State {
-    State::Looking { cause: cause.map_or(Cause::Unknown, Cause::Change), outdated }
+fn looking(cause: Option<i64>, outdated: bool) -> ObserverState {
+    ObserverState::Looking { cause: cause.map_or(Cause::Unknown, Cause::Change), outdated }
 }
 
 fn seen(stamp: Stamp, what: char) -> Observation<char> {
@@ -26,15 +26,15 @@ fn hidden(what: char) -> Observation<char> {
 }
 
 /// An observer after these events, that was told of the first leader.
-fn after(events: &[Observation<char>]) -> Observer<char> {
-    let mut observer = Observer::new();
+fn after(events: &[Observation<char>]) -> ObserverMachine<char> {
+    let mut observer = ObserverMachine::new();
     for event in [E::Connected, seen(FIRST, 'a')].iter().chain(events) {
         observer.handle(event.clone());
     }
     observer
 }
 
-impl Observer<char> {
+impl ObserverMachine<char> {
     fn check<const N: usize>(&self, rows: [Row; N]) {
         for (event, state, instructions) in rows {
             let mut observer = self.clone();
@@ -48,26 +48,26 @@ impl Observer<char> {
 fn away() {
     after(&[E::Disconnected]).check([
         (E::Connected, looking(None, false), vec![Look(Unwatched)]),
-        (seen(SECOND, 'b'), State::Away, vec![]),
-        (E::Changed(Some(25)), State::Away, vec![]),
-        (E::Doubted, State::Away, vec![]),
-        (E::Refused, State::Away, vec![]),
-        (E::Unanswered, State::Away, vec![]),
-        (E::Disconnected, State::Away, vec![]),
+        (seen(SECOND, 'b'), ObserverState::Away, vec![]),
+        (E::Changed(Some(25)), ObserverState::Away, vec![]),
+        (E::Doubted, ObserverState::Away, vec![]),
+        (E::Refused, ObserverState::Away, vec![]),
+        (E::Unanswered, ObserverState::Away, vec![]),
+        (E::Disconnected, ObserverState::Away, vec![]),
     ]);
 }
 
 #[test]
 fn watching() {
     after(&[]).check([
-        (E::Connected, State::Watching, vec![]),
-        (seen(SECOND, 'b'), State::Watching, vec![]),
+        (E::Connected, ObserverState::Watching, vec![]),
+        (seen(SECOND, 'b'), ObserverState::Watching, vec![]),
         (E::Changed(Some(25)), looking(Some(25), false), vec![Look(Watched)]),
         (E::Changed(None), looking(None, false), vec![Look(Watched)]),
         (E::Doubted, looking(None, false), vec![Look(Unwatched)]),
-        (E::Refused, State::Watching, vec![]),
-        (E::Unanswered, State::Watching, vec![]),
-        (E::Disconnected, State::Away, vec![]),
+        (E::Refused, ObserverState::Watching, vec![]),
+        (E::Unanswered, ObserverState::Watching, vec![]),
+        (E::Disconnected, ObserverState::Away, vec![]),
     ]);
 }
 
@@ -75,13 +75,13 @@ fn watching() {
 fn looking_for_the_cause_of_a_change() {
     after(&[E::Changed(Some(25))]).check([
         (E::Connected, looking(Some(25), false), vec![]),
-        (seen(SECOND, 'b'), State::Watching, vec![Tell(Some('b'))]),
-        (E::Seen(None), State::Watching, vec![Tell(None)]),
-        (hidden('b'), State::Watching, vec![Tell(Some('b'))]),
-        (hidden('a'), State::Watching, vec![]),
+        (seen(SECOND, 'b'), ObserverState::Watching, vec![Tell(Some('b'))]),
+        (E::Seen(None), ObserverState::Watching, vec![Tell(None)]),
+        (hidden('b'), ObserverState::Watching, vec![Tell(Some('b'))]),
+        (hidden('a'), ObserverState::Watching, vec![]),
         // The same leader, who has announced the same again.
-        (seen(Stamp { token: 10, zxid: 25 }, 'a'), State::Watching, vec![]),
-        (seen(Stamp { token: 10, zxid: 25 }, 'A'), State::Watching, vec![Tell(Some('A'))]),
+        (seen(Stamp { token: 10, zxid: 25 }, 'a'), ObserverState::Watching, vec![]),
+        (seen(Stamp { token: 10, zxid: 25 }, 'A'), ObserverState::Watching, vec![Tell(Some('A'))]),
         // From the past: an earlier leader, and an earlier announcement of this one.
         (seen(Stamp { token: 9, zxid: 26 }, 'z'), CONFIRMING, vec![SyncAndLook]),
         (seen(Stamp { token: 10, zxid: 10 }, 'z'), CONFIRMING, vec![SyncAndLook]),
@@ -90,9 +90,9 @@ fn looking_for_the_cause_of_a_change() {
         (E::Changed(Some(26)), looking(Some(25), true), vec![]),
         (E::Changed(None), looking(Some(25), true), vec![]),
         (E::Doubted, looking(Some(25), false), vec![]),
-        (E::Refused, State::Refused, vec![]),
+        (E::Refused, ObserverState::Refused, vec![]),
         (E::Unanswered, looking(None, false), vec![Look(Unwatched)]),
-        (E::Disconnected, State::Away, vec![]),
+        (E::Disconnected, ObserverState::Away, vec![]),
     ]);
 }
 
@@ -120,24 +120,24 @@ fn looking_while_something_changes_again() {
 fn looking_whether_a_lower_stamp_is_the_truth() {
     let lower = Stamp { token: 9, zxid: 26 };
     let went_back = || TellWentBack { before: FIRST, now: lower };
-    let outdated = State::Looking { cause: Cause::LowerStamp, outdated: true };
+    let outdated = ObserverState::Looking { cause: Cause::LowerStamp, outdated: true };
     let confirming = after(&[E::Changed(None), seen(lower, 'z')]);
     confirming.check([
         (E::Connected, CONFIRMING, vec![]),
         // The server was behind.
-        (seen(FIRST, 'a'), State::Watching, vec![]),
-        (seen(SECOND, 'b'), State::Watching, vec![Tell(Some('b'))]),
-        (E::Seen(None), State::Watching, vec![Tell(None)]),
-        (hidden('h'), State::Watching, vec![Tell(Some('h'))]),
+        (seen(FIRST, 'a'), ObserverState::Watching, vec![]),
+        (seen(SECOND, 'b'), ObserverState::Watching, vec![Tell(Some('b'))]),
+        (E::Seen(None), ObserverState::Watching, vec![Tell(None)]),
+        (hidden('h'), ObserverState::Watching, vec![Tell(Some('h'))]),
         // The data went back.
-        (seen(lower, 'z'), State::Watching, vec![went_back(), Tell(Some('z'))]),
-        (seen(lower, 'a'), State::Watching, vec![went_back(), Tell(Some('a'))]),
+        (seen(lower, 'z'), ObserverState::Watching, vec![went_back(), Tell(Some('z'))]),
+        (seen(lower, 'a'), ObserverState::Watching, vec![went_back(), Tell(Some('a'))]),
         (E::Changed(Some(26)), outdated, vec![]),
         (E::Changed(None), outdated, vec![]),
         (E::Doubted, CONFIRMING, vec![]),
-        (E::Refused, State::Refused, vec![]),
+        (E::Refused, ObserverState::Refused, vec![]),
         (E::Unanswered, looking(None, false), vec![Look(Unwatched)]),
-        (E::Disconnected, State::Away, vec![]),
+        (E::Disconnected, ObserverState::Away, vec![]),
     ]);
     let mut changed = confirming.clone();
     changed.handle(E::Changed(None));
@@ -161,17 +161,17 @@ fn an_observer_begins_anew_after_the_data_went_back() {
 #[test]
 fn refused() {
     after(&[E::Changed(None), E::Refused]).check([
-        (E::Connected, State::Refused, vec![]),
-        (seen(SECOND, 'b'), State::Refused, vec![]),
+        (E::Connected, ObserverState::Refused, vec![]),
+        (seen(SECOND, 'b'), ObserverState::Refused, vec![]),
         (E::Changed(Some(25)), looking(Some(25), false), vec![Look(Watched)]),
         (E::Doubted, looking(None, false), vec![Look(Unwatched)]),
-        (E::Disconnected, State::Away, vec![]),
+        (E::Disconnected, ObserverState::Away, vec![]),
     ]);
 }
 
 #[test]
 fn the_first_look_tells_that_nobody_leads() {
-    let mut observer = Observer::<char>::new();
+    let mut observer = ObserverMachine::<char>::new();
     assert_eq!(observer.told(), None);
     assert_eq!(observer.handle(E::Connected), [Look(Unwatched)]);
     assert!(!observer.is_watching());
@@ -191,7 +191,7 @@ fn a_hidden_one_neither_raises_nor_lowers_what_was_seen() {
     assert_eq!(observer.handle(seen(FIRST, 'a')), [SyncAndLook]);
     assert_eq!(observer.handle(seen(SECOND, 'b')), [Tell(Some('b'))]);
 
-    let mut observer = Observer::new();
+    let mut observer = ObserverMachine::new();
     assert_eq!(observer.handle(E::Connected), [Look(Unwatched)]);
     assert_eq!(observer.handle(hidden('h')), [Tell(Some('h'))]);
 }

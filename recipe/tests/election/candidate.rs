@@ -1,12 +1,16 @@
 //! A candidate: the production machines of its contender, its announcement and its companion, and what performs their commands.
 //! When it is granted is abstracted: it is, once its node is the first and its lease is valid.
 
-use zklock_recipe::acquisition::{Acquisition, Command, Input, Joint, Single};
-use zklock_recipe::candidacy::{self, Candidacy, Proclamation, Seen};
+use zklock_recipe::acquisition::{
+    Acquisition, AcquisitionCommand, AcquisitionInput, JointRequest, SingleRequest,
+};
+use zklock_recipe::candidacy::{self, Candidacy, Proclamation, SeenAnnouncement};
 use zklock_recipe::companion::{self, Companion};
 use zklock_recipe::nodes::confirmation;
 use zklock_recipe::transaction::{Operation, Problem, UNTOUCHED};
-use zklock_recipe::{Arrival, End, Event, Footing, Input as Heard, Look, Own, Patience, Sight, Takeover};
+use zklock_recipe::{
+    Arrival, End, Event, Footing, GroupInput as Heard, Look, Own, Patience, Sight, Takeover,
+};
 
 use super::contest::HONEST;
 use super::office::{ANNOUNCEMENT, Announcement, Data, LOCK, Told};
@@ -139,9 +143,9 @@ impl Run<'_> {
         (candidate.stage, candidate.own) = (Stage::Queued, Some(own));
         candidate.companion = takes_anothers.then(|| Companion::new(session(party), own.czxid));
         candidate.contender = Some(Acquisition::new(Patience::Wait, Arrival::New, [Takeover::AtOnce]));
-        self.contend(party, Input::Begin(Look::List));
+        self.contend(party, AcquisitionInput::Begin(Look::List));
         // It asks who is before it, and is answered once that is nobody.
-        self.contend(party, Input::Reply(Heard::Entered(vec![(own, Sight::Nothing)]), CONNECTION));
+        self.contend(party, AcquisitionInput::Reply(Heard::Entered(vec![(own, Sight::Nothing)]), CONNECTION));
     }
 
     pub(crate) fn grant(&mut self, party: Party) {
@@ -158,27 +162,30 @@ impl Run<'_> {
 
     /// Tells the contender of a reply.
     fn inform(&mut self, party: Party, event: Event) {
-        self.contend(party, Input::Reply(Heard::One(0, event), CONNECTION));
+        self.contend(party, AcquisitionInput::Reply(Heard::One(0, event), CONNECTION));
     }
 
     /// Tells the contender something, and performs what follows. Its own node is another model's subject, so it is always sure of that
     /// here.
-    fn contend(&mut self, party: Party, input: Input) {
+    fn contend(&mut self, party: Party, input: AcquisitionInput) {
         let Some(acquisition) = &mut self.candidate(party).contender else { return };
         for command in acquisition.handle(input, present(Some(CONNECTION), true)) {
             match command {
-                Command::Grant(owns, _) => self.lead(party, owns[0].czxid),
-                Command::All(Joint::Release(..), _) => self.remove(party, true),
-                Command::One(_, Single::Delete(..), _) => self.remove(party, false),
-                Command::One(_, Single::Recover(_), _) => self.post(party, Request::Recover),
-                Command::End(_, end) => {
+                AcquisitionCommand::Grant(owns, _) => self.lead(party, owns[0].czxid),
+                AcquisitionCommand::All(JointRequest::Release(..), _) => self.remove(party, true),
+                AcquisitionCommand::One(_, SingleRequest::Delete(..), _) => self.remove(party, false),
+                AcquisitionCommand::One(_, SingleRequest::Recover(_), _) => {
+                    self.post(party, Request::Recover)
+                }
+                AcquisitionCommand::End(_, end) => {
                     self.candidate(party).contender = None;
                     let trusts = self.is(Mutant::TakesAMissingNodeForAResignation) && end == End::Released;
                     if !trusts {
-                        self.accompany(party, companion::Event::Left);
+                        self.accompany(party, companion::CompanionEvent::Left);
                     }
                 }
-                Command::All(Joint::Enter(_), _) | Command::One(_, Single::List, _) => {}
+                AcquisitionCommand::All(JointRequest::Enter(_), _)
+                | AcquisitionCommand::One(_, SingleRequest::List, _) => {}
                 command => unreachable!("{command:?}"),
             }
         }
@@ -190,7 +197,7 @@ impl Run<'_> {
         (candidate.stage, candidate.proclaimed, candidate.heeded) = (Stage::Holding, 1, 1);
         candidate.companion = (!makes_none).then(|| Companion::new(session(party), token));
         candidate.candidacy = Some(Candidacy::new(session(party), (token, 1)));
-        self.keep_up(party, candidacy::Event::Begin);
+        self.keep_up(party, candidacy::CandidacyEvent::Begin);
     }
 
     /// Removes its node, and the announcement with it.
@@ -209,7 +216,7 @@ impl Run<'_> {
 
     /// The performer hears that the leader has proclaimed another value.
     pub(crate) fn heed(&mut self, party: Party) {
-        let newest = candidacy::Event::Proclaimed(self.candidate(party).newest());
+        let newest = candidacy::CandidacyEvent::Proclaimed(self.candidate(party).newest());
         self.announce(party, newest);
     }
 
@@ -217,9 +224,9 @@ impl Run<'_> {
     pub(crate) fn leave(&mut self, party: Party) {
         let candidate = self.candidate(party);
         let input = match candidate.stage {
-            Stage::Queued => Input::GiveUp,
-            Stage::Holding if !candidate.lapsed => Input::Release,
-            _ => Input::Forfeit,
+            Stage::Queued => AcquisitionInput::GiveUp,
+            Stage::Holding if !candidate.lapsed => AcquisitionInput::Release,
+            _ => AcquisitionInput::Forfeit,
         };
         candidate.stage = Stage::Gone;
         self.lose(party);
@@ -230,19 +237,19 @@ impl Run<'_> {
     pub(crate) fn told(&mut self, party: Party) {
         self.candidate(party).stage = Stage::Lost;
         self.lose(party);
-        self.accompany(party, companion::Event::Left);
+        self.accompany(party, companion::CompanionEvent::Left);
     }
 
     /// The hold is lost, and the upkeep ends. It has handed what it asked for to the connection, or sends it no more.
     pub(crate) fn lose(&mut self, party: Party) {
         let waiting = &mut self.candidate(party).waiting;
         waiting.retain(|request| !matches!(request, Request::Announce { .. } | Request::Look(_)));
-        self.keep_up(party, candidacy::Event::Over);
+        self.keep_up(party, candidacy::CandidacyEvent::Over);
     }
 
     /// Gives the candidacy what was proclaimed meanwhile, and then an event, as its performer does.
-    pub(crate) fn keep_up(&mut self, party: Party, event: candidacy::Event<Told, ()>) {
-        use candidacy::Event as E;
+    pub(crate) fn keep_up(&mut self, party: Party, event: candidacy::CandidacyEvent<Told, ()>) {
+        use candidacy::CandidacyEvent as E;
         let keeper = self.candidate(party).keeper;
         let event = match (self.setup.mutant, event) {
             (Some(Mutant::IsStoppedByALeftover), E::Contested)
@@ -265,8 +272,8 @@ impl Run<'_> {
     }
 
     /// Gives the candidacy one event, and performs what follows.
-    fn announce(&mut self, party: Party, event: candidacy::Event<Told, ()>) {
-        if let candidacy::Event::Proclaimed(_) = event {
+    fn announce(&mut self, party: Party, event: candidacy::CandidacyEvent<Told, ()>) {
+        if let candidacy::CandidacyEvent::Proclaimed(_) = event {
             let candidate = self.candidate(party);
             candidate.heeded = candidate.proclaimed;
         }
@@ -281,25 +288,27 @@ impl Run<'_> {
         }
     }
 
-    fn perform(&mut self, party: Party, command: candidacy::Command<Told, ()>) {
+    fn perform(&mut self, party: Party, command: candidacy::CandidacyCommand<Told, ()>) {
         let gives_up = self.is(Mutant::GivesUpAfterTheFirstDisturbance);
-        let pauses = command == candidacy::Command::Pause;
+        let pauses = command == candidacy::CandidacyCommand::Pause;
         let disturbed = pauses && gives_up && std::mem::replace(&mut self.candidate(party).disturbed, true);
         let tells_the_newest = self.is(Mutant::TakesTheReplyToAnOlderProclamation);
         let keeper = match command {
-            candidacy::Command::Announce { value: (_, value), replace } => {
+            candidacy::CandidacyCommand::Announce { value: (_, value), replace } => {
                 self.post(party, Request::Announce { value, replace });
                 Keeper::Announcing
             }
-            candidacy::Command::Look(footing) => {
+            candidacy::CandidacyCommand::Look(footing) => {
                 self.post(party, Request::Look(footing));
                 Keeper::Looking
             }
-            candidacy::Command::Settle => Keeper::Settling,
-            candidacy::Command::Wait => Keeper::Waiting,
-            candidacy::Command::Pause if disturbed => return self.announce(party, candidacy::Event::Over),
-            candidacy::Command::Pause => Keeper::Pausing,
-            candidacy::Command::Tell(number, outcome) => {
+            candidacy::CandidacyCommand::Settle => Keeper::Settling,
+            candidacy::CandidacyCommand::Wait => Keeper::Waiting,
+            candidacy::CandidacyCommand::Pause if disturbed => {
+                return self.announce(party, candidacy::CandidacyEvent::Over);
+            }
+            candidacy::CandidacyCommand::Pause => Keeper::Pausing,
+            candidacy::CandidacyCommand::Tell(number, outcome) => {
                 let candidate = self.candidate(party);
                 let value = if tells_the_newest { candidate.proclaimed } else { number as u8 };
                 let told = (candidate.token(), value);
@@ -311,15 +320,15 @@ impl Run<'_> {
     }
 
     /// Gives the companion an event, and performs what follows.
-    fn accompany(&mut self, party: Party, event: companion::Event) {
-        use companion::Event as E;
+    fn accompany(&mut self, party: Party, event: companion::CompanionEvent) {
+        use companion::CompanionEvent as E;
         let forgets = self.is(Mutant::ForgetsItsAnnouncement);
         let (mutant, candidate) = (self.setup.mutant, self.candidate(party));
         let event = match (mutant, event) {
             (_, E::Left) if forgets => return,
             (Some(Mutant::TakesBackWhatIsNotIts), E::Seen(Some(seen))) => {
                 let (session, token) = (session(party), Some(candidate.token()));
-                E::Seen(Some(companion::Seen { session, token, ..seen }))
+                E::Seen(Some(companion::SeenCompanion { session, token, ..seen }))
             }
             (Some(Mutant::LeavesWhatWasWrittenTo), E::Seen(Some(seen))) if seen.version > 0 => E::Seen(None),
             (Some(Mutant::TakesBackOnce), E::Changed | E::Unanswered) => E::Refused,
@@ -333,8 +342,8 @@ impl Run<'_> {
         candidate.takes_back |= command.is_some();
         let read = std::mem::take(&mut candidate.read);
         match command {
-            Some(companion::Command::Read) => self.post(party, Request::Read),
-            Some(companion::Command::Delete(version)) => {
+            Some(companion::CompanionCommand::Read) => self.post(party, Request::Read),
+            Some(companion::CompanionCommand::Delete(version)) => {
                 self.post(party, Request::TakeBack { version, read });
             }
             None => {}
@@ -358,8 +367,8 @@ impl Run<'_> {
             Request::Recover => own.map(Ask::Get).into_iter().collect(),
             Request::Leave { along, release } => {
                 let name = |target| match target {
-                    companion::Target::Own => own.unwrap_or(announcement),
-                    companion::Target::Companion => announcement,
+                    companion::CompanionTarget::Own => own.unwrap_or(announcement),
+                    companion::CompanionTarget::Companion => announcement,
                 };
                 let removal = companion::removal(release, along).into_iter();
                 vec![Ask::Commit(removal.map(|it| it.map(|target| Named::of(name(target)))).collect())]
@@ -408,11 +417,11 @@ impl Run<'_> {
                 self.keep_up(
                     party,
                     match answer {
-                        Answer::Committed(_) => candidacy::Event::Announced,
-                        Answer::Refused => candidacy::Event::Refused(()),
+                        Answer::Committed(_) => candidacy::CandidacyEvent::Announced,
+                        Answer::Refused => candidacy::CandidacyEvent::Refused(()),
                         // The transaction says that the lock is not held.
-                        Answer::Failed(0, _) if !unchecked => candidacy::Event::Over,
-                        _ => candidacy::Event::Contested,
+                        Answer::Failed(0, _) if !unchecked => candidacy::CandidacyEvent::Over,
+                        _ => candidacy::CandidacyEvent::Contested,
                     },
                 );
             }
@@ -420,10 +429,11 @@ impl Run<'_> {
                 let found = found.as_ref().and_then(Announcement::of);
                 let genuine = found.and_then(Announcement::read);
                 let seen = genuine.zip(found.and_then(|found| found.maker));
-                let seen = seen.map(|((_, value), maker)| Seen { session: session(maker), value });
-                self.keep_up(party, candidacy::Event::Looked(seen));
+                let seen =
+                    seen.map(|((_, value), maker)| SeenAnnouncement { session: session(maker), value });
+                self.keep_up(party, candidacy::CandidacyEvent::Looked(seen));
             }
-            (Request::Look(_), _) => self.keep_up(party, candidacy::Event::Hidden),
+            (Request::Look(_), _) => self.keep_up(party, candidacy::CandidacyEvent::Hidden),
             (Request::Leave { along, release }, answer) => self.left(party, along, release, &answer),
             (Request::Recover, answer) => {
                 let own = self.candidate(party).own;
@@ -434,17 +444,17 @@ impl Run<'_> {
             (Request::Read, Answer::Got(found)) => {
                 let found = found.as_ref().and_then(Announcement::of);
                 self.candidate(party).read = found.map_or(0, |found| found.zxid);
-                let seen = found.map(|found| companion::Seen {
+                let seen = found.map(|found| companion::SeenCompanion {
                     session: found.maker.map_or(-1, session),
                     token: Some(found.told.0),
                     version: found.version,
                 });
-                self.accompany(party, companion::Event::Seen(seen));
+                self.accompany(party, companion::CompanionEvent::Seen(seen));
             }
             (Request::TakeBack { .. }, Answer::Failed(_, Problem::BadVersion)) => {
-                self.accompany(party, companion::Event::Changed);
+                self.accompany(party, companion::CompanionEvent::Changed);
             }
-            (Request::TakeBack { .. }, _) => self.accompany(party, companion::Event::Deleted),
+            (Request::TakeBack { .. }, _) => self.accompany(party, companion::CompanionEvent::Deleted),
             (Request::Read, answer) => unreachable!("{answer:?} to a read"),
         }
     }
@@ -461,10 +471,12 @@ impl Run<'_> {
             return;
         }
         if removed && along {
-            self.accompany(party, companion::Event::WentAlong);
+            self.accompany(party, companion::CompanionEvent::WentAlong);
         }
         match release {
-            true => self.contend(party, Input::Reply(Heard::All(Event::Released(removed)), CONNECTION)),
+            true => {
+                self.contend(party, AcquisitionInput::Reply(Heard::All(Event::Released(removed)), CONNECTION))
+            }
             false => self.inform(party, Event::Deleted),
         }
     }
@@ -477,16 +489,18 @@ impl Run<'_> {
         let (leaves, takes_back) =
             (candidate.stage == Stage::Gone && candidate.contender.is_some(), candidate.takes_back);
         match candidate.keeper {
-            Keeper::Announcing | Keeper::Looking => self.keep_up(party, candidacy::Event::Unanswered),
-            Keeper::Waiting => self.keep_up(party, candidacy::Event::Doubted),
+            Keeper::Announcing | Keeper::Looking => {
+                self.keep_up(party, candidacy::CandidacyEvent::Unanswered)
+            }
+            Keeper::Waiting => self.keep_up(party, candidacy::CandidacyEvent::Doubted),
             Keeper::Off | Keeper::Settling | Keeper::Pausing => {}
         }
         if leaves {
             (self.witness)(Witness::ReleaseUnanswered);
-            self.contend(party, Input::Reply(Heard::All(Event::Unanswered), CONNECTION));
+            self.contend(party, AcquisitionInput::Reply(Heard::All(Event::Unanswered), CONNECTION));
         }
         if takes_back {
-            self.accompany(party, companion::Event::Unanswered);
+            self.accompany(party, companion::CompanionEvent::Unanswered);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! An observer with the production machine, at a server that lags behind the leader.
 
-use zklock_recipe::{Footing, Instruction, Observation, Observer};
+use zklock_recipe::{Footing, Instruction, Observation, ObserverMachine};
 
 use super::contest::{FORWARD, GENUINE};
 use super::office::{ANNOUNCEMENT, Announcement, Data, Told};
@@ -11,7 +11,7 @@ use crate::world::tree::{Path, Session};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Onlooker {
-    machine: Observer<Told>,
+    machine: ObserverMachine<Told>,
     pub(crate) session: Session,
     /// What it was told last; `None` if nothing yet.
     pub(crate) told: Option<Option<Told>>,
@@ -20,7 +20,7 @@ pub(crate) struct Onlooker {
 
 impl Onlooker {
     pub(crate) fn new(session: Session, mutant: Option<Mutant>, ensemble: &mut Ensemble<Data>) -> Self {
-        let mut machine = Observer::new();
+        let mut machine = ObserverMachine::new();
         machine.handle(Observation::Connected);
         ensemble.send(session, looks(Footing::Unwatched, mutant));
         Self { machine, session, told: None, highest: 0 }
@@ -139,7 +139,7 @@ impl Run<'_> {
 
     /// As if the machine had been told nothing yet.
     fn forget_the_highest(&mut self) {
-        let mut machine = Observer::new();
+        let mut machine = ObserverMachine::new();
         machine.handle(Observation::Connected);
         self.onlooker().machine = machine;
     }

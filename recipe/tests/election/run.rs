@@ -2,7 +2,7 @@
 
 use stateright::Property;
 
-use zklock_recipe::candidacy::Event;
+use zklock_recipe::candidacy::CandidacyEvent;
 use zklock_recipe::transaction::Operation;
 
 use super::act::{Act, act, possible};
@@ -147,17 +147,17 @@ impl Run<'_> {
 
     /// A leader has led for a while.
     fn settled(&mut self, party: Party) {
-        self.keep_up(party, Event::Settled);
+        self.keep_up(party, CandidacyEvent::Settled);
     }
 
     fn paused(&mut self, party: Party) {
-        self.keep_up(party, Event::Paused);
+        self.keep_up(party, CandidacyEvent::Paused);
     }
 
     /// A candidate hears that its announcement has changed.
     fn changed(&mut self, party: Party) {
         self.world.candidates[party].dirty = false;
-        self.keep_up(party, Event::Changed);
+        self.keep_up(party, CandidacyEvent::Changed);
     }
 
     /// The server withholds that.
@@ -174,7 +174,7 @@ impl Run<'_> {
             self.world.candidates[party].deaf = true;
             return;
         }
-        self.keep_up(party, Event::Doubted);
+        self.keep_up(party, CandidacyEvent::Doubted);
     }
 
     fn apply_stray(&mut self, party: Party) {

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use zklock_recipe::acquisition::{Acquisition, Input};
-use zklock_recipe::{Arrival, Kind, Limit, Own, Patience, Place, Takeover, Term};
+use zklock_recipe::acquisition::{Acquisition, AcquisitionInput};
+use zklock_recipe::{Arrival, Kind, Limit, Own, Patience, QueuePlace, Takeover, Term};
 
 use super::findings::Witness;
 use super::nodes::Party;
@@ -43,7 +43,7 @@ pub(crate) struct Contender {
 pub(crate) struct Seated {
     pub(crate) seat: Seat,
     pub(crate) pending: Option<Pending>,
-    pub(crate) watch: Option<(Target, Place)>,
+    pub(crate) watch: Option<(Target, QueuePlace)>,
     /// Its own transaction has removed its own node.
     pub(crate) removed: bool,
     /// When its last request was sent, also one for all, or its delay began.
@@ -53,7 +53,7 @@ pub(crate) struct Seated {
     /// The kinds of the guards that have vanished in front of it since, and for which no delay has passed.
     pub(crate) owes: BTreeSet<Kind>,
     /// The writer in whose stead a mutant watches a reader.
-    pub(crate) detour: Option<Place>,
+    pub(crate) detour: Option<QueuePlace>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -158,7 +158,7 @@ impl Run<'_> {
             _ if contender.watches() => Witness::GiveUpWhileWaiting,
             _ => Witness::GiveUpWhileEntering,
         });
-        self.handle(party, Input::GiveUp);
+        self.handle(party, AcquisitionInput::GiveUp);
     }
 
     /// The caller polls again, and hears that the lease has come back meanwhile.
@@ -180,13 +180,13 @@ impl Run<'_> {
     /// The lease is there that the contender waited for.
     pub(crate) fn renewed(&mut self, party: Party) {
         (self.witness)(Witness::GrantAfterLapse);
-        self.handle(party, Input::LeaseConfirmed);
+        self.handle(party, AcquisitionInput::LeaseConfirmed);
     }
 
     pub(crate) fn let_go(&mut self, party: Party) {
         let contender = &mut self.world.contenders[party];
         let valid = contender.holds();
         contender.caller = Caller::Gone;
-        self.handle(party, if valid { Input::Release } else { Input::Forfeit });
+        self.handle(party, if valid { AcquisitionInput::Release } else { AcquisitionInput::Forfeit });
     }
 }

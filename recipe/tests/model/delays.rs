@@ -8,8 +8,8 @@
 //!
 //! A contender that has not waited for anybody yet owes nothing: no delay covers it.
 
-use zklock_recipe::acquisition::Input;
-use zklock_recipe::{Event, Input as Heard, Kind, Place};
+use zklock_recipe::acquisition::AcquisitionInput;
+use zklock_recipe::{Event, GroupInput as Heard, Kind, QueuePlace};
 
 use super::contest::DELAYED;
 use super::findings::Witness;
@@ -31,25 +31,25 @@ impl Run<'_> {
     }
 
     /// A contender hears something: that it waits, or that its delay is over.
-    pub(crate) fn see_wait(&mut self, party: Party, input: &Input) {
+    pub(crate) fn see_wait(&mut self, party: Party, input: &AcquisitionInput) {
         let seats = &mut self.world.contenders[party].seats;
         match input {
-            Input::Reply(Heard::One(seat, Event::PredecessorWatched(true)), _) => {
+            AcquisitionInput::Reply(Heard::One(seat, Event::PredecessorWatched(true)), _) => {
                 seats[*seat].waited = self.setup.notes_delays();
             }
-            Input::Delayed(seat) => seats[*seat].owes.clear(),
+            AcquisitionInput::Delayed(seat) => seats[*seat].owes.clear(),
             _ => {}
         }
     }
 
     /// A contender hears of the release of this one.
-    pub(crate) fn see_release(&mut self, party: Party, seat: usize, predecessor: Place) {
+    pub(crate) fn see_release(&mut self, party: Party, seat: usize, predecessor: QueuePlace) {
         let owes = &mut self.world.contenders[party].seats[seat].owes;
         owes.retain(|vanished| predecessor.kind == Kind::Shared && *vanished == Kind::Shared);
     }
 
     /// A node is about to go, and is not released.
-    pub(crate) fn see_end(&mut self, queue: usize, place: Place) {
+    pub(crate) fn see_end(&mut self, queue: usize, place: QueuePlace) {
         let tree = &self.world.leader.tree;
         if !tree.node(queue, place).is_some_and(|node| node.data.held) {
             return;
@@ -57,7 +57,7 @@ impl Run<'_> {
         for (party, contender) in self.world.contenders.iter_mut().enumerate() {
             let own = tree.node_of(queue, party).map(|own| own.place);
             let behind =
-                |own: Place| place.sequence < own.sequence && exclude_each_other(place.kind, own.kind);
+                |own: QueuePlace| place.sequence < own.sequence && exclude_each_other(place.kind, own.kind);
             if !own.is_some_and(behind) {
                 continue;
             }

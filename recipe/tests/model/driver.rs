@@ -2,8 +2,10 @@
 //! request drops the reply to an earlier one, a deletion drops the watch. A request for all members takes the place of every
 //! earlier one; a request for one member takes the place of its earlier one, and of one for all.
 
-use zklock_recipe::acquisition::{Certainty, Command, Input, Joint, Search, Single};
-use zklock_recipe::{End, Event, Input as Heard, Kind, Limit, Own, Patience, SessionEnd, Sight};
+use zklock_recipe::acquisition::{
+    AcquisitionCommand, AcquisitionInput, Certainty, JointRequest, Search, SingleRequest,
+};
+use zklock_recipe::{End, Event, GroupInput as Heard, Kind, Limit, Own, Patience, SessionEnd, Sight};
 
 use super::contender::{Caller, Contender, Pending, Seated, Target};
 use super::contest::{AWAITED, BY_ITSELF, CAUSED, IN_TURN, KEPT, SEEN, TOKENS, UNASKED};
@@ -16,7 +18,7 @@ use super::session::{Assurance, Number, at, seconds};
 use super::setup::{Actor, Clock, Fault, Flaw};
 
 impl Run<'_> {
-    pub(crate) fn handle(&mut self, party: Party, input: Input) {
+    pub(crate) fn handle(&mut self, party: Party, input: AcquisitionInput) {
         self.see_wait(party, &input);
         self.see_news(party, &input);
         let contender = &mut self.world.contenders[party];
@@ -32,60 +34,64 @@ impl Run<'_> {
         }
     }
 
-    fn perform(&mut self, party: Party, command: Command) {
+    fn perform(&mut self, party: Party, command: AcquisitionCommand) {
         match command {
-            Command::All(joint, _) => self.send(Address { party, seat: None }, joint),
-            Command::One(seat, single, _) => self.send_for(Address { party, seat: Some(seat) }, seat, single),
-            Command::ExpectLate(seat) => self.expect_late(party, seat),
-            Command::EndSession(..) => {
+            AcquisitionCommand::All(joint, _) => self.send(Address { party, seat: None }, joint),
+            AcquisitionCommand::One(seat, single, _) => {
+                self.send_for(Address { party, seat: Some(seat) }, seat, single)
+            }
+            AcquisitionCommand::ExpectLate(seat) => self.expect_late(party, seat),
+            AcquisitionCommand::EndSession(..) => {
                 let session = self.world.contenders[party].session;
                 self.disconnect(session);
                 self.over(session, SessionEnd::Closed);
             }
-            Command::Grant(owns, _) => self.grant(party, &owns),
-            Command::Lose => self.lose(party),
-            Command::End(seat, end) => self.end(party, seat, end),
+            AcquisitionCommand::Grant(owns, _) => self.grant(party, &owns),
+            AcquisitionCommand::Lose => self.lose(party),
+            AcquisitionCommand::End(seat, end) => self.end(party, seat, end),
         }
     }
 
-    fn send(&mut self, address: Address, joint: Joint) {
+    fn send(&mut self, address: Address, joint: JointRequest) {
         let session = self.world.contenders[address.party].session;
         match joint {
-            Joint::Enter(look) => self.request(address, Request::Create(look, Vec::new())),
-            Joint::CreateDirectories => self.request(address, Request::CreateDirectory),
+            JointRequest::Enter(look) => self.request(address, Request::Create(look, Vec::new())),
+            JointRequest::CreateDirectories => self.request(address, Request::CreateDirectory),
             // A lease that is given comes back by itself.
-            Joint::ConfirmLease if matches!(self.world.sessions[session].assurance, Assurance::Given(_)) => {
+            JointRequest::ConfirmLease
+                if matches!(self.world.sessions[session].assurance, Assurance::Given(_)) =>
+            {
                 self.supersede(address);
                 self.world.contenders[address.party].joint = Some(Pending::Lease);
             }
-            Joint::ConfirmLease => self.request(address, Request::ConfirmLease),
-            Joint::ConfirmNodes(owns) => {
+            JointRequest::ConfirmLease => self.request(address, Request::ConfirmLease),
+            JointRequest::ConfirmNodes(owns) => {
                 (self.witness)(Witness::NodesAsked);
                 self.request(address, Request::Confirm(owns));
             }
-            Joint::Release(owns, certainty) => {
+            JointRequest::Release(owns, certainty) => {
                 self.request_where(address, certainty, |trust| Request::Release(owns, trust));
             }
         }
     }
 
-    fn send_for(&mut self, address: Address, seat: usize, single: Single) {
+    fn send_for(&mut self, address: Address, seat: usize, single: SingleRequest) {
         match single {
-            Single::Find(search) => self.search(address, seat, search),
-            Single::Recover(own) => self.request(address, Request::Recover(Some(own))),
-            Single::List => self.request(address, Request::List),
-            Single::WatchPredecessor(place, _) => {
+            SingleRequest::Find(search) => self.search(address, seat, search),
+            SingleRequest::Recover(own) => self.request(address, Request::Recover(Some(own))),
+            SingleRequest::List => self.request(address, Request::List),
+            SingleRequest::WatchPredecessor(place, _) => {
                 self.request(address, Request::Watch(place));
             }
-            Single::WatchOwn(own) => self.request(address, Request::WatchOwn(own)),
-            Single::Release(own, certainty) => {
+            SingleRequest::WatchOwn(own) => self.request(address, Request::WatchOwn(own)),
+            SingleRequest::Release(own, certainty) => {
                 self.request_where(address, certainty, |trust| Request::Release(vec![own], trust));
             }
-            Single::Delete(own, certainty) => {
+            SingleRequest::Delete(own, certainty) => {
                 self.unwatch(address);
                 self.request_where(address, certainty, |trust| Request::Delete(own, trust));
             }
-            Single::Delay => {
+            SingleRequest::Delay => {
                 (self.witness)(Witness::TakeoverDelayed);
                 self.supersede(address);
                 let seated = &mut self.world.contenders[address.party].seats[seat];
@@ -131,23 +137,26 @@ impl Run<'_> {
     }
 
     /// What a contender hears of its own nodes.
-    fn see_news(&mut self, party: Party, input: &Input) {
+    fn see_news(&mut self, party: Party, input: &AcquisitionInput) {
         let contender = &mut self.world.contenders[party];
         let waits = contender.caller == Caller::Waiting;
         match input {
-            Input::Reply(Heard::One(_, Event::OwnWatched(true)), _) if waits => {
+            AcquisitionInput::Reply(Heard::One(_, Event::OwnWatched(true)), _) if waits => {
                 (self.witness)(Witness::FirstAmongWaiting);
             }
-            Input::Reply(Heard::One(_, Event::OwnWatched(false)), _) if waits => {
+            AcquisitionInput::Reply(Heard::One(_, Event::OwnWatched(false)), _) if waits => {
                 (self.witness)(Witness::ToldBeforeTheGrant);
             }
             _ => {}
         }
         let told = matches!(
             input,
-            Input::Watch(_, Event::OwnTouched)
-                | Input::Reply(Heard::One(_, Event::OwnWatched(false) | Event::Released(false)), _)
-                | Input::Reply(Heard::Failed(_, Event::OwnTouched | Event::Released(false)), _)
+            AcquisitionInput::Watch(_, Event::OwnTouched)
+                | AcquisitionInput::Reply(
+                    Heard::One(_, Event::OwnWatched(false) | Event::Released(false)),
+                    _
+                )
+                | AcquisitionInput::Reply(Heard::Failed(_, Event::OwnTouched | Event::Released(false)), _)
         );
         contender.told |= told && self.setup.may(&[Fault::Uprooting]);
     }
@@ -164,47 +173,57 @@ impl Run<'_> {
         }
     }
 
-    fn see_commands(&mut self, party: Party, cause: &Input, commands: &[Command]) {
-        let confirms = |command: &Command| {
+    fn see_commands(&mut self, party: Party, cause: &AcquisitionInput, commands: &[AcquisitionCommand]) {
+        let confirms = |command: &AcquisitionCommand| {
             matches!(
                 command,
-                Command::Grant(..) | Command::All(Joint::ConfirmLease | Joint::ConfirmNodes(_), _)
+                AcquisitionCommand::Grant(..)
+                    | AcquisitionCommand::All(JointRequest::ConfirmLease | JointRequest::ConfirmNodes(_), _)
             )
         };
         if commands.iter().any(confirms) {
             self.witness_confirm(party, cause);
         }
-        let grants = commands.iter().any(|command| matches!(command, Command::Grant(..)));
-        let is_blind = self.world.contenders[party].blind && !matches!(cause, Input::NodesConfirmed(_));
+        let grants = commands.iter().any(|command| matches!(command, AcquisitionCommand::Grant(..)));
+        let is_blind =
+            self.world.contenders[party].blind && !matches!(cause, AcquisitionInput::NodesConfirmed(_));
         self.forbid(SEEN, grants && is_blind);
         self.see_readers(party, cause, commands);
     }
 
-    fn witness_confirm(&self, party: Party, cause: &Input) {
+    fn witness_confirm(&self, party: Party, cause: &AcquisitionInput) {
         match cause {
-            Input::Watch(seat, Event::PredecessorReleased) => {
+            AcquisitionInput::Watch(seat, Event::PredecessorReleased) => {
                 (self.witness)(match self.world.contenders[party].seats[*seat].seat.kind {
                     Kind::Shared => Witness::ReaderGrantedByRelease,
                     _ => Witness::GrantByRelease,
                 });
             }
-            Input::Reply(Heard::Entered(nodes), _) => (self.witness)(match nodes.first() {
+            AcquisitionInput::Reply(Heard::Entered(nodes), _) => (self.witness)(match nodes.first() {
                 Some((_, Sight::Count(_))) => Witness::GrantByCount,
                 _ => Witness::GrantByListing,
             }),
-            Input::Reply(Heard::One(_, Event::Listed(_)), _) => (self.witness)(Witness::GrantByListing),
+            AcquisitionInput::Reply(Heard::One(_, Event::Listed(_)), _) => {
+                (self.witness)(Witness::GrantByListing)
+            }
             _ => {}
         }
     }
 
     /// The writer's release grants each reader behind it without a request, and no end of a writer has readers list.
-    fn see_readers(&mut self, party: Party, cause: &Input, commands: &[Command]) {
-        let (Input::Watch(seat, event) | Input::Reply(Heard::One(seat, event), _)) = cause else { return };
+    fn see_readers(&mut self, party: Party, cause: &AcquisitionInput, commands: &[AcquisitionCommand]) {
+        let (AcquisitionInput::Watch(seat, event) | AcquisitionInput::Reply(Heard::One(seat, event), _)) =
+            cause
+        else {
+            return;
+        };
         if self.world.contenders[party].seats[*seat].seat.kind == Kind::Exclusive {
             return;
         }
-        let asks = |command: &Command| matches!(command, Command::One(member, single, _) if member == seat && !matches!(single, Single::WatchOwn(_)));
-        let lists = |command: &Command| matches!(command, Command::One(_, Single::List, _));
+        let asks = |command: &AcquisitionCommand| matches!(command, AcquisitionCommand::One(member, single, _) if member == seat && !matches!(single, SingleRequest::WatchOwn(_)));
+        let lists = |command: &AcquisitionCommand| {
+            matches!(command, AcquisitionCommand::One(_, SingleRequest::List, _))
+        };
         let breach = match event {
             Event::PredecessorReleased => commands.iter().any(asks),
             Event::PredecessorDeleted | Event::PredecessorWatched(_) => commands.iter().any(lists),
@@ -397,7 +416,10 @@ impl Run<'_> {
             Message::Saw(sights) => match created {
                 Some(Pending::Created(owns)) => {
                     self.confirmed(index, connection, asked);
-                    Input::Reply(Heard::Entered(owns.into_iter().zip(sights).collect()), connection)
+                    AcquisitionInput::Reply(
+                        Heard::Entered(owns.into_iter().zip(sights).collect()),
+                        connection,
+                    )
                 }
                 _ => return,
             },
@@ -405,21 +427,21 @@ impl Run<'_> {
                 Some(Pending::Created(owns)) => {
                     self.confirmed(index, connection, asked);
                     let unseen = owns.into_iter().map(|own| (own, Sight::Nothing));
-                    Input::Reply(Heard::Entered(unseen.collect()), connection)
+                    AcquisitionInput::Reply(Heard::Entered(unseen.collect()), connection)
                 }
-                _ => Input::Lost(address.seat),
+                _ => AcquisitionInput::Lost(address.seat),
             },
             Message::Found(found, _) => address.reply(Event::Recovered(found), connection),
             Message::Reply(event) => address.reply(event, connection),
             Message::NodesConfirmed => {
                 self.confirmed(index, connection, asked);
-                Input::NodesConfirmed(connection)
+                AcquisitionInput::NodesConfirmed(connection)
             }
             Message::LeaseConfirmed => {
                 self.confirmed(index, connection, asked);
-                Input::LeaseConfirmed
+                AcquisitionInput::LeaseConfirmed
             }
-            Message::FailedAt(seat, event) => Input::Reply(Heard::Failed(seat, event), connection),
+            Message::FailedAt(seat, event) => AcquisitionInput::Reply(Heard::Failed(seat, event), connection),
             Message::Watched(target, place) => {
                 contender.seats[seat].watch = Some((target, place));
                 let event = match target {
@@ -435,7 +457,7 @@ impl Run<'_> {
                     Witness::PredecessorVanishedWhileDisconnected,
                     target == Target::Predecessor && self.world.leader.tree.node(queue, place).is_none(),
                 );
-                Input::Watch(seat, Event::WatchLost)
+                AcquisitionInput::Watch(seat, Event::WatchLost)
             }
             Message::Changed(place, shown) => {
                 // The watch may have been dropped while this was under way.
@@ -459,7 +481,7 @@ impl Run<'_> {
                 if shown == Shown::Released {
                     self.see_release(party, seat, place);
                 }
-                Input::Watch(seat, event)
+                AcquisitionInput::Watch(seat, event)
             }
         };
         self.handle(party, input);

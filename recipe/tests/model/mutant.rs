@@ -3,8 +3,10 @@
 //! A fault is seeded where the acquisition meets the world, in what it hears or in what it asks for, so the production code
 //! is the same with and without it.
 
-use zklock_recipe::acquisition::{Certainty, Command, Input, Joint, Search, Single};
-use zklock_recipe::{Event, Input as Heard, Kind, Own, Place, Present, Refusal, Sequence, Sight};
+use zklock_recipe::acquisition::{
+    AcquisitionCommand, AcquisitionInput, Certainty, JointRequest, Search, SingleRequest,
+};
+use zklock_recipe::{Event, GroupInput as Heard, Kind, Own, Present, QueuePlace, Refusal, Sequence, Sight};
 
 use super::contender::Contender;
 use super::nodes::ASK;
@@ -108,10 +110,15 @@ impl Mutant {
     /// [`EnqueuesOneByOne`](Self::EnqueuesOneByOne) is in how it creates, and
     /// [`NamesNodesBlindly`](Self::NamesNodesBlindly) in how it removes; what a watch shows is
     /// [`takes_for_a_release`](Self::takes_for_a_release)'s.
-    pub(crate) fn handle(self, contender: &mut Contender, input: Input, present: Present) -> Vec<Command> {
+    pub(crate) fn handle(
+        self,
+        contender: &mut Contender,
+        input: AcquisitionInput,
+        present: Present,
+    ) -> Vec<AcquisitionCommand> {
         let cause = input.clone();
-        if let Input::Watch(seat, Event::PredecessorReleased | Event::PredecessorDeleted)
-        | Input::Reply(Heard::One(seat, Event::PredecessorWatched(false)), _) = input
+        if let AcquisitionInput::Watch(seat, Event::PredecessorReleased | Event::PredecessorDeleted)
+        | AcquisitionInput::Reply(Heard::One(seat, Event::PredecessorWatched(false)), _) = input
             && let Some(writer) = contender.seats[seat].detour.take()
             && let Some(own) = contender.acquisition.own(seat)
         {
@@ -122,7 +129,7 @@ impl Mutant {
         let (seen, known) = (contender.acquisition.seen(), contender.known());
         let mut commands = contender.acquisition.handle(input, present);
         if matches!(self, Self::RemembersThroughALoss) {
-            if commands.contains(&Command::Lose) {
+            if commands.contains(&AcquisitionCommand::Lose) {
                 contender.remembered = seen;
             }
             commands.iter_mut().for_each(|command| trust(command, contender.remembered));
@@ -138,9 +145,10 @@ impl Mutant {
     }
 
     /// How it takes its session to stand.
-    fn sees_present(self, contender: &Contender, input: &Input, present: Present) -> Present {
+    fn sees_present(self, contender: &Contender, input: &AcquisitionInput, present: Present) -> Present {
         match (self, input) {
-            (Self::ForgetsTheLease, _) | (Self::ConfirmsALapsedLease, Input::NodesConfirmed(_)) => {
+            (Self::ForgetsTheLease, _)
+            | (Self::ConfirmsALapsedLease, AcquisitionInput::NodesConfirmed(_)) => {
                 Present { term: Ok(*TERM), is_ample: true, ..present }
             }
             (Self::TakesAnOldConnectionForThePresentOne, _) => {
@@ -150,16 +158,22 @@ impl Mutant {
         }
     }
 
-    fn on_nothing(self, contender: &mut Contender, cause: &Input, present: Present) -> Vec<Command> {
+    fn on_nothing(
+        self,
+        contender: &mut Contender,
+        cause: &AcquisitionInput,
+        present: Present,
+    ) -> Vec<AcquisitionCommand> {
         let mut hears = |input| contender.acquisition.handle(input, present);
         match (self, cause) {
             // The reply to a deletion that was none.
-            (Self::LeavesLikeAHolder, Input::Reply(Heard::One(seat, Event::Released(_)), connection)) => {
-                hears(Input::Reply(Heard::One(*seat, Event::Deleted), *connection))
-            }
+            (
+                Self::LeavesLikeAHolder,
+                AcquisitionInput::Reply(Heard::One(seat, Event::Released(_)), connection),
+            ) => hears(AcquisitionInput::Reply(Heard::One(*seat, Event::Deleted), *connection)),
             // A refused create leaves nothing to remove.
-            (Self::ForgetsItsCreate, Input::GiveUp) => {
-                hears(Input::Reply(Heard::All(Event::Refused(Refusal::NotAuthorized)), 0))
+            (Self::ForgetsItsCreate, AcquisitionInput::GiveUp) => {
+                hears(AcquisitionInput::Reply(Heard::All(Event::Refused(Refusal::NotAuthorized)), 0))
             }
             _ => Vec::new(),
         }
@@ -168,67 +182,83 @@ impl Mutant {
     fn on_command(
         self,
         contender: &mut Contender,
-        cause: &Input,
-        command: Command,
+        cause: &AcquisitionInput,
+        command: AcquisitionCommand,
         present: Present,
-    ) -> Vec<Command> {
+    ) -> Vec<AcquisitionCommand> {
         let connection = present.connection.unwrap_or_default();
         let acquisition = &mut contender.acquisition;
         let own = |seat| acquisition.own(seat);
-        let answer = |seat, event| vec![Input::Reply(Heard::One(seat, event), connection)];
+        let answer = |seat, event| vec![AcquisitionInput::Reply(Heard::One(seat, event), connection)];
         let inputs = match (self, &command) {
-            (Self::WatchesTheFirst, Command::One(seat, Single::WatchPredecessor(_, own), _)) => {
-                return vec![watch(*seat, Place::exclusive(0), *own)];
+            (
+                Self::WatchesTheFirst,
+                AcquisitionCommand::One(seat, SingleRequest::WatchPredecessor(_, own), _),
+            ) => {
+                return vec![watch(*seat, QueuePlace::exclusive(0), *own)];
             }
-            (Self::ReaderWaitsForReaders, Command::One(seat, Single::WatchPredecessor(writer, own), _))
-                if own.place.kind == Kind::Shared =>
-            {
-                let lower = |place: &Place| place.sequence < own.place.sequence;
-                let nearest =
-                    listed(cause, *seat).iter().filter_map(|name| Place::parse(name)).filter(lower).max();
+            (
+                Self::ReaderWaitsForReaders,
+                AcquisitionCommand::One(seat, SingleRequest::WatchPredecessor(writer, own), _),
+            ) if own.place.kind == Kind::Shared => {
+                let lower = |place: &QueuePlace| place.sequence < own.place.sequence;
+                let nearest = listed(cause, *seat)
+                    .iter()
+                    .filter_map(|name| QueuePlace::parse(name))
+                    .filter(lower)
+                    .max();
                 let reader = nearest.filter(|place| place > writer);
                 contender.seats[*seat].detour = reader.map(|_| *writer);
                 return vec![watch(*seat, reader.unwrap_or(*writer), *own)];
             }
-            (Self::LeavesLikeAHolder, Command::One(seat, Single::Delete(own, certainty), tries)) => {
-                return vec![Command::One(*seat, Single::Release(*own, *certainty), *tries)];
+            (
+                Self::LeavesLikeAHolder,
+                AcquisitionCommand::One(seat, SingleRequest::Delete(own, certainty), tries),
+            ) => {
+                return vec![AcquisitionCommand::One(
+                    *seat,
+                    SingleRequest::Release(*own, *certainty),
+                    *tries,
+                )];
             }
-            (Self::SharesAnOldSearch, Command::One(seat, Single::Find(_), tries)) => {
-                return vec![Command::One(*seat, Single::Find(Search::Present), *tries)];
+            (Self::SharesAnOldSearch, AcquisitionCommand::One(seat, SingleRequest::Find(_), tries)) => {
+                return vec![AcquisitionCommand::One(*seat, SingleRequest::Find(Search::Present), *tries)];
             }
-            (Self::ForgetsALateCreate, Command::ExpectLate(_))
-            | (Self::LeavesAnUnclearNode, Command::EndSession(..)) => Vec::new(),
-            (Self::CreatesAgain, Command::One(seat, Single::Find(_), _))
-            | (Self::TrustsItsRemoval, Command::One(seat, Single::Recover(_), _)) => {
+            (Self::ForgetsALateCreate, AcquisitionCommand::ExpectLate(_))
+            | (Self::LeavesAnUnclearNode, AcquisitionCommand::EndSession(..)) => Vec::new(),
+            (Self::CreatesAgain, AcquisitionCommand::One(seat, SingleRequest::Find(_), _))
+            | (Self::TrustsItsRemoval, AcquisitionCommand::One(seat, SingleRequest::Recover(_), _)) => {
                 answer(*seat, Event::Recovered(None))
             }
-            (Self::SearchesOnce, Command::One(seat, Single::Find(_), _))
-                if matches!(cause, Input::Reply(Heard::One(_, Event::Recovered(_)), _)) =>
+            (Self::SearchesOnce, AcquisitionCommand::One(seat, SingleRequest::Find(_), _))
+                if matches!(cause, AcquisitionInput::Reply(Heard::One(_, Event::Recovered(_)), _)) =>
             {
                 answer(*seat, Event::Recovered(None))
             }
-            (Self::RemovesAgain, Command::One(seat, Single::Recover(own), _)) => {
+            (Self::RemovesAgain, AcquisitionCommand::One(seat, SingleRequest::Recover(own), _)) => {
                 answer(*seat, Event::Recovered(Some(*own)))
             }
-            (Self::TakesReadersForHolders, Command::One(seat, Single::List, _))
-                if matches!(cause, Input::Watch(_, Event::PredecessorReleased)) =>
+            (Self::TakesReadersForHolders, AcquisitionCommand::One(seat, SingleRequest::List, _))
+                if matches!(cause, AcquisitionInput::Watch(_, Event::PredecessorReleased)) =>
             {
                 answer(*seat, Event::Listed(own(*seat).map(|own| own.place.name()).into_iter().collect()))
             }
-            (Self::ReaderJoinsAtOnce, Command::One(seat, Single::Delay, _))
+            (Self::ReaderJoinsAtOnce, AcquisitionCommand::One(seat, SingleRequest::Delay, _))
                 if own(*seat).is_some_and(|own| own.place.kind == Kind::Shared)
                     && matches!(
                         cause,
-                        Input::Reply(Heard::Entered(_) | Heard::One(_, Event::Listed(_)), _)
+                        AcquisitionInput::Reply(Heard::Entered(_) | Heard::One(_, Event::Listed(_)), _)
                     ) =>
             {
-                vec![Input::Delayed(*seat)]
+                vec![AcquisitionInput::Delayed(*seat)]
             }
-            (Self::TakesAllWithTheFirst, Command::One(_, Single::WatchOwn(_), _)) => {
-                vec![Input::NodesConfirmed(connection)]
+            (Self::TakesAllWithTheFirst, AcquisitionCommand::One(_, SingleRequest::WatchOwn(_), _)) => {
+                vec![AcquisitionInput::NodesConfirmed(connection)]
             }
-            (mutant, Command::All(Joint::ConfirmNodes(_), _)) if mutant.trusts_its_sight(cause) => {
-                vec![Input::NodesConfirmed(connection)]
+            (mutant, AcquisitionCommand::All(JointRequest::ConfirmNodes(_), _))
+                if mutant.trusts_its_sight(cause) =>
+            {
+                vec![AcquisitionInput::NodesConfirmed(connection)]
             }
             _ => return vec![command],
         };
@@ -236,11 +266,13 @@ impl Mutant {
     }
 
     /// Whether it is granted after this without another look at its nodes.
-    fn trusts_its_sight(self, cause: &Input) -> bool {
+    fn trusts_its_sight(self, cause: &AcquisitionInput) -> bool {
         match self {
             Self::ConfirmsUnseenNodes => true,
-            Self::RemembersThroughARelease => matches!(cause, Input::Watch(_, Event::PredecessorReleased)),
-            Self::RemembersThroughADelay => matches!(cause, Input::Delayed(_)),
+            Self::RemembersThroughARelease => {
+                matches!(cause, AcquisitionInput::Watch(_, Event::PredecessorReleased))
+            }
+            Self::RemembersThroughADelay => matches!(cause, AcquisitionInput::Delayed(_)),
             _ => false,
         }
     }
@@ -254,34 +286,36 @@ impl Mutant {
         }
     }
 
-    fn hears(self, contender: &mut Contender, input: Input, present: Present) -> Input {
+    fn hears(self, contender: &mut Contender, input: AcquisitionInput, present: Present) -> AcquisitionInput {
         let kind = |seat: usize| contender.seats[seat].seat.kind;
         match (self, input) {
-            (Self::TrustsDeletions, Input::Watch(seat, Event::PredecessorDeleted)) => {
-                Input::Watch(seat, Event::PredecessorReleased)
+            (Self::TrustsDeletions, AcquisitionInput::Watch(seat, Event::PredecessorDeleted)) => {
+                AcquisitionInput::Watch(seat, Event::PredecessorReleased)
             }
-            (Self::ReaderTrustsDeletions, Input::Watch(seat, Event::PredecessorDeleted))
+            (Self::ReaderTrustsDeletions, AcquisitionInput::Watch(seat, Event::PredecessorDeleted))
                 if kind(seat) == Kind::Shared =>
             {
-                Input::Watch(seat, Event::PredecessorReleased)
+                AcquisitionInput::Watch(seat, Event::PredecessorReleased)
             }
-            (Self::ReaderLooksOn, Input::Watch(seat, Event::PredecessorReleased))
+            (Self::ReaderLooksOn, AcquisitionInput::Watch(seat, Event::PredecessorReleased))
                 if kind(seat) == Kind::Shared =>
             {
-                Input::Watch(seat, Event::PredecessorDeleted)
+                AcquisitionInput::Watch(seat, Event::PredecessorDeleted)
             }
-            (Self::IgnoresItsLoss, Input::Watch(seat, Event::OwnTouched)) => {
-                Input::Reply(Heard::One(seat, Event::OwnWatched(true)), 0)
+            (Self::IgnoresItsLoss, AcquisitionInput::Watch(seat, Event::OwnTouched)) => {
+                AcquisitionInput::Reply(Heard::One(seat, Event::OwnWatched(true)), 0)
             }
             (
                 Self::TrustsAbsence,
-                Input::Reply(Heard::One(seat, Event::PredecessorWatched(false)), connection),
+                AcquisitionInput::Reply(Heard::One(seat, Event::PredecessorWatched(false)), connection),
             ) => {
                 let heard = Heard::One(seat, Event::PredecessorWatched(true));
-                contender.acquisition.handle(Input::Reply(heard, connection), present);
-                Input::Watch(seat, Event::PredecessorReleased)
+                contender.acquisition.handle(AcquisitionInput::Reply(heard, connection), present);
+                AcquisitionInput::Watch(seat, Event::PredecessorReleased)
             }
-            (_, Input::Reply(heard, connection)) => Input::Reply(self.reads(contender, heard), connection),
+            (_, AcquisitionInput::Reply(heard, connection)) => {
+                AcquisitionInput::Reply(self.reads(contender, heard), connection)
+            }
             (_, input) => input,
         }
     }
@@ -322,44 +356,49 @@ impl Mutant {
     }
 
     /// What it takes a listing for.
-    fn sees(self, children: Vec<String>, own: Option<Place>) -> Vec<String> {
+    fn sees(self, children: Vec<String>, own: Option<QueuePlace>) -> Vec<String> {
         let Some(own) = own else { return children };
         if matches!(self, Self::CountsAsks) {
-            let before = Place { sequence: Sequence(own.sequence.0 - 1), ..own };
+            let before = QueuePlace { sequence: Sequence(own.sequence.0 - 1), ..own };
             let seen = |name: &String| if name == ASK { before.name() } else { name.clone() };
             return children.iter().map(seen).collect();
         }
-        let places = || children.iter().filter_map(|name| Place::parse(name));
+        let places = || children.iter().filter_map(|name| QueuePlace::parse(name));
         let lower = || places().filter(|place| place.sequence < own.sequence);
         let writer = lower().filter(|place| place.kind == Kind::Exclusive).max();
-        let passes_over = |place: Place| match (self, own.kind) {
+        let passes_over = |place: QueuePlace| match (self, own.kind) {
             (Self::ReaderPassesWritersOver, Kind::Shared) => place.kind == Kind::Exclusive,
             (Self::ForgetsEarlyReaders, Kind::Exclusive) => {
                 place.kind == Kind::Shared && lower().max() > writer && Some(place) < writer
             }
             _ => false,
         };
-        let seen = |name: &&String| !Place::parse(name).is_some_and(passes_over);
+        let seen = |name: &&String| !QueuePlace::parse(name).is_some_and(passes_over);
         children.iter().filter(seen).cloned().collect()
     }
 }
 
-fn watch(seat: usize, predecessor: Place, own: Own) -> Command {
-    Command::One(seat, Single::WatchPredecessor(predecessor, own), Default::default())
+fn watch(seat: usize, predecessor: QueuePlace, own: Own) -> AcquisitionCommand {
+    AcquisitionCommand::One(seat, SingleRequest::WatchPredecessor(predecessor, own), Default::default())
 }
 
 /// Makes a command name a node without a look, if the nodes were seen on this connection.
-fn trust(command: &mut Command, seen: Option<u64>) {
-    if let Command::One(_, Single::Release(_, certainty) | Single::Delete(_, certainty), _) = command {
+fn trust(command: &mut AcquisitionCommand, seen: Option<u64>) {
+    if let AcquisitionCommand::One(
+        _,
+        SingleRequest::Release(_, certainty) | SingleRequest::Delete(_, certainty),
+        _,
+    ) = command
+    {
         *certainty = seen.map_or(*certainty, Certainty::Seen);
     }
 }
 
 /// The listing that a member has just seen.
-fn listed(cause: &Input, seat: usize) -> &[String] {
+fn listed(cause: &AcquisitionInput, seat: usize) -> &[String] {
     match cause {
-        Input::Reply(Heard::One(_, Event::Listed(children)), _) => children,
-        Input::Reply(Heard::Entered(nodes), _) => match nodes.get(seat) {
+        AcquisitionInput::Reply(Heard::One(_, Event::Listed(children)), _) => children,
+        AcquisitionInput::Reply(Heard::Entered(nodes), _) => match nodes.get(seat) {
             Some((_, Sight::Children(children))) => children,
             _ => &[],
         },

@@ -3,7 +3,7 @@
 use std::iter;
 
 use zklock_recipe::transaction::UNTOUCHED;
-use zklock_recipe::{Kind, Own, Place};
+use zklock_recipe::{Kind, Own, QueuePlace};
 
 use super::setup::Setup;
 use crate::world::ensemble;
@@ -43,7 +43,7 @@ pub(crate) enum Make {
 }
 
 impl Make {
-    pub(crate) fn name(self, place: Place) -> String {
+    pub(crate) fn name(self, place: QueuePlace) -> String {
         match self {
             Self::Ours | Self::Lookalike => place.name(),
             Self::Foreign => format!("_c_{}", place.name()),
@@ -59,7 +59,7 @@ impl Tree<Data> {
     }
 
     /// The node of a contender's name.
-    pub(crate) fn node(&self, queue: usize, place: Place) -> Option<&Node<Data>> {
+    pub(crate) fn node(&self, queue: usize, place: QueuePlace) -> Option<&Node<Data>> {
         self.get(Path::Child(queue, place))
             .filter(|node| matches!(node.data.make, Make::Ours | Make::Lookalike))
     }
@@ -85,7 +85,7 @@ impl Tree<Data> {
     }
 
     /// Whether a node keeps the one in this place from the lock.
-    pub(crate) fn blocks(&self, queue: usize, place: Place) -> bool {
+    pub(crate) fn blocks(&self, queue: usize, place: QueuePlace) -> bool {
         let lower = self.children(queue).iter().filter(|(other, _)| other.sequence < place.sequence);
         let mut lower = lower.filter(|(_, node)| node.data.make != Make::Ask);
         lower.any(|(other, _)| exclude_each_other(other.kind, place.kind))

@@ -1,11 +1,12 @@
 //! What goes over the network, and how the server answers it.
 
-use zklock_recipe::acquisition::Input;
+use zklock_recipe::acquisition::AcquisitionInput;
 use zklock_recipe::companion::removal;
 use zklock_recipe::nodes::{self, Entered};
 use zklock_recipe::transaction::{Operation, UNTOUCHED};
 use zklock_recipe::{
-    Event, Foreign, ForeignClient, Input as Heard, Look, Own, Place, Refusal, Sequence, Sight, Stranger,
+    Event, Foreign, ForeignClient, GroupInput as Heard, Look, Own, QueuePlace, Refusal, Sequence, Sight,
+    Stranger,
 };
 
 use super::contender::Target;
@@ -28,10 +29,10 @@ pub(crate) struct Address {
 
 impl Address {
     /// A reply with this event, on this connection.
-    pub(crate) fn reply(self, event: Event, connection: u64) -> Input {
+    pub(crate) fn reply(self, event: Event, connection: u64) -> AcquisitionInput {
         let heard =
             self.seat.map_or_else(|| Heard::All(event.clone()), |seat| Heard::One(seat, event.clone()));
-        Input::Reply(heard, connection)
+        AcquisitionInput::Reply(heard, connection)
     }
 }
 
@@ -64,10 +65,10 @@ pub(crate) enum Request {
     Beat(u8),
     List,
     /// Reads a predecessor, and watches its data.
-    Watch(Place),
+    Watch(QueuePlace),
     WatchOwn(Own),
     /// The second watch on a predecessor, sent right behind the first.
-    WatchChildren(Place),
+    WatchChildren(QueuePlace),
     /// Of one member or of all, in one transaction.
     Release(Vec<Own>, Trust),
     Delete(Own, Trust),
@@ -117,10 +118,10 @@ pub(crate) enum Message {
     FailedAt(usize, Event),
     /// To a search for a lost node. Others of the session may share it on its connection: the last creation before it.
     Found(Option<Own>, Option<i64>),
-    Watched(Target, Place),
+    Watched(Target, QueuePlace),
     /// The request's connection was lost.
     Failed,
-    Changed(Place, Shown),
+    Changed(QueuePlace, Shown),
     /// The watch's connection was lost.
     WatchLost,
     /// A heartbeat that was sent then.
@@ -517,6 +518,6 @@ impl Run<'_> {
     }
 }
 
-fn foreign_contender(make: Make, place: Place) -> Stranger {
+fn foreign_contender(make: Make, place: QueuePlace) -> Stranger {
     Stranger::Client(Foreign { name: make.name(place), client: ForeignClient::Unknown, session: None })
 }

@@ -1,7 +1,7 @@
 //! What a server knows: directories, and their children with numbers.
 
 use zklock_recipe::transaction::{Operation, Problem};
-use zklock_recipe::{Kind, Own, Place, Sequence};
+use zklock_recipe::{Kind, Own, QueuePlace, Sequence};
 
 /// A session, by its index.
 pub(crate) type Session = usize;
@@ -31,7 +31,7 @@ pub(crate) struct Directory<D> {
     /// The number that the next child gets.
     pub(crate) next: i32,
     /// In the order of their numbers.
-    pub(crate) children: Vec<(Place, Node<D>)>,
+    pub(crate) children: Vec<(QueuePlace, Node<D>)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,7 +47,7 @@ pub(crate) struct Node<D> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Path {
     Directory(usize),
-    Child(usize, Place),
+    Child(usize, QueuePlace),
 }
 
 /// The node of an operation.
@@ -107,7 +107,7 @@ impl<D: Clone> Tree<D> {
         Self { zxid: 0, numbered: numbered.into_iter().collect(), directories }
     }
 
-    pub(crate) fn children(&self, directory: usize) -> &[(Place, Node<D>)] {
+    pub(crate) fn children(&self, directory: usize) -> &[(QueuePlace, Node<D>)] {
         self.directories[directory].as_ref().map_or(&[], |it| &it.children)
     }
 
@@ -193,7 +193,7 @@ impl<D: Clone> Tree<D> {
             Name::At(path) | Name::Ephemeral(path) => path,
             Name::Next(index, kind) => {
                 let directory = self.directories[index].as_ref().ok_or(Problem::NoNode)?;
-                Path::Child(index, Place { sequence: Sequence(directory.next), kind })
+                Path::Child(index, QueuePlace { sequence: Sequence(directory.next), kind })
             }
         };
         let change = match operation {

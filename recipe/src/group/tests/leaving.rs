@@ -109,7 +109,7 @@ fn a_look_that_ends_one_has_the_others_leave() {
 
 #[test]
 fn a_number_that_is_too_high_ends_all() {
-    let last = Own { place: Place::exclusive(i32::MAX), czxid: CZXID };
+    let last = Own { place: QueuePlace::exclusive(i32::MAX), czxid: CZXID };
     let mut group = entering();
     assert_eq!(group.handle(Entered(vec![behind(FIRST), alone(last)])), [delete(1, last), delete(0, FIRST)]);
     assert_eq!(group.handle(One(1, E::Deleted)), []);

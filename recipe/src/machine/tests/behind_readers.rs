@@ -3,11 +3,11 @@
 use super::table::{Scene, to};
 use super::*;
 
-const READER: Place = Place::shared(5);
+const READER: QueuePlace = QueuePlace::shared(5);
 
 /// Two readers are lower.
 fn two() -> Vec<String> {
-    names(&[Place::exclusive(9), READER, OWN.place, Place::shared(4)])
+    names(&[QueuePlace::exclusive(9), READER, OWN.place, QueuePlace::shared(4)])
 }
 
 /// Behind the nearest reader, and behind one that must be in the next listing.
@@ -16,11 +16,11 @@ fn both() -> Ahead {
 }
 
 /// After the release of the nearest reader. The other one must be in the listing.
-fn must_see(arrival: Arrival) -> State {
+fn must_see(arrival: Arrival) -> MachineState {
     Looking(OWN, arrival, vec![Sequence(4)])
 }
 
-fn waits(ahead: Ahead, arrival: Arrival) -> State {
+fn waits(ahead: Ahead, arrival: Arrival) -> MachineState {
     Waiting(OWN, ahead, arrival)
 }
 
@@ -30,7 +30,7 @@ fn scene() -> Scene {
     let paths = [(New, vec![]), (Queued, vec![E::Unanswered])]
         .map(|(arrival, before)| (must_see(arrival), [&begin[..], &before, &released].concat()));
     // Of the two, the one that was watched is gone.
-    let lower_left = names(&[Place::shared(4), OWN.place, Place::shared(8)]);
+    let lower_left = names(&[QueuePlace::shared(4), OWN.place, QueuePlace::shared(8)]);
     // A writer has the number of the reader that must be there.
     let another_kind = names(&[LOWEST, OWN.place]);
     let watches = |ahead, arrival| to(Watching(OWN, ahead, arrival));
@@ -45,7 +45,7 @@ fn scene() -> Scene {
         rows: vec![guess(Look::List), guess(Look::Count)],
     };
     for arrival in [New, Queued] {
-        let (lower, writer) = (only(Place::shared(4)), only(LOWEST));
+        let (lower, writer) = (only(QueuePlace::shared(4)), only(LOWEST));
         let looking = || Looking(OWN, arrival, vec![]);
         let first = if arrival == New { to(Confirming(OWN)) } else { delays() };
         let gone = E::PredecessorWatched(false);
@@ -81,7 +81,7 @@ fn every_transition_behind_readers_is_in_the_table() {
 /// A writer between them speaks for none of them: it may give up.
 #[test]
 fn all_readers_must_be_seen_again() {
-    let below = |places: &[Place]| {
+    let below = |places: &[QueuePlace]| {
         let children = names(&[places, &[OWN.place]].concat());
         run(Patience::Wait, &[E::Begin(Look::List), entered(Sight::Children(children))]).0.state
     };
@@ -89,7 +89,7 @@ fn all_readers_must_be_seen_again() {
         let readers = readers.iter().copied().map(Sequence).collect();
         Watching(OWN, Ahead { nearest, others: Others::Some(readers) }, New)
     };
-    let [reader, writer] = [Place::shared, Place::exclusive];
+    let [reader, writer] = [QueuePlace::shared, QueuePlace::exclusive];
     assert_eq!(below(&[reader(1), writer(2), reader(4), reader(5)]), behind(READER, &[1, 4]));
     assert_eq!(below(&[writer(1), writer(2), reader(5)]), behind(READER, &[]));
     assert_eq!(below(&[reader(1), writer(2), reader(4), writer(5)]), behind(SEEN, &[1, 4]));

@@ -8,7 +8,7 @@ use super::*;
 
 /// It remembers no more than the predecessor while it waits: the release of a writer settles everything, and after any
 /// other end it lists.
-fn waits(ahead: Ahead, _: Arrival) -> State {
+fn waits(ahead: Ahead, _: Arrival) -> MachineState {
     Waiting(OWN, next(ahead.nearest), Queued)
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn ways_and_events() -> (Vec<Vec<Event>>, Vec<Event>) {
 
 /// The children, the lowest of which is not the nearest.
 pub(super) fn behind() -> Vec<String> {
-    names(&[Place::exclusive(9), LOWEST, OWN.place, SEEN])
+    names(&[QueuePlace::exclusive(9), LOWEST, OWN.place, SEEN])
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn every_transition_is_in_the_table_and_nothing_else_does_anything() {
 /// The lists of the table are complete: a new variant does not compile until it is counted here.
 #[test]
 fn all_states_and_events_are_listed() {
-    let state_kinds = |state: &State| match state {
+    let state_kinds = |state: &MachineState| match state {
         // `Admitted` has tests of its own: no event leads there.
         Idle | Admitted(_) | Entering(_) | CreatingDirectory(_) | Recovering | Looking(..) | Watching(..)
         | Waiting(..) | Delaying(_) | Confirming(_) | Held(_) | Guarding(_) | Guarded(_) | Lost(_)

@@ -2,8 +2,8 @@
 
 use super::*;
 
-const LOWER: Place = Place::exclusive(5);
-const LOWEST: Place = Place::exclusive(3);
+const LOWER: QueuePlace = QueuePlace::exclusive(5);
+const LOWEST: QueuePlace = QueuePlace::exclusive(3);
 
 /// The commands of a contender that has entered, one after the other.
 fn commands_after(patience: Patience, events: &[Event]) -> Vec<Command> {
@@ -13,11 +13,11 @@ fn commands_after(patience: Patience, events: &[Event]) -> Vec<Command> {
     commands.skip(1).collect()
 }
 
-fn listed(places: &[Place]) -> Event {
+fn listed(places: &[QueuePlace]) -> Event {
     E::Listed(names(places))
 }
 
-fn sees(places: &[Place]) -> Event {
+fn sees(places: &[QueuePlace]) -> Event {
     entered(Sight::Children(names(places)))
 }
 
@@ -25,7 +25,7 @@ const LIST: C = C::Alone(A::List);
 const DELAY: C = C::Alone(A::Delay);
 const CONFIRM: C = C::Together(T::Confirm);
 
-fn watches(place: Place) -> C {
+fn watches(place: QueuePlace) -> C {
     C::Alone(A::WatchPredecessor(place, OWN))
 }
 

@@ -3,18 +3,18 @@
 use super::table::{Scene, to};
 use super::*;
 
-const READER: Own = Own { place: Place::shared(7), czxid: 70 };
+const READER: Own = Own { place: QueuePlace::shared(7), czxid: 70 };
 
 fn beside() -> Vec<String> {
-    names(&[Place::shared(5), READER.place, Place::exclusive(8)])
+    names(&[QueuePlace::shared(5), READER.place, QueuePlace::exclusive(8)])
 }
 
 fn behind_one() -> Vec<String> {
-    names(&[LOWEST, Place::shared(5), READER.place, Place::shared(6)])
+    names(&[LOWEST, QueuePlace::shared(5), READER.place, QueuePlace::shared(6)])
 }
 
 fn behind_two() -> Vec<String> {
-    names(&[Place::shared(6), SEEN, READER.place, LOWEST, Place::shared(3)])
+    names(&[QueuePlace::shared(6), SEEN, READER.place, LOWEST, QueuePlace::shared(3)])
 }
 
 /// Behind both writers.
@@ -27,7 +27,7 @@ fn joined(sight: Sight) -> Event {
 }
 
 /// Somebody may vanish while it waits.
-fn waits(ahead: Ahead, _: Arrival) -> State {
+fn waits(ahead: Ahead, _: Arrival) -> MachineState {
     Waiting(READER, ahead, Queued)
 }
 
@@ -91,10 +91,10 @@ fn a_reader_that_tries_with_a_delay_does_not_join_others() {
 /// A thousand readers behind writers that give up ask for one node each, and never for the whole queue.
 #[test]
 fn writers_that_give_up_cause_no_listing() {
-    let children = names(&[Place::exclusive(1), Place::exclusive(2), LOWEST, READER.place]);
+    let children = names(&[QueuePlace::exclusive(1), QueuePlace::exclusive(2), LOWEST, READER.place]);
     let (gone, watched) = (E::PredecessorWatched(false), E::PredecessorWatched(true));
     let events =
         [E::Begin(Look::List), joined(Sight::Children(children)), gone, watched, E::PredecessorDeleted];
-    let watch = |number| C::Alone(A::WatchPredecessor(Place::exclusive(number), READER));
+    let watch = |number| C::Alone(A::WatchPredecessor(QueuePlace::exclusive(number), READER));
     assert_eq!(commands(Takeover::Delayed, Patience::Wait, &events)[1..], [watch(4), watch(2), watch(1)]);
 }

@@ -3,13 +3,13 @@
 use super::*;
 
 /// What follows an event: the next state, and the command.
-pub(super) type Next = (State, Option<Command>);
+pub(super) type Next = (MachineState, Option<Command>);
 
 /// One row: in this state, on this event, this follows.
-pub(super) type Row = (State, Event, Next);
+pub(super) type Row = (MachineState, Event, Next);
 
 /// Each state, with the events that lead there.
-pub(super) type Path = (State, Vec<Event>);
+pub(super) type Path = (MachineState, Vec<Event>);
 
 /// A contender, and those among whom it may be.
 pub(super) struct Scene {
@@ -19,7 +19,7 @@ pub(super) struct Scene {
     /// Behind whom it may be, and the children that show that.
     pub(super) behind: Vec<(Ahead, Vec<String>)>,
     /// How it waits for one of these, if it has come so.
-    pub(super) waits: fn(Ahead, Arrival) -> State,
+    pub(super) waits: fn(Ahead, Arrival) -> MachineState,
     /// Its other listings, and its states that no other contender has.
     pub(super) peculiar: (Vec<Vec<String>>, Vec<Path>),
     /// What only it does.
@@ -27,7 +27,7 @@ pub(super) struct Scene {
 }
 
 /// The machine enters the state. Its command is the request that is out from then on, or what the caller is given.
-pub(super) fn to(state: State) -> Next {
+pub(super) fn to(state: MachineState) -> Next {
     let command = match &state {
         Entering(look) => C::Together(T::Enter(*look)),
         CreatingDirectory(_) => C::Together(T::CreateDirectory),
@@ -57,7 +57,7 @@ impl Scene {
     }
 
     fn alone(&self) -> Vec<String> {
-        names(&[Place::exclusive(9), self.own.place])
+        names(&[QueuePlace::exclusive(9), self.own.place])
     }
 
     /// The children that it may see, and what follows if it has come so.
@@ -65,7 +65,7 @@ impl Scene {
         let own = self.own;
         // Whoever has waited may have seen a holder vanish.
         let first = if arrival == New { Confirming(own) } else { Delaying(own) };
-        let place = |kind| Place { kind, ..own.place };
+        let place = |kind| QueuePlace { kind, ..own.place };
         let another = Kind::ALL.map(place).into_iter().find(|place| *place != own.place);
         let mut placed =
             vec![(self.alone(), to(first)), (names(&[LOWEST, another.unwrap()]), end(End::NodeDeleted))];
@@ -179,7 +179,8 @@ impl Scene {
     fn all_rows(&self) -> Vec<Row> {
         let own = self.own;
         let states = self.paths().into_iter().map(|(state, _)| state).collect::<Vec<_>>();
-        let those = |are: fn(&State) -> bool| states.iter().filter(|it| are(it)).cloned().collect::<Vec<_>>();
+        let those =
+            |are: fn(&MachineState) -> bool| states.iter().filter(|it| are(it)).cloned().collect::<Vec<_>>();
         let living = those(|state| *state != Ended);
         let looks = [Look::List, Look::Count];
         let (entering, creating) = (looks.map(Entering).to_vec(), looks.map(CreatingDirectory).to_vec());

@@ -20,7 +20,7 @@ fn trying_takes_a_free_lock_and_leaves_another() {
         (vec![begin, entered(Sight::Children(behind())), E::Deleted], false, left()),
         // It does not watch the number before, as one does that waits.
         (vec![count.clone(), counted.clone(), E::Listed(behind()), E::Deleted], true, left()),
-        (vec![count, counted, E::Listed(names(&[OWN.place, Place::exclusive(8)]))], true, confirms()),
+        (vec![count, counted, E::Listed(names(&[OWN.place, QueuePlace::exclusive(8)]))], true, confirms()),
     ] {
         let expected = [vec![C::Alone(A::List); usize::from(listed)], last].concat();
         assert_eq!(commands(Takeover::Delayed, Patience::Try, &events)[1..], expected, "{events:?}");
@@ -29,7 +29,7 @@ fn trying_takes_a_free_lock_and_leaves_another() {
 
 #[test]
 fn nobody_comes_before_number_zero() {
-    let own = Own { place: Place::exclusive(0), czxid: 1 };
+    let own = Own { place: QueuePlace::exclusive(0), czxid: 1 };
     let counted = [E::Begin(Look::Count), E::Entered { own, sight: Sight::Count(3) }];
     assert_eq!(run(Patience::Wait, &counted).1, Some(C::Alone(A::List)));
 }
@@ -38,7 +38,7 @@ fn nobody_comes_before_number_zero() {
 fn the_last_numbers_are_not_used() {
     for (number, refused) in [(LAST_SEQUENCE, false), (LAST_SEQUENCE + 1, true), (i32::MAX, true), (-1, true)]
     {
-        let own = Own { place: Place::exclusive(number), czxid: 1 };
+        let own = Own { place: QueuePlace::exclusive(number), czxid: 1 };
         let sight = Sight::Children(vec![own.place.name()]);
         for found in [vec![E::Entered { own, sight }], vec![E::Unanswered, E::Recovered(Some(own))]] {
             let events = [vec![E::Begin(Look::List)], found, vec![E::Deleted]].concat();
