@@ -198,7 +198,8 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
     HISTORY.with_borrow_mut(|history| {
         match event {
             Event::Asks { request, .. } => drop(history.asked.insert(*who, (*at, request.clone()))),
-            Event::Released { .. } => history.idle_since = *at,
+            // A claim that finds its run done has had the lock for that.
+            Event::Released { .. } | Event::LeftWithout { why: Leaving::Done(_) } => history.idle_since = *at,
             Event::Granted { session, claims, token, .. } => {
                 let (asked, permit) = match history.asked.get(who) {
                     Some((asked, Request::Permit { weight, capacity })) => {
