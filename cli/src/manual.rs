@@ -49,8 +49,8 @@ fn title(command: &Command) -> String {
     command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned()
 }
 
-/// One page. Its sections are clap's, but for the usage line: clap's own synopsis lists all options, and leaves out the `--`
-/// between the arguments.
+/// The manual page of a command. clap writes all sections but the usage line: its own synopsis lists all options, and leaves out the
+/// `--` between the arguments.
 fn page(command: &Command) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     let man = Man::new(command.clone())

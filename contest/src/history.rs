@@ -227,7 +227,7 @@ pub enum Effect {
 }
 
 impl Fault {
-    /// One that begins now, and of which no more is known.
+    /// A fault that begins now, and of which no more is known.
     pub fn begins(name: String, effect: Effect, at: Instant) -> Self {
         Self { name, effect, at, until: at, ..Self::default() }
     }
@@ -318,7 +318,7 @@ impl Hold {
         matches!(&self.end, End::Lost(reason) if reason == MAX_HOLD)
     }
 
-    /// One that begins now, and of which no more is known.
+    /// A hold that begins now, and of which no more is known.
     pub fn begins(member: Member, who: Who, at: Instant, seen: Seen) -> Self {
         Self {
             member,

@@ -75,8 +75,8 @@ pub(crate) fn bucket(fields: &[&str]) -> u32 {
 /// ZooKeeper's secret (`ZooKeeperServer.superSecret`).
 const SECRET: i64 = 0xB341_5C00;
 
-/// The password of a session: the first 16 bytes of `Random`, seeded by the id and the secret. Whoever has it can resume the
-/// session at a real server, too.
+/// The password of a session: the first 16 bytes of `Random`, seeded by the id and the secret. With this password a
+/// client can resume the session at a real server, too.
 pub fn password(session: i64) -> [u8; 16] {
     const MULTIPLIER: i64 = 0x5_DEEC_E66D;
     const MASK: i64 = (1 << 48) - 1;

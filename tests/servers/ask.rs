@@ -116,8 +116,8 @@ async fn one_of_several_is_asked() {
     assert_eq!(within("the answer", answer).await.unwrap().unwrap(), Answer::LetGo);
 }
 
-/// The asker of the first one cannot take its ask back: it goes with its session. Once nobody holds of whom it asks, the ask is in
-/// nobody's way.
+/// The first asker cannot take its ask back, so the ask's node goes with the session. Once none of the holders that it asks holds, it is
+/// in nobody's way.
 #[tokio::test]
 async fn a_stale_ask_is_not_heard_and_goes_with_its_session() {
     let (server, [holding, next, ours, third]) = sessions().await;

@@ -140,7 +140,7 @@ struct Call {
 }
 
 /// Makes the rows of the table: what a call does, its name, what takes the same, the function that makes its handle for a session and
-/// a path, and the call. What it needs is acquired before, polled as usual.
+/// a path, and the call. A call may need a guard: the guard is acquired before, polled as usual.
 macro_rules! calls {
     ($($how:ident $name:literal $rival:ident $handle:ident |$it:ident|
         $(let $needed:ident = $prepare:expr;)? $call:expr;)*) => {
