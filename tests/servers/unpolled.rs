@@ -223,8 +223,8 @@ fn each_public_future_is_in_the_table_or_holds_nothing() {
     assert_eq!(public::futures(), all);
 }
 
-/// Polls a call until it has asked to be polled for the `awaits`th time, and keeps it. Others get what it may hold within two and a
-/// half session timeouts: a busy runtime takes up to two. Returns how often it asked, which is less if it was done before.
+/// Polls a call until it has asked to be polled for the `awaits`th time, and keeps it. Others get what it may hold within a
+/// session timeout, which is half of one more than they need. Returns how often it asked, which is less if it was done before.
 async fn keep(
     Call { how, name, rival, begin }: Call,
     behind: bool,
@@ -252,7 +252,7 @@ async fn keep(
         kept.woken_by(&mut gone).await;
     }
     drop(gone);
-    let taken = tokio::time::timeout(TIMEOUT * 5 / 2, rival(other.clone(), path)).await;
+    let taken = tokio::time::timeout(TIMEOUT, rival(other.clone(), path)).await;
     let taken = taken.map_err(|_| "it holds what others wait for")?;
     let polled = kept.poll();
     if !taken.is_held() {
