@@ -28,6 +28,9 @@ struct State {
 
 const OPERATOR: Host = Host(99);
 
+/// The longest time for which a scheduler takes the processor from a process that nobody stops, in nanoseconds.
+pub(crate) const SCHEDULED: u64 = 100 * MILLISECOND;
+
 pub(crate) fn host(process: u32) -> Host {
     Host(100 + process as u16)
 }
@@ -65,7 +68,7 @@ impl Processes {
         let often = if is_foreign { 0 } else { often };
         // Mostly a scheduler's; or a stop by a signal, which may come anywhere.
         let stop = 2 * state.part.timeout.as_nanos() as u64;
-        let longest = if state.random.once_in(3) { stop } else { 100 * MILLISECOND };
+        let longest = if state.random.once_in(3) { stop } else { SCHEDULED };
         let preemption = Preemption { often, longest };
         let (part, random, clocks) = (state.part.clone(), state.random.fork(), cluster.clocks());
         let id = cluster

@@ -13,7 +13,7 @@ use crate::faults::{self, Exposed, Fault};
 use crate::history::{self, Outcome, Stage};
 use crate::operator::Deed;
 use crate::part::Part;
-use crate::processes::Processes;
+use crate::processes::{Processes, SCHEDULED};
 use crate::seen::Seen;
 use crate::trace;
 
@@ -207,6 +207,8 @@ impl System {
 
     fn calm(&mut self) -> Vec<String> {
         history::enter(Stage::Calm);
+        // A stop is a fault. A process that is stopped again and again loses its session each time.
+        self.cluster.world.shorten_preemptions(SCHEDULED);
         // From one who finishes to the next one: a killed contender's session, acquisitions before the last one with their
         // delays, their holds, and connecting.
         let longest = self.timeout * 40 + Duration::from_secs(120) + self.turns;

@@ -75,8 +75,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     println!("FAIL: seed {seed}");
     violations.iter().for_each(|violation| println!("  {violation}"));
     let without = shrunk(args, seed);
-    let without = list(&without);
-    println!("again: zklock-simulation --seed {seed}{} --without '{without}' --trace", mode(args));
+    let without = if without.is_empty() { String::new() } else { format!(" --without {}", list(&without)) };
+    println!("again: zklock-simulation --seed {seed}{}{without} --trace", mode(args));
     ExitCode::FAILURE
 }
 

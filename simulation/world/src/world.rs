@@ -77,6 +77,15 @@ impl World {
         change(id, |process, _| process.stops += 1);
     }
 
+    /// From now on no preemption of a process that runs takes longer than this many nanoseconds.
+    pub fn shorten_preemptions(&mut self, longest: u64) {
+        state::with(|state| {
+            for process in state.processes.values_mut() {
+                process.preemption.longest = process.preemption.longest.min(longest);
+            }
+        });
+    }
+
     /// Has a stopped process go on.
     pub fn go_on(&mut self, id: ProcessId) {
         change(id, |process, _| process.stops = process.stops.saturating_sub(1));
