@@ -28,7 +28,7 @@ use core::hash::{Hash, Hasher};
 use crate::command::{Alone, End, Together};
 use crate::contender::{Own, QueuePlace};
 use crate::event::{Event, Look, Refusal, Sight};
-use crate::group::{Group, GroupInput as Heard, Output};
+use crate::group::{Group, Output, Report};
 use crate::lease::{Present, SessionEnd, Term};
 use crate::machine::{Arrival, Machine, Patience, Takeover};
 use crate::tries::Tries;
@@ -57,7 +57,7 @@ struct AcquisitionMember {
 
 /// One input of an acquisition. A reply belongs to the last request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AcquisitionInput {
+pub enum Input {
     /// The caller wants the locks. The contenders look at their queues in this way.
     Begin(Look),
     /// The holder has held the locks for a while.
@@ -71,7 +71,7 @@ pub enum AcquisitionInput {
     /// The caller gave up before `Enter` or `CreateDirectories` was sent. Nobody sends it any more.
     Withheld,
     /// The reply to a request, on this connection.
-    Reply(Heard, u64),
+    Reply(Report, u64),
     /// Reply to `ConfirmNodes`, on this connection: our nodes exist.
     NodesConfirmed(u64),
     /// Reply to `ConfirmLease`: a quorum has answered.
@@ -88,7 +88,7 @@ pub enum AcquisitionInput {
 
 /// One output of an acquisition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AcquisitionCommand {
+pub enum Effect {
     /// Send a request for all members, after the pause that these tries call for. It takes the place of every earlier
     /// request.
     All(JointRequest, Tries),
@@ -251,8 +251,8 @@ impl Acquisition {
     }
 
     /// Takes in one input while the session stands like this, and returns the commands that follow from it.
-    pub fn handle(&mut self, input: AcquisitionInput, present: Present) -> Vec<AcquisitionCommand> {
-        let search = if let AcquisitionInput::Lost(_) = input { Search::Present } else { Search::After };
+    pub fn handle(&mut self, input: Input, present: Present) -> Vec<Effect> {
+        let search = if let Input::Lost(_) = input { Search::Present } else { Search::After };
         let mut commands = Vec::new();
         let heard = self.hear(input, present);
         self.take_in(heard, search, present, &mut commands);
@@ -260,57 +260,57 @@ impl Acquisition {
     }
 
     /// Returns what an input means for the group.
-    fn hear(&mut self, input: AcquisitionInput, present: Present) -> Heard {
+    fn hear(&mut self, input: Input, present: Present) -> Report {
         let over = input.session_end();
         let heard = match input {
-            AcquisitionInput::Begin(look) => Heard::All(Event::Begin(look)),
-            AcquisitionInput::Settled => Heard::All(Event::Settled),
-            AcquisitionInput::Release => Heard::All(Event::Release),
-            AcquisitionInput::GiveUp => Heard::All(Event::GiveUp),
-            AcquisitionInput::Forfeit => Heard::All(Event::Forfeit),
-            AcquisitionInput::Withheld => Heard::All(Event::Withheld),
-            AcquisitionInput::Reply(Heard::Entered(nodes), connection) => {
+            Input::Begin(look) => Report::All(Event::Begin(look)),
+            Input::Settled => Report::All(Event::Settled),
+            Input::Release => Report::All(Event::Release),
+            Input::GiveUp => Report::All(Event::GiveUp),
+            Input::Forfeit => Report::All(Event::Forfeit),
+            Input::Withheld => Report::All(Event::Withheld),
+            Input::Reply(Report::Entered(nodes), connection) => {
                 self.saw(connection);
                 // The reply has waited for its caller, and the connection is lost. A predecessor may have vanished since.
                 let is_late = present.connection != Some(connection);
                 let unseen = |(own, sight)| (own, if is_late { Sight::Nothing } else { sight });
-                Heard::Entered(nodes.into_iter().map(unseen).collect())
+                Report::Entered(nodes.into_iter().map(unseen).collect())
             }
-            AcquisitionInput::Reply(reply, connection) => {
-                if let Heard::One(member, Event::OwnWatched(true)) = reply {
+            Input::Reply(reply, connection) => {
+                if let Report::One(member, Event::OwnWatched(true)) = reply {
                     self.sight(connection, |index| index == member);
                 }
                 reply
             }
-            AcquisitionInput::NodesConfirmed(connection) => {
+            Input::NodesConfirmed(connection) => {
                 self.saw(connection);
                 self.confirmed(present)
             }
             // Meanwhile another connection may have come, on which our nodes were not seen.
-            AcquisitionInput::LeaseConfirmed if self.certainty(present.connection) == Certainty::Unsure => {
-                Heard::All(Event::Unanswered)
+            Input::LeaseConfirmed if self.certainty(present.connection) == Certainty::Unsure => {
+                Report::All(Event::Unanswered)
             }
-            AcquisitionInput::LeaseConfirmed => self.confirmed(present),
-            AcquisitionInput::Lost(None) => Heard::All(Event::Unanswered),
-            AcquisitionInput::Lost(Some(member)) => Heard::One(member, Event::Unanswered),
-            AcquisitionInput::Watch(member, event) => Heard::One(member, event),
-            AcquisitionInput::Delayed(member) => Heard::One(member, Event::Delayed),
-            AcquisitionInput::SessionOver(end) => Heard::All(Event::SessionOver(end)),
+            Input::LeaseConfirmed => self.confirmed(present),
+            Input::Lost(None) => Report::All(Event::Unanswered),
+            Input::Lost(Some(member)) => Report::One(member, Event::Unanswered),
+            Input::Watch(member, event) => Report::One(member, event),
+            Input::Delayed(member) => Report::One(member, Event::Delayed),
+            Input::SessionOver(end) => Report::All(Event::SessionOver(end)),
         };
         // No answer comes any more in a session that is over, however often the contenders ask.
         let in_vain = matches!(
             heard,
-            Heard::All(Event::Unanswered) | Heard::One(_, Event::Unanswered | Event::WatchLost)
+            Report::All(Event::Unanswered) | Report::One(_, Event::Unanswered | Event::WatchLost)
         );
         match over.or(present.end().filter(|_| in_vain)) {
-            Some(end) => Heard::All(Event::SessionOver(end)),
+            Some(end) => Report::All(Event::SessionOver(end)),
             None => heard,
         }
     }
 
     /// A quorum has answered. If the lease is not valid all the same, it has to be asked again.
-    fn confirmed(&mut self, present: Present) -> Heard {
-        Heard::All(match present.term {
+    fn confirmed(&mut self, present: Present) -> Report {
+        Report::All(match present.term {
             Ok(term) => Event::Confirmed(term),
             Err(_) => {
                 self.tries.steady();
@@ -320,17 +320,11 @@ impl Acquisition {
     }
 
     /// Gives the group what was heard, and adds the commands that follow.
-    fn take_in(
-        &mut self,
-        heard: Heard,
-        search: Search,
-        present: Present,
-        commands: &mut Vec<AcquisitionCommand>,
-    ) {
+    fn take_in(&mut self, heard: Report, search: Search, present: Present, commands: &mut Vec<Effect>) {
         self.note(&heard);
-        let is_ours = matches!(heard, Heard::One(_, Event::Released(true) | Event::Deleted));
+        let is_ours = matches!(heard, Report::One(_, Event::Released(true) | Event::Deleted));
         // If another member finds its node, this one may have been deleted.
-        let is_missing = matches!(heard, Heard::One(_, Event::Recovered(None)));
+        let is_missing = matches!(heard, Report::One(_, Event::Recovered(None)));
         let before = self.group.nodes().count();
         let outputs = self.group.handle(heard);
         let is_gone = !is_ours && self.group.nodes().count() < before;
@@ -346,17 +340,17 @@ impl Acquisition {
     }
 
     /// Takes in what an event shows, before the group hears of it.
-    fn note(&mut self, heard: &Heard) {
+    fn note(&mut self, heard: &Report) {
         let event = match heard {
-            Heard::Entered(_) => {
+            Report::Entered(_) => {
                 self.tries.answered();
                 return self.members.iter_mut().for_each(|member| member.tries.answered());
             }
-            Heard::All(event) | Heard::Failed(_, event) => {
+            Report::All(event) | Report::Failed(_, event) => {
                 count(&mut self.tries, event);
                 event
             }
-            Heard::One(index, event) => {
+            Report::One(index, event) => {
                 let Some(member) = self.members.get_mut(*index) else { return };
                 count(&mut member.tries, event);
                 match event {
@@ -383,13 +377,7 @@ impl Acquisition {
     }
 
     /// Adds the command that an output of the group means.
-    fn command(
-        &mut self,
-        output: Output,
-        search: Search,
-        present: Present,
-        commands: &mut Vec<AcquisitionCommand>,
-    ) {
+    fn command(&mut self, output: Output, search: Search, present: Present, commands: &mut Vec<Effect>) {
         let joint = match output {
             Output::All(Together::Enter(look)) => {
                 self.expect_late(commands);
@@ -400,7 +388,7 @@ impl Acquisition {
             // quorum is asked first: about the lease, or about our nodes, too.
             Output::All(Together::Confirm) => match (self.certainty(present.connection), present.term) {
                 (Certainty::Seen(_), Ok(term)) if present.is_ample => {
-                    let confirmed = Heard::All(Event::Confirmed(term));
+                    let confirmed = Report::All(Event::Confirmed(term));
                     return self.take_in(confirmed, search, present, commands);
                 }
                 (Certainty::Seen(_), _) => JointRequest::ConfirmLease,
@@ -410,31 +398,31 @@ impl Acquisition {
             Output::One(index, request) => {
                 let Some(member) = self.members.get_mut(index) else { return };
                 let request = member.request(request, search, present.connection);
-                return commands.push(AcquisitionCommand::One(index, request, member.tries));
+                return commands.push(Effect::One(index, request, member.tries));
             }
-            Output::Grant(nodes, term) => return commands.push(AcquisitionCommand::Grant(nodes, term)),
-            Output::Lose => return commands.push(AcquisitionCommand::Lose),
+            Output::Grant(nodes, term) => return commands.push(Effect::Grant(nodes, term)),
+            Output::Lose => return commands.push(Effect::Lose),
             Output::EndSession(member, refusal) => {
                 // Another contender may have given the session up by now.
                 let end = present.end().unwrap_or_else(|| {
-                    commands.push(AcquisitionCommand::EndSession(member, refusal));
+                    commands.push(Effect::EndSession(member, refusal));
                     SessionEnd::Closed
                 });
-                return self.take_in(Heard::All(Event::SessionOver(end)), search, present, commands);
+                return self.take_in(Report::All(Event::SessionOver(end)), search, present, commands);
             }
             Output::End(member, end) => {
                 self.expect_late(commands);
-                return commands.push(AcquisitionCommand::End(member, end));
+                return commands.push(Effect::End(member, end));
             }
         };
-        commands.push(AcquisitionCommand::All(joint, self.tries));
+        commands.push(Effect::All(joint, self.tries));
     }
 
     /// Gives up the nodes that were searched for in vain.
-    fn expect_late(&mut self, commands: &mut Vec<AcquisitionCommand>) {
+    fn expect_late(&mut self, commands: &mut Vec<Effect>) {
         let members = self.members.iter_mut().enumerate();
         let late = members.filter_map(|(index, member)| {
-            core::mem::take(&mut member.may_come_late).then_some(AcquisitionCommand::ExpectLate(index))
+            core::mem::take(&mut member.may_come_late).then_some(Effect::ExpectLate(index))
         });
         commands.extend(late);
     }
@@ -472,12 +460,15 @@ impl AcquisitionMember {
     }
 }
 
-impl AcquisitionInput {
+impl Input {
     /// Returns how the session has ended, if this says so.
     pub fn session_end(&self) -> Option<SessionEnd> {
         match self {
             Self::SessionOver(end)
-            | Self::Reply(Heard::All(Event::SessionOver(end)) | Heard::One(_, Event::SessionOver(end)), _)
+            | Self::Reply(
+                Report::All(Event::SessionOver(end)) | Report::One(_, Event::SessionOver(end)),
+                _,
+            )
             | Self::Watch(_, Event::SessionOver(end)) => Some(*end),
             _ => None,
         }

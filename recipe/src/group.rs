@@ -76,7 +76,7 @@ enum Phase {
 
 /// One input of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum GroupInput {
+pub enum Report {
     /// An event for each member: from the caller, or the reply to a request for all.
     All(Event),
     /// Reply to `Enter` for all: each member's node, and the result of the read that followed the create.
@@ -130,27 +130,27 @@ impl Group {
 
     /// Takes in one input, and returns the outputs that follow from it. A request for all takes the place of every
     /// earlier request, and a request for one takes the place of its earlier one, and of one for all.
-    pub fn handle(&mut self, input: GroupInput) -> Vec<Output> {
+    pub fn handle(&mut self, input: Report) -> Vec<Output> {
         let mut outputs = Vec::new();
         if self.is_ended() {
             return outputs;
         }
         let commands = match input {
-            GroupInput::All(Event::GiveUp) => self.give_up(),
-            GroupInput::All(event) => {
+            Report::All(Event::GiveUp) => self.give_up(),
+            Report::All(event) => {
                 if let Event::Release | Event::Forfeit = event {
                     self.phase = Phase::Leaving;
                 }
                 self.each(|_| Some(event.clone()))
             }
-            GroupInput::Entered(nodes) => {
+            Report::Entered(nodes) => {
                 let mut nodes = nodes.into_iter();
                 self.each(|_| nodes.next().map(|(own, sight)| Event::Entered { own, sight }))
             }
-            GroupInput::Failed(failed, event) => {
+            Report::Failed(failed, event) => {
                 self.each(|index| Some(if index == failed { event.clone() } else { Event::Withheld }))
             }
-            GroupInput::One(index, event) => self.one(index, event).into_iter().collect(),
+            Report::One(index, event) => self.one(index, event).into_iter().collect(),
         };
         self.take_in(commands, &mut outputs);
         let searches = self.search_again();

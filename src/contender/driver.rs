@@ -12,9 +12,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use tracing::{debug, warn};
 use uuid::Uuid;
-use zklock_recipe::acquisition::{
-    Acquisition, AcquisitionCommand, AcquisitionInput, Certainty, JointRequest, SingleRequest,
-};
+use zklock_recipe::acquisition::{Acquisition, Certainty, Effect, Input, JointRequest, SingleRequest};
 use zklock_recipe::{Arrival, End, Own, Patience, Term, Tries};
 
 use super::attended::Work;
@@ -157,11 +155,11 @@ impl Driver {
     }
 
     /// Takes in an input. The requests that follow from it, if any, are sent at the next poll.
-    pub(crate) fn handle(&mut self, input: AcquisitionInput) -> Option<Outcome> {
+    pub(crate) fn handle(&mut self, input: Input) -> Option<Outcome> {
         // A reply may say so before the connection's client knows.
         input.session_end().into_iter().for_each(|end| self.session.lease.ended(end));
         let present = self.session.lease.present(self.stop_margin());
-        if let AcquisitionInput::LeaseConfirmed | AcquisitionInput::NodesConfirmed(_) = input
+        if let Input::LeaseConfirmed | Input::NodesConfirmed(_) = input
             && self.punctuality.hear(present.term.is_ok())
         {
             warn!(
@@ -186,22 +184,22 @@ impl Driver {
             match std::future::poll_fn(|cx| self.poll(cx)).await {
                 Outcome::Ended(_, end) => return end,
                 // The caller no longer wants the locks.
-                Outcome::Granted(..) | Outcome::Lost => drop(self.handle(AcquisitionInput::GiveUp)),
+                Outcome::Granted(..) | Outcome::Lost => drop(self.handle(Input::GiveUp)),
             }
         }
     }
 
     /// Leaves locks whose guard was lost, in the background. The successors observe their takeover delays.
     pub(crate) fn forfeit(self) {
-        self.finish_by(AcquisitionInput::Forfeit);
+        self.finish_by(Input::Forfeit);
     }
 
-    fn finish_by(mut self, input: AcquisitionInput) {
+    fn finish_by(mut self, input: Input) {
         if let Some(Outcome::Ended(..)) = self.handle(input) {
             return;
         }
         if self.ticket.take().is_some_and(|ticket| ticket.withdraw()) {
-            self.handle(AcquisitionInput::Withheld);
+            self.handle(Input::Withheld);
         }
         if !self.machine.is_ended() {
             let (session, paths) = (self.session.clone(), self.paths());
@@ -223,24 +221,24 @@ impl Driver {
         }
     }
 
-    fn perform(&mut self, command: AcquisitionCommand) -> Option<Outcome> {
+    fn perform(&mut self, command: Effect) -> Option<Outcome> {
         match command {
-            AcquisitionCommand::All(joint, tries) => {
+            Effect::All(joint, tries) => {
                 self.drop_requests();
                 self.joint = Some(self.send(joint, tries));
                 None
             }
-            AcquisitionCommand::One(index, single, tries) => {
+            Effect::One(index, single, tries) => {
                 self.joint = None;
                 let pending = self.send_for(index, single, tries);
                 self.members[index].pending = Some(pending);
                 None
             }
-            AcquisitionCommand::ExpectLate(index) => {
+            Effect::ExpectLate(index) => {
                 self.session.expect_late(self.members[index].entry.lock.clone(), self.id);
                 None
             }
-            AcquisitionCommand::EndSession(index, refusal) => {
+            Effect::EndSession(index, refusal) => {
                 warn!(
                     path = %self.members[index].entry.lock.path, %refusal,
                     "a contender cannot tell which node is its own; zklock closes the ZooKeeper session, so that \
@@ -249,16 +247,16 @@ impl Driver {
                 self.session.close();
                 None
             }
-            AcquisitionCommand::Grant(nodes, term) => {
+            Effect::Grant(nodes, term) => {
                 self.drop_requests();
                 self.teller = None;
                 Some(Outcome::Granted(nodes, term))
             }
-            AcquisitionCommand::Lose => {
+            Effect::Lose => {
                 self.take_back();
                 Some(Outcome::Lost)
             }
-            AcquisitionCommand::End(index, end) => {
+            Effect::End(index, end) => {
                 self.drop_requests();
                 self.members.iter_mut().for_each(|member| member.watch = None);
                 self.take_back();
@@ -306,10 +304,7 @@ impl Driver {
                 let (pause, asked) = (self.session.pause_after(tries), self.session.confirmation());
                 let asked = pause.then(|_| asked);
                 asked
-                    .map(|heard| {
-                        if heard { AcquisitionInput::LeaseConfirmed } else { AcquisitionInput::Lost(None) }
-                            .into()
-                    })
+                    .map(|heard| if heard { Input::LeaseConfirmed } else { Input::Lost(None) }.into())
                     .boxed()
             }
             JointRequest::ConfirmNodes(nodes) => {
@@ -317,15 +312,12 @@ impl Driver {
                 let answer =
                     self.session.ask(tries, None, move |wire: Wire| requests::confirm(wire.client, nodes));
                 let news = |answer| match answer {
-                    LinkAnswer::Given(Ok(()), sent) => MemberNews {
-                        proof: Some(sent),
-                        ..AcquisitionInput::NodesConfirmed(sent.connection).into()
-                    },
-                    LinkAnswer::Given(Err(reply), sent) => {
-                        AcquisitionInput::Reply(reply, sent.connection).into()
+                    LinkAnswer::Given(Ok(()), sent) => {
+                        MemberNews { proof: Some(sent), ..Input::NodesConfirmed(sent.connection).into() }
                     }
-                    LinkAnswer::Lost => AcquisitionInput::Lost(None).into(),
-                    LinkAnswer::Over(end) => AcquisitionInput::SessionOver(end).into(),
+                    LinkAnswer::Given(Err(reply), sent) => Input::Reply(reply, sent.connection).into(),
+                    LinkAnswer::Lost => Input::Lost(None).into(),
+                    LinkAnswer::Over(end) => Input::SessionOver(end).into(),
                 };
                 answer.map(news).boxed()
             }
@@ -341,7 +333,7 @@ impl Driver {
     }
 
     /// Sends a request that passes the session's entrance.
-    fn send_entry<F: Future<Output = zklock_recipe::GroupInput> + Send + 'static>(
+    fn send_entry<F: Future<Output = zklock_recipe::Report> + Send + 'static>(
         &mut self,
         tries: Tries,
         request: impl FnOnce(Wire) -> F + Send + 'static,
@@ -376,11 +368,7 @@ impl Driver {
             }
             SingleRequest::Delay => {
                 let delay = self.session.pause(lock.takeover_delay);
-                delay
-                    .map(move |over| {
-                        over.map_or(AcquisitionInput::Delayed(index), AcquisitionInput::SessionOver).into()
-                    })
-                    .boxed()
+                delay.map(move |over| over.map_or(Input::Delayed(index), Input::SessionOver).into()).boxed()
             }
             SingleRequest::WatchOwn(own) => {
                 self.ask_for(index, tries, None, move |wire| requests::watch_own(wire.watching(), lock, own))
@@ -446,7 +434,7 @@ impl Work for Driver {
 
     /// Leaves the queues, or releases the locks, in the background.
     fn abandon(self) {
-        self.finish_by(AcquisitionInput::GiveUp);
+        self.finish_by(Input::GiveUp);
     }
 
     /// Makes the next poll look again at the nodes that the contenders watch, as if the watches were lost.

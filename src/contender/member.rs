@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use zklock_recipe::acquisition::AcquisitionInput;
-use zklock_recipe::{Event, GroupInput as Heard, Own};
+use zklock_recipe::acquisition::Input;
+use zklock_recipe::{Event, Own, Report};
 
 use crate::requests::{KnownNode, Searches, SharedCompanion};
 use crate::settings::Entry;
@@ -18,29 +18,29 @@ pub(super) type Pending = BoxFuture<'static, MemberNews>;
 
 /// The answer to a request, the end of a delay, or a change that a watch shows.
 pub(super) struct MemberNews {
-    pub(super) input: AcquisitionInput,
+    pub(super) input: Input,
     /// The watch that the request has set, and the member whose it is.
     pub(super) watch: Option<(usize, Revocable<Event>)>,
     /// Where and when the request was sent, if a quorum has acknowledged it.
     pub(super) proof: Option<Sent>,
 }
 
-impl From<AcquisitionInput> for MemberNews {
-    fn from(input: AcquisitionInput) -> Self {
+impl From<Input> for MemberNews {
+    fn from(input: Input) -> Self {
         Self { input, watch: None, proof: None }
     }
 }
 
 impl MemberNews {
     /// Makes the news of an answer to a request for all members.
-    pub(super) fn of_reply(answer: LinkAnswer<Heard>) -> Self {
+    pub(super) fn of_reply(answer: LinkAnswer<Report>) -> Self {
         match answer {
             LinkAnswer::Given(reply, sent) => {
-                let proof = matches!(reply, Heard::Entered(_)).then_some(sent);
-                Self { proof, ..AcquisitionInput::Reply(reply, sent.connection).into() }
+                let proof = matches!(reply, Report::Entered(_)).then_some(sent);
+                Self { proof, ..Input::Reply(reply, sent.connection).into() }
             }
-            LinkAnswer::Lost => AcquisitionInput::Lost(None).into(),
-            LinkAnswer::Over(end) => AcquisitionInput::SessionOver(end).into(),
+            LinkAnswer::Lost => Input::Lost(None).into(),
+            LinkAnswer::Over(end) => Input::SessionOver(end).into(),
         }
     }
 
@@ -49,10 +49,10 @@ impl MemberNews {
         match answer {
             LinkAnswer::Given((event, watch), sent) => {
                 let watch = watch.map(|watch| (index, watch));
-                Self { watch, ..AcquisitionInput::Reply(Heard::One(index, event), sent.connection).into() }
+                Self { watch, ..Input::Reply(Report::One(index, event), sent.connection).into() }
             }
-            LinkAnswer::Lost => AcquisitionInput::Lost(Some(index)).into(),
-            LinkAnswer::Over(end) => AcquisitionInput::SessionOver(end).into(),
+            LinkAnswer::Lost => Input::Lost(Some(index)).into(),
+            LinkAnswer::Over(end) => Input::SessionOver(end).into(),
         }
     }
 }
@@ -113,6 +113,6 @@ impl Member {
             Poll::Pending if std::mem::take(&mut self.doubted) => Event::WatchLost,
             Poll::Pending => return Poll::Pending,
         };
-        Poll::Ready(AcquisitionInput::Watch(index, shown).into())
+        Poll::Ready(Input::Watch(index, shown).into())
     }
 }

@@ -6,8 +6,8 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use zklock_recipe::acquisition::AcquisitionInput;
-use zklock_recipe::{Event, GroupInput as Heard, Kind, Own, QueuePlace as Node, Sight};
+use zklock_recipe::acquisition::Input;
+use zklock_recipe::{Event, Kind, Own, QueuePlace as Node, Report, Sight};
 
 use crate::mutex::Mutex;
 use crate::settings::Settings;
@@ -111,11 +111,11 @@ impl Teller {
     }
 
     /// Remembers what an input shows of the queues.
-    pub(super) fn see(&mut self, input: &AcquisitionInput) {
+    pub(super) fn see(&mut self, input: &Input) {
         let listed =
             |names: &[String]| Queue::Listed(names.iter().filter_map(|it| Node::parse(it)).collect());
         match input {
-            AcquisitionInput::Reply(Heard::Entered(nodes), _) => {
+            Input::Reply(Report::Entered(nodes), _) => {
                 for (known, (_, sight)) in self.members.iter_mut().zip(nodes) {
                     known.queue = match sight {
                         Sight::Children(children) => listed(children),
@@ -124,8 +124,8 @@ impl Teller {
                     };
                 }
             }
-            AcquisitionInput::Reply(
-                Heard::One(index, Event::Listed(children) | Event::ListedAfterRelease(children)),
+            Input::Reply(
+                Report::One(index, Event::Listed(children) | Event::ListedAfterRelease(children)),
                 _,
             ) => {
                 self.members[*index].queue = listed(children);

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
 use tokio::sync::watch;
-use zklock_recipe::acquisition::{AcquisitionInput, Certainty};
+use zklock_recipe::acquisition::{Certainty, Input};
 use zklock_recipe::{End, Kind, Lapse, Limit, Moment, Own, Term};
 
 use super::lost::{Lost, LostReason};
@@ -77,7 +77,7 @@ impl Held {
         let (watches, settles) = (settled && !turnstile, !settled && !turnstile);
         if watches {
             // Somebody may have deleted the node of a contender that waited for long. So it watches its node at once.
-            driver.handle(AcquisitionInput::Settled);
+            driver.handle(Input::Settled);
         }
         let (session, stop_margin) = (driver.session.clone(), driver.stop_margin());
         let count = driver.locks().next().filter(|_| !turnstile);
@@ -441,7 +441,7 @@ impl Holder for Held {
     }
 
     fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>> {
-        self.driver.lock().as_mut()?.handle(AcquisitionInput::Settled);
+        self.driver.lock().as_mut()?.handle(Input::Settled);
         Some(self.watch())
     }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use zklock_recipe::acquisition::AcquisitionInput;
+use zklock_recipe::acquisition::Input;
 use zklock_recipe::{End, Kind, Own, Term};
 
 use held::{Held, lost_reason};
@@ -523,7 +523,7 @@ impl<K> Guard<K> {
             Ended::Over => return Err(self.turn.lost_for(LostReason::NodeDeleted).into()),
         };
         let held = &self.turn.held;
-        let outcome = match driver.handle(AcquisitionInput::Release) {
+        let outcome = match driver.handle(Input::Release) {
             Some(outcome) => outcome,
             None => {
                 let lapse = pin!(held.lapse());

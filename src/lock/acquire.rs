@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::warn;
-use zklock_recipe::acquisition::AcquisitionInput;
+use zklock_recipe::acquisition::Input;
 use zklock_recipe::{Arrival, End, Foreign, Kind, Look, Patience, Stranger, Tries};
 
 use crate::contender::{Attended, Driver, Outcome, attend};
@@ -152,7 +152,7 @@ impl Acquirer {
                 self.succession.requeued.fetch_add(1, Ordering::Relaxed);
             }
             let mut driver = Driver::new(session.clone(), &self.entries, patience, arrival);
-            driver.handle(AcquisitionInput::Begin(self.look()));
+            driver.handle(Input::Begin(self.look()));
             match Attended::new(&session, driver).await {
                 Some((driver, Outcome::Granted(nodes, term))) => {
                     let arrival = driver.arrival();

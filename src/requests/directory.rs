@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zklock_recipe::{Event, GroupInput, Refusal};
+use zklock_recipe::{Event, Refusal, Report};
 use zookeeper_client::{Client, CreateMode, CreateOptions, Error};
 
 use super::reply::failure;
@@ -10,7 +10,7 @@ use crate::settings::{Entry, Settings};
 
 /// Creates the directories of these queues. Of several, some may exist, and creating one that exists may be forbidden.
 /// So it creates only those that it does not find.
-pub(crate) async fn create_directories(client: Arc<Client>, entries: Vec<Entry>) -> GroupInput {
+pub(crate) async fn create_directories(client: Arc<Client>, entries: Vec<Entry>) -> Report {
     for (index, Entry { lock, .. }) in entries.iter().enumerate() {
         if entries.len() > 1
             && let Ok(Some(_)) = client.check_stat(lock.path.as_str()).await
@@ -19,11 +19,11 @@ pub(crate) async fn create_directories(client: Arc<Client>, entries: Vec<Entry>)
         }
         match create_directory(&client, lock).await {
             Event::DirectoryReady => {}
-            Event::Refused(refusal) => return GroupInput::Failed(index, Event::Refused(refusal)),
-            event => return GroupInput::All(event),
+            Event::Refused(refusal) => return Report::Failed(index, Event::Refused(refusal)),
+            event => return Report::All(event),
         }
     }
-    GroupInput::All(Event::DirectoryReady)
+    Report::All(Event::DirectoryReady)
 }
 
 /// Creates a directory with the lock's ACL, unless it exists. It is no container: these data of its own must outlive its children.

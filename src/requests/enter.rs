@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use zklock_recipe::nodes::{Entered, entry};
-use zklock_recipe::{Event, GroupInput, Look, Own, QueuePlace, Refusal, Sight, Stranger};
+use zklock_recipe::{Event, Look, Own, QueuePlace, Refusal, Report, Sight, Stranger};
 use zookeeper_client::{Client, Error, MultiReadResult, MultiWriteResult};
 
 use super::enter_one::{beside, count, create_failure, enter_one, operand, sight};
@@ -22,25 +22,25 @@ pub(crate) async fn enter(
     data: Vec<u8>,
     look: Look,
     searches: Arc<Searches>,
-) -> GroupInput {
+) -> Report {
     let Some(_room) = searches.room(&entries) else {
-        return GroupInput::Failed(0, Event::Refused(Refusal::SessionFull));
+        return Report::Failed(0, Event::Refused(Refusal::SessionFull));
     };
     let input = match entries.as_slice() {
         [entry] => match enter_one(&client, entry, &data, look).await {
-            Event::Entered { own, sight } => GroupInput::Entered(vec![(own, sight)]),
-            event @ Event::Refused(_) => GroupInput::Failed(0, event),
-            event => GroupInput::All(event),
+            Event::Entered { own, sight } => Report::Entered(vec![(own, sight)]),
+            event @ Event::Refused(_) => Report::Failed(0, event),
+            event => Report::All(event),
         },
         _ => enter_all(&client, &entries, &data).await.unwrap_or_else(|input| input),
     };
     match input {
-        GroupInput::Failed(index, Event::Refused(Refusal::EphemeralParent)) => {
+        Report::Failed(index, Event::Refused(Refusal::EphemeralParent)) => {
             let other = announced_above(&client, &entries[index].lock).await;
             let refused = Event::Refused(Refusal::EphemeralParent);
-            GroupInput::Failed(index, other.map_or(refused, |other| Event::Foreign(Stranger::Kind(other))))
+            Report::Failed(index, other.map_or(refused, |other| Event::Foreign(Stranger::Kind(other))))
         }
-        GroupInput::Entered(nodes) => {
+        Report::Entered(nodes) => {
             for (entry, (_, sight)) in entries.iter().zip(&nodes) {
                 match sight {
                     Sight::Children(children) => entry.lock.hints.saw_queue(children.len()),
@@ -48,7 +48,7 @@ pub(crate) async fn enter(
                     Sight::Foreign(_) | Sight::Free | Sight::Nothing => {}
                 }
             }
-            GroupInput::Entered(nodes)
+            Report::Entered(nodes)
         }
         input => input,
     }
@@ -56,7 +56,7 @@ pub(crate) async fn enter(
 
 /// Creates all contenders in one transaction, and looks at their queues. `Err` is the reply if that had no effect, or
 /// an unknown one.
-async fn enter_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<GroupInput, GroupInput> {
+async fn enter_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<Report, Report> {
     learn(client, entries).await?;
     let created = loop {
         if let Some(created) = create_all(client, entries, data).await? {
@@ -78,18 +78,18 @@ async fn enter_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<Gr
         let above = above(client, &entry.lock).await;
         (Own { place, czxid }, beside(&entry.lock, seen, above))
     });
-    Ok(GroupInput::Entered(join_all(looks).await))
+    Ok(Report::Entered(join_all(looks).await))
 }
 
 /// Reads each directory whose data is not known yet.
-async fn learn(client: &Client, entries: &[Entry]) -> Result<(), GroupInput> {
+async fn learn(client: &Client, entries: &[Entry]) -> Result<(), Report> {
     let unknown = entries.iter().filter(|entry| entry.lock.hints.is_unknown()).collect::<Vec<_>>();
     let paths = unknown.iter().map(|entry| entry.lock.path.as_str()).collect::<Vec<_>>();
-    let results = read_data(client, &paths).await.map_err(|error| GroupInput::All(failure(error)))?;
+    let results = read_data(client, &paths).await.map_err(|error| Report::All(failure(error)))?;
     for (entry, result) in unknown.iter().zip(results) {
         match result {
             MultiReadResult::Data { data, .. } => entry.lock.hints.saw_directory(data.is_empty()),
-            MultiReadResult::Error { err: Error::NoNode } => return Err(GroupInput::All(Event::NoDirectory)),
+            MultiReadResult::Error { err: Error::NoNode } => return Err(Report::All(Event::NoDirectory)),
             _ => entry.lock.hints.must_not_write_directory(),
         }
     }
@@ -108,11 +108,7 @@ struct Created {
 /// Creates all contenders in one transaction. The transaction also writes nothing to each directory whose data is
 /// zklock's, and the answers to these writes are the directories' stats. Returns `None` if zklock may not write to one
 /// of them; the transaction then had no effect.
-async fn create_all(
-    client: &Client,
-    entries: &[Entry],
-    data: &[u8],
-) -> Result<Option<Vec<Created>>, GroupInput> {
+async fn create_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<Option<Vec<Created>>, Report> {
     let contenders = entries.iter().enumerate();
     let operations = entry(contenders.map(|(index, entry)| (index, entry.lock.hints.may_write_directory())));
     let committed = commit(client, &operations, |node| {
@@ -128,9 +124,9 @@ async fn create_all(
         Err((node, error)) => {
             return Err(match (create_failure(error), node) {
                 (event @ Event::Refused(_), Some(Entered::Own(index) | Entered::Directory(index))) => {
-                    GroupInput::Failed(*index, event)
+                    Report::Failed(*index, event)
                 }
-                (event, _) => GroupInput::All(event),
+                (event, _) => Report::All(event),
             });
         }
     };
@@ -139,7 +135,7 @@ async fn create_all(
         match (operation.node(), result) {
             (Entered::Own(index), MultiWriteResult::Create { path, stat }) => {
                 let place = entries[*index].lock.path.child(&path).and_then(QueuePlace::parse);
-                let place = place.ok_or(GroupInput::All(Event::Unanswered))?;
+                let place = place.ok_or(Report::All(Event::Unanswered))?;
                 // Servers with ZOOKEEPER-4667 send no stat with it.
                 let czxid = (stat.czxid > 0).then_some(stat.czxid);
                 created.push(Created { place, czxid, sight: None });
@@ -149,19 +145,19 @@ async fn create_all(
                 created[*index].czxid = Some(stat.mzxid);
                 created[*index].sight = Some(count(&stat));
             }
-            _ => return Err(GroupInput::All(Event::Unanswered)),
+            _ => return Err(Report::All(Event::Unanswered)),
         }
     }
     Ok(Some(created))
 }
 
 /// Reads the `czxid` of a node of ours.
-async fn own_czxid(client: &Client, entries: &[Entry], created: &[Created]) -> Result<i64, GroupInput> {
+async fn own_czxid(client: &Client, entries: &[Entry], created: &[Created]) -> Result<i64, Report> {
     let first = entries.first().zip(created.first());
     let path = first.map(|(entry, created)| entry.lock.path.contender(created.place));
     match client.get_data(&path.unwrap_or_default()).await {
         Ok((_, stat)) => Ok(stat.czxid),
         // The contender looks for its nodes then.
-        Err(_) => Err(GroupInput::All(Event::Unanswered)),
+        Err(_) => Err(Report::All(Event::Unanswered)),
     }
 }

@@ -7,7 +7,7 @@ use zklock_recipe::acquisition::Certainty;
 use zklock_recipe::companion::{CompanionTarget, removal};
 use zklock_recipe::nodes::{self, Entered, confirmation};
 use zklock_recipe::transaction::{Operation, UNTOUCHED};
-use zklock_recipe::{Event, GroupInput, Own, companion};
+use zklock_recipe::{Event, Own, Report, companion};
 use zookeeper_client::{Client, Error};
 
 use super::companion::SharedCompanion;
@@ -46,9 +46,9 @@ pub(crate) async fn release(
     nodes: Vec<OwnNode>,
     companion: Option<Arc<SharedCompanion>>,
     certainty: Certainty,
-) -> GroupInput {
+) -> Report {
     match release_all(&client, &nodes, companion, certainty).await {
-        Ok(()) => GroupInput::All(Event::Released(true)),
+        Ok(()) => Report::All(Event::Released(true)),
         Err((index, event)) => failed(index, event),
     }
 }
@@ -115,10 +115,10 @@ async fn release_shared(client: &Client, lock: &Settings, own: &str) -> Result<(
 }
 
 /// Returns what an event about one node means for a request about several.
-fn failed(index: usize, event: Event) -> GroupInput {
+fn failed(index: usize, event: Event) -> Report {
     match event {
-        Event::Unanswered | Event::SessionOver(_) => GroupInput::All(event),
-        event => GroupInput::Failed(index, event),
+        Event::Unanswered | Event::SessionOver(_) => Report::All(event),
+        event => Report::Failed(index, event),
     }
 }
 
@@ -183,7 +183,7 @@ pub(crate) async fn heartbeat(client: Arc<Client>) -> bool {
 }
 
 /// Asks a quorum whether our nodes exist. In a queue that is shared, a write to one of them is a request to leave.
-pub(crate) async fn confirm(client: Arc<Client>, nodes: Vec<OwnNode>) -> Result<(), GroupInput> {
+pub(crate) async fn confirm(client: Arc<Client>, nodes: Vec<OwnNode>) -> Result<(), Report> {
     let shared = nodes.iter().map(|(lock, _)| lock).filter(|lock| lock.layout().is_shared());
     let version = shared.clone().next().map(|_| UNTOUCHED);
     // The release of a predecessor has written to it.

@@ -88,7 +88,7 @@ impl MadePermit {
     /// Resolves once the permit is granted, or has ended.
     async fn begun(&mut self) -> contender::Outcome {
         let Some(driver) = &mut self.0 else { return contender::Outcome::Lost };
-        match driver.handle(acquisition::AcquisitionInput::Begin(Look::Count)) {
+        match driver.handle(acquisition::Input::Begin(Look::Count)) {
             Some(outcome) => outcome,
             None => poll_fn(|cx| driver.poll(cx)).await,
         }

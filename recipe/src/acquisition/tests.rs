@@ -23,7 +23,7 @@ const DOWN: Present = Present { connection: None, ..PRESENT };
 const OVER: Present = Present { connection: None, term: Err(Lapse::Ended(END)), is_ample: false };
 
 impl Acquisition {
-    fn hears(&mut self, input: AcquisitionInput) -> Vec<AcquisitionCommand> {
+    fn hears(&mut self, input: Input) -> Vec<Effect> {
         self.handle(input, PRESENT)
     }
 }
@@ -41,37 +41,37 @@ fn two() -> Acquisition {
 }
 
 /// The acquisition after these inputs, while the session stands like this.
-fn after_at(present: Present, mut acquisition: Acquisition, inputs: Vec<AcquisitionInput>) -> Acquisition {
+fn after_at(present: Present, mut acquisition: Acquisition, inputs: Vec<Input>) -> Acquisition {
     inputs.into_iter().for_each(|input| drop(acquisition.handle(input, present)));
     acquisition
 }
 
-fn after(acquisition: Acquisition, inputs: Vec<AcquisitionInput>) -> Acquisition {
+fn after(acquisition: Acquisition, inputs: Vec<Input>) -> Acquisition {
     after_at(PRESENT, acquisition, inputs)
 }
 
-fn begin() -> AcquisitionInput {
-    AcquisitionInput::Begin(Look::List)
+fn begin() -> Input {
+    Input::Begin(Look::List)
 }
 
-fn reply(heard: Heard) -> AcquisitionInput {
-    AcquisitionInput::Reply(heard, NOW)
+fn reply(heard: Report) -> Input {
+    Input::Reply(heard, NOW)
 }
 
-fn reply_to(member: usize, event: Event) -> AcquisitionInput {
-    reply(Heard::One(member, event))
+fn reply_to(member: usize, event: Event) -> Input {
+    reply(Report::One(member, event))
 }
 
-fn entered(nodes: &[(Own, Sight)]) -> AcquisitionInput {
-    reply(Heard::Entered(nodes.to_vec()))
+fn entered(nodes: &[(Own, Sight)]) -> Input {
+    reply(Report::Entered(nodes.to_vec()))
 }
 
-fn all(joint: JointRequest) -> AcquisitionCommand {
-    AcquisitionCommand::All(joint, Tries::default())
+fn all(joint: JointRequest) -> Effect {
+    Effect::All(joint, Tries::default())
 }
 
-fn single(member: usize, single: SingleRequest) -> AcquisitionCommand {
-    AcquisitionCommand::One(member, single, Tries::default())
+fn single(member: usize, single: SingleRequest) -> Effect {
+    Effect::One(member, single, Tries::default())
 }
 
 /// These tries after so many requests that were not answered.
@@ -81,8 +81,8 @@ fn tries(failed: u32) -> Tries {
     tries
 }
 
-fn grant(nodes: &[Own]) -> AcquisitionCommand {
-    AcquisitionCommand::Grant(nodes.to_vec(), TERM)
+fn grant(nodes: &[Own]) -> Effect {
+    Effect::Grant(nodes.to_vec(), TERM)
 }
 
 /// `Enter` is out.
@@ -96,8 +96,8 @@ fn waiting(takeover: Takeover) -> Acquisition {
     after(acquisition([takeover]), vec![begin(), entered(&[behind(SECOND)]), watched])
 }
 
-fn released() -> AcquisitionInput {
-    AcquisitionInput::Watch(0, E::PredecessorReleased)
+fn released() -> Input {
+    Input::Watch(0, E::PredecessorReleased)
 }
 
 /// It has been granted by its first look.
@@ -113,7 +113,7 @@ fn both_held() -> Acquisition {
 /// As `both_held`, and both watch their nodes.
 fn both_guarded() -> Acquisition {
     let watched = |member| reply_to(member, E::OwnWatched(true));
-    after(both_held(), vec![AcquisitionInput::Settled, watched(0), watched(1)])
+    after(both_held(), vec![Input::Settled, watched(0), watched(1)])
 }
 
 /// The first member is first in its queue and watches its own node, the second one waits.
@@ -130,7 +130,7 @@ fn confirming(present: Present) -> Acquisition {
 
 /// `Find` is out: the create was lost with its connection.
 fn searching(acquisition: Acquisition) -> Acquisition {
-    after(acquisition, vec![begin(), AcquisitionInput::Lost(None)])
+    after(acquisition, vec![begin(), Input::Lost(None)])
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_lease_that_is_short_or_over_is_confirmed_first() {
     for present in [SHORT, LAPSED] {
         let mut acquisition = entering();
         assert_eq!(acquisition.handle(entered(&[alone(FIRST)]), present), [all(JointRequest::ConfirmLease)]);
-        assert_eq!(acquisition.handle(AcquisitionInput::LeaseConfirmed, SHORT), [grant(&[FIRST])]);
+        assert_eq!(acquisition.handle(Input::LeaseConfirmed, SHORT), [grant(&[FIRST])]);
     }
 }
 
@@ -157,14 +157,14 @@ fn a_lease_that_stays_over_is_asked_for_again_at_once_and_then_steadily() {
     for _ in 0..4 {
         steady.steady();
         steady.failed();
-        let asks = [AcquisitionCommand::All(JointRequest::ConfirmLease, steady)];
-        assert_eq!(acquisition.handle(AcquisitionInput::LeaseConfirmed, LAPSED), asks);
+        let asks = [Effect::All(JointRequest::ConfirmLease, steady)];
+        assert_eq!(acquisition.handle(Input::LeaseConfirmed, LAPSED), asks);
     }
     assert_eq!(
-        acquisition.handle(AcquisitionInput::NodesConfirmed(NOW), LAPSED),
-        [AcquisitionCommand::All(JointRequest::ConfirmLease, steady)]
+        acquisition.handle(Input::NodesConfirmed(NOW), LAPSED),
+        [Effect::All(JointRequest::ConfirmLease, steady)]
     );
-    assert_eq!(acquisition.handle(AcquisitionInput::LeaseConfirmed, SHORT), [grant(&[FIRST])]);
+    assert_eq!(acquisition.handle(Input::LeaseConfirmed, SHORT), [grant(&[FIRST])]);
 }
 
 #[test]
@@ -174,13 +174,10 @@ fn nodes_that_were_not_seen_on_the_present_connection_are_asked_for() {
         let mut acquisition = waiting(Takeover::AtOnce);
         assert_eq!(acquisition.handle(released(), present), [all(JointRequest::ConfirmNodes(vec![SECOND]))]);
         // Nobody answers.
-        let again = [AcquisitionCommand::All(JointRequest::ConfirmNodes(vec![SECOND]), tries(1))];
-        assert_eq!(acquisition.handle(AcquisitionInput::Lost(None), present), again);
+        let again = [Effect::All(JointRequest::ConfirmNodes(vec![SECOND]), tries(1))];
+        assert_eq!(acquisition.handle(Input::Lost(None), present), again);
         assert_eq!(acquisition.seen(), Some(NOW));
-        assert_eq!(
-            acquisition.handle(AcquisitionInput::NodesConfirmed(NOW + 1), present),
-            [grant(&[SECOND])]
-        );
+        assert_eq!(acquisition.handle(Input::NodesConfirmed(NOW + 1), present), [grant(&[SECOND])]);
         assert_eq!(acquisition.seen(), Some(NOW + 1));
     }
 }
@@ -189,14 +186,14 @@ fn nodes_that_were_not_seen_on_the_present_connection_are_asked_for() {
 #[test]
 fn a_lease_that_was_confirmed_on_an_earlier_connection_does_not_confirm_the_nodes() {
     let later = Present { connection: Some(NOW + 1), ..PRESENT };
-    let asks = [AcquisitionCommand::All(JointRequest::ConfirmNodes(vec![FIRST]), tries(1))];
-    assert_eq!(confirming(SHORT).handle(AcquisitionInput::LeaseConfirmed, later), asks);
+    let asks = [Effect::All(JointRequest::ConfirmNodes(vec![FIRST]), tries(1))];
+    assert_eq!(confirming(SHORT).handle(Input::LeaseConfirmed, later), asks);
 }
 
 #[test]
 fn a_look_that_has_waited_for_its_caller_shows_nothing() {
     let mut acquisition = entering();
-    let entered = AcquisitionInput::Reply(Heard::Entered(vec![alone(FIRST)]), BEFORE);
+    let entered = Input::Reply(Report::Entered(vec![alone(FIRST)]), BEFORE);
     assert_eq!(acquisition.hears(entered), [single(0, SingleRequest::List)]);
     assert_eq!(acquisition.seen(), Some(BEFORE));
     let first = reply_to(0, E::Listed(vec![FIRST.place.name()]));
@@ -206,23 +203,23 @@ fn a_look_that_has_waited_for_its_caller_shows_nothing() {
 #[test]
 fn a_node_is_named_without_a_look_only_on_the_connection_on_which_it_was_seen() {
     let release = |certainty| [all(JointRequest::Release(vec![FIRST], certainty))];
-    assert_eq!(held().hears(AcquisitionInput::Release), release(SEEN));
-    assert_eq!(held().handle(AcquisitionInput::Release, DOWN), release(Certainty::Unsure));
+    assert_eq!(held().hears(Input::Release), release(SEEN));
+    assert_eq!(held().handle(Input::Release, DOWN), release(Certainty::Unsure));
     let later = Present { connection: Some(NOW + 1), ..PRESENT };
-    assert_eq!(held().handle(AcquisitionInput::Release, later), release(Certainty::Unsure));
+    assert_eq!(held().handle(Input::Release, later), release(Certainty::Unsure));
     // A holder that has set its watch again has seen its node again.
-    let mut guarded = after(held(), vec![AcquisitionInput::Settled, reply_to(0, E::OwnWatched(true))]);
+    let mut guarded = after(held(), vec![Input::Settled, reply_to(0, E::OwnWatched(true))]);
     assert_eq!(
-        guarded.handle(AcquisitionInput::Watch(0, E::WatchLost), later),
+        guarded.handle(Input::Watch(0, E::WatchLost), later),
         [single(0, SingleRequest::WatchOwn(FIRST))]
     );
-    let watched = AcquisitionInput::Reply(Heard::One(0, E::OwnWatched(true)), NOW + 1);
+    let watched = Input::Reply(Report::One(0, E::OwnWatched(true)), NOW + 1);
     assert_eq!(guarded.handle(watched, later), []);
-    assert_eq!(guarded.handle(AcquisitionInput::Release, later), release(Certainty::Seen(NOW + 1)));
+    assert_eq!(guarded.handle(Input::Release, later), release(Certainty::Seen(NOW + 1)));
 
     let delete = |certainty| [single(0, SingleRequest::Delete(SECOND, certainty))];
-    assert_eq!(waiting(Takeover::AtOnce).hears(AcquisitionInput::GiveUp), delete(SEEN));
-    assert_eq!(waiting(Takeover::AtOnce).handle(AcquisitionInput::GiveUp, DOWN), delete(Certainty::Unsure));
+    assert_eq!(waiting(Takeover::AtOnce).hears(Input::GiveUp), delete(SEEN));
+    assert_eq!(waiting(Takeover::AtOnce).handle(Input::GiveUp, DOWN), delete(Certainty::Unsure));
 }
 
 /// A late answer says nothing that a newer one has not said.
@@ -243,12 +240,11 @@ fn a_holder_whose_node_was_touched_believes_no_sight() {
     acquisition.saw(NOW);
     assert_eq!((acquisition.seen(), acquisition.certainty(Some(NOW))), (None, Certainty::Unsure));
     let watched = |member| reply_to(member, E::OwnWatched(true));
-    let news =
-        vec![AcquisitionInput::Settled, watched(0), AcquisitionInput::Watch(0, E::OwnTouched), watched(1)];
+    let news = vec![Input::Settled, watched(0), Input::Watch(0, E::OwnTouched), watched(1)];
     let mut lost = after(both_held(), news);
     lost.saw(NOW);
     assert_eq!(lost.seen(), None);
-    let commands = lost.hears(AcquisitionInput::Forfeit);
+    let commands = lost.hears(Input::Forfeit);
     assert!(commands.contains(&single(1, SingleRequest::Delete(SECOND, Certainty::Unsure))), "{commands:?}");
 }
 
@@ -259,7 +255,7 @@ fn several_nodes_are_certain_if_each_is() {
     let later = NOW + 1;
     for member in 0..2 {
         assert_eq!(acquisition.certainty(Some(later)), Certainty::Unsure);
-        let watched = AcquisitionInput::Reply(Heard::One(member, E::OwnWatched(true)), later);
+        let watched = Input::Reply(Report::One(member, E::OwnWatched(true)), later);
         acquisition.handle(watched, Present { connection: Some(later), ..PRESENT });
     }
     assert_eq!(acquisition.certainty(Some(later)), Certainty::Seen(later));
@@ -278,39 +274,27 @@ fn a_waiter_with_a_takeover_delay_asks_for_its_node_at_the_release() {
 fn a_waiter_with_a_takeover_delay_asks_for_its_node_after_a_listing_that_shows_a_release() {
     let mut acquisition = waiting(Takeover::Mixed);
     let first = reply_to(0, E::ListedAfterRelease(vec![SECOND.place.name()]));
-    assert_eq!(
-        acquisition.hears(AcquisitionInput::Watch(0, E::PredecessorDeleted)),
-        [single(0, SingleRequest::List)]
-    );
+    assert_eq!(acquisition.hears(Input::Watch(0, E::PredecessorDeleted)), [single(0, SingleRequest::List)]);
     assert_eq!(acquisition.hears(first), [all(JointRequest::ConfirmNodes(vec![SECOND]))]);
-    assert_eq!(
-        acquisition.hears(reply(Heard::Failed(0, E::OwnTouched))),
-        [AcquisitionCommand::End(0, End::NodeDeleted)]
-    );
+    assert_eq!(acquisition.hears(reply(Report::Failed(0, E::OwnTouched))), [Effect::End(0, End::NodeDeleted)]);
 }
 
 #[test]
 fn a_takeover_delay_outlasts_what_was_seen_before() {
     let mut acquisition = waiting(Takeover::Delayed);
     let first = reply_to(0, E::Listed(vec![SECOND.place.name()]));
-    assert_eq!(
-        acquisition.hears(AcquisitionInput::Watch(0, E::PredecessorDeleted)),
-        [single(0, SingleRequest::List)]
-    );
+    assert_eq!(acquisition.hears(Input::Watch(0, E::PredecessorDeleted)), [single(0, SingleRequest::List)]);
     assert_eq!(acquisition.hears(first), [single(0, SingleRequest::Delay)]);
-    assert_eq!(
-        acquisition.hears(AcquisitionInput::Delayed(0)),
-        [all(JointRequest::ConfirmNodes(vec![SECOND]))]
-    );
+    assert_eq!(acquisition.hears(Input::Delayed(0)), [all(JointRequest::ConfirmNodes(vec![SECOND]))]);
 }
 
 /// A common ancestor of the queues may be gone, and other contenders may have the names of all nodes.
 #[test]
 fn a_node_that_is_touched_makes_all_doubtful() {
     let mut lost = both_guarded();
-    assert_eq!(lost.hears(AcquisitionInput::Watch(1, E::OwnTouched)), [AcquisitionCommand::Lose]);
+    assert_eq!(lost.hears(Input::Watch(1, E::OwnTouched)), [Effect::Lose]);
     assert_eq!(
-        lost.hears(AcquisitionInput::Forfeit),
+        lost.hears(Input::Forfeit),
         [
             single(0, SingleRequest::Delete(FIRST, Certainty::Unsure)),
             single(1, SingleRequest::Recover(SECOND))
@@ -320,16 +304,16 @@ fn a_node_that_is_touched_makes_all_doubtful() {
     // A member that is first in its queue has not looked again yet.
     let mut first = half();
     let watch = single(0, SingleRequest::WatchOwn(FIRST));
-    assert_eq!(first.hears(AcquisitionInput::Watch(0, E::OwnTouched)), [watch]);
+    assert_eq!(first.hears(Input::Watch(0, E::OwnTouched)), [watch]);
     assert_eq!(
-        first.hears(AcquisitionInput::Watch(1, E::PredecessorReleased)),
+        first.hears(Input::Watch(1, E::PredecessorReleased)),
         [all(JointRequest::ConfirmNodes(vec![FIRST, SECOND]))]
     );
 
     // A release that finds one node gone: the other one is looked at.
-    let mut releasing = after(both_held(), vec![AcquisitionInput::Release]);
+    let mut releasing = after(both_held(), vec![Input::Release]);
     assert_eq!(
-        releasing.hears(reply(Heard::Failed(0, E::Released(false)))),
+        releasing.hears(reply(Report::Failed(0, E::Released(false)))),
         [single(1, SingleRequest::Release(SECOND, Certainty::Unsure))]
     );
 }
@@ -351,82 +335,72 @@ fn a_node_that_is_not_found_makes_the_others_doubtful() {
 fn our_own_removals_leave_the_rest_certain() {
     let mut leaving = both_held();
     let delete = |member, own| single(member, SingleRequest::Delete(own, SEEN));
-    assert_eq!(leaving.hears(AcquisitionInput::Forfeit), [delete(0, FIRST), delete(1, SECOND)]);
+    assert_eq!(leaving.hears(Input::Forfeit), [delete(0, FIRST), delete(1, SECOND)]);
     assert_eq!(leaving.hears(reply_to(0, E::Deleted)), []);
     assert_eq!(leaving.certainty(Some(NOW)), SEEN);
 
     let release = single(0, SingleRequest::Release(FIRST, SEEN));
     let mut leaving = half();
-    assert_eq!(leaving.hears(AcquisitionInput::GiveUp), [release, delete(1, SECOND)]);
+    assert_eq!(leaving.hears(Input::GiveUp), [release, delete(1, SECOND)]);
     assert_eq!(leaving.hears(reply_to(0, E::Released(true))), []);
     assert_eq!(leaving.certainty(Some(NOW)), SEEN);
-    assert_eq!(leaving.hears(reply_to(1, E::Deleted)), [AcquisitionCommand::End(0, End::Released)]);
+    assert_eq!(leaving.hears(reply_to(1, E::Deleted)), [Effect::End(0, End::Released)]);
 }
 
 #[test]
 fn a_create_that_was_lost_with_its_connection_is_in_any_search_on_the_next_one() {
     let find = |search| [single(0, SingleRequest::Find(search))];
-    assert_eq!(entering().handle(AcquisitionInput::Lost(None), DOWN), find(Search::Present));
+    assert_eq!(entering().handle(Input::Lost(None), DOWN), find(Search::Present));
     // A server has answered, and its answer does not say whether there is a node.
-    assert_eq!(entering().hears(reply(Heard::All(E::Unanswered))), find(Search::After));
+    assert_eq!(entering().hears(reply(Report::All(E::Unanswered))), find(Search::After));
 
-    let again = |search| [AcquisitionCommand::One(0, SingleRequest::Find(search), tries(1))];
-    assert_eq!(searching(one()).handle(AcquisitionInput::Lost(Some(0)), DOWN), again(Search::Present));
+    let again = |search| [Effect::One(0, SingleRequest::Find(search), tries(1))];
+    assert_eq!(searching(one()).handle(Input::Lost(Some(0)), DOWN), again(Search::Present));
     assert_eq!(searching(one()).hears(reply_to(0, E::Unanswered)), again(Search::After));
 }
 
 #[test]
 fn a_create_whose_node_is_not_found_is_expected_late() {
-    let late = AcquisitionCommand::ExpectLate(0);
+    let late = Effect::ExpectLate(0);
     let missing = || reply_to(0, E::Recovered(None));
     let mut again = searching(one());
-    let enter = AcquisitionCommand::All(JointRequest::Enter(Look::Count), tries(1));
+    let enter = Effect::All(JointRequest::Enter(Look::Count), tries(1));
     assert_eq!(again.hears(missing()), [late.clone(), enter]);
     // Once is enough.
     assert_eq!(again.hears(entered(&[alone(FIRST)])), [grant(&[FIRST])]);
-    again.hears(AcquisitionInput::Release);
-    let done = reply(Heard::All(E::Released(true)));
-    assert_eq!(again.hears(done), [AcquisitionCommand::End(0, End::Released)]);
+    again.hears(Input::Release);
+    let done = reply(Report::All(E::Released(true)));
+    assert_eq!(again.hears(done), [Effect::End(0, End::Released)]);
 
-    let mut in_vain = after(searching(one()), vec![AcquisitionInput::GiveUp]);
-    assert_eq!(in_vain.hears(missing()), [late.clone(), AcquisitionCommand::End(0, End::GivenUp)]);
+    let mut in_vain = after(searching(one()), vec![Input::GiveUp]);
+    assert_eq!(in_vain.hears(missing()), [late.clone(), Effect::End(0, End::GivenUp)]);
 
     // Another search has found it, so nothing comes any more.
     let mut found = after(searching(two()), vec![missing(), reply_to(1, E::Recovered(Some(SECOND)))]);
     found.hears(reply_to(0, E::Recovered(Some(FIRST))));
-    assert_eq!(
-        found.hears(AcquisitionInput::SessionOver(END)),
-        [AcquisitionCommand::End(0, End::SessionOver(END))]
-    );
+    assert_eq!(found.hears(Input::SessionOver(END)), [Effect::End(0, End::SessionOver(END))]);
     // No other search has.
     let mut missed = after(searching(two()), vec![missing()]);
-    assert_eq!(
-        missed.hears(AcquisitionInput::SessionOver(END)),
-        [late, AcquisitionCommand::End(0, End::SessionOver(END))]
-    );
+    assert_eq!(missed.hears(Input::SessionOver(END)), [late, Effect::End(0, End::SessionOver(END))]);
 }
 
 /// A node that was found gone after a release is no create that comes late.
 #[test]
 fn a_removal_that_was_done_leaves_nothing_to_expect() {
-    let mut unknown = after(held(), vec![AcquisitionInput::Release, AcquisitionInput::Lost(None)]);
-    assert_eq!(unknown.hears(reply_to(0, E::Recovered(None))), [AcquisitionCommand::End(0, End::Released)]);
+    let mut unknown = after(held(), vec![Input::Release, Input::Lost(None)]);
+    assert_eq!(unknown.hears(reply_to(0, E::Recovered(None))), [Effect::End(0, End::Released)]);
 }
 
 #[test]
 fn a_node_that_nobody_can_identify_takes_the_session_with_it() {
     let refused = || reply_to(0, E::Refused(REFUSAL));
-    let given_up = [
-        AcquisitionCommand::EndSession(0, REFUSAL),
-        AcquisitionCommand::End(0, End::SessionOver(SessionEnd::Closed)),
-    ];
-    let removing = after(held(), vec![AcquisitionInput::Release, AcquisitionInput::Lost(None)]);
-    let leaving =
-        after(waiting(Takeover::AtOnce), vec![AcquisitionInput::GiveUp, AcquisitionInput::Lost(Some(0))]);
+    let given_up = [Effect::EndSession(0, REFUSAL), Effect::End(0, End::SessionOver(SessionEnd::Closed))];
+    let removing = after(held(), vec![Input::Release, Input::Lost(None)]);
+    let leaving = after(waiting(Takeover::AtOnce), vec![Input::GiveUp, Input::Lost(Some(0))]);
     for acquisition in [searching(one()), removing, leaving] {
         assert_eq!(acquisition.clone().hears(refused()), given_up);
         // Somebody else has given it up before.
-        let over = [AcquisitionCommand::End(0, End::SessionOver(END))];
+        let over = [Effect::End(0, End::SessionOver(END))];
         assert_eq!(acquisition.clone().handle(refused(), OVER), over);
     }
     // The others of the acquisition end with it.
@@ -439,29 +413,29 @@ fn a_node_that_nobody_can_identify_takes_the_session_with_it() {
 /// However the news of the end come, and although some say only that nobody answers.
 #[test]
 fn nothing_is_asked_in_a_session_that_is_over() {
-    let end = || [AcquisitionCommand::End(0, End::SessionOver(END))];
+    let end = || [Effect::End(0, End::SessionOver(END))];
     for (acquisition, input, present) in [
-        (entering(), AcquisitionInput::SessionOver(END), PRESENT),
-        (entering(), reply(Heard::All(E::SessionOver(END))), PRESENT),
+        (entering(), Input::SessionOver(END), PRESENT),
+        (entering(), reply(Report::All(E::SessionOver(END))), PRESENT),
         (waiting(Takeover::AtOnce), reply_to(0, E::SessionOver(END)), PRESENT),
-        (waiting(Takeover::AtOnce), AcquisitionInput::Watch(0, E::SessionOver(END)), PRESENT),
-        (entering(), AcquisitionInput::Lost(None), OVER),
-        (entering(), reply(Heard::All(E::Unanswered)), OVER),
-        (searching(one()), AcquisitionInput::Lost(Some(0)), OVER),
+        (waiting(Takeover::AtOnce), Input::Watch(0, E::SessionOver(END)), PRESENT),
+        (entering(), Input::Lost(None), OVER),
+        (entering(), reply(Report::All(E::Unanswered)), OVER),
+        (searching(one()), Input::Lost(Some(0)), OVER),
         (searching(one()), reply_to(0, E::Unanswered), OVER),
-        (waiting(Takeover::AtOnce), AcquisitionInput::Watch(0, E::WatchLost), OVER),
+        (waiting(Takeover::AtOnce), Input::Watch(0, E::WatchLost), OVER),
         (half(), reply_to(1, E::SessionOver(END)), PRESENT),
-        (half(), AcquisitionInput::Watch(1, E::SessionOver(END)), PRESENT),
-        (confirming(SHORT), AcquisitionInput::LeaseConfirmed, OVER),
-        (confirming(SHORT), AcquisitionInput::NodesConfirmed(NOW), OVER),
+        (half(), Input::Watch(1, E::SessionOver(END)), PRESENT),
+        (confirming(SHORT), Input::LeaseConfirmed, OVER),
+        (confirming(SHORT), Input::NodesConfirmed(NOW), OVER),
     ] {
         assert_eq!(acquisition.clone().handle(input.clone(), present), end(), "{input:?}");
         assert_eq!(input.session_end(), (present == PRESENT).then_some(END), "{input:?}");
     }
     // A server has answered before the end.
-    let mut released = after(held(), vec![AcquisitionInput::Release]);
-    let done = reply(Heard::All(E::Released(true)));
-    assert_eq!(released.handle(done, OVER), [AcquisitionCommand::End(0, End::Released)]);
+    let mut released = after(held(), vec![Input::Release]);
+    let done = reply(Report::All(E::Released(true)));
+    assert_eq!(released.handle(done, OVER), [Effect::End(0, End::Released)]);
 }
 
 #[test]
@@ -471,14 +445,7 @@ fn an_acquisition_that_has_waited_or_was_without_an_answer_has_queued() {
         waiting(Takeover::AtOnce),
         searching(one()),
         after(entering(), vec![entered(&[behind(SECOND)]), reply_to(0, E::PredecessorWatched(false))]),
-        after(
-            held(),
-            vec![
-                AcquisitionInput::Settled,
-                reply_to(0, E::OwnWatched(true)),
-                AcquisitionInput::Watch(0, E::WatchLost),
-            ],
-        ),
+        after(held(), vec![Input::Settled, reply_to(0, E::OwnWatched(true)), Input::Watch(0, E::WatchLost)]),
     ] {
         assert_eq!(acquisition.arrival(), Arrival::Queued, "{acquisition:?}");
     }
@@ -488,45 +455,41 @@ fn an_acquisition_that_has_waited_or_was_without_an_answer_has_queued() {
 
 #[test]
 fn requests_count_their_tries_for_all_and_for_each_member() {
-    let lost = || AcquisitionInput::Lost(None);
-    let mut creating = after(entering(), vec![reply(Heard::All(E::NoDirectory))]);
+    let lost = || Input::Lost(None);
+    let mut creating = after(entering(), vec![reply(Report::All(E::NoDirectory))]);
     for failed in 1..4 {
-        assert_eq!(
-            creating.hears(lost()),
-            [AcquisitionCommand::All(JointRequest::CreateDirectories, tries(failed))]
-        );
+        assert_eq!(creating.hears(lost()), [Effect::All(JointRequest::CreateDirectories, tries(failed))]);
     }
-    let ready = reply(Heard::All(E::DirectoryReady));
+    let ready = reply(Report::All(E::DirectoryReady));
     assert_eq!(creating.hears(ready), [all(JointRequest::Enter(Look::List))]);
 
     // A search that finds nothing has been answered, and a request was lost all the same.
-    let mut member =
-        after(searching(two()), vec![AcquisitionInput::Lost(Some(1)), AcquisitionInput::Lost(Some(1))]);
-    let find = |search, failed| [AcquisitionCommand::One(1, SingleRequest::Find(search), tries(failed))];
-    assert_eq!(member.hears(AcquisitionInput::Lost(Some(1))), find(Search::Present, 3));
+    let mut member = after(searching(two()), vec![Input::Lost(Some(1)), Input::Lost(Some(1))]);
+    let find = |search, failed| [Effect::One(1, SingleRequest::Find(search), tries(failed))];
+    assert_eq!(member.hears(Input::Lost(Some(1))), find(Search::Present, 3));
     member.hears(reply_to(0, E::Recovered(None)));
-    let enter = AcquisitionCommand::All(JointRequest::Enter(Look::Count), tries(1));
-    let late = |member| AcquisitionCommand::ExpectLate(member);
+    let enter = Effect::All(JointRequest::Enter(Look::Count), tries(1));
+    let late = |member| Effect::ExpectLate(member);
     assert_eq!(member.hears(reply_to(1, E::Recovered(None))), [late(0), late(1), enter]);
     assert_eq!(
         member.hears(entered(&[alone(FIRST), (SECOND, Sight::Nothing)])),
         [single(1, SingleRequest::List), single(0, SingleRequest::WatchOwn(FIRST))]
     );
 
-    let mut found = after(searching(one()), vec![AcquisitionInput::Lost(Some(0))]);
+    let mut found = after(searching(one()), vec![Input::Lost(Some(0))]);
     assert_eq!(
         found.hears(reply_to(0, E::Recovered(Some(FIRST)))),
-        [AcquisitionCommand::One(0, SingleRequest::List, tries(1))]
+        [Effect::One(0, SingleRequest::List, tries(1))]
     );
     let mut again = after(searching(one()), vec![reply_to(0, E::Recovered(None))]);
     assert_eq!(again.handle(entered(&[alone(FIRST)]), SHORT), [all(JointRequest::ConfirmLease)]);
 
     // The caller's going is no answer, but a release begins anew.
     let mut leaving = after_at(LAPSED, confirming(LAPSED), vec![lost(), lost()]);
-    let release = |tries| [AcquisitionCommand::All(JointRequest::Release(vec![FIRST], SEEN), tries)];
-    assert_eq!(leaving.clone().hears(AcquisitionInput::GiveUp), release(tries(2)));
-    leaving.hears(AcquisitionInput::LeaseConfirmed);
-    assert_eq!(leaving.hears(AcquisitionInput::Release), release(tries(0)));
+    let release = |tries| [Effect::All(JointRequest::Release(vec![FIRST], SEEN), tries)];
+    assert_eq!(leaving.clone().hears(Input::GiveUp), release(tries(2)));
+    leaving.hears(Input::LeaseConfirmed);
+    assert_eq!(leaving.hears(Input::Release), release(tries(0)));
 }
 
 #[test]
@@ -537,13 +500,13 @@ fn an_admitted_contender_asks_for_confirmation_unless_it_was_just_seen() {
         assert_eq!(begin(connection), [all(JointRequest::ConfirmNodes(vec![FIRST]))]);
     }
     let mut unwanted = Acquisition::of_admitted(FIRST, Some(NOW));
-    assert_eq!(unwanted.hears(AcquisitionInput::GiveUp), [all(JointRequest::Release(vec![FIRST], SEEN))]);
+    assert_eq!(unwanted.hears(Input::GiveUp), [all(JointRequest::Release(vec![FIRST], SEEN))]);
 }
 
 #[test]
 fn an_entry_that_is_not_sent_any_more_ends_the_acquisition() {
-    let mut acquisition = after(entering(), vec![AcquisitionInput::GiveUp]);
-    assert_eq!(acquisition.hears(AcquisitionInput::Withheld), [AcquisitionCommand::End(0, End::GivenUp)]);
+    let mut acquisition = after(entering(), vec![Input::GiveUp]);
+    assert_eq!(acquisition.hears(Input::Withheld), [Effect::End(0, End::GivenUp)]);
     assert!(acquisition.is_ended());
     assert_eq!(acquisition.hears(entered(&[alone(FIRST)])), []);
 }

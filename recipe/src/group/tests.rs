@@ -2,7 +2,7 @@
 
 use alloc::vec;
 
-use super::GroupInput::*;
+use super::Report::*;
 use super::{Alone as A, Command as C, Output as O, Together as T, *};
 use crate::contender::{QueuePlace, Sequence};
 use crate::event::Event as E;
@@ -32,12 +32,12 @@ fn pair() -> Group {
 }
 
 /// What the inputs lead to, each with its outputs.
-fn after(mut group: Group, inputs: Vec<GroupInput>) -> Group {
+fn after(mut group: Group, inputs: Vec<Report>) -> Group {
     inputs.into_iter().for_each(|input| drop(group.handle(input)));
     group
 }
 
-fn begin() -> GroupInput {
+fn begin() -> Report {
     All(E::Begin(Look::List))
 }
 

@@ -1,16 +1,12 @@
 //! A candidate: the production machines of its contender, its announcement and its companion, and what performs their commands.
 //! When it is granted is abstracted: it is, once its node is the first and its lease is valid.
 
-use zklock_recipe::acquisition::{
-    Acquisition, AcquisitionCommand, AcquisitionInput, JointRequest, SingleRequest,
-};
+use zklock_recipe::acquisition::{Acquisition, Effect, Input, JointRequest, SingleRequest};
 use zklock_recipe::candidacy::{self, Candidacy, Proclamation, SeenAnnouncement};
 use zklock_recipe::companion::{self, Companion};
 use zklock_recipe::nodes::confirmation;
 use zklock_recipe::transaction::{Operation, Problem, UNTOUCHED};
-use zklock_recipe::{
-    Arrival, End, Event, Footing, GroupInput as Heard, Look, Own, Patience, Sight, Takeover,
-};
+use zklock_recipe::{Arrival, End, Event, Footing, Look, Own, Patience, Report, Sight, Takeover};
 
 use super::contest::HONEST;
 use super::office::{ANNOUNCEMENT, Announcement, Data, LOCK, Told};
@@ -143,9 +139,9 @@ impl Run<'_> {
         (candidate.stage, candidate.own) = (Stage::Queued, Some(own));
         candidate.companion = takes_anothers.then(|| Companion::new(session(party), own.czxid));
         candidate.contender = Some(Acquisition::new(Patience::Wait, Arrival::New, [Takeover::AtOnce]));
-        self.contend(party, AcquisitionInput::Begin(Look::List));
+        self.contend(party, Input::Begin(Look::List));
         // It asks who is before it, and is answered once that is nobody.
-        self.contend(party, AcquisitionInput::Reply(Heard::Entered(vec![(own, Sight::Nothing)]), CONNECTION));
+        self.contend(party, Input::Reply(Report::Entered(vec![(own, Sight::Nothing)]), CONNECTION));
     }
 
     pub(crate) fn grant(&mut self, party: Party) {
@@ -162,30 +158,27 @@ impl Run<'_> {
 
     /// Tells the contender of a reply.
     fn inform(&mut self, party: Party, event: Event) {
-        self.contend(party, AcquisitionInput::Reply(Heard::One(0, event), CONNECTION));
+        self.contend(party, Input::Reply(Report::One(0, event), CONNECTION));
     }
 
     /// Tells the contender something, and performs what follows. Its own node is another model's subject, so it is always sure of that
     /// here.
-    fn contend(&mut self, party: Party, input: AcquisitionInput) {
+    fn contend(&mut self, party: Party, input: Input) {
         let Some(acquisition) = &mut self.candidate(party).contender else { return };
         for command in acquisition.handle(input, present(Some(CONNECTION), true)) {
             match command {
-                AcquisitionCommand::Grant(owns, _) => self.lead(party, owns[0].czxid),
-                AcquisitionCommand::All(JointRequest::Release(..), _) => self.remove(party, true),
-                AcquisitionCommand::One(_, SingleRequest::Delete(..), _) => self.remove(party, false),
-                AcquisitionCommand::One(_, SingleRequest::Recover(_), _) => {
-                    self.post(party, Request::Recover)
-                }
-                AcquisitionCommand::End(_, end) => {
+                Effect::Grant(owns, _) => self.lead(party, owns[0].czxid),
+                Effect::All(JointRequest::Release(..), _) => self.remove(party, true),
+                Effect::One(_, SingleRequest::Delete(..), _) => self.remove(party, false),
+                Effect::One(_, SingleRequest::Recover(_), _) => self.post(party, Request::Recover),
+                Effect::End(_, end) => {
                     self.candidate(party).contender = None;
                     let trusts = self.is(Mutant::TakesAMissingNodeForAResignation) && end == End::Released;
                     if !trusts {
                         self.accompany(party, companion::CompanionEvent::Left);
                     }
                 }
-                AcquisitionCommand::All(JointRequest::Enter(_), _)
-                | AcquisitionCommand::One(_, SingleRequest::List, _) => {}
+                Effect::All(JointRequest::Enter(_), _) | Effect::One(_, SingleRequest::List, _) => {}
                 command => unreachable!("{command:?}"),
             }
         }
@@ -224,9 +217,9 @@ impl Run<'_> {
     pub(crate) fn leave(&mut self, party: Party) {
         let candidate = self.candidate(party);
         let input = match candidate.stage {
-            Stage::Queued => AcquisitionInput::GiveUp,
-            Stage::Holding if !candidate.lapsed => AcquisitionInput::Release,
-            _ => AcquisitionInput::Forfeit,
+            Stage::Queued => Input::GiveUp,
+            Stage::Holding if !candidate.lapsed => Input::Release,
+            _ => Input::Forfeit,
         };
         candidate.stage = Stage::Gone;
         self.lose(party);
@@ -474,9 +467,7 @@ impl Run<'_> {
             self.accompany(party, companion::CompanionEvent::WentAlong);
         }
         match release {
-            true => {
-                self.contend(party, AcquisitionInput::Reply(Heard::All(Event::Released(removed)), CONNECTION))
-            }
+            true => self.contend(party, Input::Reply(Report::All(Event::Released(removed)), CONNECTION)),
             false => self.inform(party, Event::Deleted),
         }
     }
@@ -497,7 +488,7 @@ impl Run<'_> {
         }
         if leaves {
             (self.witness)(Witness::ReleaseUnanswered);
-            self.contend(party, AcquisitionInput::Reply(Heard::All(Event::Unanswered), CONNECTION));
+            self.contend(party, Input::Reply(Report::All(Event::Unanswered), CONNECTION));
         }
         if takes_back {
             self.accompany(party, companion::CompanionEvent::Unanswered);

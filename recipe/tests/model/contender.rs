@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use zklock_recipe::acquisition::{Acquisition, AcquisitionInput};
+use zklock_recipe::acquisition::{Acquisition, Input};
 use zklock_recipe::{Arrival, Kind, Limit, Own, Patience, QueuePlace, Takeover, Term};
 
 use super::findings::Witness;
@@ -158,7 +158,7 @@ impl Run<'_> {
             _ if contender.watches() => Witness::GiveUpWhileWaiting,
             _ => Witness::GiveUpWhileEntering,
         });
-        self.handle(party, AcquisitionInput::GiveUp);
+        self.handle(party, Input::GiveUp);
     }
 
     /// The caller polls again, and hears that the lease has come back meanwhile.
@@ -180,13 +180,13 @@ impl Run<'_> {
     /// The lease is there that the contender waited for.
     pub(crate) fn renewed(&mut self, party: Party) {
         (self.witness)(Witness::GrantAfterLapse);
-        self.handle(party, AcquisitionInput::LeaseConfirmed);
+        self.handle(party, Input::LeaseConfirmed);
     }
 
     pub(crate) fn let_go(&mut self, party: Party) {
         let contender = &mut self.world.contenders[party];
         let valid = contender.holds();
         contender.caller = Caller::Gone;
-        self.handle(party, if valid { AcquisitionInput::Release } else { AcquisitionInput::Forfeit });
+        self.handle(party, if valid { Input::Release } else { Input::Forfeit });
     }
 }

@@ -8,8 +8,8 @@
 //!
 //! A contender that has not waited for anybody yet owes nothing: no delay covers it.
 
-use zklock_recipe::acquisition::AcquisitionInput;
-use zklock_recipe::{Event, GroupInput as Heard, Kind, QueuePlace};
+use zklock_recipe::acquisition::Input;
+use zklock_recipe::{Event, Kind, QueuePlace, Report};
 
 use super::contest::DELAYED;
 use super::findings::Witness;
@@ -31,13 +31,13 @@ impl Run<'_> {
     }
 
     /// A contender hears something: that it waits, or that its delay is over.
-    pub(crate) fn see_wait(&mut self, party: Party, input: &AcquisitionInput) {
+    pub(crate) fn see_wait(&mut self, party: Party, input: &Input) {
         let seats = &mut self.world.contenders[party].seats;
         match input {
-            AcquisitionInput::Reply(Heard::One(seat, Event::PredecessorWatched(true)), _) => {
+            Input::Reply(Report::One(seat, Event::PredecessorWatched(true)), _) => {
                 seats[*seat].waited = self.setup.notes_delays();
             }
-            AcquisitionInput::Delayed(seat) => seats[*seat].owes.clear(),
+            Input::Delayed(seat) => seats[*seat].owes.clear(),
             _ => {}
         }
     }

@@ -2,10 +2,8 @@
 //! request drops the reply to an earlier one, a deletion drops the watch. A request for all members takes the place of every
 //! earlier one; a request for one member takes the place of its earlier one, and of one for all.
 
-use zklock_recipe::acquisition::{
-    AcquisitionCommand, AcquisitionInput, Certainty, JointRequest, Search, SingleRequest,
-};
-use zklock_recipe::{End, Event, GroupInput as Heard, Kind, Limit, Own, Patience, SessionEnd, Sight};
+use zklock_recipe::acquisition::{Certainty, Effect, Input, JointRequest, Search, SingleRequest};
+use zklock_recipe::{End, Event, Kind, Limit, Own, Patience, Report, SessionEnd, Sight};
 
 use super::contender::{Caller, Contender, Pending, Seated, Target};
 use super::contest::{AWAITED, BY_ITSELF, CAUSED, IN_TURN, KEPT, SEEN, TOKENS, UNASKED};
@@ -18,7 +16,7 @@ use super::session::{Assurance, Number, at, seconds};
 use super::setup::{Actor, Clock, Fault, Flaw};
 
 impl Run<'_> {
-    pub(crate) fn handle(&mut self, party: Party, input: AcquisitionInput) {
+    pub(crate) fn handle(&mut self, party: Party, input: Input) {
         self.see_wait(party, &input);
         self.see_news(party, &input);
         let contender = &mut self.world.contenders[party];
@@ -34,21 +32,19 @@ impl Run<'_> {
         }
     }
 
-    fn perform(&mut self, party: Party, command: AcquisitionCommand) {
+    fn perform(&mut self, party: Party, command: Effect) {
         match command {
-            AcquisitionCommand::All(joint, _) => self.send(Address { party, seat: None }, joint),
-            AcquisitionCommand::One(seat, single, _) => {
-                self.send_for(Address { party, seat: Some(seat) }, seat, single)
-            }
-            AcquisitionCommand::ExpectLate(seat) => self.expect_late(party, seat),
-            AcquisitionCommand::EndSession(..) => {
+            Effect::All(joint, _) => self.send(Address { party, seat: None }, joint),
+            Effect::One(seat, single, _) => self.send_for(Address { party, seat: Some(seat) }, seat, single),
+            Effect::ExpectLate(seat) => self.expect_late(party, seat),
+            Effect::EndSession(..) => {
                 let session = self.world.contenders[party].session;
                 self.disconnect(session);
                 self.over(session, SessionEnd::Closed);
             }
-            AcquisitionCommand::Grant(owns, _) => self.grant(party, &owns),
-            AcquisitionCommand::Lose => self.lose(party),
-            AcquisitionCommand::End(seat, end) => self.end(party, seat, end),
+            Effect::Grant(owns, _) => self.grant(party, &owns),
+            Effect::Lose => self.lose(party),
+            Effect::End(seat, end) => self.end(party, seat, end),
         }
     }
 
@@ -137,26 +133,23 @@ impl Run<'_> {
     }
 
     /// What a contender hears of its own nodes.
-    fn see_news(&mut self, party: Party, input: &AcquisitionInput) {
+    fn see_news(&mut self, party: Party, input: &Input) {
         let contender = &mut self.world.contenders[party];
         let waits = contender.caller == Caller::Waiting;
         match input {
-            AcquisitionInput::Reply(Heard::One(_, Event::OwnWatched(true)), _) if waits => {
+            Input::Reply(Report::One(_, Event::OwnWatched(true)), _) if waits => {
                 (self.witness)(Witness::FirstAmongWaiting);
             }
-            AcquisitionInput::Reply(Heard::One(_, Event::OwnWatched(false)), _) if waits => {
+            Input::Reply(Report::One(_, Event::OwnWatched(false)), _) if waits => {
                 (self.witness)(Witness::ToldBeforeTheGrant);
             }
             _ => {}
         }
         let told = matches!(
             input,
-            AcquisitionInput::Watch(_, Event::OwnTouched)
-                | AcquisitionInput::Reply(
-                    Heard::One(_, Event::OwnWatched(false) | Event::Released(false)),
-                    _
-                )
-                | AcquisitionInput::Reply(Heard::Failed(_, Event::OwnTouched | Event::Released(false)), _)
+            Input::Watch(_, Event::OwnTouched)
+                | Input::Reply(Report::One(_, Event::OwnWatched(false) | Event::Released(false)), _)
+                | Input::Reply(Report::Failed(_, Event::OwnTouched | Event::Released(false)), _)
         );
         contender.told |= told && self.setup.may(&[Fault::Uprooting]);
     }
@@ -173,57 +166,50 @@ impl Run<'_> {
         }
     }
 
-    fn see_commands(&mut self, party: Party, cause: &AcquisitionInput, commands: &[AcquisitionCommand]) {
-        let confirms = |command: &AcquisitionCommand| {
+    fn see_commands(&mut self, party: Party, cause: &Input, commands: &[Effect]) {
+        let confirms = |command: &Effect| {
             matches!(
                 command,
-                AcquisitionCommand::Grant(..)
-                    | AcquisitionCommand::All(JointRequest::ConfirmLease | JointRequest::ConfirmNodes(_), _)
+                Effect::Grant(..)
+                    | Effect::All(JointRequest::ConfirmLease | JointRequest::ConfirmNodes(_), _)
             )
         };
         if commands.iter().any(confirms) {
             self.witness_confirm(party, cause);
         }
-        let grants = commands.iter().any(|command| matches!(command, AcquisitionCommand::Grant(..)));
-        let is_blind =
-            self.world.contenders[party].blind && !matches!(cause, AcquisitionInput::NodesConfirmed(_));
+        let grants = commands.iter().any(|command| matches!(command, Effect::Grant(..)));
+        let is_blind = self.world.contenders[party].blind && !matches!(cause, Input::NodesConfirmed(_));
         self.forbid(SEEN, grants && is_blind);
         self.see_readers(party, cause, commands);
     }
 
-    fn witness_confirm(&self, party: Party, cause: &AcquisitionInput) {
+    fn witness_confirm(&self, party: Party, cause: &Input) {
         match cause {
-            AcquisitionInput::Watch(seat, Event::PredecessorReleased) => {
+            Input::Watch(seat, Event::PredecessorReleased) => {
                 (self.witness)(match self.world.contenders[party].seats[*seat].seat.kind {
                     Kind::Shared => Witness::ReaderGrantedByRelease,
                     _ => Witness::GrantByRelease,
                 });
             }
-            AcquisitionInput::Reply(Heard::Entered(nodes), _) => (self.witness)(match nodes.first() {
+            Input::Reply(Report::Entered(nodes), _) => (self.witness)(match nodes.first() {
                 Some((_, Sight::Count(_))) => Witness::GrantByCount,
                 _ => Witness::GrantByListing,
             }),
-            AcquisitionInput::Reply(Heard::One(_, Event::Listed(_)), _) => {
-                (self.witness)(Witness::GrantByListing)
-            }
+            Input::Reply(Report::One(_, Event::Listed(_)), _) => (self.witness)(Witness::GrantByListing),
             _ => {}
         }
     }
 
     /// The writer's release grants each reader behind it without a request, and no end of a writer has readers list.
-    fn see_readers(&mut self, party: Party, cause: &AcquisitionInput, commands: &[AcquisitionCommand]) {
-        let (AcquisitionInput::Watch(seat, event) | AcquisitionInput::Reply(Heard::One(seat, event), _)) =
-            cause
-        else {
+    fn see_readers(&mut self, party: Party, cause: &Input, commands: &[Effect]) {
+        let (Input::Watch(seat, event) | Input::Reply(Report::One(seat, event), _)) = cause else {
             return;
         };
         if self.world.contenders[party].seats[*seat].seat.kind == Kind::Exclusive {
             return;
         }
-        let asks = |command: &AcquisitionCommand| matches!(command, AcquisitionCommand::One(member, single, _) if member == seat && !matches!(single, SingleRequest::WatchOwn(_)));
-        let lists = |command: &AcquisitionCommand| {
-            matches!(command, AcquisitionCommand::One(_, SingleRequest::List, _))
-        };
+        let asks = |command: &Effect| matches!(command, Effect::One(member, single, _) if member == seat && !matches!(single, SingleRequest::WatchOwn(_)));
+        let lists = |command: &Effect| matches!(command, Effect::One(_, SingleRequest::List, _));
         let breach = match event {
             Event::PredecessorReleased => commands.iter().any(asks),
             Event::PredecessorDeleted | Event::PredecessorWatched(_) => commands.iter().any(lists),
@@ -416,10 +402,7 @@ impl Run<'_> {
             Message::Saw(sights) => match created {
                 Some(Pending::Created(owns)) => {
                     self.confirmed(index, connection, asked);
-                    AcquisitionInput::Reply(
-                        Heard::Entered(owns.into_iter().zip(sights).collect()),
-                        connection,
-                    )
+                    Input::Reply(Report::Entered(owns.into_iter().zip(sights).collect()), connection)
                 }
                 _ => return,
             },
@@ -427,21 +410,21 @@ impl Run<'_> {
                 Some(Pending::Created(owns)) => {
                     self.confirmed(index, connection, asked);
                     let unseen = owns.into_iter().map(|own| (own, Sight::Nothing));
-                    AcquisitionInput::Reply(Heard::Entered(unseen.collect()), connection)
+                    Input::Reply(Report::Entered(unseen.collect()), connection)
                 }
-                _ => AcquisitionInput::Lost(address.seat),
+                _ => Input::Lost(address.seat),
             },
             Message::Found(found, _) => address.reply(Event::Recovered(found), connection),
             Message::Reply(event) => address.reply(event, connection),
             Message::NodesConfirmed => {
                 self.confirmed(index, connection, asked);
-                AcquisitionInput::NodesConfirmed(connection)
+                Input::NodesConfirmed(connection)
             }
             Message::LeaseConfirmed => {
                 self.confirmed(index, connection, asked);
-                AcquisitionInput::LeaseConfirmed
+                Input::LeaseConfirmed
             }
-            Message::FailedAt(seat, event) => AcquisitionInput::Reply(Heard::Failed(seat, event), connection),
+            Message::FailedAt(seat, event) => Input::Reply(Report::Failed(seat, event), connection),
             Message::Watched(target, place) => {
                 contender.seats[seat].watch = Some((target, place));
                 let event = match target {
@@ -457,7 +440,7 @@ impl Run<'_> {
                     Witness::PredecessorVanishedWhileDisconnected,
                     target == Target::Predecessor && self.world.leader.tree.node(queue, place).is_none(),
                 );
-                AcquisitionInput::Watch(seat, Event::WatchLost)
+                Input::Watch(seat, Event::WatchLost)
             }
             Message::Changed(place, shown) => {
                 // The watch may have been dropped while this was under way.
@@ -481,7 +464,7 @@ impl Run<'_> {
                 if shown == Shown::Released {
                     self.see_release(party, seat, place);
                 }
-                AcquisitionInput::Watch(seat, event)
+                Input::Watch(seat, event)
             }
         };
         self.handle(party, input);

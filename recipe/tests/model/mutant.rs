@@ -3,10 +3,8 @@
 //! A fault is seeded where the acquisition meets the world, in what it hears or in what it asks for, so the production code
 //! is the same with and without it.
 
-use zklock_recipe::acquisition::{
-    AcquisitionCommand, AcquisitionInput, Certainty, JointRequest, Search, SingleRequest,
-};
-use zklock_recipe::{Event, GroupInput as Heard, Kind, Own, Present, QueuePlace, Refusal, Sequence, Sight};
+use zklock_recipe::acquisition::{Certainty, Effect, Input, JointRequest, Search, SingleRequest};
+use zklock_recipe::{Event, Kind, Own, Present, QueuePlace, Refusal, Report, Sequence, Sight};
 
 use super::contender::Contender;
 use super::nodes::ASK;
@@ -110,15 +108,10 @@ impl Mutant {
     /// [`EnqueuesOneByOne`](Self::EnqueuesOneByOne) is in how it creates, and
     /// [`NamesNodesBlindly`](Self::NamesNodesBlindly) in how it removes; what a watch shows is
     /// [`takes_for_a_release`](Self::takes_for_a_release)'s.
-    pub(crate) fn handle(
-        self,
-        contender: &mut Contender,
-        input: AcquisitionInput,
-        present: Present,
-    ) -> Vec<AcquisitionCommand> {
+    pub(crate) fn handle(self, contender: &mut Contender, input: Input, present: Present) -> Vec<Effect> {
         let cause = input.clone();
-        if let AcquisitionInput::Watch(seat, Event::PredecessorReleased | Event::PredecessorDeleted)
-        | AcquisitionInput::Reply(Heard::One(seat, Event::PredecessorWatched(false)), _) = input
+        if let Input::Watch(seat, Event::PredecessorReleased | Event::PredecessorDeleted)
+        | Input::Reply(Report::One(seat, Event::PredecessorWatched(false)), _) = input
             && let Some(writer) = contender.seats[seat].detour.take()
             && let Some(own) = contender.acquisition.own(seat)
         {
@@ -129,7 +122,7 @@ impl Mutant {
         let (seen, known) = (contender.acquisition.seen(), contender.known());
         let mut commands = contender.acquisition.handle(input, present);
         if matches!(self, Self::RemembersThroughALoss) {
-            if commands.contains(&AcquisitionCommand::Lose) {
+            if commands.contains(&Effect::Lose) {
                 contender.remembered = seen;
             }
             commands.iter_mut().for_each(|command| trust(command, contender.remembered));
@@ -145,10 +138,9 @@ impl Mutant {
     }
 
     /// How it takes its session to stand.
-    fn sees_present(self, contender: &Contender, input: &AcquisitionInput, present: Present) -> Present {
+    fn sees_present(self, contender: &Contender, input: &Input, present: Present) -> Present {
         match (self, input) {
-            (Self::ForgetsTheLease, _)
-            | (Self::ConfirmsALapsedLease, AcquisitionInput::NodesConfirmed(_)) => {
+            (Self::ForgetsTheLease, _) | (Self::ConfirmsALapsedLease, Input::NodesConfirmed(_)) => {
                 Present { term: Ok(*TERM), is_ample: true, ..present }
             }
             (Self::TakesAnOldConnectionForThePresentOne, _) => {
@@ -158,22 +150,16 @@ impl Mutant {
         }
     }
 
-    fn on_nothing(
-        self,
-        contender: &mut Contender,
-        cause: &AcquisitionInput,
-        present: Present,
-    ) -> Vec<AcquisitionCommand> {
+    fn on_nothing(self, contender: &mut Contender, cause: &Input, present: Present) -> Vec<Effect> {
         let mut hears = |input| contender.acquisition.handle(input, present);
         match (self, cause) {
             // The reply to a deletion that was none.
-            (
-                Self::LeavesLikeAHolder,
-                AcquisitionInput::Reply(Heard::One(seat, Event::Released(_)), connection),
-            ) => hears(AcquisitionInput::Reply(Heard::One(*seat, Event::Deleted), *connection)),
+            (Self::LeavesLikeAHolder, Input::Reply(Report::One(seat, Event::Released(_)), connection)) => {
+                hears(Input::Reply(Report::One(*seat, Event::Deleted), *connection))
+            }
             // A refused create leaves nothing to remove.
-            (Self::ForgetsItsCreate, AcquisitionInput::GiveUp) => {
-                hears(AcquisitionInput::Reply(Heard::All(Event::Refused(Refusal::NotAuthorized)), 0))
+            (Self::ForgetsItsCreate, Input::GiveUp) => {
+                hears(Input::Reply(Report::All(Event::Refused(Refusal::NotAuthorized)), 0))
             }
             _ => Vec::new(),
         }
@@ -182,24 +168,21 @@ impl Mutant {
     fn on_command(
         self,
         contender: &mut Contender,
-        cause: &AcquisitionInput,
-        command: AcquisitionCommand,
+        cause: &Input,
+        command: Effect,
         present: Present,
-    ) -> Vec<AcquisitionCommand> {
+    ) -> Vec<Effect> {
         let connection = present.connection.unwrap_or_default();
         let acquisition = &mut contender.acquisition;
         let own = |seat| acquisition.own(seat);
-        let answer = |seat, event| vec![AcquisitionInput::Reply(Heard::One(seat, event), connection)];
+        let answer = |seat, event| vec![Input::Reply(Report::One(seat, event), connection)];
         let inputs = match (self, &command) {
-            (
-                Self::WatchesTheFirst,
-                AcquisitionCommand::One(seat, SingleRequest::WatchPredecessor(_, own), _),
-            ) => {
+            (Self::WatchesTheFirst, Effect::One(seat, SingleRequest::WatchPredecessor(_, own), _)) => {
                 return vec![watch(*seat, QueuePlace::exclusive(0), *own)];
             }
             (
                 Self::ReaderWaitsForReaders,
-                AcquisitionCommand::One(seat, SingleRequest::WatchPredecessor(writer, own), _),
+                Effect::One(seat, SingleRequest::WatchPredecessor(writer, own), _),
             ) if own.place.kind == Kind::Shared => {
                 let lower = |place: &QueuePlace| place.sequence < own.place.sequence;
                 let nearest = listed(cause, *seat)
@@ -211,54 +194,45 @@ impl Mutant {
                 contender.seats[*seat].detour = reader.map(|_| *writer);
                 return vec![watch(*seat, reader.unwrap_or(*writer), *own)];
             }
-            (
-                Self::LeavesLikeAHolder,
-                AcquisitionCommand::One(seat, SingleRequest::Delete(own, certainty), tries),
-            ) => {
-                return vec![AcquisitionCommand::One(
-                    *seat,
-                    SingleRequest::Release(*own, *certainty),
-                    *tries,
-                )];
+            (Self::LeavesLikeAHolder, Effect::One(seat, SingleRequest::Delete(own, certainty), tries)) => {
+                return vec![Effect::One(*seat, SingleRequest::Release(*own, *certainty), *tries)];
             }
-            (Self::SharesAnOldSearch, AcquisitionCommand::One(seat, SingleRequest::Find(_), tries)) => {
-                return vec![AcquisitionCommand::One(*seat, SingleRequest::Find(Search::Present), *tries)];
+            (Self::SharesAnOldSearch, Effect::One(seat, SingleRequest::Find(_), tries)) => {
+                return vec![Effect::One(*seat, SingleRequest::Find(Search::Present), *tries)];
             }
-            (Self::ForgetsALateCreate, AcquisitionCommand::ExpectLate(_))
-            | (Self::LeavesAnUnclearNode, AcquisitionCommand::EndSession(..)) => Vec::new(),
-            (Self::CreatesAgain, AcquisitionCommand::One(seat, SingleRequest::Find(_), _))
-            | (Self::TrustsItsRemoval, AcquisitionCommand::One(seat, SingleRequest::Recover(_), _)) => {
+            (Self::ForgetsALateCreate, Effect::ExpectLate(_))
+            | (Self::LeavesAnUnclearNode, Effect::EndSession(..)) => Vec::new(),
+            (Self::CreatesAgain, Effect::One(seat, SingleRequest::Find(_), _))
+            | (Self::TrustsItsRemoval, Effect::One(seat, SingleRequest::Recover(_), _)) => {
                 answer(*seat, Event::Recovered(None))
             }
-            (Self::SearchesOnce, AcquisitionCommand::One(seat, SingleRequest::Find(_), _))
-                if matches!(cause, AcquisitionInput::Reply(Heard::One(_, Event::Recovered(_)), _)) =>
+            (Self::SearchesOnce, Effect::One(seat, SingleRequest::Find(_), _))
+                if matches!(cause, Input::Reply(Report::One(_, Event::Recovered(_)), _)) =>
             {
                 answer(*seat, Event::Recovered(None))
             }
-            (Self::RemovesAgain, AcquisitionCommand::One(seat, SingleRequest::Recover(own), _)) => {
+            (Self::RemovesAgain, Effect::One(seat, SingleRequest::Recover(own), _)) => {
                 answer(*seat, Event::Recovered(Some(*own)))
             }
-            (Self::TakesReadersForHolders, AcquisitionCommand::One(seat, SingleRequest::List, _))
-                if matches!(cause, AcquisitionInput::Watch(_, Event::PredecessorReleased)) =>
+            (Self::TakesReadersForHolders, Effect::One(seat, SingleRequest::List, _))
+                if matches!(cause, Input::Watch(_, Event::PredecessorReleased)) =>
             {
                 answer(*seat, Event::Listed(own(*seat).map(|own| own.place.name()).into_iter().collect()))
             }
-            (Self::ReaderJoinsAtOnce, AcquisitionCommand::One(seat, SingleRequest::Delay, _))
+            (Self::ReaderJoinsAtOnce, Effect::One(seat, SingleRequest::Delay, _))
                 if own(*seat).is_some_and(|own| own.place.kind == Kind::Shared)
                     && matches!(
                         cause,
-                        AcquisitionInput::Reply(Heard::Entered(_) | Heard::One(_, Event::Listed(_)), _)
+                        Input::Reply(Report::Entered(_) | Report::One(_, Event::Listed(_)), _)
                     ) =>
             {
-                vec![AcquisitionInput::Delayed(*seat)]
+                vec![Input::Delayed(*seat)]
             }
-            (Self::TakesAllWithTheFirst, AcquisitionCommand::One(_, SingleRequest::WatchOwn(_), _)) => {
-                vec![AcquisitionInput::NodesConfirmed(connection)]
+            (Self::TakesAllWithTheFirst, Effect::One(_, SingleRequest::WatchOwn(_), _)) => {
+                vec![Input::NodesConfirmed(connection)]
             }
-            (mutant, AcquisitionCommand::All(JointRequest::ConfirmNodes(_), _))
-                if mutant.trusts_its_sight(cause) =>
-            {
-                vec![AcquisitionInput::NodesConfirmed(connection)]
+            (mutant, Effect::All(JointRequest::ConfirmNodes(_), _)) if mutant.trusts_its_sight(cause) => {
+                vec![Input::NodesConfirmed(connection)]
             }
             _ => return vec![command],
         };
@@ -266,13 +240,13 @@ impl Mutant {
     }
 
     /// Whether it is granted after this without another look at its nodes.
-    fn trusts_its_sight(self, cause: &AcquisitionInput) -> bool {
+    fn trusts_its_sight(self, cause: &Input) -> bool {
         match self {
             Self::ConfirmsUnseenNodes => true,
             Self::RemembersThroughARelease => {
-                matches!(cause, AcquisitionInput::Watch(_, Event::PredecessorReleased))
+                matches!(cause, Input::Watch(_, Event::PredecessorReleased))
             }
-            Self::RemembersThroughADelay => matches!(cause, AcquisitionInput::Delayed(_)),
+            Self::RemembersThroughADelay => matches!(cause, Input::Delayed(_)),
             _ => false,
         }
     }
@@ -286,70 +260,70 @@ impl Mutant {
         }
     }
 
-    fn hears(self, contender: &mut Contender, input: AcquisitionInput, present: Present) -> AcquisitionInput {
+    fn hears(self, contender: &mut Contender, input: Input, present: Present) -> Input {
         let kind = |seat: usize| contender.seats[seat].seat.kind;
         match (self, input) {
-            (Self::TrustsDeletions, AcquisitionInput::Watch(seat, Event::PredecessorDeleted)) => {
-                AcquisitionInput::Watch(seat, Event::PredecessorReleased)
+            (Self::TrustsDeletions, Input::Watch(seat, Event::PredecessorDeleted)) => {
+                Input::Watch(seat, Event::PredecessorReleased)
             }
-            (Self::ReaderTrustsDeletions, AcquisitionInput::Watch(seat, Event::PredecessorDeleted))
+            (Self::ReaderTrustsDeletions, Input::Watch(seat, Event::PredecessorDeleted))
                 if kind(seat) == Kind::Shared =>
             {
-                AcquisitionInput::Watch(seat, Event::PredecessorReleased)
+                Input::Watch(seat, Event::PredecessorReleased)
             }
-            (Self::ReaderLooksOn, AcquisitionInput::Watch(seat, Event::PredecessorReleased))
+            (Self::ReaderLooksOn, Input::Watch(seat, Event::PredecessorReleased))
                 if kind(seat) == Kind::Shared =>
             {
-                AcquisitionInput::Watch(seat, Event::PredecessorDeleted)
+                Input::Watch(seat, Event::PredecessorDeleted)
             }
-            (Self::IgnoresItsLoss, AcquisitionInput::Watch(seat, Event::OwnTouched)) => {
-                AcquisitionInput::Reply(Heard::One(seat, Event::OwnWatched(true)), 0)
+            (Self::IgnoresItsLoss, Input::Watch(seat, Event::OwnTouched)) => {
+                Input::Reply(Report::One(seat, Event::OwnWatched(true)), 0)
             }
             (
                 Self::TrustsAbsence,
-                AcquisitionInput::Reply(Heard::One(seat, Event::PredecessorWatched(false)), connection),
+                Input::Reply(Report::One(seat, Event::PredecessorWatched(false)), connection),
             ) => {
-                let heard = Heard::One(seat, Event::PredecessorWatched(true));
-                contender.acquisition.handle(AcquisitionInput::Reply(heard, connection), present);
-                AcquisitionInput::Watch(seat, Event::PredecessorReleased)
+                let heard = Report::One(seat, Event::PredecessorWatched(true));
+                contender.acquisition.handle(Input::Reply(heard, connection), present);
+                Input::Watch(seat, Event::PredecessorReleased)
             }
-            (_, AcquisitionInput::Reply(heard, connection)) => {
-                AcquisitionInput::Reply(self.reads(contender, heard), connection)
-            }
+            (_, Input::Reply(heard, connection)) => Input::Reply(self.reads(contender, heard), connection),
             (_, input) => input,
         }
     }
 
     /// What it takes a reply for.
-    fn reads(self, contender: &Contender, heard: Heard) -> Heard {
+    fn reads(self, contender: &Contender, heard: Report) -> Report {
         match (self, heard) {
-            (Self::Miscounts, Heard::Entered(nodes)) => {
+            (Self::Miscounts, Report::Entered(nodes)) => {
                 let miscounted = |(own, sight): (Own, Sight)| match sight {
                     Sight::Count(2) => (own, Sight::Count(1)),
                     sight => (own, sight),
                 };
-                Heard::Entered(nodes.into_iter().map(miscounted).collect())
+                Report::Entered(nodes.into_iter().map(miscounted).collect())
             }
             (
                 Self::IgnoresItsLoss | Self::IgnoresItsDeletedNode,
-                Heard::One(seat, Event::OwnWatched(false)),
-            ) => Heard::One(seat, Event::OwnWatched(true)),
-            (Self::LeavesOthersBehind, Heard::Failed(_, event @ Event::Released(false))) => Heard::All(event),
-            (Self::TrustsOneMembersSearch, Heard::One(_, Event::Recovered(None))) => {
-                Heard::All(Event::Recovered(None))
+                Report::One(seat, Event::OwnWatched(false)),
+            ) => Report::One(seat, Event::OwnWatched(true)),
+            (Self::LeavesOthersBehind, Report::Failed(_, event @ Event::Released(false))) => {
+                Report::All(event)
             }
-            (mutant, Heard::One(seat, Event::Listed(children))) => {
+            (Self::TrustsOneMembersSearch, Report::One(_, Event::Recovered(None))) => {
+                Report::All(Event::Recovered(None))
+            }
+            (mutant, Report::One(seat, Event::Listed(children))) => {
                 let own = contender.acquisition.own(seat).map(|own| own.place);
-                Heard::One(seat, Event::Listed(mutant.sees(children, own)))
+                Report::One(seat, Event::Listed(mutant.sees(children, own)))
             }
-            (mutant, Heard::Entered(nodes)) => {
+            (mutant, Report::Entered(nodes)) => {
                 let seen = |(own, sight): (Own, Sight)| match sight {
                     Sight::Children(children) => {
                         (own, Sight::Children(mutant.sees(children, Some(own.place))))
                     }
                     sight => (own, sight),
                 };
-                Heard::Entered(nodes.into_iter().map(seen).collect())
+                Report::Entered(nodes.into_iter().map(seen).collect())
             }
             (_, heard) => heard,
         }
@@ -378,27 +352,24 @@ impl Mutant {
     }
 }
 
-fn watch(seat: usize, predecessor: QueuePlace, own: Own) -> AcquisitionCommand {
-    AcquisitionCommand::One(seat, SingleRequest::WatchPredecessor(predecessor, own), Default::default())
+fn watch(seat: usize, predecessor: QueuePlace, own: Own) -> Effect {
+    Effect::One(seat, SingleRequest::WatchPredecessor(predecessor, own), Default::default())
 }
 
 /// Makes a command name a node without a look, if the nodes were seen on this connection.
-fn trust(command: &mut AcquisitionCommand, seen: Option<u64>) {
-    if let AcquisitionCommand::One(
-        _,
-        SingleRequest::Release(_, certainty) | SingleRequest::Delete(_, certainty),
-        _,
-    ) = command
+fn trust(command: &mut Effect, seen: Option<u64>) {
+    if let Effect::One(_, SingleRequest::Release(_, certainty) | SingleRequest::Delete(_, certainty), _) =
+        command
     {
         *certainty = seen.map_or(*certainty, Certainty::Seen);
     }
 }
 
 /// The listing that a member has just seen.
-fn listed(cause: &AcquisitionInput, seat: usize) -> &[String] {
+fn listed(cause: &Input, seat: usize) -> &[String] {
     match cause {
-        AcquisitionInput::Reply(Heard::One(_, Event::Listed(children)), _) => children,
-        AcquisitionInput::Reply(Heard::Entered(nodes), _) => match nodes.get(seat) {
+        Input::Reply(Report::One(_, Event::Listed(children)), _) => children,
+        Input::Reply(Report::Entered(nodes), _) => match nodes.get(seat) {
             Some((_, Sight::Children(children))) => children,
             _ => &[],
         },

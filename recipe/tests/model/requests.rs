@@ -1,12 +1,11 @@
 //! What goes over the network, and how the server answers it.
 
-use zklock_recipe::acquisition::AcquisitionInput;
+use zklock_recipe::acquisition::Input;
 use zklock_recipe::companion::removal;
 use zklock_recipe::nodes::{self, Entered};
 use zklock_recipe::transaction::{Operation, UNTOUCHED};
 use zklock_recipe::{
-    Event, Foreign, ForeignClient, GroupInput as Heard, Look, Own, QueuePlace, Refusal, Sequence, Sight,
-    Stranger,
+    Event, Foreign, ForeignClient, Look, Own, QueuePlace, Refusal, Report, Sequence, Sight, Stranger,
 };
 
 use super::contender::Target;
@@ -29,10 +28,10 @@ pub(crate) struct Address {
 
 impl Address {
     /// A reply with this event, on this connection.
-    pub(crate) fn reply(self, event: Event, connection: u64) -> AcquisitionInput {
+    pub(crate) fn reply(self, event: Event, connection: u64) -> Input {
         let heard =
-            self.seat.map_or_else(|| Heard::All(event.clone()), |seat| Heard::One(seat, event.clone()));
-        AcquisitionInput::Reply(heard, connection)
+            self.seat.map_or_else(|| Report::All(event.clone()), |seat| Report::One(seat, event.clone()));
+        Input::Reply(heard, connection)
     }
 }
 

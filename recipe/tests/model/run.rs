@@ -1,7 +1,7 @@
 //! What each step does: the choice among them, and the operator; the rest is with those who act.
 
 use zklock_recipe::SessionEnd;
-use zklock_recipe::acquisition::AcquisitionInput;
+use zklock_recipe::acquisition::Input;
 
 use super::contender::Caller;
 use super::findings::Witness;
@@ -21,7 +21,7 @@ impl Run<'_> {
         match step {
             Step::Begin(party, look) => {
                 self.world.contenders[party].caller = Caller::Waiting;
-                self.handle(party, AcquisitionInput::Begin(look));
+                self.handle(party, Input::Begin(look));
             }
             Step::GiveUp(party) => self.give_up(party),
             Step::Neglect(party) => self.world.contenders[party].neglected = true,
@@ -30,12 +30,12 @@ impl Run<'_> {
             Step::LetGo(party) => self.let_go(party),
             Step::Settle(party) => {
                 self.world.contenders[party].settled = true;
-                self.handle(party, AcquisitionInput::Settled);
+                self.handle(party, Input::Settled);
             }
             Step::DelayOver(party, seat) => {
                 self.world.contenders[party].seats[seat].pending = None;
                 self.note_blind(party);
-                self.handle(party, AcquisitionInput::Delayed(seat));
+                self.handle(party, Input::Delayed(seat));
             }
             Step::Apply(session) => self.apply(session),
             Step::Doubt(session) => self.doubt(session),

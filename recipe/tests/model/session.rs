@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-use zklock_recipe::acquisition::AcquisitionInput;
+use zklock_recipe::acquisition::Input;
 use zklock_recipe::{Lease, Moment, Present, Reckoning, SessionEnd, Term};
 
 use super::contender::{Caller, Pending};
@@ -337,7 +337,7 @@ impl Run<'_> {
         }
         (self.witness)(Witness::LimitReached);
         match self.setup.mutant {
-            Some(Mutant::GivesItsNodeUpFirst) => self.handle(party, AcquisitionInput::Forfeit),
+            Some(Mutant::GivesItsNodeUpFirst) => self.handle(party, Input::Forfeit),
             Some(Mutant::ForgetsItsLimit) => {}
             _ => contender.caller = Caller::Holding { valid: false },
         }
@@ -380,7 +380,7 @@ impl Run<'_> {
         self.invalidate(index, |_| false);
         for party in self.world.contenders_of(index) {
             if self.world.contenders[party].caller != Caller::Idle {
-                self.handle(party, AcquisitionInput::SessionOver(end));
+                self.handle(party, Input::SessionOver(end));
             }
         }
     }

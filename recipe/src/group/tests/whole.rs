@@ -4,7 +4,7 @@ use super::*;
 use crate::machine::tests::exclusive::ways_and_events;
 
 /// How a driver would give this event to a group of one, in each way that it may.
-fn inputs(event: &E) -> Vec<GroupInput> {
+fn inputs(event: &E) -> Vec<Report> {
     match event.clone() {
         E::Entered { own, sight } => vec![Entered(vec![(own, sight)])],
         // The other way, they are news of a watch.
