@@ -2,7 +2,7 @@
 //!
 //! A session searches for all lost creates at once: a quorum write, the list of the session's nodes, and then their ids.
 //! A server handles one session's requests in order. So the list has every create that was sent before the search on this
-//! connection, or on an earlier one, and that ever takes effect; as to the exception, see `zk::late_creates`.
+//! connection, or on an earlier one, and that ever takes effect; as to the exception, see `zk::session::late_creates`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::settings::{Entry, Settings};
 /// Checks whether our node exists after a reply about it was lost. The write in front makes sure that every request
 /// which was sent before it on this connection has taken effect, or never will: a server handles one session's requests
 /// in order. The leader refuses requests that come by a server which the session has left. But if that server had been
-/// asked to resume the session, too, the leader may take the session for having gone back there (`zk::late_creates`).
+/// asked to resume the session, too, the leader may take the session for having gone back there (`zk::session::late_creates`).
 pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
     let path = lock.path.contender(own.place);
     match join(check(&client, "/", None), is_there(&client, &path, own)).await {

@@ -12,9 +12,9 @@ use zookeeper_client::{Client, Connector};
 
 use super::Session;
 use crate::mutex::Mutex;
-use crate::zk::dialer::Dialer;
-use crate::zk::establish::establish;
+use crate::zk::connection::dialer::Dialer;
 use crate::zk::servers::Servers;
+use crate::zk::succession::survey::establish;
 use crate::zk::{ConnectError, Succession};
 
 /// The default session timeout.

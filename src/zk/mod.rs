@@ -1,40 +1,32 @@
 //! ZooKeeper sessions, one after the other. Each uses one connection after the other.
+//!
+//! * `servers`: which servers there are, and what they answer without a session.
+//! * `connection`: one connection after the other of one session, and how a request goes out on the present one.
+//! * `session`: one ZooKeeper session, and what it does in the background.
+//! * `succession`: one ZooKeeper session after the other.
+//!
+//! Each looks down only. Connections and sessions share the session's lease.
 
-mod address;
-mod background;
-mod confirmation;
-mod connection;
-mod connections;
-pub(crate) mod dialer;
-mod entrance;
+pub(crate) mod connection;
 mod error;
-pub(crate) mod establish;
-mod events;
-mod feeds;
-mod guards;
-mod late_creates;
-mod link;
-mod polled;
-mod revocable;
 pub(crate) mod servers;
 mod session;
 mod shared_lease;
-mod state;
-mod succession;
-pub(crate) mod survey;
+pub(crate) mod succession;
 
-pub use address::ServerAddress;
-pub(crate) use connection::Wire;
-pub(crate) use connections::Closing;
-pub(crate) use entrance::EntryTicket;
 pub use error::{ConnectError, ServerFailure, ServerProblem};
-pub use events::SessionEvents;
-pub(crate) use guards::{Holder, SETTLING};
-pub(crate) use late_creates::LATEST;
-pub(crate) use link::LinkAnswer;
-pub(crate) use polled::{LOOKS, Looked, was_late};
-pub(crate) use revocable::Revocable;
+pub use servers::address::ServerAddress;
+pub use succession::events::SessionEvents;
+pub use succession::state::{SessionEvent, SessionState};
+
+pub(crate) use connection::Wire;
+pub(crate) use connection::link::LinkAnswer;
+pub(crate) use connection::resume::Closing;
+pub(crate) use connection::revocable::Revocable;
+pub(crate) use session::entrance::EntryTicket;
+pub(crate) use session::guards::{Holder, SETTLING};
+pub(crate) use session::late_creates::LATEST;
+pub(crate) use session::polled::{LOOKS, Looked, was_late};
 pub(crate) use session::{Holding, SessionView, ZkSession};
 pub(crate) use shared_lease::{Sent, SharedLease};
-pub use state::{SessionEvent, SessionState};
 pub(crate) use succession::{Bystander, Over, Succession};

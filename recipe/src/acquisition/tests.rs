@@ -276,7 +276,10 @@ fn a_waiter_with_a_takeover_delay_asks_for_its_node_after_a_listing_that_shows_a
     let first = reply_to(0, E::ListedAfterRelease(vec![SECOND.place.name()]));
     assert_eq!(acquisition.hears(Input::Watch(0, E::PredecessorDeleted)), [single(0, SingleRequest::List)]);
     assert_eq!(acquisition.hears(first), [all(JointRequest::ConfirmNodes(vec![SECOND]))]);
-    assert_eq!(acquisition.hears(reply(Report::Failed(0, E::OwnTouched))), [Effect::End(0, End::NodeDeleted)]);
+    assert_eq!(
+        acquisition.hears(reply(Report::Failed(0, E::OwnTouched))),
+        [Effect::End(0, End::NodeDeleted)]
+    );
 }
 
 #[test]

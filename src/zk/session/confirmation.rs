@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 
-use super::link::{LinkAnswer, Requester};
-use super::shared_lease::SharedLease;
 use crate::joint::{Joint, WeakJoint};
 use crate::mutex::Mutex;
 use crate::requests;
+use crate::zk::connection::link::{LinkAnswer, Requester};
+use crate::zk::shared_lease::SharedLease;
 
 /// Asks a quorum to confirm the lease. Returns whether one has answered.
 pub(super) async fn confirm(lease: Arc<SharedLease>, requester: Requester) -> bool {

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use super::shared_lease::SharedLease;
 use crate::mutex::Mutex;
+use crate::zk::shared_lease::SharedLease;
 
 /// How many times in a session timeout the session looks at the work that callers should poll.
 pub(crate) const LOOKS: u32 = 8;

@@ -1,5 +1,13 @@
 //! One ZooKeeper session: its lease, its requests, and its background tasks.
 
+mod background;
+mod confirmation;
+pub(crate) mod entrance;
+mod feeds;
+pub(crate) mod guards;
+pub(crate) mod late_creates;
+pub(crate) mod polled;
+
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -11,17 +19,17 @@ use tokio::time::Sleep;
 use uuid::Uuid;
 use zklock_recipe::{Lease, SessionEnd, Tries};
 
-use super::background::{self, Background};
-use super::confirmation::Confirmation;
+use self::background::Background;
+use self::confirmation::Confirmation;
+use self::entrance::Entrance;
+use self::feeds::Feeds;
+use self::guards::{Guards, Holder};
+use self::late_creates::LateCreates;
+use self::polled::Polled;
 use super::connection::Wire;
-use super::connections::{Closing, Connections};
-use super::dialer::{Dialer, Established};
-use super::entrance::Entrance;
-use super::feeds::Feeds;
-use super::guards::{self, Guards, Holder};
-use super::late_creates::{self, LateCreates};
-use super::link::{Link, LinkAnswer, Requester};
-use super::polled::{self, Polled};
+use super::connection::dialer::{Dialer, Established};
+use super::connection::link::{Link, LinkAnswer, Requester};
+use super::connection::resume::{Closing, Connections};
 use super::shared_lease::SharedLease;
 use crate::clock;
 use crate::requests::{self, OwnNode, Searches};

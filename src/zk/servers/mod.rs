@@ -1,5 +1,7 @@
 //! The servers of a connect string, and the four-letter words that they answer without a session.
 
+pub(crate) mod address;
+
 use std::fmt;
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -10,7 +12,7 @@ use futures::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 use zookeeper_client::{Client, Connector, Error};
 
-use super::address::ServerAddress;
+use self::address::ServerAddress;
 use super::error::{ConnectError, ServerFailure, ServerProblem};
 use crate::mutex::Mutex;
 

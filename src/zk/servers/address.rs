@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::error::ConnectError;
 use crate::path::check_node;
+use crate::zk::error::ConnectError;
 
 /// The schemes of an address, without TLS and with it.
 const PLAIN: &str = "tcp://";

@@ -1,9 +1,14 @@
 //! One ZooKeeper session after the other. A [`Session`](crate::Session) and its locks share one succession.
 
+pub(crate) mod events;
+pub(crate) mod state;
+pub(crate) mod survey;
+
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use backon::{BackoffBuilder, ExponentialBuilder};
 use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -12,12 +17,18 @@ use tokio::time::{Instant, Timeout};
 use tracing::{info, warn};
 use zklock_recipe::{Lease, SessionEnd};
 
-use super::dialer::{Dialer, Established};
+use self::state::{SessionEvent, SessionState};
+use self::survey::establish;
+use super::connection::dialer::{Dialer, Established, Refused};
 use super::error::ConnectError;
 use super::session::ZkSession;
-use super::state::{SessionEvent, SessionState};
-use super::{establish, survey};
 use crate::mutex::Mutex;
+
+/// The pause after the first round that failed. Each further pause is twice as long.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest pause between two rounds, without its jitter.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// The ZooKeeper sessions of one [`Session`](crate::Session). They are opened one after the other, and only the last
 /// one can live. It is closed once nobody uses the succession any more.
@@ -278,7 +289,7 @@ impl Successor {
         let mut news = self.succession.upgrade()?.news();
         let redial = async {
             tokio::time::sleep_until(at).await;
-            establish::redial(&self.dialer).await
+            redial(&self.dialer).await
         };
         let established = tokio::select! {
             // The session is over, or nobody uses it any more.
@@ -315,5 +326,35 @@ impl Drop for Successor {
     /// Without this task no other ZooKeeper session follows: its runtime is shutting down, or the session is over.
     fn drop(&mut self) {
         self.succession.upgrade().iter().for_each(|succession| succession.finish(SessionState::Closed));
+    }
+}
+
+/// Asks every server, again and again, with growing pauses, until one establishes a session. The pauses are jittered,
+/// so that clients which lost their sessions together do not all come back at once.
+///
+/// `Err` says why no server will establish one: a server rejected the credentials, or every server has refused for good
+/// for a session timeout.
+async fn redial(dialer: &Dialer) -> Result<Established, ConnectError> {
+    let pauses = ExponentialBuilder::new()
+        .with_min_delay(SHORTEST_PAUSE)
+        .with_max_delay(LONGEST_PAUSE)
+        .without_max_times()
+        .with_jitter();
+    let mut pauses = pauses.build();
+    let mut refused_since = None;
+    loop {
+        let Refused { error, unanimous } = match establish(dialer).await {
+            Ok(established) => return Ok(established),
+            Err(Refused { error: error @ ConnectError::AuthFailed, .. }) => return Err(error),
+            Err(refused) => refused,
+        };
+        if !unanimous {
+            refused_since = None;
+        } else if refused_since.get_or_insert_with(Instant::now).elapsed() >= dialer.timeout {
+            return Err(error);
+        }
+        let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
+        warn!(%error, ?pause, "no server establishes a new session");
+        tokio::time::sleep(pause).await;
     }
 }

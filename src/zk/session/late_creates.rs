@@ -14,11 +14,11 @@ use tracing::warn;
 use uuid::Uuid;
 use zklock_recipe::SessionEnd;
 
-use super::link::{LinkAnswer, Requester};
-use super::shared_lease::SharedLease;
 use crate::mutex::Mutex;
 use crate::requests::{self, LostCreate, Searches, Swept};
 use crate::settings::Settings;
+use crate::zk::connection::link::{LinkAnswer, Requester};
+use crate::zk::shared_lease::SharedLease;
 
 /// How long after a search in vain a create may still take effect. A leader drops a server that it does not hear of for
 /// `syncLimit` ticks, 10 s by default, and with that server everything that it has not delivered. A client's kernel sends again what

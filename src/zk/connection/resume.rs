@@ -18,10 +18,10 @@ use tracing::{info, warn};
 use zklock_recipe::SessionEnd;
 use zookeeper_client::{Error, SessionInfo, SessionState};
 
-use super::connection::Connection;
+use super::Connection;
 use super::dialer::{Dialer, Opened, ROUNDS};
 use super::link::Link;
-use super::shared_lease::{Sent, SharedLease};
+use crate::zk::shared_lease::{Sent, SharedLease};
 use crate::{clock, requests};
 
 /// The pause after the first round in which no server resumed the session. Each further pause is twice as long.

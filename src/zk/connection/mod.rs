@@ -6,6 +6,11 @@
 //! poll is the one in which the client reports the loss of its connection. In that poll the client can begin to
 //! reconnect, but it cannot send anything before the next poll.
 
+pub(crate) mod dialer;
+pub(crate) mod link;
+pub(crate) mod resume;
+pub(crate) mod revocable;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -18,7 +23,7 @@ use spawns_core::{Spawn, Task};
 use tracing::warn;
 use zookeeper_client::{Client, Error, SessionState, StateWatcher};
 
-use super::revocable::{Registry, Revocable};
+use self::revocable::{Registry, Revocable};
 use crate::mutex::Mutex;
 use crate::requests::{self, Watchers, Watching};
 

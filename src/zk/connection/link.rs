@@ -7,9 +7,9 @@ use futures::future::BoxFuture;
 use tokio::sync::watch;
 use zklock_recipe::SessionEnd;
 
-use super::connection::{Connection, Wire};
-use super::shared_lease::Sent;
+use super::{Connection, Wire};
 use crate::clock;
+use crate::zk::shared_lease::Sent;
 
 /// The connection that a request can use.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ pub(crate) enum LinkAnswer<T> {
 
 /// Sends requests on the connections of one session.
 #[derive(Clone)]
-pub(crate) struct Requester(pub(super) watch::Receiver<Link>);
+pub(crate) struct Requester(pub(crate) watch::Receiver<Link>);
 
 impl Requester {
     /// Resolves when a connection comes or goes; returns `false` if none will any more.

@@ -11,11 +11,11 @@ use tokio::time::Instant;
 
 use super::background::Background;
 use super::confirmation::confirm;
-use super::link::{LinkAnswer, Requester};
-use super::shared_lease::SharedLease;
 use crate::mutex::Mutex;
 use crate::requests;
 use crate::telemetry;
+use crate::zk::connection::link::{LinkAnswer, Requester};
+use crate::zk::shared_lease::SharedLease;
 
 /// How long a holder holds its lock before it watches its own node: short critical sections need not pay for the watch.
 pub(crate) const SETTLING: Duration = Duration::from_millis(20);

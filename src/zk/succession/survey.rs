@@ -1,5 +1,5 @@
-//! Questions to the servers: their tick, and the session timeouts that they grant. Leases are computed with the
-//! answers.
+//! Establishes new ZooKeeper sessions. The servers' tick comes first, because leases are computed with it: zklock asks for the tick,
+//! and for the session timeouts that servers grant.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use tracing::{debug, warn};
 use zklock_recipe::{Lengths, Reckoning};
 use zookeeper_client::Error;
 
-use super::dialer::{Dialer, Refused};
-use super::error::ConnectError;
-use super::servers::{Server, ServerSettings};
+use crate::zk::connection::dialer::{Dialer, Established, Refused};
+use crate::zk::error::ConnectError;
+use crate::zk::servers::{Server, ServerSettings};
 
 /// A session timeout that is shorter than two ticks, for every tick above half a second. zookeeper-client waits no
 /// longer for its answer than the session timeout that it asks for, so this cannot be much shorter.
@@ -31,6 +31,21 @@ const MOST_TICKS: u32 = 20;
 
 /// How long the other servers have for their answers once the first one has answered.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// Asks each server for a new session, once.
+pub(crate) async fn establish(dialer: &Dialer) -> Result<Established, Refused> {
+    if dialer.tick.lock().is_some() {
+        return dialer.dial().await;
+    }
+    let tick = tick(dialer).await?;
+    *dialer.tick.lock() = Some(tick);
+    let established = dialer.dial().await;
+    if established.is_err() {
+        // Before the next attempt, a server with a longer tick may be there.
+        *dialer.tick.lock() = None;
+    }
+    established
+}
 
 /// What is known of a server's tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
