@@ -15,7 +15,7 @@ use crate::contender::{Attended, Driver, Outcome, attend};
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::settings::{Entry, Settings, paths};
-use crate::telemetry::{self, Acquired, FamilyMember, Waits};
+use crate::telemetry::{self, Acquired, FamilyMember};
 use crate::zk::Succession;
 
 /// Acquires one lock, or several at once.
@@ -39,22 +39,18 @@ impl Acquirer {
 
     /// See [`Lock::acquire`](crate::Lock::acquire).
     pub(super) async fn acquire<K>(&self) -> Result<Guard<K>, AcquireError> {
-        self.at_last(self.acquire_by(Wait::FOR_EVER).await?)
+        self.at_last(self.acquire_within(Wait::FOR_EVER).await?)
     }
 
     /// See [`Lock::try_acquire`](crate::Lock::try_acquire) and [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
-    pub(crate) async fn acquire_by<K>(&self, wait: Wait) -> Result<Option<Guard<K>>, AcquireError> {
+    pub(crate) async fn acquire_within<K>(&self, wait: Wait) -> Result<Option<Guard<K>>, AcquireError> {
         let member = match &*self.entries {
             [Entry { kind: Kind::Shared, .. }] => FamilyMember::Reader,
             [_] => FamilyMember::Lock,
             _ => FamilyMember::Several,
         };
-        self.told(member, wait, pin!(self.acquire_for_others(wait))).await
-    }
-
-    /// As [`acquire_by`](Self::acquire_by), for what is no acquisition of a caller.
-    pub(crate) async fn acquire_for_others<K>(&self, wait: Wait) -> Result<Option<Guard<K>>, AcquireError> {
-        Ok(self.acquire_as(wait, Arrival::New).await?.map(|(guard, _)| guard))
+        let acquisition = async { Ok(self.contend(wait, Arrival::New).await?.map(|(guard, _)| guard)) };
+        self.told(member, wait, pin!(acquisition)).await
     }
 
     /// Awaits the acquisition of a caller in its span, counts it, and tells of the hold.
@@ -65,7 +61,8 @@ impl Acquirer {
         acquisition: Pin<&mut impl Future<Output = Result<Option<T>, E>>>,
     ) -> Result<Option<T>, E> {
         let name = self.entries.first().map(|entry| &entry.lock.label).unwrap_or(&None);
-        telemetry::acquisition(member, name, Paths(&self.entries), wait.into(), acquisition).await
+        let waits = wait.patience() == Patience::Wait;
+        telemetry::acquisition(member, name, Paths(&self.entries), wait, waits, acquisition).await
     }
 
     /// What a caller gets that waits for as long as that takes. Only those that do not want to wait find it busy.
@@ -88,7 +85,7 @@ impl Acquirer {
     {
         let (mut arrival, mut displaced) = (Arrival::New, Tries::default());
         loop {
-            let Some((guard, arrived)) = self.acquire_as(wait, arrival).await? else { return Ok(None) };
+            let Some((guard, arrived)) = self.contend(wait, arrival).await? else { return Ok(None) };
             let session = guard.session().clone();
             match attend(&session, self.paths(), stages(guard, arrived)).await.transpose()? {
                 Some(Passage::Passed(passed)) => return Ok(Some(passed)),
@@ -124,50 +121,45 @@ impl Acquirer {
         }
     }
 
-    /// Acquires the locks as one that arrives like this. Also returns how the contender stands at its grant.
-    async fn acquire_as<K>(
-        &self,
-        wait: Wait,
-        arrival: Arrival,
-    ) -> Result<Option<(Guard<K>, Arrival)>, AcquireError> {
-        self.within(wait, self.contend(wait.patience(), arrival)).await
-    }
-
     /// Contends until every lock is granted or the acquisition ends, in one ZooKeeper session after the other. It arrives like
     /// this. Also returns how the contender stands at its grant: whether a holder may have vanished since its first contender came.
-    /// `None` if a queue is busy, and the contender does not wait.
-    async fn contend<K>(
+    /// `None` if the locks are not acquired within this wait. No caller is told of the hold.
+    pub(crate) async fn contend<K>(
         &self,
-        patience: Patience,
+        wait: Wait,
         mut arrival: Arrival,
     ) -> Result<Option<(Guard<K>, Arrival)>, AcquireError> {
-        loop {
-            let living = self.succession.living().await;
-            let session = living.map_err(|over| AcquireError::over(self.paths(), over))?;
-            if arrival == Arrival::Queued {
-                warn!(
-                    paths = %self.paths(),
-                    "the contender has lost its place in the queue, and joins the queue again, at the end"
-                );
-                self.succession.requeued.fetch_add(1, Ordering::Relaxed);
-            }
-            let mut driver = Driver::new(session.clone(), &self.entries, patience, arrival);
-            driver.handle(Input::Begin(self.look()));
-            match Attended::new(&session, driver).await {
-                Some((driver, Outcome::Granted(nodes, term))) => {
-                    let arrival = driver.arrival();
-                    return Ok(Some((Guard::new(driver, nodes, term), arrival)));
+        let contending = async {
+            loop {
+                let living = self.succession.living().await;
+                let session = living.map_err(|over| AcquireError::over(self.paths(), over))?;
+                if arrival == Arrival::Queued {
+                    warn!(
+                        paths = %self.paths(),
+                        "the contender has lost its place in the queue, and joins the queue again, at the end"
+                    );
+                    self.succession.requeued.fetch_add(1, Ordering::Relaxed);
                 }
-                // Nobody polled it, or its session is over, or another client has asked it to leave. Without a guard nothing is
-                // lost.
-                None | Some((_, Outcome::Ended(_, End::SessionOver(_) | End::Displaced) | Outcome::Lost)) => {
-                    arrival = Arrival::Queued;
+                let mut driver = Driver::new(session.clone(), &self.entries, wait.patience(), arrival);
+                driver.handle(Input::Begin(self.look()));
+                match Attended::new(&session, driver).await {
+                    Some((driver, Outcome::Granted(nodes, term))) => {
+                        let arrival = driver.arrival();
+                        return Ok(Some((Guard::new(driver, nodes, term), arrival)));
+                    }
+                    // Nobody polled it, or its session is over, or another client has asked it to leave. Without a guard nothing is
+                    // lost.
+                    None
+                    | Some((_, Outcome::Ended(_, End::SessionOver(_) | End::Displaced) | Outcome::Lost)) => {
+                        arrival = Arrival::Queued;
+                    }
+                    Some((_, Outcome::Ended(_, End::Busy))) => return Ok(None),
+                    // A group has as many members as there are entries.
+                    Some((_, Outcome::Ended(lock, end))) => return Err(error(&self.entries[lock].lock, end)),
                 }
-                Some((_, Outcome::Ended(_, End::Busy))) => return Ok(None),
-                // A group has as many members as there are entries.
-                Some((_, Outcome::Ended(lock, end))) => return Err(error(&self.entries[lock].lock, end)),
             }
-        }
+        };
+        self.within(wait, contending).await
     }
 
     fn look(&self) -> Look {
@@ -244,12 +236,14 @@ impl fmt::Display for Paths<'_> {
     }
 }
 
-impl From<Wait> for Waits {
-    fn from(wait: Wait) -> Self {
-        match wait {
-            Wait::Until(None) => Self::ForEver,
-            Wait::Until(Some(deadline)) => Self::For(deadline.saturating_duration_since(Instant::now())),
-            Wait::Never => Self::Never,
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Until(None) => f.write_str("forever"),
+            Self::Until(Some(deadline)) => {
+                write!(f, "{:.1?}", deadline.saturating_duration_since(Instant::now()))
+            }
+            Self::Never => f.write_str("never"),
         }
     }
 }

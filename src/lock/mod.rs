@@ -118,7 +118,7 @@ impl Lock {
     ///
     /// Errors: [`AcquireError`]. Cancel safety: as [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
-        self.acquirer.acquire_by(Wait::Never).await
+        self.acquirer.acquire_within(Wait::Never).await
     }
 
     /// Acquires the lock, and returns `None` if `timeout` passes first. The time begins with this call, not with the
@@ -132,7 +132,7 @@ impl Lock {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Guard>, AcquireError>> + Send + '_ {
-        self.acquirer.acquire_by(Wait::within(timeout))
+        self.acquirer.acquire_within(Wait::within(timeout))
     }
 
     /// Returns the queue, with the holder first. It is empty if nobody contends. This function is meant for operators

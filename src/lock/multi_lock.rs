@@ -156,7 +156,7 @@ impl MultiLock {
     ///
     /// Errors and cancel safety: as [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<MultiGuard>, AcquireError> {
-        self.acquirer.acquire_by(Wait::Never).await
+        self.acquirer.acquire_within(Wait::Never).await
     }
 
     /// Acquires all locks, and returns `None` if `timeout` passes first. Otherwise as
@@ -167,7 +167,7 @@ impl MultiLock {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<MultiGuard>, AcquireError>> + Send + '_ {
-        self.acquirer.acquire_by(Wait::within(timeout))
+        self.acquirer.acquire_within(Wait::within(timeout))
     }
 }
 

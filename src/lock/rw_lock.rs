@@ -103,7 +103,7 @@ impl RwLock {
     ///
     /// Errors: [`AcquireError`]. Cancel safety: as [`read`](Self::read).
     pub async fn try_read(&self) -> Result<Option<ReadGuard>, AcquireError> {
-        self.readers.acquire_by(Wait::Never).await
+        self.readers.acquire_within(Wait::Never).await
     }
 
     /// Acquires the lock for reading, and returns `None` if `timeout` passes first. Otherwise as
@@ -114,7 +114,7 @@ impl RwLock {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<ReadGuard>, AcquireError>> + Send + '_ {
-        self.readers.acquire_by(Wait::within(timeout))
+        self.readers.acquire_within(Wait::within(timeout))
     }
 
     /// Acquires the lock for writing, and waits for everybody who came before. Otherwise as

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use zklock_recipe::{Ticket, Turned};
+use zklock_recipe::{Arrival, Ticket, Turned};
 
 use super::background::LineBackground;
 use super::line::Line;
@@ -17,7 +17,9 @@ pub(super) async fn try_acquire(line: Arc<Line>) -> Result<Option<Guard>, Acquir
     if !line.is_free() {
         return Ok(None);
     }
-    let Some(guard) = line.lock.acquirer.acquire_for_others(Wait::Never).await? else { return Ok(None) };
+    let Some((guard, _)) = line.lock.acquirer.contend(Wait::Never, Arrival::New).await? else {
+        return Ok(None);
+    };
     guard.turn.limit(line.max_hold);
     if line.tried(&guard) {
         LineBackground::start(&line, Some(guard.turn.clone()));

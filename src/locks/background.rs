@@ -3,6 +3,8 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use zklock_recipe::Arrival;
+
 use super::budget::PATIENCE;
 use super::line::Line;
 use crate::error::AcquireError;
@@ -44,7 +46,7 @@ impl LineBackground {
     async fn contend(&self) -> Option<Arc<Turn>> {
         let (line, acquirer) = (&self.line, &self.line.lock.acquirer);
         let acquired = {
-            let mut acquiring = pin!(acquirer.acquire_for_others(Wait::FOR_EVER));
+            let mut acquiring = pin!(acquirer.contend(Wait::FOR_EVER, Arrival::New));
             loop {
                 tokio::select! {
                     acquired = &mut acquiring => break acquired,
@@ -53,7 +55,7 @@ impl LineBackground {
             }
         };
         match acquired.and_then(|guard| acquirer.at_last(guard)) {
-            Ok(guard) => {
+            Ok((guard, _)) => {
                 let turn = guard.turn.clone();
                 line.offer(guard);
                 Some(turn)

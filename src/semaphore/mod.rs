@@ -157,7 +157,7 @@ impl Semaphore {
     ///
     /// Errors: [`AcquireError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
     pub async fn try_acquire_many(&self, weight: u32) -> Result<Option<Permit>, AcquireError> {
-        self.pool.acquire_by(self.wish(weight)?, Wait::Never).await
+        self.pool.acquire_within(self.wish(weight)?, Wait::Never).await
     }
 
     /// Acquires a permit of weight 1, and returns `None` if `timeout` passes first. As
@@ -181,7 +181,7 @@ impl Semaphore {
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Permit>, AcquireError>> + Send + 'static {
         let (pool, wish, wait) = (self.pool.clone(), self.wish(weight), Wait::within(timeout));
-        async move { pool.acquire_by(wish?, wait).await }
+        async move { pool.acquire_within(wish?, wait).await }
     }
 
     /// Changes the capacity for everybody. From then on this semaphore and its clones state the new one, and acquisitions

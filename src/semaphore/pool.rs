@@ -69,12 +69,12 @@ impl Pool {
 
     /// Acquires what `wish` says, and waits for as long as that takes.
     pub(super) async fn acquire<K: 'static>(&self, wish: Wish) -> Result<Guard<K>, AcquireError> {
-        self.turnstile.at_last(self.acquire_by(wish, Wait::FOR_EVER).await?)
+        self.turnstile.at_last(self.acquire_within(wish, Wait::FOR_EVER).await?)
     }
 
     /// Acquires the turnstile, as any lock is, and then the permit that `wish` says. `None` if it would have to wait for longer
     /// than that.
-    pub(super) async fn acquire_by<K: 'static>(
+    pub(super) async fn acquire_within<K: 'static>(
         &self,
         wish: Wish,
         wait: Wait,

@@ -114,7 +114,7 @@ impl Slots {
     ///
     /// Errors: [`AcquireError`]. Cancel safety: as [`acquire`](Self::acquire).
     pub async fn try_acquire(&self) -> Result<Option<Slot>, AcquireError> {
-        self.pool.acquire_by(self.wish()?, Wait::Never).await
+        self.pool.acquire_within(self.wish()?, Wait::Never).await
     }
 
     /// Acquires a slot, and returns `None` if `timeout` passes first; see
@@ -126,7 +126,7 @@ impl Slots {
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Slot>, AcquireError>> + Send + 'static {
         let (pool, wish, wait) = (self.pool.clone(), self.wish(), Wait::within(timeout));
-        async move { pool.acquire_by(wish?, wait).await }
+        async move { pool.acquire_within(wish?, wait).await }
     }
 
     /// Changes the number of slots for everybody, as

@@ -54,31 +54,15 @@ pub(crate) trait Acquired {
     fn granted(&self, member: FamilyMember, waited: Duration);
 }
 
-/// How long an acquisition waits for others.
-#[derive(Clone, Copy)]
-pub(crate) enum Waits {
-    ForEver,
-    For(Duration),
-    Never,
-}
-
-impl fmt::Display for Waits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ForEver => f.write_str("forever"),
-            Self::For(time) => write!(f, "{time:.1?}"),
-            Self::Never => f.write_str("never"),
-        }
-    }
-}
-
 /// Awaits one acquisition of what has this path, in its span, counts it, and tells of the hold that it gets. The fields of the
 /// span are public: the crate's documentation lists them. The acquisition is pinned: each future around it would have its size twice.
+/// If it `waits`, finding nothing is a timeout.
 pub(crate) async fn acquisition<T: Acquired, E>(
     member: FamilyMember,
     name: &Name,
     path: impl fmt::Display,
-    waits: Waits,
+    wait: impl fmt::Display,
+    waits: bool,
     acquisition: Pin<&mut impl Future<Output = Result<Option<T>, E>>>,
 ) -> Result<Option<T>, E> {
     let span = info_span!(
@@ -86,7 +70,7 @@ pub(crate) async fn acquisition<T: Acquired, E>(
         member = member.text(),
         path = %path,
         name = name.as_deref(),
-        wait = %waits,
+        wait = %wait,
         outcome = Empty
     );
     let told = span.clone();
@@ -100,8 +84,8 @@ pub(crate) async fn acquisition<T: Acquired, E>(
                 began.iter().for_each(|began| acquired.granted(member, began.elapsed()));
                 "granted"
             }
-            (Ok(None), Waits::Never) => "busy",
-            (Ok(None), Waits::For(_) | Waits::ForEver) => {
+            (Ok(None), false) => "busy",
+            (Ok(None), true) => {
                 waiter.timed_out();
                 "timeout"
             }
