@@ -12,8 +12,8 @@
 //! last of them, and the task that looks may come earlier: a runtime of several threads has several queues. Work whose
 //! turn has not come is not neglected.
 //!
-//! The work itself shows that: if callers in this process have polled other work late since the last look, by a whole look
-//! or more, this look counts for nobody. A runtime polls tasks about in the order in which they ask. So while it is
+//! The work itself shows that: if callers have polled other work of the session late since the last look, by a whole
+//! look or more, this look counts for nobody. A runtime polls tasks about in the order in which they ask. So while it is
 //! behind, it keeps reaching work that has waited for long, and work that it has not reached has hardly waited longer.
 //! Once it has caught up, no work is polled late, and looks count again.
 //!
@@ -34,7 +34,7 @@ use futures::task::AtomicWaker;
 use tracing::warn;
 
 use crate::mutex::Mutex;
-use crate::zk::{LOOKS, Looked, ZkSession, was_late};
+use crate::zk::{LOOKS, Late, Looked, ZkSession};
 
 /// The number of looks after which work that asks to be polled is overdue: half a session timeout. The session
 /// counts looks and not time, because a blocked runtime polls nobody.
@@ -75,6 +75,8 @@ struct AttendedWork<W> {
     /// `None` once it has ended, or is abandoned.
     work: Mutex<Option<W>>,
     alarm: Arc<Alarm>,
+    /// Whether callers in the session are late.
+    late: Arc<Late>,
     /// The number of looks since the last poll, and a random number more.
     quiet: AtomicU32,
 }
@@ -94,7 +96,8 @@ impl<W: Work> Attended<W> {
     /// Has this session look at the work now and then.
     pub(crate) fn new(session: &ZkSession, work: W) -> Self {
         let (work, quiet) = (Mutex::new(Some(work)), AtomicU32::new(0));
-        let shared = Arc::new(AttendedWork { work, alarm: Arc::default(), quiet });
+        let late = session.polled.late();
+        let shared = Arc::new(AttendedWork { work, alarm: Arc::default(), late, quiet });
         let weak = Arc::downgrade(&shared);
         session.polled.insert(weak);
         Self { shared }
@@ -105,12 +108,12 @@ impl<W: Work> Future for Attended<W> {
     type Output = Option<(W, W::Output)>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let AttendedWork { alarm, quiet, .. } = self.shared.as_ref();
+        let AttendedWork { alarm, late, quiet, .. } = self.shared.as_ref();
         alarm.caller.register(cx.waker());
         let mut slot = self.shared.work.lock();
         let Some(work) = slot.as_mut() else { return Poll::Ready(None) };
         if alarm.calm() {
-            was_late();
+            late.note();
         }
         quiet.store(fastrand::u32(..SPREAD), Ordering::Relaxed);
         let waker = alarm.clone().into();

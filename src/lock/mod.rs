@@ -86,7 +86,7 @@ impl Lock {
     /// The future works only while it is polled. If you keep it and do not poll it, say beside a `select!` that has
     /// moved on, it would block the queue once its turn has come. So an acquisition that has asked to be polled, and is
     /// not polled for half a session timeout (three eighths at least), gives up its place. If the runtime is so busy
-    /// that it polls other acquisitions of the process late, too, this one has up to two session timeouts. It asks to
+    /// that it polls other acquisitions of the session late, too, this one has up to two session timeouts. It asks to
     /// be polled when an event or an answer comes, and after ten session timeouts without one. At its next poll it
     /// joins the queue again, at the end; [`Session::requeued`](crate::Session::requeued) counts that. If the caller
     /// may be busy with something else, acquire in a separate task:

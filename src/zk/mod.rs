@@ -26,7 +26,7 @@ pub(crate) use connection::revocable::Revocable;
 pub(crate) use session::entrance::EntryTicket;
 pub(crate) use session::guards::{Holder, SETTLING};
 pub(crate) use session::late_creates::LATEST;
-pub(crate) use session::polled::{LOOKS, Looked, was_late};
+pub(crate) use session::polled::{LOOKS, Late, Looked};
 pub(crate) use session::{Holding, SessionView, ZkSession};
 pub(crate) use shared_lease::{Sent, SharedLease};
 pub(crate) use succession::{Bystander, Over, Succession};
