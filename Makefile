@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool jq peers manifests nextest units container bench compare memcheck model margins redis simulate breaks torture
+.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool jq peers manifests nextest mdbook units container book bench compare memcheck model margins redis simulate breaks torture
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -26,6 +26,9 @@ units: ## Boot two machines with systemd, in containers, and run the units of co
 container: ## Build the image of contrib/container, and run it without root and rights
 	scripts/try/container.sh
 
+book: mdbook ## Make one book of all pages, with a search: target/book/index.html
+	scripts/book.sh
+
 interop: peers nextest ## Contend with real locks of Curator, kazoo and go-zookeeper
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
 		cargo run --quiet -p zklock-test-support -- cargo nextest run -p zklock --test servers --no-fail-fast interop migration::
@@ -34,12 +37,13 @@ older: servers jq peers nextest ## Run the library's tests on the container imag
 	cargo build --quiet --examples
 	cargo run --quiet -p zklock-test-support -- cargo nextest run -p zklock --test servers --no-fail-fast
 
-verify: ## Check format, lints, docs, layers and the minimum Rust version; change nothing
+verify: ## Check format, lints, docs, layers, pages and the minimum Rust version; change nothing
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	cd simulation && cargo fmt --all --check && cargo clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --quiet
 	scripts/check-layers.py
+	scripts/check-pages.py
 	scripts/check-msrv.sh
 
 fix: ## Format, and apply what clippy suggests
@@ -78,6 +82,9 @@ manifests: peers
 
 nextest:
 	scripts/have-nextest.sh
+
+mdbook:
+	scripts/have-mdbook.sh
 
 compare: ## Measure zklock beside Curator, kazoo, go-zookeeper, zookeeper-client, etcd, Redis and PostgreSQL (docs/PERFORMANCE.md)
 	scripts/have-peers.sh all

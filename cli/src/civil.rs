@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_documented_crontab_line_runs_once_on_every_day_in_every_zone() {
-        let [guide, options] = ["GUIDE.md", "CLI.md"].map(documented);
+        let [guide, options] = ["guide/once.md", "CLI.md"].map(documented);
         let [(at, command)] = &guide[..] else { panic!("{guide:?}") };
         assert_eq!(guide, options, "both pages have the same line");
         let Ok(Arguments { command: Command::Run(run), .. }) = Arguments::try_parse_from(command) else {

@@ -1,4 +1,66 @@
-//! The [`Guard`] of what is held.
+//! The [`Guard`] of what is held, and the limits of its promise.
+//!
+//! # How a guard knows
+//!
+//! A guard is valid until its *lease* ends, and only a quorum's confirmations extend a lease. So a server that is
+//! partitioned from its ensemble cannot keep a guard valid. A guard compares its lease with clocks whenever it is asked, and
+//! needs no background task for that. One clock is `CLOCK_BOOTTIME`. Another one is `CLOCK_MONOTONIC_RAW`, which NTP does
+//! not slew, and the time for which the machine was suspended.
+//!
+//! At any instant, at most one guard of a lock says that it is held, except for [other guards](Guard::another) of the same hold.
+//! Readers hold a lock together, and no writer holds it at the same time. The token of a grant is higher than the token of each
+//! earlier grant that cannot be held beside it. Readers that hold the lock together are granted in any order. Tokens are not
+//! consecutive.
+//!
+//! # What it cannot do
+//!
+//! **The operating system, the hypervisor or a garbage collector can pause a process** after it has asked its guard and
+//! before it acts. No lock can prevent that. While the process is paused, its session may expire, and the next
+//! contender then acquires the lock. When the process goes on, it acts on a stale answer. A [`FencingToken`] protects
+//! against this, if the store that the lock protects checks it. Nothing else does.
+//!
+//! **A virtual machine can be paused together with its clocks**, for a snapshot or a migration. Afterwards its clocks
+//! show that no time has passed. Its guards go on saying that the lock is held until the next heartbeat fails.
+//! Meanwhile another guard may be valid. Use tokens. Or call [`Guard::verify`] right before you act: it asks a quorum.
+//!
+//! **A copy of a running process has a copy of its guards**, and no copy knows of the other. A copy is made if a
+//! virtual machine is cloned or is started twice from one snapshot, if CRIU restores a process beside the original, and
+//! if a child of `fork` goes on without `exec`. Each copy says that the lock is held. Connect after the copy is made.
+//!
+//! **An operator can restore ZooKeeper's data while clients run**, with the `restore` command of ZooKeeper 3.9. The
+//! command replaces the present tree by an old one, and ZooKeeper does not tell any client. The next contender may be
+//! granted at once. Its node may have the same name as the holder's node. The holder learns of it at the next heartbeat
+//! that looks at its node. In a session with up to 32 guards, each heartbeat looks at every node. In a session with `32
+//! n` guards, each node has its turn at every n-th heartbeat. Long [data](crate::LockOptions::data) reduces the number of
+//! nodes for each heartbeat. Until then two guards may be valid. Stop every client before a restore, and restart the
+//! servers after it: ZooKeeper 3.9.3 expires no session that is opened after a live restore.
+//!
+//! **A runtime whose threads are all blocked** sends no heartbeats. A session whose runtime is blocked for long loses
+//! all its locks. This never makes two guards valid: [`Guard::run`] looks at the clock before it polls its future
+//! again. But `run` does not stop tasks that its future has spawned.
+//!
+//! **An operator who deletes the holder's node** takes the lock from the holder. The holder learns of it within a round
+//! trip. In the first 20 to 40 ms after its grant it does not watch its node yet, and learns of it later. Until then two
+//! guards may be valid. If an operator deletes a *waiter's* node, the release of its predecessor still grants that waiter,
+//! and also grants the next waiter in the queue. Both guards are valid until the first one learns of the deletion, within a
+//! round trip. A [`LockOptions::takeover_delay`](crate::LockOptions::takeover_delay) closes both gaps for waiters that are
+//! already in the queue. A write to a node does not grant the lock to anybody. If somebody writes to the holder's node, the
+//! holder's guard is lost. If an operator removes the holder's right to read its node before deleting the node, the holder
+//! learns of the deletion only at a heartbeat.
+//!
+//! **Other ZooKeeper clients have queues of their own.** Curator, kazoo and others create contenders under other names. An
+//! acquisition that sees one fails with [`AcquireError::ForeignContender`](crate::AcquireError::ForeignContender). After the
+//! grant, a holder does not look for such contenders any more. So it does not notice a client that comes later and ignores
+//! zklock's nodes, as kazoo does. Use only zklock at a path.
+//!
+//! **A path has one kind.** A lock, an election, a semaphore and slots at one path would not see each other. So an
+//! acquisition that finds another kind there fails with [`AcquireError::OtherKind`](crate::AcquireError::OtherKind). The
+//! queue of an election or of a pool is a lock's directory at `path/queue`. So you cannot use `path/queue` as a lock of your
+//! own. If an [`Election`](crate::Election) has been idle for up to about a minute, it does not notice a lock that somebody
+//! acquired at its path in that time. `docs/DESIGN.md` lists the other such cases.
+//!
+//! **A lock serialises, and does not deduplicate.** If three machines do a job under one lock, they do it three times,
+//! one after the other. With a [`Once`](crate::Once), only one of them does it.
 
 pub(crate) mod asks;
 mod fenced;
@@ -36,8 +98,8 @@ use crate::telemetry::{Acquired, FamilyMember};
 use crate::zk::{Holder, LinkAnswer, Wire, ZkSession};
 
 /// A lock that is held. While [`is_held`](Self::is_held) returns true, it returns false for every other guard of this
-/// lock, except for [other guards](Self::another) of its hold, and those of readers that hold it together (see the crate's
-/// documentation for the limits of that promise).
+/// lock, except for [other guards](Self::another) of its hold, and those of readers that hold it together
+/// ([limits](crate::guard#what-it-cannot-do)).
 ///
 /// Dropping the guard releases the lock in the background, unless other guards of the same hold exist. You may drop it
 /// on any thread, inside or outside a runtime. Nobody waits for this release, and nobody learns whether it was

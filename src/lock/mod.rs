@@ -32,6 +32,18 @@ use crate::zk::Succession;
 ///
 /// Contenders acquire the lock in the order in which they came. A waiter watches only its predecessor. A release
 /// wakes one waiter, or the readers that wait for that writer.
+///
+/// To acquire a free lock takes one round trip. The first acquisition through a `Lock` may take two. If the directory is missing, it
+/// takes three. Each missing ancestor adds two. The release itself grants the next waiter, which does not read the queue again.
+///
+/// # In ZooKeeper
+///
+/// A lock is a directory, a [container
+/// node](https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html#Container+Nodes) that ZooKeeper removes once it is empty.
+/// Each contender is an ephemeral, sequential child `lock-0000000042`. The lowest number holds the lock. A reader's child is
+/// `rlock-0000000043`; it holds the lock if no `lock-` child is lower. The data of a contender is a small JSON object with its `owner`
+/// and `since`, for operators who look with `zkCli`. If the directory has no data when zklock first sees it, zklock writes its own data
+/// there. If others write to the directory later, zklock overwrites that. `docs/DESIGN.md` argues the whole layout and the protocol.
 #[derive(Clone)]
 pub struct Lock {
     /// What all acquisitions of this lock share.

@@ -49,7 +49,7 @@ impl LockOptions {
 
     /// Sets the name by which metrics and spans know what is acquired: one of few, such as `orders`, and never a key or a
     /// customer. Locks with one name are counted together, and so are all without a name, which is the default. An election
-    /// without a name has no `leader_election_master_status`. See [Metrics, spans and events](crate#metrics-spans-and-events).
+    /// without a name has no `leader_election_master_status`. See [Metrics, spans and events](crate::inspect#metrics-spans-and-events).
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
         self

@@ -26,8 +26,8 @@ use crate::zk::Succession;
 ///
 /// A [`Permit`] is a guard: it is valid under the session's lease, it says when it is lost, and it has a fencing token.
 /// zklock does not grant a permit if, as the servers see it, the weights of all permits whose nodes exist would then
-/// exceed the capacity. So the permits that say that they are held do not exceed it (see the crate's documentation for
-/// the limits of that promise).
+/// exceed the capacity. So the permits that say that they are held do not exceed it
+/// ([limits](crate::guard#what-it-cannot-do)).
 ///
 /// Permits are granted strictly in order of arrival, each whole or not at all. Nobody overtakes an acquisition that
 /// waits for its weight. So a large permit is not starved. The price is that a small permit behind it waits, although

@@ -1,4 +1,71 @@
-//! The [`Session`] that users hold.
+//! The [`Session`] that users hold, and how long its calls take.
+//!
+//! # How long a call takes
+//!
+//! Each call that asks ZooKeeper follows one of four rules. If the answer does not come in time, the call returns the
+//! error that the rule names.
+//!
+//! * **A call that waits for others has no time limit**: `acquire`, `acquire_many`, `read`, `write`, [`Locks::acquire`],
+//!   [`Election::campaign`], `claim` and [`Once::run`]. It returns when it has what it waits for, or when it can no
+//!   longer get it, because the session is over or the servers refuse. Drop the future to stop waiting. The call of the
+//!   same name with `_timeout` returns `None` once that time is over.
+//! * **A call that begins with `try_`** does not wait for other contenders. It waits for ZooKeeper's answer for half a
+//!   session timeout. After that it returns [`AcquireError::Unanswered`](crate::AcquireError::Unanswered). So do
+//!   [`Semaphore::set_capacity`] and [`Slots::set_count`].
+//! * **A call that only looks** waits for half a session timeout, too. After that it returns [`QueryError::Unanswered`]. If
+//!   the connection is lost earlier, it returns [`Disconnected`](QueryError::Disconnected) at once.
+//!   [`Session::verify_sequencer`] has the same two errors; [`Once::now`] and [`Once::period_name`] have
+//!   [`AcquireError::Unanswered`](crate::AcquireError::Unanswered). For [`Session::locks_below`] this is the limit of each
+//!   request.
+//! * **A call of a guard, a leadership or a run** returns at the end of the guard's lease.
+//!   [`Guard::verify`](crate::Guard::verify) and [`Leadership::proclaim`](crate::Leadership::proclaim) then return
+//!   [`Lost`](crate::Lost). ZooKeeper may have announced the value of `proclaim` all the same. If a
+//!   [transaction](crate::Guard::transaction) was sent, its `commit` returns
+//!   [`TransactionError::Unknown`](crate::guard::TransactionError::Unknown); if it was not sent,
+//!   [`TransactionError::Lost`](crate::guard::TransactionError::Lost). If a record was sent,
+//!   [`Run::complete`](crate::once::Run::complete), `fail` and `record` return
+//!   [`RecordError::Unconfirmed`](crate::once::RecordError::Unconfirmed); if it was not sent,
+//!   [`RecordError::Lost`](crate::once::RecordError::Lost). [`Guard::release`](crate::Guard::release), `release_all` and
+//!   [`Leadership::resign`](crate::Leadership::resign) return [`ReleaseError::Unconfirmed`], and go on in the background.
+//!
+//! A claim of a [`Once`] follows two rules. It waits for the lock as the first rule says. Then it records that the run
+//! has begun, until the guard's lease ends, as the last rule says. If no answer comes, it acquires the lock again, as
+//! long as its `timeout` lasts. [`Session::connect`] returns [`ConnectError::Unreachable`] or
+//! [`ReadOnly`](ConnectError::ReadOnly) after its [`connect_timeout`](SessionBuilder::connect_timeout), by default the
+//! session timeout. [`Session::close`] returns [`ReleaseError::SessionUnconfirmed`] at the end of the lease or after
+//! two fifths of the session timeout, whichever is later, and goes on in the background.
+//!
+//! [`Session::ask`] looks, and then makes a node: each has the limit of a call that only looks.
+//! [`Asking::answer`](crate::ask::Asking::answer) has the limit that you give to the request, and that of one more look.
+//!
+//! The `next` of an [`Observer`](crate::inspect::Observer), of [`Asks`](crate::ask::Asks) and of [`SessionEvents`] waits for
+//! a change without a time limit. [`Observer::latest`](crate::inspect::Observer::latest) sends nothing and returns at once.
+//!
+//! The session timeout is [`Session::timeout`]. [`Guard::remaining`](crate::Guard::remaining) is the time until the lease
+//! ends. [`Guard::run`](crate::Guard::run) takes as long as its future, and [`Guard::lost`](crate::Guard::lost) as long as
+//! the guard is held. All other functions return at once: they do not wait for ZooKeeper.
+//!
+//! To start a service while no server can be reached, use [`SessionBuilder::connect_lazy`]. It returns at once, and
+//! connects in the background.
+//!
+//! If ZooKeeper expires the session, zklock tries to open another one. While no server can be reached, it tries without
+//! a time limit. If every server *refuses* the session for as long as a session timeout, the session becomes
+//! [`SessionState::Failed`]. This happens if the servers' limits no longer allow the session timeout that you asked
+//! for. Acquisitions then fail, and [`Session::failure`] says why.
+//!
+//! # The runtime
+//!
+//! A session belongs to the runtime in which it was connected. You may await its calls in another runtime, or outside any
+//! runtime. Once its runtime has shut down, no call panics or waits: the session is [`Closed`](SessionState::Closed), its
+//! guards are lost ([`LostReason::SessionClosed`](crate::LostReason::SessionClosed)), and its calls return the errors of a
+//! closed session. Without a runtime, [`Session::connect`] returns [`ConnectError::NoRuntime`].
+//!
+//! # Heartbeats
+//!
+//! The heartbeat interval is `(session timeout - 3/4 tick) / 4`: 2.1 seconds by default. At each heartbeat a session sends
+//! one `sync`, for all its guards and waiters. While it has a guard, it sends a quorum write, too, and a read of up to 32
+//! nodes, which have at most 144 KiB of data together. A server without a leader answers neither, and its clients connect to
+//! another server. A session with 20,000 waiters, or with 10,000 guards, was tested to survive the loss of its connection.
 
 pub(crate) mod builder;
 mod facts;

@@ -1,5 +1,5 @@
 //! The events of a hold: `granted`, `at risk`, `lost` and `released`. Their target, their messages and their fields are public: the
-//! crate's documentation lists them.
+//! documentation of `inspect` lists them.
 //!
 //! A subscriber is foreign code, which may use the library. So callers hold no mutex.
 

@@ -55,7 +55,7 @@ pub(crate) trait Acquired {
 }
 
 /// Awaits one acquisition of what has this path, in its span, counts it, and tells of the hold that it gets. The fields of the
-/// span are public: the crate's documentation lists them. The acquisition is pinned: each future around it would have its size twice.
+/// span are public: the documentation of `inspect` lists them. The acquisition is pinned: each future around it would have its size twice.
 /// If it `waits`, finding nothing is a timeout.
 pub(crate) async fn acquisition<T: Acquired, E>(
     member: FamilyMember,

@@ -50,7 +50,7 @@ fn the_lengths_are_as_argued() {
     );
 }
 
-/// docs/GUIDE.md says so.
+/// docs/guide/timeouts.md says so.
 #[test]
 fn a_stall_of_a_fifth_of_the_timeout_ends_no_lease_from_four_ticks_on() {
     let reckoning = Reckoning { tick: Duration::from_secs(1), drift_ppm: DEFAULT_DRIFT_PPM };
