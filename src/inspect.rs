@@ -1,4 +1,4 @@
-//! What operators and dashboards ask: who holds, who waits, and what is below a node; and what zklock tells them by itself.
+//! For operators and dashboards: who holds, who waits, what is below a node; and the metrics, spans and events of zklock.
 //!
 //! # Metrics, spans and events
 //!
