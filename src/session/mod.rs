@@ -36,7 +36,7 @@
 //! two fifths of the session timeout, whichever is later, and goes on in the background.
 //!
 //! [`Session::ask`] looks, and then makes a node: each has the limit of a call that only looks.
-//! [`Asking::answer`](crate::ask::Asking::answer) has the limit that you give to the request, and that of one more look.
+//! [`Asking::answer`] has the limit that you give to the request, and that of one more look.
 //!
 //! The `next` of an [`Observer`](crate::inspect::Observer), of [`Asks`](crate::ask::Asks) and of [`SessionEvents`] waits for
 //! a change without a time limit. [`Observer::latest`](crate::inspect::Observer::latest) sends nothing and returns at once.

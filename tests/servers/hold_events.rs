@@ -268,7 +268,8 @@ enum Way {
 
 /// The command in the guide that puts logs in order.
 fn documented_command() -> String {
-    let guide = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guide/metrics.md")).unwrap();
+    let guide =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guide/metrics.md")).unwrap();
     let (_, command) = guide.split_once("```sh\njq -rs ").expect("the command of the guide");
     format!("jq -rs {}", command.split_once("```").unwrap().0)
 }
