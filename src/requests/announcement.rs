@@ -6,7 +6,7 @@ use zklock_recipe::{Event, Footing, Stamp};
 use zookeeper_client as zk;
 use zookeeper_client::Client;
 
-use super::read::existing;
+use super::read_nodes::existing;
 use super::sighting::{Sighting, watched};
 use super::watchers::Watching;
 use crate::node::{LeaderData, decode};

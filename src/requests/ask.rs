@@ -13,8 +13,9 @@ use zklock_recipe::{Event, Footing, Kind, PathKind, QueueLayout, QueuePlace, Ref
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult};
 
+use super::confirm::is_hidden;
 use super::foreign::live_suspect;
-use super::read::{QueueNode, Seen, directory, existing, is_hidden, permits, read_paths};
+use super::read_nodes::{QueueNode, Seen, directory, existing, permits, read_paths};
 use super::reply::failure;
 use super::sighting::{Sighting, watched};
 use super::watch::change;

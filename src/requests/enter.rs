@@ -8,10 +8,10 @@ use zklock_recipe::{Event, Look, Own, QueuePlace, Refusal, Report, Sight, Strang
 use zookeeper_client::{Client, Error, MultiReadResult, MultiWriteResult};
 
 use super::enter_one::{beside, count, create_failure, enter_one, operand, sight};
-use super::lost::Searches;
 use super::path_kind::{above, announced_above};
-use super::read::read_data;
+use super::read_nodes::read_data;
 use super::reply::failure;
+use super::search::Searches;
 use super::transaction::commit;
 use crate::settings::Entry;
 

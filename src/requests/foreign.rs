@@ -8,7 +8,7 @@ use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, MultiReadResult};
 
 use super::path_kind::{above, around};
-use super::read::{READS, existing, read_data};
+use super::read_nodes::{READS, existing, read_data};
 use super::reply::failure;
 use crate::node::{NodeData, decode};
 use crate::settings::Settings;

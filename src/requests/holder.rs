@@ -6,7 +6,7 @@ use zklock_recipe::{Event, QueueLayout, QueuePlace, Stamp};
 use zookeeper_client::{Client, Error};
 
 use super::foreign::judge;
-use super::read::{QueueNode, Seen, existing, is_ours};
+use super::read_nodes::{QueueNode, Seen, existing, is_ours};
 use super::reply::failure;
 use super::sighting::{Found, Sighting, single};
 use super::watchers::{Watcher, Watching};

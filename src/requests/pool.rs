@@ -15,12 +15,13 @@ use zklock_recipe::{Event, Kind, OtherKind, Own, QueuePlace, Stock};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteResult};
 
+use super::confirm::OwnNode;
+use super::confirm::{is, is_hidden};
 use super::directory::{create_directory, create_lasting};
-use super::lost::{Searches, find};
-use super::own::OwnNode;
 use super::path_kind::other_kind;
-use super::read::{self, QueueNode, existing, is, is_hidden, read};
+use super::read_nodes::{self, QueueNode, existing, read};
 use super::reply::failure;
+use super::search::{Searches, find};
 use super::transaction::{Operand, commit, problem};
 use super::watch::change;
 use super::watchers::Watching;
@@ -53,7 +54,7 @@ pub(crate) async fn look_at_pool(
         MultiReadResult::Error { err } => return Err(failure(err)),
         _ => return Err(Event::Unanswered),
     };
-    let seen = read::directory(data, children)?
+    let seen = read_nodes::directory(data, children)?
         .map(|(data, stat, children)| seen(data, (stat.version, stat.czxid), children, connection));
     Ok((standing, seen))
 }
@@ -272,7 +273,7 @@ pub(crate) async fn permits(
     let Ok([data, children]) = <[MultiReadResult; 2]>::try_from(results) else {
         return Err(Event::Unanswered);
     };
-    let Some((data, _, children)) = read::directory(data, children)? else { return Ok(None) };
-    let permits = read(&client, &pool, &read::permits(&children)).await?;
+    let Some((data, _, children)) = read_nodes::directory(data, children)? else { return Ok(None) };
+    let permits = read(&client, &pool, &read_nodes::permits(&children)).await?;
     Ok(Some((data, permits)))
 }

@@ -7,9 +7,10 @@ use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Own};
 use zookeeper_client::{Client, Error};
 
+use super::confirm::is;
 use super::enter_one::directory;
 use super::foreign::{is_suspect, stranger};
-use super::read::{QueueNode, existing, is, read};
+use super::read_nodes::{QueueNode, existing, read};
 use super::reply::{Reply, failure};
 use crate::settings::Settings;
 

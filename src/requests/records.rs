@@ -8,7 +8,7 @@ use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteResult};
 
 use super::directory::create_lasting;
-use super::read::{self, existing, read_data};
+use super::read_nodes::{self, existing, read_data};
 use super::reply::failure;
 use super::transaction::{Operand, commit};
 use crate::settings::Settings;
@@ -81,7 +81,7 @@ pub(crate) async fn page(
     let Ok([own, children, record]) = <[MultiReadResult; 3]>::try_from(results) else {
         return Err(Event::Unanswered);
     };
-    let Some((data, stat, names)) = read::directory(own, children)? else { return Ok(None) };
+    let Some((data, stat, names)) = read_nodes::directory(own, children)? else { return Ok(None) };
     let record = match record {
         MultiReadResult::Data { data, stat } => Some(Kept { name, data, stat }),
         MultiReadResult::Error { err: Error::NoNode } => None,

@@ -7,7 +7,7 @@ use zookeeper_client::{Client, Error};
 
 use super::foreign::{self, is_foreign};
 use super::holder::{First, first};
-use super::read::{QueueNode, permits};
+use super::read_nodes::{QueueNode, permits};
 use super::reply::failure;
 use crate::node::PoolData;
 

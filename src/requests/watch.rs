@@ -10,8 +10,8 @@ use zklock_recipe::{Event, OtherKind, Own, PathKind, QueuePlace, SessionEnd, Str
 use zookeeper_client as zk;
 use zookeeper_client::{Error, EventType, WatchedEvent};
 
+use super::confirm::{is, is_hidden, is_there};
 use super::foreign::{judge, lookalike};
-use super::read::{is, is_hidden, is_there};
 use super::reply::{Reply, end, failure};
 use super::watchers::{Watcher, Watching};
 use crate::node::{NodeData, decode};

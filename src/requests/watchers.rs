@@ -27,7 +27,7 @@ use futures::future::{BoxFuture, pending};
 use tokio::sync::Notify;
 use zookeeper_client::{AddWatchMode, Client, Error, OneshotWatcher, PersistentWatcher, Stat, WatchedEvent};
 
-use super::own::answered;
+use super::confirm::answered;
 use crate::mutex::Mutex;
 
 /// The watchers of one connection.

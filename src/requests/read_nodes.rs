@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use zklock_recipe::{Event, Own, QueueLayout, QueuePlace};
+use zklock_recipe::{Event, QueueLayout, QueuePlace};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, MultiReadResult};
 
@@ -143,28 +143,4 @@ pub(crate) async fn are_there(client: Arc<Client>, nodes: Vec<(String, i64)>) ->
         result => !matches!(result, MultiReadResult::Error { err: Error::NoNode }),
     };
     Some(nodes.iter().zip(read_data(&client, &paths).await.ok()?).map(is_there).collect())
-}
-
-/// Whether a node that was found under our node's name is our node. Once the directory was made again, names are used
-/// again.
-pub(super) fn is(found: Option<&zk::Stat>, own: Own) -> bool {
-    found.is_some_and(|stat| stat.czxid == own.czxid)
-}
-
-/// Reads our node. Returns whether it exists, or what went wrong.
-pub(super) async fn is_there(client: &Client, path: &str, own: Own) -> Result<bool, Event> {
-    match client.get_data(path).await {
-        Ok((_, stat)) => Ok(is(Some(&stat), own)),
-        Err(Error::NoNode) => Ok(false),
-        Err(Error::NoAuth) => is_hidden(client, path).await,
-        Err(error) => Err(failure(error)),
-    }
-}
-
-/// Whether a node that this session may not read is its own, or what went wrong. A server lists a session's own nodes
-/// whatever their ACLs say (`getEphemerals`, `FinalRequestProcessor`).
-pub(super) async fn is_hidden(client: &Client, path: &str) -> Result<bool, Event> {
-    let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
-    let own = client.list_ephemerals(directory).await.map_err(failure)?;
-    Ok(own.iter().any(|own| own == path))
 }

@@ -17,27 +17,13 @@ use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Own, QueueLayout, QueuePlace, Refusal};
 use zookeeper_client::Client;
 
-use super::own::{check, delete};
-use super::read::{READ_CHUNK, READS, Seen, is_there, read_paths};
+use super::confirm::check;
+use super::leave::delete;
+use super::read_nodes::{READ_CHUNK, READS, Seen, read_paths};
 use super::reply::{Reply, failure};
 use crate::joint::{Joint, WeakJoint};
 use crate::mutex::Mutex;
 use crate::settings::{Entry, Settings};
-
-/// Checks whether our node exists after a reply about it was lost. The write in front makes sure that every request
-/// which was sent before it on this connection has taken effect, or never will: a server handles one session's requests
-/// in order. The leader refuses requests that come by a server which the session has left. But if that server had been
-/// asked to resume the session, too, the leader may take the session for having gone back there (`zk::session::late_creates`).
-pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
-    let path = lock.path.contender(own.place);
-    match join(check(&client, "/", None), is_there(&client, &path, own)).await {
-        // If the root does not exist, as a chroot may not, a quorum has still answered.
-        (Ok(()) | Err(Event::OwnTouched), Ok(there)) => Event::Recovered(there.then_some(own)),
-        (Ok(()) | Err(Event::OwnTouched), Err(failure)) => failure,
-        (Err(unknown), _) => unknown,
-    }
-    .into()
-}
 
 /// Finds our node by the `id` in its data, after the reply to its create was lost.
 pub(crate) async fn find(
@@ -240,7 +226,7 @@ impl Searches {
         search
     }
 
-    /// Lists this session's nodes, after a write as in [`recover`], and reads them.
+    /// Lists this session's nodes, after a write that a quorum must acknowledge, and reads them.
     async fn run(self: Arc<Self>, client: Arc<Client>) -> Searched {
         // zookeeper-client sends some requests when they are made. This one must go out behind the write.
         let listing = async { client.list_ephemerals("/").await };
