@@ -19,10 +19,10 @@ use zklock_recipe::{Footing, Tries};
 
 use super::error::{AnnounceError, ProclaimError};
 use crate::contender::{Course, Performed, Procedure};
+use crate::guard::hold::turn::Turn;
 use crate::guard::operation::{Node, NodeOptions};
 use crate::guard::transaction;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
-use crate::guard::turn::Turn;
 use crate::node::{LeaderData, encode};
 use crate::observe::sight::{StandingWatch, WatchedSight, sight, stale};
 use crate::requests::{self, Announced};

@@ -11,7 +11,7 @@ use futures::future::{Either, pending, select, select_all};
 use uuid::Uuid;
 
 use super::Guard;
-use super::turn::Turn;
+use super::hold::turn::Turn;
 use crate::node::AskData;
 use crate::observe::news::News;
 use crate::requests;

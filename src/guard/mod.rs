@@ -64,14 +64,13 @@
 
 pub(crate) mod asks;
 mod fenced;
-mod held;
+pub(crate) mod hold;
 pub(crate) mod lost;
 pub(crate) mod mode;
 pub(crate) mod operation;
 mod risk;
 pub(crate) mod transaction;
 pub(crate) mod transaction_error;
-pub(crate) mod turn;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -83,14 +82,14 @@ use futures::future::{Either, select};
 use zklock_recipe::acquisition::Input;
 use zklock_recipe::{End, Kind, Own, Term};
 
-use held::{Held, lost_reason};
+use hold::turn::{Ended, Turn};
+use hold::{Held, lost_reason};
 pub use lost::{Lost, LostReason, ReleaseError};
 use mode::sealed::OneNode;
 pub use mode::{AnyKind, Exclusive, Indexed, OneLock, Several, Shared, Weighted};
 pub use operation::{Applied, NodeOptions};
 pub use transaction::Transaction;
 pub use transaction_error::{ConditionProblem, TransactionError};
-use turn::{Ended, Turn};
 
 use crate::contender::{Attended, Driver, Outcome, Work};
 use crate::fence::{FencingToken, Sequencer};
@@ -475,7 +474,7 @@ impl<K> Guard<K> {
     }
 
     /// Gives up the hold of a node that a server found gone or written to. A node of its name is looked at before it is deleted.
-    pub(crate) fn forfeit(self) {
+    pub(crate) fn touched(self) {
         self.turn.held.touched();
     }
 

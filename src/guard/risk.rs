@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 
+use super::hold::turn::Turn;
 use super::lost::{Lost, LostReason};
-use super::turn::Turn;
 
 impl Turn {
     /// How long the guard is certainly not at risk; zero if it is at risk now. Each loss is a risk, too.
     fn calm(&self) -> Duration {
         let (held, lease) = (&self.held, self.held.shared_lease());
-        // An end that was told to the holder is not put off any more. That by a `max_hold` never was to be.
+        // Once the holder has been told of an end, the end is final. An end by `max_hold` is always final, and no risk.
         let is_told = held.fate.borrow().loss.is_some_and(|loss| loss.reason != LostReason::MaxHold);
         if held.seen() != lease.connection() || is_told || self.check().is_err() {
             return Duration::ZERO;
@@ -29,11 +29,12 @@ impl Turn {
 
     /// Resolves once the guard is at risk, with how long it is still held.
     pub(super) async fn at_risk(self: Arc<Self>) -> Duration {
-        self.when(|turn| match turn.calm() {
-            Duration::ZERO => Ok(turn.remaining()),
-            calm => Err(calm),
-        })
-        .await
+        self.held
+            .when(|| match self.calm() {
+                Duration::ZERO => Ok(self.remaining()),
+                calm => Err(calm),
+            })
+            .await
     }
 
     /// Resolves once the guard is not at risk, or is lost.
@@ -41,29 +42,14 @@ impl Turn {
         let mut beaten = self.held.shared_lease().heartbeats();
         loop {
             beaten.mark_unchanged();
-            let look = |turn: &Self| match turn.check() {
-                Ok(()) if turn.calm().is_zero() => Err(turn.remaining()),
+            let look = || match self.check() {
+                Ok(()) if self.calm().is_zero() => Err(self.remaining()),
                 checked => Ok(checked),
             };
-            let (safe, beat) = (pin!(self.when(look)), pin!(beaten.changed()));
+            let (safe, beat) = (pin!(self.held.when(look)), pin!(beaten.changed()));
             if let Either::Left((safe, _)) = select(safe, beat).await {
                 return safe;
             }
-        }
-    }
-
-    /// Looks again whenever the lease, the turn or the loss changes, and after the pause for which a look asks.
-    async fn when<T>(&self, look: impl Fn(&Self) -> Result<T, Duration>) -> T {
-        let mut fate = self.held.fate.subscribe();
-        let mut lease = self.held.shared_lease().changes();
-        loop {
-            let pause = match look(self) {
-                Ok(seen) => return seen,
-                Err(pause) => pause,
-            };
-            let timer = self.session().sleep(pause);
-            let (fate, lease) = (pin!(fate.changed()), pin!(lease.changed()));
-            let _which = select(select(fate, lease), pin!(timer)).await;
         }
     }
 }

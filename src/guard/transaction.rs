@@ -12,10 +12,10 @@ use futures::future::{BoxFuture, Either, select};
 use zklock_recipe::acquisition::Certainty;
 
 use super::fenced;
+use super::hold::turn::Turn;
 use super::lost::LostReason;
 use super::operation::{Applied, Node, NodeOperation, NodeOptions, validate};
 use super::transaction_error::TransactionError;
-use super::turn::Turn;
 use crate::zk::LinkAnswer;
 
 /// A ZooKeeper transaction under a lock. It begins with a check of the holder's own node, and ZooKeeper commits it

@@ -8,7 +8,7 @@ use zklock_recipe::Arrival;
 use super::budget::PATIENCE;
 use super::line::Line;
 use crate::error::AcquireError;
-use crate::guard::turn::Turn;
+use crate::guard::hold::turn::Turn;
 use crate::lock::acquire::Wait;
 use crate::zk::Over;
 

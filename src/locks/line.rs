@@ -12,7 +12,7 @@ use super::budget::Budget;
 use super::in_use::InUse;
 use crate::error::AcquireError;
 use crate::guard::Guard;
-use crate::guard::turn::Turn;
+use crate::guard::hold::turn::Turn;
 use crate::lock::Lock;
 use crate::lock::acquire::Wait;
 use crate::mutex::Mutex;

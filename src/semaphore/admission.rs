@@ -162,7 +162,7 @@ impl Procedure for Admitting {
         match command {
             AdmissionCommand::Tell(outcome) => return Performed::Told(outcome),
             AdmissionCommand::Depart => drop(self.turnstile.take()),
-            AdmissionCommand::Forfeit => self.turnstile.take().into_iter().for_each(Guard::forfeit),
+            AdmissionCommand::Forfeit => self.turnstile.take().into_iter().for_each(Guard::touched),
             // Another contender may have the node's name by now.
             AdmissionCommand::Spend => self.turnstile.take().into_iter().for_each(Guard::spend),
             AdmissionCommand::ExpectLate => self.session.expect_late(self.statement.permits.clone(), self.id),

@@ -1,5 +1,7 @@
 //! A lock that is held, and how the loss of it becomes known. The tasks that hold it one after the other have a
-//! [`Turn`](super::turn::Turn) each.
+//! [`Turn`](turn::Turn) each.
+
+pub(crate) mod turn;
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, select};
 use futures::task::AtomicWaker;
 use tokio::sync::watch;
 use zklock_recipe::acquisition::{Certainty, Input};
@@ -23,7 +25,7 @@ use crate::telemetry::{self, CallersTurn, FamilyMember, HeldPath};
 use crate::zk::{Holder, Holding, SharedLease, ZkSession};
 
 /// A lock that is held. Its guards and the session's background task share it.
-pub(super) struct Held {
+pub(crate) struct Held {
     pub(super) holding: Holding,
     /// The lock's path. Of several locks, all their paths.
     pub(super) path: String,
@@ -271,21 +273,21 @@ impl Held {
         self.seen.load(Ordering::Relaxed).checked_sub(1)
     }
 
-    /// Looks again whenever the lease, the turn or the loss changes, and when the lease has only this margin left.
-    pub(super) async fn wait_for<T>(&self, margin: Duration, look: impl Fn() -> Option<T>) -> T {
+    /// Looks again whenever the lease, the turn or the loss changes, and after the pause for which a look asks.
+    pub(super) async fn when<T>(&self, look: impl Fn() -> Result<T, Duration>) -> T {
         let mut fate = self.fate.subscribe();
         let mut lease = self.shared_lease().changes();
         loop {
             // Both receivers were made, or saw their last change, before this look. So no change is missed.
-            if let Some(seen) = look() {
-                return seen;
-            }
+            let pause = match look() {
+                Ok(seen) => return seen,
+                Err(pause) => pause,
+            };
             // Neither sender is dropped before `self`. The timer's clock stops while the machine is suspended, so
-            // `check` and `run` read the clocks of the lease.
-            let end = self.session().sleep(self.remaining().saturating_sub(margin));
+            // `check` and `run` read the clocks of the lease, which wakes all after a suspension.
+            let timer = self.session().sleep(pause);
             let (fate, lease) = (pin!(fate.changed()), pin!(lease.changed()));
-            let changed = futures::future::select(fate, lease);
-            let _which = futures::future::select(changed, pin!(end)).await;
+            let _which = select(select(fate, lease), pin!(timer)).await;
         }
     }
 

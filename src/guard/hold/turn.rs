@@ -9,15 +9,14 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
-use futures::future::select;
 use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Tries};
 
-use super::held::Held;
-use super::lost::{Lost, LostReason};
+use super::Held;
 use crate::clock;
 use crate::contender::Driver;
 use crate::fence::{FencingToken, Sequencer};
+use crate::guard::lost::{Lost, LostReason};
 use crate::requests::{OwnNode, confirm_version, path_of};
 use crate::telemetry::FamilyMember;
 use crate::zk::{LinkAnswer, ZkSession};
@@ -28,9 +27,9 @@ pub(crate) type Relay = Arc<dyn Fn(Arc<Turn>) -> Option<Arc<Turn>> + Send + Sync
 
 /// One turn at a hold.
 pub(crate) struct Turn {
-    pub(super) held: Arc<Held>,
+    pub(crate) held: Arc<Held>,
     /// The number of turns before this one.
-    pub(super) number: u32,
+    pub(crate) number: u32,
     /// The number of guards that share this turn.
     shares: AtomicUsize,
     /// Who may take the hold over inside this process.
@@ -40,7 +39,7 @@ pub(crate) struct Turn {
 }
 
 /// What is left to do when a turn ends.
-pub(super) enum Ended {
+pub(crate) enum Ended {
     /// Another task has the lock.
     Passed,
     /// The lock is to be released.
@@ -50,7 +49,7 @@ pub(super) enum Ended {
 }
 
 impl Turn {
-    pub(super) fn first(held: Arc<Held>) -> Arc<Self> {
+    pub(crate) fn first(held: Arc<Held>) -> Arc<Self> {
         Self::new(held, 0, OnceLock::new())
     }
 
@@ -78,18 +77,15 @@ impl Turn {
     /// was lost before, and whose guard is kept.
     async fn give_up_in_time(self: Arc<Self>) {
         let held = &self.held;
-        let (mut fate, mut lease) = (held.fate.subscribe(), held.shared_lease().changes());
-        loop {
-            // Both receivers were made, or saw their last change, before this look.
-            let left = fate.borrow_and_update().limit.left(clock::now());
-            let Some(left) = left.filter(|_| !self.is_over() && held.driver.lock().is_some()) else { return };
-            if left.is_zero() {
-                break;
+        let is_reached = held.when(|| {
+            let left = held.fate.borrow().limit.left(clock::now());
+            match left.filter(|_| !self.is_over() && held.driver.lock().is_some()) {
+                Some(left) if !left.is_zero() => Err(left),
+                left => Ok(left.is_some()),
             }
-            // The timer stands still while the machine is suspended. The lease wakes all after that.
-            let end = self.session().sleep(left);
-            let (fate, lease) = (pin!(fate.changed()), pin!(lease.changed()));
-            let _which = select(select(fate, lease), pin!(end)).await;
+        });
+        if !is_reached.await {
+            return;
         }
         // Every guard says that it is lost before the node goes.
         if held.lost_by_now().is_some() {
@@ -98,7 +94,7 @@ impl Turn {
     }
 
     /// Tells that a caller has this turn, as this member, after it has waited for so long.
-    pub(super) fn granted(&self, member: FamilyMember, waited: Duration) {
+    pub(crate) fn granted(&self, member: FamilyMember, waited: Duration) {
         self.held.granted(self.number, member, waited);
     }
 
@@ -108,18 +104,18 @@ impl Turn {
     }
 
     /// Counts one more guard of this turn.
-    pub(super) fn share(&self) {
+    pub(crate) fn share(&self) {
         self.shares.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts one guard less. Returns true if it was the last one.
-    pub(super) fn leave(&self) -> bool {
+    pub(crate) fn leave(&self) -> bool {
         // What the other guards of this turn did comes before what the last one does.
         self.shares.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     /// Ends this turn: the hold is passed on, or is to be released.
-    pub(super) fn end(&self) -> Ended {
+    pub(crate) fn end(&self) -> Ended {
         let mut last = self.number;
         if let Some(relay) = self.relay.get()
             && self.held.pass(self.number)
@@ -154,12 +150,12 @@ impl Turn {
     }
 
     /// The token of this turn.
-    pub(super) fn token(&self) -> FencingToken {
+    pub(crate) fn token(&self) -> FencingToken {
         FencingToken::of_turn(self.czxid(), self.number)
     }
 
     /// The sequencer of one of the locks. The node is not passed on any more, so the sequencer ends with this turn.
-    pub(super) fn sequencer(&self, index: usize) -> Result<Sequencer, Lost> {
+    pub(crate) fn sequencer(&self, index: usize) -> Result<Sequencer, Lost> {
         let make = || {
             let (session, (lock, own)) = (self.session(), &self.held.nodes[index]);
             Sequencer::new(lock.path.below(&session.chroot), *own, self.number, session.id)
@@ -186,12 +182,12 @@ impl Turn {
     }
 
     /// The loss, for this reason unless another one came first.
-    pub(super) fn lost_for(&self, reason: LostReason) -> Lost {
+    pub(crate) fn lost_for(&self, reason: LostReason) -> Lost {
         if self.is_over() { self.as_lost(LostReason::Released) } else { self.held.lost_for(reason) }
     }
 
     /// How long the lock is certainly held in this turn.
-    pub(super) fn remaining(&self) -> Duration {
+    pub(crate) fn remaining(&self) -> Duration {
         if self.check().is_ok() { self.held.remaining() } else { Duration::ZERO }
     }
 
@@ -210,12 +206,13 @@ impl Turn {
 
     /// Resolves once this turn is over or the lock is lost, or will be lost within this margin.
     pub(crate) async fn lost(self: Arc<Self>, margin: Duration) -> LostReason {
-        self.held.wait_for(margin, || self.ending(margin)).await
+        let left = || self.held.remaining().saturating_sub(margin);
+        self.held.when(|| self.ending(margin).ok_or_else(left)).await
     }
 
     /// Resolves once the lock is released or lost, in whichever turn.
     pub(crate) async fn hold_over(self: Arc<Self>) {
-        self.held.wait_for(Duration::ZERO, || self.held.lost_by_now()).await;
+        self.held.when(|| self.held.lost_by_now().ok_or_else(|| self.held.remaining())).await;
     }
 
     /// Whether the hold may be passed on to a turn of this longest time: it lasts as long as a new one would, also for the stop
@@ -227,13 +224,13 @@ impl Turn {
     }
 
     /// Leaves a lock that is lost: by a plain deletion, so that the successors observe their takeover delays.
-    pub(super) fn forfeit(&self) {
+    pub(crate) fn forfeit(&self) {
         self.held.take(self.number).into_iter().for_each(Driver::forfeit);
     }
 
     /// The token that is cancelled when the turn is over or the lock is lost, or will be by its stop margin.
     #[cfg(feature = "cancellation-token")]
-    pub(super) fn cancellation_token(self: &Arc<Self>) -> tokio_util::sync::CancellationToken {
+    pub(crate) fn cancellation_token(self: &Arc<Self>) -> tokio_util::sync::CancellationToken {
         let token = self.token.get_or_init(|| {
             let token = tokio_util::sync::CancellationToken::new();
             let lost = self.clone().lost(self.held.stop_margin);
@@ -249,7 +246,7 @@ impl Turn {
     }
 
     /// Runs `future` until this turn is over or the lock is lost, or will be lost within this margin.
-    pub(super) async fn until<F: Future>(
+    pub(crate) async fn until<F: Future>(
         self: &Arc<Self>,
         margin: Duration,
         future: F,
@@ -271,7 +268,7 @@ impl Turn {
     }
 
     /// Asks a quorum whether the lock is held, until a quorum answers or the lease ends.
-    pub(super) async fn verify(self: &Arc<Self>) -> Result<(), Lost> {
+    pub(crate) async fn verify(self: &Arc<Self>) -> Result<(), Lost> {
         self.until(Duration::ZERO, self.confirm()).await?
     }
 
