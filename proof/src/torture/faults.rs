@@ -2,7 +2,7 @@
 //!
 //! An operator's act against a holder, or against a contender that may hold soon, waits until no other fault is going on,
 //! and keeps others from beginning. It also waits until a contender that will stay has been in the queue for a while. No
-//! lease foresees such an act; the takeover delay of the waiters covers it. A plan leaves room for that. If the occasion
+//! lease foresees such an act; the takeover delay of the waiters covers it. A plan leaves room for that. If that moment
 //! does not come in time, the act is left out, and counted as left out.
 
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use crate::harness::now;
 /// How long a fault waits for a holder to meet.
 const CHANCE: Duration = Duration::from_secs(4);
 /// How long an act of an operator waits for the right moment.
-const OCCASION: Duration = Duration::from_millis(2_500);
+const MOMENT: Duration = Duration::from_millis(2_500);
 /// How long the waiter that covers an act must have been in the queue, and the holder have held.
 const SETTLED: Duration = Duration::from_millis(300);
 /// How often to look where a client is connected.
@@ -121,7 +121,7 @@ impl Injector {
 
     async fn inject(&self, planned: Planned) -> Done {
         if planned.kind.is_act() {
-            let Ok(_alone) = timeout(OCCASION, self.peace.write()).await else { return Ok(None) };
+            let Ok(_alone) = timeout(MOMENT, self.peace.write()).await else { return Ok(None) };
             // An operator who gets no answer in time leaves it at that.
             let Ok(Ok(operator)) = timeout(ANSWER, self.servers.operator()).await else { return Ok(None) };
             let done = self.act(planned, &operator).await?;
@@ -368,7 +368,7 @@ impl Injector {
 
     /// An operator's act, once the moment is right.
     async fn act(&self, planned: Planned, operator: &Operator) -> Done {
-        let deadline = Timer::now() + OCCASION;
+        let deadline = Timer::now() + MOMENT;
         let mut members = self.members.clone();
         members.retain(|member| rules(*member).has_operators);
         for turn in (0..).take_while(|_| !members.is_empty()) {
@@ -376,7 +376,7 @@ impl Injector {
                 break;
             }
             let member = self.member(planned, turn, &members);
-            let covered = timeout(ANSWER, self.occasion(planned, member, operator)).await;
+            let covered = timeout(ANSWER, self.covered_holder(planned, member, operator)).await;
             if let Ok(Some((holder, victim))) = covered
                 && Timer::now() < deadline
             {
@@ -388,7 +388,12 @@ impl Injector {
     }
 
     /// A holder and whom to strike, if all is calm, the holders' watches stand, and the takeover delay covers the act.
-    async fn occasion(&self, planned: Planned, member: Member, operator: &Operator) -> Option<(Hold, Node)> {
+    async fn covered_holder(
+        &self,
+        planned: Planned,
+        member: Member,
+        operator: &Operator,
+    ) -> Option<(Hold, Node)> {
         let rules = rules(member);
         if !self.servers.is_calm().await {
             return None;

@@ -19,8 +19,8 @@
 //! # What an operator takes
 //!
 //! An operator who deletes the holder's node, or closes its session, takes the lock at once. No lease foresees that; the
-//! takeover delay of the waiters covers it. So such an act is not combined with other faults. It comes only on an
-//! occasion ([`victims`]): somebody has waited for a while, and every waiter has a [takeover delay](faults::TAKEOVER_DELAY). At all
+//! takeover delay of the waiters covers it. So such an act is not combined with other faults. It comes only at a
+//! moment ([`victims`]) at which somebody has waited for a while, and every waiter has a [takeover delay](faults::TAKEOVER_DELAY). At all
 //! other times no contender has one: the lease alone keeps guards apart.
 //!
 //! # In the end

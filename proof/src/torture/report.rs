@@ -24,7 +24,7 @@ pub(crate) struct Report {
     wrong: BTreeMap<Wrong, u64>,
     examples: Vec<String>,
     faults: BTreeMap<String, u64>,
-    /// For these there was no occasion.
+    /// Faults for which the right moment did not come.
     omitted: BTreeMap<Kind, u64>,
     members: BTreeMap<Member, Figures>,
 }
@@ -177,7 +177,7 @@ impl fmt::Display for Report {
             writeln!(f, "\n{member:<10}{}", plain(figures))?;
         }
         writeln!(f, "\nfaults      {}", plain(&self.faults))?;
-        writeln!(f, "no occasion {}", plain(&self.omitted))?;
+        writeln!(f, "not done    {}", plain(&self.omitted))?;
         write!(f, "{}", if self.passed { "PASS" } else { "FAIL" })
     }
 }
