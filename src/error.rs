@@ -83,6 +83,16 @@ pub enum InvalidLock {
         /// The stop margin that the caller asked for.
         stop_margin: Duration,
     },
+    /// The operating system gives no thread for [`LockOptions::fail_stop`](crate::LockOptions::fail_stop).
+    #[error(
+        "no thread can be started for the fail_stop of {path}: {reason}; raise the limit of threads, or leave fail_stop out"
+    )]
+    FailStop {
+        /// The lock's path.
+        path: String,
+        /// What the operating system says.
+        reason: String,
+    },
     /// The capacity of the semaphore, or the number of slots, is 0.
     #[error("the capacity, or the number of slots, of {path} is 0; state 1 or more")]
     Nothing {

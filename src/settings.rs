@@ -34,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) takeover_delay: Duration,
     /// For how long a guard is valid at most.
     pub(crate) max_hold: Option<Duration>,
+    /// Whether the process ends if a caller keeps a guard that is lost.
+    pub(crate) fail_stop: bool,
     pub(crate) hints: Arc<Hints>,
     /// What the contenders contend for.
     pub(crate) kind: PathKind,

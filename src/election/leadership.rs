@@ -98,6 +98,10 @@ impl Acquired for Leadership {
     fn granted(&self, member: FamilyMember, waited: Duration) {
         self.guard.granted(member, waited);
     }
+
+    fn fail_stop(&self) {
+        self.guard.fail_stop();
+    }
 }
 
 impl fmt::Debug for Leadership {

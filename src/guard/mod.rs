@@ -614,6 +614,10 @@ impl<K> Acquired for Guard<K> {
     fn granted(&self, member: FamilyMember, waited: Duration) {
         self.turn.granted(member, waited);
     }
+
+    fn fail_stop(&self) {
+        self.turn.fail_stop();
+    }
 }
 
 impl<K> Drop for Guard<K> {

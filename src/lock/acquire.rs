@@ -62,7 +62,14 @@ impl Acquirer {
     ) -> Result<Option<T>, E> {
         let name = self.entries.first().map(|entry| &entry.lock.label).unwrap_or(&None);
         let waits = wait.patience() == Patience::Wait;
-        telemetry::acquisition(member, name, Paths(&self.entries), wait, waits, acquisition).await
+        let acquired =
+            telemetry::acquisition(member, name, Paths(&self.entries), wait, waits, acquisition).await;
+        if self.locks().any(|lock| lock.fail_stop)
+            && let Ok(Some(acquired)) = &acquired
+        {
+            acquired.fail_stop();
+        }
+        acquired
     }
 
     /// What a caller gets that waits for as long as that takes. Only those that do not want to wait find it busy.

@@ -7,6 +7,7 @@ use zklock_recipe::PathKind;
 
 use crate::acl::Acl;
 use crate::error::InvalidLock;
+use crate::guard::hold::fail_stop;
 use crate::layout::Layout;
 use crate::node::NodeData;
 use crate::path::LockPath;
@@ -38,6 +39,7 @@ pub struct LockOptions {
     stop_margin: Duration,
     takeover_delay: Option<Duration>,
     max_hold: Option<Duration>,
+    fail_stop: bool,
     layout: Layout,
 }
 
@@ -154,6 +156,31 @@ impl LockOptions {
         self
     }
 
+    /// Ends the process if a guard is lost before its caller has released or dropped it. The default is `false`.
+    ///
+    /// A thread of the operating system does so, even if every thread of the runtime is blocked: it writes one line to the standard
+    /// error, and aborts the process, so nothing is cleaned up, and a supervisor sees `SIGABRT`. Take it where work that goes on after a loss is worse
+    /// than a restart, and where the work cannot be stopped from outside: a leader that blocks in its stop hook, or a library
+    /// that does not return.
+    ///
+    /// With a [`stop_margin`](Self::stop_margin), the caller is told before the lease or the `max_hold` ends, and a guard that is
+    /// dropped in that time ends nothing. Each other loss comes without a warning, and each [`LostReason`](crate::LostReason)
+    /// counts: so drop the guard before you close the session or shut its runtime down. The process ends within 100 ms of the
+    /// loss; at the end of a lease at once. A process that was stopped, and goes on, runs for the moment that the
+    /// operating system needs to schedule that thread. [`FencingToken`](crate::FencingToken)s cover that moment.
+    ///
+    /// It begins once the call has returned what it acquired, and also applies to the leadership of an [`Election`](crate::Election),
+    /// to permits and slots, and to the run of a [`Once`](crate::Once).
+    ///
+    /// ```
+    /// let options = zklock::LockOptions::new().fail_stop(true).stop_margin(std::time::Duration::from_secs(2));
+    /// # drop(options);
+    /// ```
+    pub fn fail_stop(mut self, fail_stop: bool) -> Self {
+        self.fail_stop = fail_stop;
+        self
+    }
+
     /// Contends in the queue of another client's mutexes, under that client's names. The default is zklock's own queue, in which no
     /// other client contends. It needs a [`takeover_delay`](Self::takeover_delay), and only a single lock that is held alone can have
     /// it ([`InvalidLock::Layout`]). See [`Layout`].
@@ -198,6 +225,12 @@ impl LockOptions {
         let owner = self.owner.unwrap_or_else(default_owner);
         checked("owner", &owner, LONGEST_OWNER)?;
         checked("data", self.data.as_deref().unwrap_or_default(), LONGEST_DATA)?;
+        if self.fail_stop {
+            fail_stop::start().map_err(|error| InvalidLock::FailStop {
+                path: path.to_string(),
+                reason: error.to_string(),
+            })?;
+        }
         Ok(Settings {
             longest_node: NodeData::longest(&owner, self.data.as_deref()),
             subject: path.clone(),
@@ -212,6 +245,7 @@ impl LockOptions {
             stop_margin: self.stop_margin,
             takeover_delay: self.takeover_delay.unwrap_or_default(),
             max_hold: self.max_hold,
+            fail_stop: self.fail_stop,
             hints: Arc::default(),
             kind: PathKind::Lock,
             place: zklock_recipe::QueueLayout::own,

@@ -51,6 +51,12 @@ impl Acquired for Claim {
             Self::Recorded(_) => {}
         }
     }
+
+    fn fail_stop(&self) {
+        if let Self::Run(run) = self {
+            run.guard().fail_stop();
+        }
+    }
 }
 
 /// The records beside a lock, and what claims make of them.

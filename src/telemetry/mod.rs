@@ -52,6 +52,9 @@ impl FamilyMember {
 pub(crate) trait Acquired {
     /// Tells that the caller has it, as this member, after it has waited for so long.
     fn granted(&self, member: FamilyMember, waited: Duration);
+
+    /// From here on, the process ends if what the caller has is lost before the caller lets go of it.
+    fn fail_stop(&self);
 }
 
 /// Awaits one acquisition of what has this path, in its span, counts it, and tells of the hold that it gets. The fields of the

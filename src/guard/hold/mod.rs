@@ -1,6 +1,7 @@
 //! A lock that is held, and how the loss of it becomes known. The tasks that hold it one after the other have a
 //! [`Turn`](turn::Turn) each.
 
+pub(crate) mod fail_stop;
 pub(crate) mod turn;
 
 use std::pin::pin;

@@ -31,7 +31,7 @@ pub(crate) struct Turn {
     /// The number of turns before this one.
     pub(crate) number: u32,
     /// The number of guards that share this turn.
-    shares: AtomicUsize,
+    pub(super) shares: AtomicUsize,
     /// Who may take the hold over inside this process.
     relay: OnceLock<Relay>,
     #[cfg(feature = "cancellation-token")]
@@ -173,7 +173,7 @@ impl Turn {
         self.held.as_lost(reason)
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.held.fate.borrow().turn != self.number
     }
 
