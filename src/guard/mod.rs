@@ -38,6 +38,7 @@
 //! **A runtime whose threads are all blocked** sends no heartbeats. A session whose runtime is blocked for long loses
 //! all its locks. This never makes two guards valid: [`Guard::run`] looks at the clock before it polls its future
 //! again. But `run` does not stop tasks that its future has spawned.
+//! [`LockOptions::fail_stop`](crate::LockOptions::fail_stop) ends the process then.
 //!
 //! **An operator who deletes the holder's node** takes the lock from the holder. The holder learns of it within a round
 //! trip. In the first 20 to 40 ms after its grant it does not watch its node yet, and learns of it later. Until then two

@@ -12,6 +12,7 @@ mod election;
 mod examples;
 mod exhaustion;
 mod expiry;
+mod fail_stop;
 mod family;
 mod fencing;
 mod foreign;
