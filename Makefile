@@ -44,6 +44,7 @@ verify: ## Check format, lints, docs, layers, pages and the minimum Rust version
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --quiet
 	scripts/check-layers.py
 	scripts/check-pages.py
+	scripts/check-api.py
 	scripts/check-msrv.sh
 
 fix: ## Format, and apply what clippy suggests

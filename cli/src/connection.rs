@@ -12,9 +12,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use rustls::pki_types::ServerName;
 use tokio::time::{Instant, timeout};
-use zklock::session::{ServerAddress, ServerFailure, ServerProblem};
+use zklock::session::{SaslOptions, ServerAddress, ServerFailure, ServerProblem};
 use zklock::{ConnectError, Session, SessionBuilder};
-use zookeeper_client::{Client, Connector, Error, SaslOptions};
+use zookeeper_client::{Client, Connector, Error};
 
 pub(crate) use tls::Tls;
 
@@ -115,8 +115,8 @@ pub(crate) enum Mechanism {
 enum Credentials {
     /// By the scheme digest: user:password.
     Digest(String),
-    /// By SASL.
-    Sasl(SaslOptions),
+    /// By SASL's DIGEST-MD5: the user, and the password.
+    Sasl(String, String),
 }
 
 /// An attempt to establish a session, and the option that bounds it.
@@ -257,11 +257,11 @@ impl Connection {
         }
         builder = match self.credentials()? {
             Some(Credentials::Digest(digest)) => builder.auth("digest", digest),
-            Some(Credentials::Sasl(options)) => builder.sasl(options),
+            Some(Credentials::Sasl(user, password)) => builder.sasl(SaslOptions::digest_md5(user, password)),
             None => builder,
         };
         if let Some(tls) = self.tls()? {
-            builder = builder.tls(tls.options);
+            builder = builder.tls(tls.session);
         }
         Ok(builder)
     }
@@ -315,11 +315,13 @@ impl Connection {
         let mut connector = Client::connector().with_session_timeout(CLIENT_TIMEOUT);
         connector = match self.credentials()? {
             Some(Credentials::Digest(digest)) => connector.with_auth("digest", digest.as_bytes()),
-            Some(Credentials::Sasl(options)) => connector.with_sasl(options),
+            Some(Credentials::Sasl(user, password)) => {
+                connector.with_sasl(zookeeper_client::SaslOptions::digest_md5(user, password))
+            }
             None => connector,
         };
         if let Some(tls) = self.tls()? {
-            connector = connector.with_tls(tls.options);
+            connector = connector.with_tls(tls.client);
         }
         Ok(connector)
     }
@@ -379,8 +381,7 @@ impl Connection {
             )),
             (Some(digest), Some(Mechanism::DigestMd5)) => {
                 let (user, password) = digest.split_once(':').unwrap_or((&digest, ""));
-                let options = SaslOptions::digest_md5(user.to_owned(), password.to_owned());
-                Ok(Some(Credentials::Sasl(options.into())))
+                Ok(Some(Credentials::Sasl(user.to_owned(), password.to_owned())))
             }
             (digest, None) => Ok(digest.map(Credentials::Digest)),
         }
@@ -440,7 +441,7 @@ impl Connection {
                 "the servers demand credentials; give --digest-file, or set ZKLOCK_DIGEST; if the servers demand SASL, add \
                  --sasl digest-md5"
             }
-            Ok(Some(Credentials::Sasl(_))) => {
+            Ok(Some(Credentials::Sasl(..))) => {
                 "the servers reject the credentials; check --digest-file or ZKLOCK_DIGEST, and the users in the section \
                  Server of the servers' JAAS file (DigestLoginModule)"
             }

@@ -11,6 +11,10 @@ use zklock_recipe::DEFAULT_DRIFT_PPM;
 use zookeeper_client::{Client, Connector};
 
 use super::Session;
+#[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+use super::security::SaslOptions;
+#[cfg(feature = "tls")]
+use super::security::TlsOptions;
 use crate::mutex::Mutex;
 use crate::zk::connection::dialer::Dialer;
 use crate::zk::servers::Servers;
@@ -164,24 +168,24 @@ impl SessionBuilder {
         self
     }
 
-    /// Connects to every server over TLS, with zookeeper-client's options. An address that begins with `tcp://` is then
+    /// Connects to every server over TLS. The name of each server must be in its certificate. An address that begins with `tcp://` is then
     /// an error, so zklock never sends anything in clear text.
     #[cfg(feature = "tls")]
     #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
-    pub fn tls(mut self, options: zookeeper_client::TlsOptions) -> Self {
-        self.connector = self.connector.with_tls(options);
+    pub fn tls(mut self, options: TlsOptions) -> Self {
+        self.connector = self.connector.with_tls(options.client_options());
         self.tls = true;
         self
     }
 
-    /// Authenticates each connection with SASL, with zookeeper-client's options.
+    /// Authenticates each connection with SASL.
     ///
     /// A server without SASL answers as if it had taken the credentials, and gives the session no identity
     /// (`ZooKeeperServer.processSasl`). zklock does not notice it.
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     #[cfg_attr(docsrs, doc(cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))))]
-    pub fn sasl(mut self, options: impl Into<zookeeper_client::SaslOptions>) -> Self {
-        self.connector = self.connector.with_sasl(options);
+    pub fn sasl(mut self, options: SaslOptions) -> Self {
+        self.connector = self.connector.with_sasl(options.client_options());
         self
     }
 

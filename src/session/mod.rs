@@ -70,6 +70,8 @@
 pub(crate) mod builder;
 mod facts;
 pub(crate) mod locks;
+#[cfg(any(feature = "tls", feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+mod security;
 mod sequencer;
 
 use std::fmt;
@@ -102,11 +104,9 @@ pub use crate::zk::{
     ConnectError, ServerAddress, ServerFailure, ServerProblem, SessionEvent, SessionEvents, SessionState,
 };
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
-#[doc(no_inline)]
-pub use zookeeper_client::SaslOptions;
+pub use security::SaslOptions;
 #[cfg(feature = "tls")]
-#[doc(no_inline)]
-pub use zookeeper_client::TlsOptions;
+pub use security::{InvalidPem, TlsOptions};
 
 /// A session with ZooKeeper, which any number of locks share. Cloning it is cheap, and every clone is the same session.
 ///

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
-use zklock::{ConnectError, Session};
-use zookeeper_client::TlsOptions;
+use zklock::{ConnectError, Session, session::TlsOptions};
 
 /// The first byte of a TLS handshake record (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
@@ -26,7 +25,7 @@ C5bqgRl4LToY+9lPWaS77vwgUi0=
 ";
 
 fn options() -> TlsOptions {
-    TlsOptions::new().with_pem_ca(AUTHORITY).expect("a certificate")
+    TlsOptions::from_pem(AUTHORITY, None).expect("a certificate")
 }
 
 #[tokio::test]

@@ -9,15 +9,17 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
-use zookeeper_client::TlsOptions;
+use zklock::session::TlsOptions;
 
 use crate::failure::Failure;
 
-/// The same settings in two forms.
+/// The same settings in three forms.
 #[derive(Clone)]
 pub(crate) struct Tls {
     /// For sessions.
-    pub(crate) options: TlsOptions,
+    pub(crate) session: TlsOptions,
+    /// For clients beside them.
+    pub(crate) client: zookeeper_client::TlsOptions,
     /// For four-letter words.
     pub(crate) config: Arc<ClientConfig>,
 }
@@ -28,7 +30,8 @@ pub(super) fn read(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, F
     // More than one cryptography provider may be compiled in, so one is chosen. Only the first call has an effect.
     let _chosen = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let authorities = text(ca)?;
-    let mut options = TlsOptions::new().with_pem_ca(&authorities).map_err(unusable(ca))?;
+    let session = TlsOptions::from_pem(&authorities, None).map_err(unusable(ca))?;
+    let client = zookeeper_client::TlsOptions::new().with_pem_ca(&authorities).map_err(unusable(ca))?;
     let roots = CertificateDer::pem_slice_iter(authorities.as_bytes());
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(roots.collect::<Result<Vec<_>, _>>().map_err(unusable(ca))?);
@@ -37,17 +40,18 @@ pub(super) fn read(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, F
     let verifier = WebPkiServerVerifier::builder(Arc::new(store)).with_crls(revoked).build();
     let builder = ClientConfig::builder().with_webpki_verifier(verifier.map_err(unusable(ca))?);
     let Some((cert, key)) = identity else {
-        return Ok(Tls { options, config: Arc::new(builder.with_no_client_auth()) });
+        return Ok(Tls { session, client, config: Arc::new(builder.with_no_client_auth()) });
     };
     let (ours, secret) = (text(cert)?, text(key)?);
-    options = options.with_pem_identity(&ours, &secret).map_err(unusable(key))?;
+    session.renew(&authorities, Some((&ours, &secret))).map_err(unusable(key))?;
+    let client = client.with_pem_identity(&ours, &secret).map_err(unusable(key))?;
     let chain = CertificateDer::pem_slice_iter(ours.as_bytes()).collect::<Result<Vec<_>, _>>();
     let secret = PrivateKeyDer::from_pem_slice(secret.as_bytes()).map_err(unusable(key))?;
     let config = builder.with_client_auth_cert(chain.map_err(unusable(cert))?, secret).map_err(|error| {
         let (cert, key) = (cert.display(), key.display());
         Failure::usage(format_args!("{cert} and {key} cannot be used together: {error}"))
     })?;
-    Ok(Tls { options, config: Arc::new(config) })
+    Ok(Tls { session, client, config: Arc::new(config) })
 }
 
 /// The text of a file that an option names.
