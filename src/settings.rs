@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zklock_recipe::{Kind, Look, PathKind, QueueLayout, QueuePlace, Takeover};
+use zklock_recipe::{Kind, PathKind, QueueLayout, QueuePlace, Takeover};
 use zookeeper_client::Stat;
 
 use crate::acl::Acl;
@@ -212,10 +212,8 @@ impl Hints {
         self.fits.store(fits, Ordering::Relaxed);
     }
 
-    /// Chooses how to look at the queue. Where zklock may write to the directory, counting takes one request, and a
-    /// listing takes a second one.
-    pub(crate) fn look(&self) -> Look {
-        let short = self.queue.load(Ordering::Relaxed) <= SHORT_QUEUE;
-        if short && !self.may_write_directory() { Look::List } else { Look::Count }
+    /// Whether the queue was short. A queue that was never seen counts as long.
+    pub(crate) fn is_short(&self) -> bool {
+        self.queue.load(Ordering::Relaxed) <= SHORT_QUEUE
     }
 }

@@ -27,7 +27,7 @@ use core::hash::{Hash, Hasher};
 
 use crate::command::{Alone, End, Together};
 use crate::contender::{Own, QueuePlace};
-use crate::event::{Event, Look, Refusal, Sight};
+use crate::event::{Event, Refusal, Sight};
 use crate::group::{Group, Output, Report};
 use crate::lease::{Present, SessionEnd, Term};
 use crate::machine::{Arrival, Machine, Patience, Takeover};
@@ -58,8 +58,8 @@ struct AcquisitionMember {
 /// One input of an acquisition. A reply belongs to the last request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// The caller wants the locks. The contenders look at their queues in this way.
-    Begin(Look),
+    /// The caller wants the locks.
+    Begin,
     /// The holder has held the locks for a while.
     Settled,
     /// The holder releases the locks.
@@ -110,7 +110,7 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JointRequest {
     /// Create our nodes and look at the queues, in one round trip.
-    Enter(Look),
+    Enter,
     /// Create the locks' directories, with their ancestors.
     CreateDirectories,
     /// Ask a quorum anything.
@@ -263,7 +263,7 @@ impl Acquisition {
     fn hear(&mut self, input: Input, present: Present) -> Report {
         let over = input.session_end();
         let heard = match input {
-            Input::Begin(look) => Report::All(Event::Begin(look)),
+            Input::Begin => Report::All(Event::Begin),
             Input::Settled => Report::All(Event::Settled),
             Input::Release => Report::All(Event::Release),
             Input::GiveUp => Report::All(Event::GiveUp),
@@ -379,9 +379,9 @@ impl Acquisition {
     /// Adds the command that an output of the group means.
     fn command(&mut self, output: Output, search: Search, present: Present, commands: &mut Vec<Effect>) {
         let joint = match output {
-            Output::All(Together::Enter(look)) => {
+            Output::All(Together::Enter) => {
                 self.expect_late(commands);
-                JointRequest::Enter(look)
+                JointRequest::Enter
             }
             Output::All(Together::CreateDirectory) => JointRequest::CreateDirectories,
             // The locks are granted at once if the lease is valid for some time and our nodes are certain. Otherwise a

@@ -1,7 +1,7 @@
 //! The commands of a contender: the outputs of [`Machine`](super::Machine).
 
 use crate::contender::{Own, QueuePlace, Sequence};
-use crate::event::{Look, Refusal};
+use crate::event::Refusal;
 use crate::lease::{SessionEnd, Term};
 use crate::path_kind::Stranger;
 
@@ -26,7 +26,7 @@ pub enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Together {
     /// Create our nodes and look at the queues, in one round trip.
-    Enter(Look),
+    Enter,
     /// Create the locks' directories, with their ancestors.
     CreateDirectory,
     /// Make sure that the lease is valid and that our nodes exist.

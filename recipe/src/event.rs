@@ -7,16 +7,7 @@ use crate::contender::Own;
 use crate::lease::{SessionEnd, Term};
 use crate::path_kind::Stranger;
 
-/// The read that follows the create at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Look {
-    /// The contender lists the children: for a queue that was short when it was last seen.
-    List,
-    /// The contender counts the children: for a queue that was long, or that was never seen.
-    Count,
-}
-
-/// The result of that read.
+/// The result of the read that follows the create at once. The read is a listing or a count, as the executor chooses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Sight {
     /// The names of the directory's children, none of which is a contender of another client.
@@ -68,8 +59,8 @@ impl fmt::Display for Refusal {
 /// are dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// The caller wants the lock. The contender looks at the queue in this way.
-    Begin(Look),
+    /// The caller wants the lock.
+    Begin,
     /// Reply to `Enter`: our node exists.
     Entered {
         /// The new node.

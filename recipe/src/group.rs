@@ -311,7 +311,7 @@ impl Group {
 impl GroupMember {
     /// Whether the member waits for a create. If another member's node exists by then, it has searched for its own in vain.
     fn is_entering(&self) -> bool {
-        self.parked.as_ref().is_some_and(|parked| matches!(parked.command, Together::Enter(_)))
+        self.parked.as_ref().is_some_and(|parked| parked.command == Together::Enter)
     }
 }
 

@@ -111,7 +111,7 @@ mod tries;
 
 pub use command::{Alone, Command, End, Together};
 pub use contender::{Ahead, Kind, LAST_SEQUENCE, Others, Own, QueuePlace, Sequence, Standing, standing};
-pub use event::{Event, Look, Refusal, Sight};
+pub use event::{Event, Refusal, Sight};
 pub use foreign::{Child, Foreign, ForeignClient, session};
 pub use group::{Group, Output, Report};
 pub use layout::{Directory, QueueLayout};

@@ -4,7 +4,7 @@ use alloc::{collections::BTreeSet, string::String, vec::Vec};
 
 use crate::command::{Alone, Command, End, Together};
 use crate::contender::{Ahead, Kind, Others, Own, QueuePlace, Sequence, Standing, standing};
-use crate::event::{Event, Look, Sight};
+use crate::event::{Event, Sight};
 
 /// Whether a contender waits behind others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,9 +57,9 @@ enum MachineState {
     /// The contender has not begun, and its node exists: another transaction has created it, and nobody blocks it.
     Admitted(Own),
     /// `Enter` is out.
-    Entering(Look),
+    Entering,
     /// `CreateDirectory` is out.
-    CreatingDirectory(Look),
+    CreatingDirectory,
     /// `Find` is out, because an earlier `Enter` was not answered.
     Recovering,
     /// `List` is out. Each of these readers must be in the listing: the contender has seen them, and not their end.
@@ -131,8 +131,9 @@ impl Machine {
             | ReleaseUnknown(own)
             | Leaving(own, _)
             | LeaveUnknown(own, _) => Some(own),
-            Idle | Entering(_) | CreatingDirectory(_) | Recovering | EnteringInVain | RecoveringInVain
-            | Ended => None,
+            Idle | Entering | CreatingDirectory | Recovering | EnteringInVain | RecoveringInVain | Ended => {
+                None
+            }
         }
     }
 
@@ -161,27 +162,27 @@ impl Machine {
             (Ended, _) => return None,
             (_, Event::SessionOver(end)) => ended(End::SessionOver(end)),
 
-            (Idle, Event::Begin(look)) => enter(look),
+            (Idle, Event::Begin) => enter(),
             (Idle, Event::GiveUp) => ended(End::GivenUp),
-            (Admitted(own), Event::Begin(_)) => confirm(*own),
+            (Admitted(own), Event::Begin) => confirm(*own),
             (Admitted(own), Event::GiveUp) => release(*own),
 
-            (Entering(_), Event::Entered { own, sight }) => self.admitted(own, sight, self.arrival),
-            (Entering(look), Event::NoDirectory) => create_directory(*look),
+            (Entering, Event::Entered { own, sight }) => self.admitted(own, sight, self.arrival),
+            (Entering, Event::NoDirectory) => create_directory(),
             // The create may have taken effect. A second one now could leave two nodes.
-            (Entering(_), Event::Unanswered) => find(Recovering),
-            (Entering(_), Event::Refused(refusal)) => ended(End::Refused(refusal)),
-            (Entering(_), Event::Foreign(foreign)) => ended(End::Foreign(foreign)),
+            (Entering, Event::Unanswered) => find(Recovering),
+            (Entering, Event::Refused(refusal)) => ended(End::Refused(refusal)),
+            (Entering, Event::Foreign(foreign)) => ended(End::Foreign(foreign)),
             // The create may still take effect. Only its reply shows which node to delete.
-            (Entering(_), Event::GiveUp) => (EnteringInVain, None),
+            (Entering, Event::GiveUp) => (EnteringInVain, None),
 
-            (CreatingDirectory(look), Event::DirectoryReady) => enter(*look),
-            (CreatingDirectory(look), Event::Unanswered) => create_directory(*look),
-            (CreatingDirectory(_), Event::Refused(refusal)) => ended(End::Refused(refusal)),
-            (CreatingDirectory(_), Event::GiveUp) => ended(End::GivenUp),
+            (CreatingDirectory, Event::DirectoryReady) => enter(),
+            (CreatingDirectory, Event::Unanswered) => create_directory(),
+            (CreatingDirectory, Event::Refused(refusal)) => ended(End::Refused(refusal)),
+            (CreatingDirectory, Event::GiveUp) => ended(End::GivenUp),
 
             (Recovering, Event::Recovered(Some(own))) => self.admitted(own, Sight::Nothing, Arrival::Queued),
-            (Recovering, Event::Recovered(None)) => enter(Look::Count),
+            (Recovering, Event::Recovered(None)) => enter(),
             (Recovering, Event::Unanswered) => find(Recovering),
             (Recovering, Event::GiveUp) => (RecoveringInVain, None),
 
@@ -268,7 +269,7 @@ impl Machine {
                 ended(End::GivenUp)
             }
             // Another member of the group has an end of its own, which the caller hears of.
-            (Entering(_) | CreatingDirectory(_) | EnteringInVain, Event::Withheld) => ended(End::GivenUp),
+            (Entering | CreatingDirectory | EnteringInVain, Event::Withheld) => ended(End::GivenUp),
             (RecoveringInVain, Event::Recovered(Some(own))) => leave(own, End::GivenUp),
             (RecoveringInVain, Event::Recovered(None)) => ended(End::GivenUp),
 
@@ -408,12 +409,12 @@ fn are_there(readers: &[Sequence], children: &[String]) -> bool {
     readers.iter().all(|reader| places.contains(&QueuePlace { sequence: *reader, kind: Kind::Shared }))
 }
 
-fn enter(look: Look) -> MachineStep {
-    (MachineState::Entering(look), Some(Command::Together(Together::Enter(look))))
+fn enter() -> MachineStep {
+    (MachineState::Entering, Some(Command::Together(Together::Enter)))
 }
 
-fn create_directory(look: Look) -> MachineStep {
-    (MachineState::CreatingDirectory(look), Some(Command::Together(Together::CreateDirectory)))
+fn create_directory() -> MachineStep {
+    (MachineState::CreatingDirectory, Some(Command::Together(Together::CreateDirectory)))
 }
 
 fn find(state: MachineState) -> MachineStep {

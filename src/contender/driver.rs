@@ -285,16 +285,14 @@ impl Driver {
 
     fn send(&mut self, joint: JointRequest, tries: Tries) -> Pending {
         match joint {
-            JointRequest::Enter(look) => {
+            JointRequest::Enter => {
                 // Each create gets another id, because an earlier one may still take effect. There is at least one member.
                 self.id = Uuid::new_v4();
                 let (entries, lock) = (self.entries(), &self.members[0].entry.lock);
                 let data = NodeData::new(self.id, &lock.owner, lock.data.as_deref());
                 let data = encode(&data.contending_for(lock.kind));
                 let searches = self.session.searches.clone();
-                self.send_entry(tries, move |wire| {
-                    requests::enter(wire.client, entries, data, look, searches)
-                })
+                self.send_entry(tries, move |wire| requests::enter(wire.client, entries, data, searches))
             }
             JointRequest::CreateDirectories => {
                 let entries = self.entries();

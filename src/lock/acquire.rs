@@ -148,7 +148,7 @@ impl Acquirer {
                     self.succession.requeued.fetch_add(1, Ordering::Relaxed);
                 }
                 let mut driver = Driver::new(session.clone(), &self.entries, wait.patience(), arrival);
-                driver.handle(Input::Begin(self.look()));
+                driver.handle(Input::Begin);
                 match Attended::new(&session, driver).await {
                     Some((driver, Outcome::Granted(nodes, term))) => {
                         let arrival = driver.arrival();

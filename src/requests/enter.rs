@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use zklock_recipe::nodes::{Entered, entry};
-use zklock_recipe::{Event, Look, Own, QueuePlace, Refusal, Report, Sight, Stranger};
+use zklock_recipe::{Event, Own, QueuePlace, Refusal, Report, Sight, Stranger};
 use zookeeper_client::{Client, Error, MultiReadResult, MultiWriteResult};
 
 use super::enter_one::{beside, count, create_failure, enter_one, operand, sight};
@@ -20,14 +20,13 @@ pub(crate) async fn enter(
     client: Arc<Client>,
     entries: Vec<Entry>,
     data: Vec<u8>,
-    look: Look,
     searches: Arc<Searches>,
 ) -> Report {
     let Some(_room) = searches.room(&entries) else {
         return Report::Failed(0, Event::Refused(Refusal::SessionFull));
     };
     let input = match entries.as_slice() {
-        [entry] => match enter_one(&client, entry, &data, look).await {
+        [entry] => match enter_one(&client, entry, &data).await {
             Event::Entered { own, sight } => Report::Entered(vec![(own, sight)]),
             event @ Event::Refused(_) => Report::Failed(0, event),
             event => Report::All(event),

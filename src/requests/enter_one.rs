@@ -2,9 +2,7 @@
 
 use futures::future::{join, join3};
 use zklock_recipe::nodes::{Entered, entry};
-use zklock_recipe::{
-    Directory, Event, Kind, Look, OtherKind, Own, QueuePlace, Refusal, Sequence, Sight, Stranger,
-};
+use zklock_recipe::{Directory, Event, Kind, OtherKind, Own, QueuePlace, Refusal, Sequence, Sight, Stranger};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, CreateSequence, Error, MultiWriteResult};
 
@@ -16,19 +14,22 @@ use crate::settings::{Entry, Settings};
 
 /// Creates a contender and then looks at the queue, in one round trip. If the path above counts, the look at that one is
 /// sent behind the create.
-pub(super) async fn enter_one(client: &Client, entry: &Entry, data: &[u8], look: Look) -> Event {
+pub(super) async fn enter_one(client: &Client, entry: &Entry, data: &[u8]) -> Event {
     let lock = &entry.lock;
     if lock.layout().is_shared() {
         return enter_shared(client, entry, data).await;
     }
-    if look == Look::Count && lock.hints.may_write_directory() {
+    // Where zklock may write to the directory, counting takes one request, and a listing takes a second one.
+    let may_write = lock.hints.may_write_directory();
+    let lists = !may_write && lock.hints.is_short();
+    if may_write {
         match join(enter_at_once(client, entry, data), above(client, lock)).await {
             (Some(event), above) => return seen(lock, event, above),
             // Nothing was created, so that look came before the create.
             (None, _) => lock.hints.must_not_write_directory(),
         }
     }
-    let (event, above) = join(enter_plainly(client, entry, data, look), above(client, lock)).await;
+    let (event, above) = join(enter_plainly(client, entry, data, lists), above(client, lock)).await;
     seen(lock, event, above)
 }
 
@@ -56,12 +57,12 @@ pub(super) fn beside(
     }
 }
 
-async fn enter_plainly(client: &Client, entry: &Entry, data: &[u8], look: Look) -> Event {
+async fn enter_plainly(client: &Client, entry: &Entry, data: &[u8], lists: bool) -> Event {
     let Entry { lock, kind, .. } = entry;
     let (prefix, options) = (lock.path.prefix(*kind), lock.acl.on(CreateMode::EphemeralSequential));
     let create = client.create(&prefix, data, &options);
-    let (created, sight) = match look {
-        Look::List => {
+    let (created, sight) = match lists {
+        true => {
             let (created, children) = join(create, client.list_children(lock.path.as_str())).await;
             let sight = match children {
                 Ok(children) if created.is_ok() => sight(client, lock, children).await,
@@ -69,7 +70,7 @@ async fn enter_plainly(client: &Client, entry: &Entry, data: &[u8], look: Look) 
             };
             (created, sight)
         }
-        Look::Count => {
+        false => {
             let (created, stat) = join(create, client.check_stat(lock.path.as_str())).await;
             let stat = stat.ok().flatten();
             if let Some(stat) = &stat {

@@ -51,7 +51,7 @@ fn after(acquisition: Acquisition, inputs: Vec<Input>) -> Acquisition {
 }
 
 fn begin() -> Input {
-    Input::Begin(Look::List)
+    Input::Begin
 }
 
 fn reply(heard: Report) -> Input {
@@ -135,7 +135,7 @@ fn searching(acquisition: Acquisition) -> Acquisition {
 
 #[test]
 fn nodes_that_were_just_created_under_an_ample_lease_are_granted_without_a_request() {
-    assert_eq!(one().hears(begin()), [all(JointRequest::Enter(Look::List))]);
+    assert_eq!(one().hears(begin()), [all(JointRequest::Enter)]);
     assert_eq!(entering().hears(entered(&[alone(FIRST)])), [grant(&[FIRST])]);
     assert_eq!(waiting(Takeover::AtOnce).hears(released()), [grant(&[SECOND])]);
 }
@@ -367,7 +367,7 @@ fn a_create_whose_node_is_not_found_is_expected_late() {
     let late = Effect::ExpectLate(0);
     let missing = || reply_to(0, E::Recovered(None));
     let mut again = searching(one());
-    let enter = Effect::All(JointRequest::Enter(Look::Count), tries(1));
+    let enter = Effect::All(JointRequest::Enter, tries(1));
     assert_eq!(again.hears(missing()), [late.clone(), enter]);
     // Once is enough.
     assert_eq!(again.hears(entered(&[alone(FIRST)])), [grant(&[FIRST])]);
@@ -464,14 +464,14 @@ fn requests_count_their_tries_for_all_and_for_each_member() {
         assert_eq!(creating.hears(lost()), [Effect::All(JointRequest::CreateDirectories, tries(failed))]);
     }
     let ready = reply(Report::All(E::DirectoryReady));
-    assert_eq!(creating.hears(ready), [all(JointRequest::Enter(Look::List))]);
+    assert_eq!(creating.hears(ready), [all(JointRequest::Enter)]);
 
     // A search that finds nothing has been answered, and a request was lost all the same.
     let mut member = after(searching(two()), vec![Input::Lost(Some(1)), Input::Lost(Some(1))]);
     let find = |search, failed| [Effect::One(1, SingleRequest::Find(search), tries(failed))];
     assert_eq!(member.hears(Input::Lost(Some(1))), find(Search::Present, 3));
     member.hears(reply_to(0, E::Recovered(None)));
-    let enter = Effect::All(JointRequest::Enter(Look::Count), tries(1));
+    let enter = Effect::All(JointRequest::Enter, tries(1));
     let late = |member| Effect::ExpectLate(member);
     assert_eq!(member.hears(reply_to(1, E::Recovered(None))), [late(0), late(1), enter]);
     assert_eq!(

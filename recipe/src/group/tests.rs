@@ -6,7 +6,6 @@ use super::Report::*;
 use super::{Alone as A, Command as C, Output as O, Together as T, *};
 use crate::contender::{QueuePlace, Sequence};
 use crate::event::Event as E;
-use crate::event::Look;
 use crate::lease::SessionEnd;
 use crate::machine::{Arrival, Patience, Takeover};
 use crate::path_kind::{OtherKind, PathKind, Stranger};
@@ -38,7 +37,7 @@ fn after(mut group: Group, inputs: Vec<Report>) -> Group {
 }
 
 fn begin() -> Report {
-    All(E::Begin(Look::List))
+    All(E::Begin)
 }
 
 pub(crate) fn alone(own: Own) -> (Own, Sight) {
@@ -74,7 +73,7 @@ fn find(member: usize) -> Output {
 }
 
 fn enter() -> Output {
-    O::All(T::Enter(Look::List))
+    O::All(T::Enter)
 }
 
 /// `Enter` is out for both.

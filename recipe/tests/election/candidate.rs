@@ -6,7 +6,7 @@ use zklock_recipe::candidacy::{self, Candidacy, Proclamation, SeenAnnouncement};
 use zklock_recipe::companion::{self, Companion};
 use zklock_recipe::nodes::confirmation;
 use zklock_recipe::transaction::{Operation, Problem, UNTOUCHED};
-use zklock_recipe::{Arrival, End, Event, Footing, Look, Own, Patience, Report, Sight, Takeover};
+use zklock_recipe::{Arrival, End, Event, Footing, Own, Patience, Report, Sight, Takeover};
 
 use super::contest::HONEST;
 use super::office::{ANNOUNCEMENT, Announcement, Data, LOCK, Told};
@@ -139,7 +139,7 @@ impl Run<'_> {
         (candidate.stage, candidate.own) = (Stage::Queued, Some(own));
         candidate.companion = takes_anothers.then(|| Companion::new(session(party), own.czxid));
         candidate.contender = Some(Acquisition::new(Patience::Wait, Arrival::New, [Takeover::AtOnce]));
-        self.contend(party, Input::Begin(Look::List));
+        self.contend(party, Input::Begin);
         // It asks who is before it, and is answered once that is nobody.
         self.contend(party, Input::Reply(Report::Entered(vec![(own, Sight::Nothing)]), CONNECTION));
     }
@@ -178,7 +178,7 @@ impl Run<'_> {
                         self.accompany(party, companion::CompanionEvent::Left);
                     }
                 }
-                Effect::All(JointRequest::Enter(_), _) | Effect::One(_, SingleRequest::List, _) => {}
+                Effect::All(JointRequest::Enter, _) | Effect::One(_, SingleRequest::List, _) => {}
                 command => unreachable!("{command:?}"),
             }
         }

@@ -1,8 +1,6 @@
 //! What must not be: each fault that a machine can have, each rule of the world without which the protocol would fail, and
 //! a way that was found so, frozen.
 
-use zklock_recipe::Look;
-
 use super::contest::{
     GRANTED, IN_VAIN, LIMITED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER, ONE_KIND, SEEN, STUCK, TOLD, replay,
     valid_guards,
@@ -104,8 +102,8 @@ fn frozen_a_write_came_before_the_report() {
         Step::Tick,
         Step::Ping,
         Step::Tick,
-        Step::Begin(0, Look::Count),
-        Step::Begin(1, Look::Count),
+        Step::Begin(0),
+        Step::Begin(1),
         Step::Stall(Streams { up: true, down: false }),
         Step::Ping,
         Step::Tick,

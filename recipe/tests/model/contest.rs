@@ -198,7 +198,7 @@ fn is_free(world: &World, party: Party) -> bool {
 pub(crate) fn replay(setup: &Setup, steps: &[Step]) -> State<Setup> {
     let mut world = State::<Setup>::new(World::new(setup), &setup.faults);
     let settle = |world: &mut State<Setup>| {
-        while let Some(arrival) = world.arrival() {
+        while let Some(arrival) = world.arrival(setup) {
             take(setup, world, arrival, &|_| ());
         }
     };

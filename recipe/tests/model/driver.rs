@@ -51,7 +51,7 @@ impl Run<'_> {
     fn send(&mut self, address: Address, joint: JointRequest) {
         let session = self.world.contenders[address.party].session;
         match joint {
-            JointRequest::Enter(look) => self.request(address, Request::Create(look, Vec::new())),
+            JointRequest::Enter => self.request(address, Request::Create(Vec::new())),
             JointRequest::CreateDirectories => self.request(address, Request::CreateDirectory),
             // A lease that is given comes back by itself.
             JointRequest::ConfirmLease

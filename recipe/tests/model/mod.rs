@@ -68,19 +68,19 @@ fn gaining() -> Setup {
 }
 
 explored! {
-    three_waiters_look_in_either_way: Setup { giving_up: false, ..waiters(3) }, 47_741,
+    three_waiters_look_in_either_way: Setup { giving_up: false, ..waiters(3) }, 33_507,
         [GrantByRelease, GrantByListing, GrantByCount];
     three_waiters_give_up_at_any_time: waiters(3).counting(), 106_884,
         [GrantByRelease, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting];
     one_waits_and_two_try: of(vec![waits(0), tries(1), tries(2)]).counting(), 94_624,
         [GrantByListing, GrantByCount, Busy];
-    connections_break_and_the_directory_is_reaped: waiters(2).reaped().with(&[Break, Break]), 117_036,
+    connections_break_and_the_directory_is_reaped: waiters(2).reaped().with(&[Break, Break]), 85_360,
         [DirectoryCreated, DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone,
          RemovalFoundUndone, PredecessorVanishedWhileDisconnected, StrayCreate];
     three_waiters_and_a_broken_connection: waiters(3).patient().with(&[Break]), 214_432,
         [GrantByRelease, RecoveryFindsNode, RemovalFoundDone, PredecessorVanishedWhileDisconnected,
          GoneBetweenItsWatches, NodesAsked];
-    sessions_end_in_every_way: waiters(2).with(&[Break, Lapse, Expiry, Closing]), 169_169,
+    sessions_end_in_every_way: waiters(2).with(&[Break, Lapse, Expiry, Closing]), 140_464,
         [GuardLost, GrantAfterLapse, GiveUpOnceGranted, RemovalFoundUndone];
     three_waiters_and_an_expired_session: waiters(3).patient().with(&[Lapse, Expiry]), 227_701,
         [GuardLost, GrantAfterLapse, GrantByListing];
@@ -89,16 +89,16 @@ explored! {
         of(vec![waits(0), waits(0), waits(1)]).patient().reaped().with(&[Break]), 310_534,
         [SearchShared, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, DirectoryReset];
     searches_are_shared: searching(), 18_146, [SearchShared, RecoveryFindsNode, RecoveryFindsNone];
-    holders_watch_their_own_nodes: waiters(2).settling().with(&[Break, Lapse]), 142_962,
+    holders_watch_their_own_nodes: waiters(2).settling().with(&[Break, Lapse]), 119_374,
         [RemovalFoundDone, GuardLost, GrantByRelease];
     /// Two may believe that they hold a lock which an operator takes away from one of them; what is promised is that
     /// this one is told, that nobody is stuck and that nothing is left behind. Among them is a waiter whose node was
     /// deleted, and who is granted all the same when its predecessor releases.
-    an_operator_deletes_nodes: waiters(2).settling().with(&[Break, Deletion]), 161_388,
+    an_operator_deletes_nodes: waiters(2).settling().with(&[Break, Deletion]), 142_498,
         [HolderTold, ToldByMissingNode];
     /// A write to a node costs its holder the lock, and grants nobody else: neither in place of a waiter that it hits, nor
     /// before the holder's node is gone.
-    anybody_writes_to_nodes: waiters(2).settling().with(&[Break, Write]), 99_362,
+    anybody_writes_to_nodes: waiters(2).settling().with(&[Break, Write]), 83_828,
         [HolderTold, DeletedAfterAWrite, GrantByRelease];
     anybody_writes_to_the_nodes_of_three: waiters(3).patient().settling().with(&[Write]), 216_667,
         [HolderTold, DeletedAfterAWrite, GrantByRelease];
@@ -107,11 +107,11 @@ explored! {
         waiters(2).patient().following(&[0]).settling().with(&[Break, Eviction]), 484_674,
         [GuardLost, ServedAfterItsEnd, AnswerFromThePast];
     /// The delay may take any time, and whatever can happen happens meanwhile.
-    waiters_delay_their_takeover: waiters(2).delayed().with(&[Break, Lapse, Expiry]), 137_154,
+    waiters_delay_their_takeover: waiters(2).delayed().with(&[Break, Lapse, Expiry]), 113_041,
         [TakeoverDelayed, GuardLost, GrantByRelease, GiveUpWhileDelayed];
     three_waiters_delay_their_takeover: waiters(3).patient().delayed().with(&[Lapse, Expiry]), 242_464,
         [TakeoverDelayed, GuardLost, GrantByRelease];
-    another_client_contends: mixed(Make::Foreign).with(&[Lapse, Expiry]), 63_499,
+    another_client_contends: mixed(Make::Foreign).with(&[Lapse, Expiry]), 52_935,
         [ForeignerMet, ForeignerHeldNext, GuardLost, GrantByRelease];
     another_client_contends_under_names_like_ours: mixed(Make::Lookalike).counting().with(&[Break]), 38_963,
         [ForeignerMet, ForeignerHeldNext, GrantByRelease, RecoveryFindsNode];
@@ -119,7 +119,7 @@ explored! {
         mixed(Make::Foreign).counting().following(&[0]).with(&[Lapse]), 70_229,
         [ForeignerMet, ForeignerHeldNext, GuardLost, AnswerFromThePast];
     /// An ask is a child of the directory, takes a number, and is no contender.
-    somebody_asks_the_holder_to_let_go: asked().with(&[Break]), 59_457,
+    somebody_asks_the_holder_to_let_go: asked().with(&[Break]), 49_079,
         [AskCounted, GrantByCount, GrantByListing, GrantByRelease, RecoveryFindsNode];
     somebody_asks_while_a_follower_is_behind: asked().patient().following(&[0]).with(&[Lapse]), 52_278,
         [AskCounted, AnswerFromThePast, GuardLost, GrantByRelease];
@@ -129,7 +129,7 @@ explored! {
         waiters(2).patient().with(&[Neglect, Return, Break, Lapse, Expiry]), 113_239,
         [Evicted, PolledAgain, GiveUpOnceGranted, RecoveryFindsNode, GuardLost];
     /// The first contender's session is at a follower, which has everything some time later.
-    a_contender_is_at_a_follower: waiters(2).following(&[0]), 4_308,
+    a_contender_is_at_a_follower: waiters(2).following(&[0]), 3_004,
         [AnswerFromThePast, GrantByRelease, GrantByListing, GrantByCount];
     three_contenders_and_a_follower: waiters(3).patient().following(&[0, 1]), 26_187,
         [AnswerFromThePast, GrantByRelease];

@@ -5,7 +5,7 @@ use zklock_recipe::companion::removal;
 use zklock_recipe::nodes::{self, Entered};
 use zklock_recipe::transaction::{Operation, UNTOUCHED};
 use zklock_recipe::{
-    Event, Foreign, ForeignClient, Look, Own, QueuePlace, Refusal, Report, Sequence, Sight, Stranger,
+    Event, Foreign, ForeignClient, Own, QueuePlace, Refusal, Report, Sequence, Sight, Stranger,
 };
 
 use super::contender::Target;
@@ -15,7 +15,7 @@ use super::follower::{Down, Up};
 use super::mutant::Mutant;
 use super::nodes::{Data, Make, Party};
 use super::run::Run;
-use super::setup::{Fault, Flaw, Seat};
+use super::setup::{Fault, Flaw, Look, Seat};
 use crate::world::ensemble::Kind;
 use crate::world::tree::{Name, Named, Node, Path};
 
@@ -46,9 +46,9 @@ pub(crate) struct Sent {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
     /// Creates the nodes of all members, but those that are there already.
-    Create(Look, Vec<Own>),
+    Create(Vec<Own>),
     /// The read of one queue behind a create, with what those of other queues have shown.
-    Look(Look, Vec<Sight>),
+    Look(Vec<Sight>),
     CreateDirectory,
     /// Looks for this node, or for one that the last create may have made.
     Recover(Option<Own>),
@@ -162,6 +162,14 @@ impl Run<'_> {
         self.reach(session, sent);
     }
 
+    /// The server answers the read behind a create, of one queue.
+    pub(crate) fn see(&mut self, session: usize, look: Look) {
+        let Sent { address, request, awaited } = self.world.sessions[session].up.remove(0);
+        let Request::Look(mut sights) = request else { unreachable!("{request:?}") };
+        sights.push(self.sight(session, self.world.queue(address.party, sights.len()), look));
+        self.reach(session, Sent { address, request: Request::Look(sights), awaited });
+    }
+
     /// The server creates a node, and its answer does not say so.
     pub(crate) fn doubt(&mut self, session: usize) {
         self.apply(session);
@@ -218,12 +226,10 @@ impl Run<'_> {
         let forwarded = self.is_forwarded(&request);
         let (party, queue) = (address.party, self.queue(address));
         let message = match request {
-            Request::Create(look, owns) => return self.create(session, address, look, owns, awaited),
-            Request::Look(look, mut sights) => {
-                // One read for each queue.
-                sights.push(self.sight(session, self.world.queue(party, sights.len()), look));
+            Request::Create(owns) => return self.create(session, address, owns, awaited),
+            Request::Look(sights) => {
                 if awaited && sights.len() < self.world.contenders[party].seats.len() {
-                    let look = Sent { address, request: Request::Look(look, sights), awaited };
+                    let look = Sent { address, request: Request::Look(sights), awaited };
                     return self.world.sessions[session].up.insert(0, look);
                 }
                 Message::Saw(sights)
@@ -334,10 +340,12 @@ impl Run<'_> {
     }
 
     /// Creates a node for each member, in one transaction.
-    fn create(&mut self, session: usize, address: Address, look: Look, mut owns: Vec<Own>, awaited: bool) {
+    fn create(&mut self, session: usize, address: Address, mut owns: Vec<Own>, awaited: bool) {
         let party = address.party;
-        let before = self.seats(party).iter().map(|seat| self.sight(session, seat.queue, look)).collect();
         let all = self.seats(party);
+        let overtakes = self.setup.flaw == Some(Flaw::ReadOvertakesCreate);
+        let before =
+            overtakes.then(|| all.iter().map(|seat| self.sight(session, seat.queue, Look::Count)).collect());
         let seats = match self.setup.mutant {
             Some(Mutant::EnqueuesOneByOne) => &all[owns.len()..=owns.len()],
             _ => &all[..],
@@ -362,14 +370,14 @@ impl Run<'_> {
         );
         owns.extend(created);
         if awaited && owns.len() < all.len() {
-            let rest = Sent { address, request: Request::Create(look, owns), awaited };
+            let rest = Sent { address, request: Request::Create(owns), awaited };
             return self.world.sessions[session].up.insert(0, rest);
         }
         self.answer_write(session, awaited.then_some((address, Message::Created(owns))));
-        if self.setup.flaw == Some(Flaw::ReadOvertakesCreate) {
+        if let Some(before) = before {
             self.answer_write(session, Some((address, Message::Saw(before))));
         } else if awaited {
-            let look = Sent { address, request: Request::Look(look, Vec::new()), awaited };
+            let look = Sent { address, request: Request::Look(Vec::new()), awaited };
             self.world.sessions[session].up.insert(0, look);
         }
     }

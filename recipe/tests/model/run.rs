@@ -19,9 +19,9 @@ pub(crate) type Run<'a> = exploration::Run<'a, Setup>;
 impl Run<'_> {
     pub(crate) fn take(&mut self, step: Step) {
         match step {
-            Step::Begin(party, look) => {
+            Step::Begin(party) => {
                 self.world.contenders[party].caller = Caller::Waiting;
-                self.handle(party, Input::Begin(look));
+                self.handle(party, Input::Begin);
             }
             Step::GiveUp(party) => self.give_up(party),
             Step::Neglect(party) => self.world.contenders[party].neglected = true,
@@ -38,6 +38,7 @@ impl Run<'_> {
                 self.handle(party, Input::Delayed(seat));
             }
             Step::Apply(session) => self.apply(session),
+            Step::See(session, look) => self.see(session, look),
             Step::Doubt(session) => self.doubt(session),
             Step::ApplyStray(session) => {
                 let stray = self.world.sessions[session].strays.remove(0);

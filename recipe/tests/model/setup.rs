@@ -1,6 +1,6 @@
 //! What a model consists of, what may go wrong in it, and which rule of the world or of the machine is broken on purpose.
 
-use zklock_recipe::{Kind, Look, Patience, Takeover};
+use zklock_recipe::{Kind, Patience, Takeover};
 
 use super::mutant::Mutant;
 use super::nodes::Make;
@@ -13,6 +13,7 @@ pub(crate) struct Setup {
     /// Contenders of another client, in the first queue.
     pub(crate) foreigners: Vec<Make>,
     pub(crate) takeover: Takeover,
+    /// How a contender that enters may look at its queue. Each read is any of these.
     pub(crate) looks: Vec<Look>,
     /// Whether the directories are there from the beginning.
     pub(crate) directory: bool,
@@ -30,6 +31,13 @@ pub(crate) struct Setup {
     pub(crate) faults: Vec<Fault>,
     pub(crate) flaw: Option<Flaw>,
     pub(crate) mutant: Option<Mutant>,
+}
+
+/// The read behind a create. In the library it depends on what was seen of the queue before, by any acquisition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    List,
+    Count,
 }
 
 /// One contender: its session, whether it waits, and the queues that it joins.

@@ -31,7 +31,7 @@ fn waits_for_both(session: usize) -> Actor {
 }
 
 explored! {
-    two_wait_for_two_locks_in_opposite_order: opposite(), 12_916,
+    two_wait_for_two_locks_in_opposite_order: opposite(), 27_996,
         [GrantByRelease, GrantByListing, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting];
     two_that_wait_for_two_locks_lose_their_connections: opposite().patient().with(&[Break]), 23_721,
         [GrantByRelease, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, RemovalFoundUndone];
@@ -82,7 +82,7 @@ fn late_create() -> Setup {
 }
 
 explored! {
-    a_create_that_comes_late_is_found_or_deleted: late_create(), 987, [RecoveryFindsNone, LateCreateSwept];
+    a_create_that_comes_late_is_found_or_deleted: late_create(), 1_392, [RecoveryFindsNone, LateCreateSwept];
 }
 
 /// Each fault that a group can have.

@@ -2,7 +2,7 @@
 
 use stateright::Property;
 
-use zklock_recipe::{Kind, Look};
+use zklock_recipe::Kind;
 
 use super::contender::{Caller, Contender, Pending, Seated};
 use super::contest::{Contest, properties, replay, tolerates};
@@ -14,14 +14,14 @@ use super::queues::World;
 use super::requests::{Request, Sent};
 use super::run::Run;
 use super::session::{Assurance, Session};
-use super::setup::{Clock, Fault, Flaw, Setup};
+use super::setup::{Clock, Fault, Flaw, Look, Setup};
 use crate::world::exploration::{self, Rule, State};
 use crate::world::tree::Path;
 
 /// One step; most name a contender or a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    Begin(Party, Look),
+    Begin(Party),
     GiveUp(Party),
     /// The caller does not poll its acquisition any more.
     Neglect(Party),
@@ -36,6 +36,8 @@ pub(crate) enum Step {
     DelayOver(Party, usize),
     /// The server applies the session's next request.
     Apply(usize),
+    /// As `Apply` with the read behind a create, which looks at the queue in this way.
+    See(usize, Look),
     /// As `Apply` with a create, whose answer says nothing.
     Doubt(usize),
     /// The server applies what it had received before the connection broke.
@@ -107,7 +109,7 @@ impl exploration::Setup for Setup {
     fn steps(&self, world: &State<Self>, steps: &mut Vec<Step>) {
         // With a clock, whatever is under way arrives before time passes, unless it is held back.
         if self.clock.is_some()
-            && let Some(step) = world.arrival()
+            && let Some(step) = world.arrival(self)
         {
             return steps.push(step);
         }
@@ -176,7 +178,7 @@ impl exploration::Step<Setup> for Step {
     /// Nobody need ever do this. All other steps happen sooner or later.
     fn is_voluntary(self, world: &State<Setup>) -> bool {
         match self {
-            Step::Begin(..)
+            Step::Begin(_)
             | Step::GiveUp(_)
             | Step::Settle(_)
             | Step::ApplyStray(_)
@@ -199,7 +201,7 @@ impl World {
         let session = &self.sessions[contender.session];
         match contender.caller {
             Caller::Idle if !session.over && !self.has_idle_twin_before(party) => {
-                steps.extend(setup.looks.iter().map(|look| Step::Begin(party, *look)));
+                steps.push(Step::Begin(party));
             }
             Caller::Waiting if setup.giving_up => steps.push(Step::GiveUp(party)),
             Caller::Holding { .. } => {
@@ -274,7 +276,11 @@ impl World {
         if session.connected {
             let creates = |sent: &Sent| sent.awaited && matches!(sent.request, Request::Create(..));
             let next = session.up.first().filter(|_| !self.waits(index));
-            offer(Step::Apply(index), next.is_some());
+            let looks = |sent: &Sent| matches!(sent.request, Request::Look(_));
+            offer(Step::Apply(index), next.is_some_and(|sent| !looks(sent)));
+            for look in &setup.looks {
+                offer(Step::See(index, *look), next.is_some_and(looks));
+            }
             offer(Step::Doubt(index), next.is_some_and(creates));
             for kept in 0..=session.down.len() {
                 offer(Step::Break { session: index, kept }, busy);
@@ -307,7 +313,7 @@ impl World {
     }
 
     /// What arrives next.
-    pub(crate) fn arrival(&self) -> Option<Step> {
+    pub(crate) fn arrival(&self, setup: &Setup) -> Option<Step> {
         if let Some(follower) = &self.follower {
             if !follower.up.is_empty() && !follower.stalled.up {
                 return Some(Step::HearFollower);
@@ -321,7 +327,11 @@ impl World {
             session.connected && !session.up.is_empty() && !self.waits(*index)
         };
         let arrives = |party: &usize| self.sessions[self.contenders[*party].session].brings(*party);
-        let applied = (0..self.sessions.len()).find(reaches).map(Step::Apply);
+        let applied =
+            (0..self.sessions.len()).find(reaches).map(|index| match self.sessions[index].up[0].request {
+                Request::Look(_) => Step::See(index, setup.looks[0]),
+                _ => Step::Apply(index),
+            });
         applied.or_else(|| (0..self.contenders.len()).find(arrives).map(Step::Deliver))
     }
 

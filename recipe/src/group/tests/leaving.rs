@@ -46,7 +46,7 @@ fn a_lost_create_is_found_by_each() {
 
     let mut in_vain = lost();
     assert_eq!(in_vain.handle(One(1, E::Recovered(None))), []);
-    assert_eq!(in_vain.handle(One(0, E::Recovered(None))), [O::All(T::Enter(Look::Count))]);
+    assert_eq!(in_vain.handle(One(0, E::Recovered(None))), [enter()]);
 }
 
 /// Somebody has deleted the node that is missing. The one that is there must not stay.

@@ -9,7 +9,7 @@ fn inputs(event: &E) -> Vec<Report> {
         E::Entered { own, sight } => vec![Entered(vec![(own, sight)])],
         // The other way, they are news of a watch.
         event @ E::OwnTouched => vec![All(event.clone()), Failed(0, event)],
-        event @ (E::Begin(_) | E::Settled | E::Release | E::GiveUp | E::Forfeit | E::SessionOver(_)) => {
+        event @ (E::Begin | E::Settled | E::Release | E::GiveUp | E::Forfeit | E::SessionOver(_)) => {
             vec![All(event)]
         }
         event => vec![All(event.clone()), One(0, event.clone()), Failed(0, event)],

@@ -25,7 +25,7 @@ fn waits(ahead: Ahead, arrival: Arrival) -> MachineState {
 }
 
 fn scene() -> Scene {
-    let begin = [E::Begin(Look::List), entered(Sight::Children(two()))];
+    let begin = [E::Begin, entered(Sight::Children(two()))];
     let released = [E::PredecessorWatched(true), E::PredecessorReleased];
     let paths = [(New, vec![]), (Queued, vec![E::Unanswered])]
         .map(|(arrival, before)| (must_see(arrival), [&begin[..], &before, &released].concat()));
@@ -35,14 +35,13 @@ fn scene() -> Scene {
     let another_kind = names(&[LOWEST, OWN.place]);
     let watches = |ahead, arrival| to(Watching(OWN, ahead, arrival));
     let (lists, delays) = (|| to(Looking(OWN, Queued, vec![])), || to(Delaying(OWN)));
-    let guess = |look| (Entering(look), entered(Sight::Count(3)), watches(next(NEXT_LOWER), New));
     let mut scene = Scene {
         own: OWN,
         beside: None,
         behind: vec![(both(), two()), (only(READER), names(&[READER, OWN.place]))],
         waits,
         peculiar: (vec![lower_left.clone(), another_kind.clone()], paths.to_vec()),
-        rows: vec![guess(Look::List), guess(Look::Count)],
+        rows: vec![(Entering, entered(Sight::Count(3)), watches(next(NEXT_LOWER), New))],
     };
     for arrival in [New, Queued] {
         let (lower, writer) = (only(QueuePlace::shared(4)), only(LOWEST));
@@ -83,7 +82,7 @@ fn every_transition_behind_readers_is_in_the_table() {
 fn all_readers_must_be_seen_again() {
     let below = |places: &[QueuePlace]| {
         let children = names(&[places, &[OWN.place]].concat());
-        run(Patience::Wait, &[E::Begin(Look::List), entered(Sight::Children(children))]).0.state
+        run(Patience::Wait, &[E::Begin, entered(Sight::Children(children))]).0.state
     };
     let behind = |nearest, readers: &[i32]| {
         let readers = readers.iter().copied().map(Sequence).collect();
@@ -100,7 +99,7 @@ fn all_readers_must_be_seen_again() {
 #[test]
 fn readers_in_front_of_a_writer_are_forgotten_while_that_one_is_watched() {
     let children = names(&[READER, NEXT_LOWER, OWN.place]);
-    let waiting = [E::Begin(Look::List), entered(Sight::Children(children)), E::PredecessorWatched(true)];
+    let waiting = [E::Begin, entered(Sight::Children(children)), E::PredecessorWatched(true)];
     assert_eq!(run(Patience::Wait, &waiting).0.state, Waiting(OWN, next(NEXT_LOWER), Queued));
 }
 
@@ -108,7 +107,7 @@ fn readers_in_front_of_a_writer_are_forgotten_while_that_one_is_watched() {
 #[test]
 fn readers_are_forgotten_without_a_delay() {
     let mut machine = Machine::new(Patience::Wait, Takeover::AtOnce, New);
-    for event in [E::Begin(Look::List), entered(Sight::Children(two())), E::PredecessorWatched(true)] {
+    for event in [E::Begin, entered(Sight::Children(two())), E::PredecessorWatched(true)] {
         machine.handle(event);
     }
     assert_eq!(machine.state, waits(next(READER), New));

@@ -15,8 +15,6 @@ fn waits(ahead: Ahead, _: Arrival) -> MachineState {
 pub(super) fn scene() -> Scene {
     let confirms = || to(Confirming(OWN));
     let looks = |arrival| to(Looking(OWN, arrival, vec![]));
-    let counted = entered(Sight::Count(3));
-    let guessed = || to(Watching(OWN, next(NEXT_LOWER), New));
     let gone = E::PredecessorWatched(false);
     Scene {
         own: OWN,
@@ -25,8 +23,7 @@ pub(super) fn scene() -> Scene {
         waits,
         peculiar: (vec![], vec![]),
         rows: vec![
-            (Entering(Look::List), counted.clone(), guessed()),
-            (Entering(Look::Count), counted, guessed()),
+            (Entering, entered(Sight::Count(3)), to(Watching(OWN, next(NEXT_LOWER), New))),
             (Watching(OWN, next(SEEN), New), gone.clone(), looks(New)),
             (Watching(OWN, next(SEEN), Queued), gone.clone(), looks(Queued)),
             // Nobody lower is left: somebody who has waited may have seen a holder vanish.
@@ -61,13 +58,13 @@ fn every_transition_is_in_the_table_and_nothing_else_does_anything() {
 fn all_states_and_events_are_listed() {
     let state_kinds = |state: &MachineState| match state {
         // `Admitted` has tests of its own: no event leads there.
-        Idle | Admitted(_) | Entering(_) | CreatingDirectory(_) | Recovering | Looking(..) | Watching(..)
+        Idle | Admitted(_) | Entering | CreatingDirectory | Recovering | Looking(..) | Watching(..)
         | Waiting(..) | Delaying(_) | Confirming(_) | Held(_) | Guarding(_) | Guarded(_) | Lost(_)
         | Releasing(_) | ReleaseUnknown(_) | EnteringInVain | RecoveringInVain | Leaving(..)
         | LeaveUnknown(..) | Ended => 20,
     };
     let event_kinds = |event: &Event| match event {
-        E::Begin(_)
+        E::Begin
         | E::Entered { .. }
         | E::NoDirectory
         | E::DirectoryReady
@@ -111,7 +108,7 @@ fn an_admitted_contender_asks_for_confirmation_only() {
         let mut machine = machine.clone();
         let command = machine.handle(event.clone());
         let next = match event {
-            E::Begin(_) => to(Confirming(OWN)),
+            E::Begin => to(Confirming(OWN)),
             E::GiveUp => to(Releasing(OWN)),
             E::SessionOver(end) => (Ended, Some(C::End(End::SessionOver(end)))),
             _ => (Admitted(OWN), None),

@@ -8,7 +8,7 @@ const LOWEST: QueuePlace = QueuePlace::exclusive(3);
 /// The commands of a contender that has entered, one after the other.
 fn commands_after(patience: Patience, events: &[Event]) -> Vec<Command> {
     let mut machine = Machine::new(patience, Takeover::Mixed, New);
-    let begin = [E::Begin(Look::List)];
+    let begin = [E::Begin];
     let commands = begin.iter().chain(events).filter_map(|event| machine.handle(event.clone()));
     commands.skip(1).collect()
 }

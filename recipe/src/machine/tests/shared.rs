@@ -34,7 +34,6 @@ fn waits(ahead: Ahead, _: Arrival) -> MachineState {
 fn scene() -> Scene {
     let watches = |arrival| to(Watching(READER, only(LOWEST), arrival));
     let (confirms, delays) = (|| to(Confirming(READER)), || to(Delaying(READER)));
-    let lists = || to(Looking(READER, New, vec![]));
     let gone = E::PredecessorWatched(false);
     Scene {
         own: READER,
@@ -44,8 +43,7 @@ fn scene() -> Scene {
         peculiar: (vec![], vec![]),
         rows: vec![
             // A reader cannot guess which number the nearest writer has.
-            (Entering(Look::List), joined(Sight::Count(3)), lists()),
-            (Entering(Look::Count), joined(Sight::Count(3)), lists()),
+            (Entering, joined(Sight::Count(3)), to(Looking(READER, New, vec![]))),
             // The next writer by a read of its own, and no listing.
             (Watching(READER, both(), New), gone.clone(), watches(New)),
             (Watching(READER, both(), Queued), gone.clone(), watches(Queued)),
@@ -67,7 +65,7 @@ fn every_transition_of_a_reader_is_in_the_table() {
 
 #[test]
 fn readers_without_a_delay_hold_the_lock_beside_each_other() {
-    let begin = E::Begin(Look::List);
+    let begin = E::Begin;
     for patience in [Patience::Wait, Patience::Try] {
         let events = [begin.clone(), joined(Sight::Children(beside()))];
         assert_eq!(commands(Takeover::AtOnce, patience, &events)[1..], [C::Together(T::Confirm)]);
@@ -82,7 +80,7 @@ fn a_reader_that_tries_with_a_delay_does_not_join_others() {
     for (takeover, children) in
         [(Takeover::Delayed, beside()), (Takeover::Delayed, behind_one()), (Takeover::AtOnce, behind_one())]
     {
-        let events = [E::Begin(Look::List), joined(Sight::Children(children)), E::Deleted];
+        let events = [E::Begin, joined(Sight::Children(children)), E::Deleted];
         let commands = commands(takeover, Patience::Try, &events);
         assert_eq!(commands[1..], [C::Alone(A::Delete(READER)), C::End(End::Busy)]);
     }
@@ -93,8 +91,7 @@ fn a_reader_that_tries_with_a_delay_does_not_join_others() {
 fn writers_that_give_up_cause_no_listing() {
     let children = names(&[QueuePlace::exclusive(1), QueuePlace::exclusive(2), LOWEST, READER.place]);
     let (gone, watched) = (E::PredecessorWatched(false), E::PredecessorWatched(true));
-    let events =
-        [E::Begin(Look::List), joined(Sight::Children(children)), gone, watched, E::PredecessorDeleted];
+    let events = [E::Begin, joined(Sight::Children(children)), gone, watched, E::PredecessorDeleted];
     let watch = |number| C::Alone(A::WatchPredecessor(QueuePlace::exclusive(number), READER));
     assert_eq!(commands(Takeover::Delayed, Patience::Wait, &events)[1..], [watch(4), watch(2), watch(1)]);
 }

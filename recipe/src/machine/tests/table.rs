@@ -29,8 +29,8 @@ pub(super) struct Scene {
 /// The machine enters the state. Its command is the request that is out from then on, or what the caller is given.
 pub(super) fn to(state: MachineState) -> Next {
     let command = match &state {
-        Entering(look) => C::Together(T::Enter(*look)),
-        CreatingDirectory(_) => C::Together(T::CreateDirectory),
+        Entering => C::Together(T::Enter),
+        CreatingDirectory => C::Together(T::CreateDirectory),
         Recovering | RecoveringInVain => C::Alone(A::Find),
         Looking(..) => C::Alone(A::List),
         Watching(own, ahead, _) => C::Alone(A::WatchPredecessor(ahead.nearest, *own)),
@@ -78,17 +78,15 @@ impl Scene {
 
     pub(super) fn paths(&self) -> Vec<Path> {
         let own = self.own;
-        let begin = vec![E::Begin(Look::List)];
+        let begin = vec![E::Begin];
         let from = |sight| after(&begin, &[self.entered(sight)]);
         let (first, unseen) = (from(Sight::Count(1)), from(Sight::Nothing));
         let held = after(&first, &[E::Confirmed(Term::FIRST)]);
         let guarded = after(&held, &[E::Settled, E::OwnWatched(true)]);
         let mut paths = vec![
             (Idle, vec![]),
-            (Entering(Look::List), begin.clone()),
-            (Entering(Look::Count), vec![E::Begin(Look::Count)]),
-            (CreatingDirectory(Look::List), after(&begin, &[E::NoDirectory])),
-            (CreatingDirectory(Look::Count), vec![E::Begin(Look::Count), E::NoDirectory]),
+            (Entering, begin.clone()),
+            (CreatingDirectory, after(&begin, &[E::NoDirectory])),
             (Recovering, after(&begin, &[E::Unanswered])),
             (Looking(own, New, vec![]), from(Sight::Count(2))),
             (Looking(own, Queued, vec![]), unseen.clone()),
@@ -138,8 +136,7 @@ impl Scene {
     /// Each event, in each form that a machine can tell from the others.
     pub(super) fn events(&self) -> Vec<Event> {
         let mut events = vec![
-            E::Begin(Look::List),
-            E::Begin(Look::Count),
+            E::Begin,
             E::NoDirectory,
             E::DirectoryReady,
             E::Withheld,
@@ -182,9 +179,6 @@ impl Scene {
         let those =
             |are: fn(&MachineState) -> bool| states.iter().filter(|it| are(it)).cloned().collect::<Vec<_>>();
         let living = those(|state| *state != Ended);
-        let looks = [Look::List, Look::Count];
-        let (entering, creating) = (looks.map(Entering).to_vec(), looks.map(CreatingDirectory).to_vec());
-        let unsent = [entering.clone(), creating.clone()].concat();
         let looking = those(|state| matches!(state, Looking(..)));
         let watching = those(|state| matches!(state, Watching(..)));
         let waiting = those(|state| matches!(state, Waiting(..) | Delaying(_)));
@@ -197,21 +191,25 @@ impl Scene {
 
         // In each of these states, on each of these events, the same follows.
         let mut groups = vec![
+            (vec![Idle], vec![E::Begin], to(Entering)),
             (vec![Idle], vec![E::GiveUp], end(End::GivenUp)),
+            (vec![Entering], vec![E::NoDirectory], to(CreatingDirectory)),
+            (vec![CreatingDirectory], vec![E::DirectoryReady], to(Entering)),
+            (vec![CreatingDirectory], vec![E::Unanswered], to(CreatingDirectory)),
             //
-            (entering.clone(), vec![self.entered(Sight::Count(1))], to(Confirming(own))),
-            (entering.clone(), vec![self.entered(Sight::Count(2))], to(Looking(own, New, vec![]))),
-            (entering.clone(), vec![self.entered(Sight::Nothing)], to(Looking(own, Queued, vec![]))),
-            (entering.clone(), vec![self.entered(Sight::Foreign(stranger()))], leaving(foreign())),
-            (entering.clone(), vec![E::Foreign(stranger())], end(foreign())),
-            (entering.clone(), vec![E::Unanswered], to(Recovering)),
-            (entering.clone(), vec![E::GiveUp], to(EnteringInVain)),
-            (creating, vec![E::GiveUp], end(End::GivenUp)),
-            (unsent.clone(), vec![E::Withheld], end(End::GivenUp)),
-            (unsent, vec![E::Refused(REFUSAL)], end(refused())),
+            (vec![Entering], vec![self.entered(Sight::Count(1))], to(Confirming(own))),
+            (vec![Entering], vec![self.entered(Sight::Count(2))], to(Looking(own, New, vec![]))),
+            (vec![Entering], vec![self.entered(Sight::Nothing)], to(Looking(own, Queued, vec![]))),
+            (vec![Entering], vec![self.entered(Sight::Foreign(stranger()))], leaving(foreign())),
+            (vec![Entering], vec![E::Foreign(stranger())], end(foreign())),
+            (vec![Entering], vec![E::Unanswered], to(Recovering)),
+            (vec![Entering], vec![E::GiveUp], to(EnteringInVain)),
+            (vec![CreatingDirectory], vec![E::GiveUp], end(End::GivenUp)),
+            (vec![Entering, CreatingDirectory], vec![E::Withheld], end(End::GivenUp)),
+            (vec![Entering, CreatingDirectory], vec![E::Refused(REFUSAL)], end(refused())),
             //
             (vec![Recovering], vec![E::Recovered(Some(own))], to(Looking(own, Queued, vec![]))),
-            (vec![Recovering], vec![E::Recovered(None)], to(Entering(Look::Count))),
+            (vec![Recovering], vec![E::Recovered(None)], to(Entering)),
             (vec![Recovering], vec![E::Unanswered], to(Recovering)),
             (vec![Recovering], vec![E::GiveUp], (RecoveringInVain, None)),
             //
@@ -261,14 +259,6 @@ impl Scene {
             (vec![ReleaseUnknown(own)], vec![E::Recovered(Some(own))], to(Releasing(own))),
             (vec![ReleaseUnknown(own)], vec![E::Recovered(None)], end(End::Released)),
         ];
-        for look in looks {
-            groups.extend([
-                (vec![Idle], vec![E::Begin(look)], to(Entering(look))),
-                (vec![Entering(look)], vec![E::NoDirectory], to(CreatingDirectory(look))),
-                (vec![CreatingDirectory(look)], vec![E::DirectoryReady], to(Entering(look))),
-                (vec![CreatingDirectory(look)], vec![E::Unanswered], to(CreatingDirectory(look))),
-            ]);
-        }
         for cause in [End::GivenUp, End::Refused(REFUSAL)] {
             let (left, unknown) = (Leaving(own, cause.clone()), LeaveUnknown(own, cause.clone()));
             groups.extend([
@@ -280,9 +270,9 @@ impl Scene {
             ]);
         }
         for (children, next) in self.placed(New) {
-            groups.push((entering.clone(), vec![self.entered(Sight::Children(children))], next));
+            groups.push((vec![Entering], vec![self.entered(Sight::Children(children))], next));
         }
-        groups.push((entering.clone(), vec![self.entered(Sight::Free)], to(Confirming(own))));
+        groups.push((vec![Entering], vec![self.entered(Sight::Free)], to(Confirming(own))));
         for (children, next) in self.placed(Queued) {
             // Whoever went before that release went before its holder was first.
             let next = if children == self.alone() { to(Confirming(own)) } else { next };
@@ -335,12 +325,7 @@ impl Scene {
             assert_eq!(reached.state, state);
             let is_known = !matches!(
                 state,
-                Idle | Entering(_)
-                    | CreatingDirectory(_)
-                    | Recovering
-                    | EnteringInVain
-                    | RecoveringInVain
-                    | Ended
+                Idle | Entering | CreatingDirectory | Recovering | EnteringInVain | RecoveringInVain | Ended
             );
             let known = (reached.own(), reached.is_ended());
             assert_eq!(known, (is_known.then_some(self.own), state == Ended), "{state:?}");

@@ -10,17 +10,16 @@ fn alone() -> Vec<String> {
 
 #[test]
 fn trying_takes_a_free_lock_and_leaves_another() {
-    let [begin, count] = [Look::List, Look::Count].map(E::Begin);
     let counted = entered(Sight::Count(3));
     let confirms = || vec![C::Together(T::Confirm)];
     let left = || vec![C::Alone(A::Delete(OWN)), C::End(End::Busy)];
     for (events, listed, last) in [
-        (vec![begin.clone(), entered(Sight::Count(1))], false, confirms()),
-        (vec![begin.clone(), entered(Sight::Children(alone()))], false, confirms()),
-        (vec![begin, entered(Sight::Children(behind())), E::Deleted], false, left()),
+        (vec![E::Begin, entered(Sight::Count(1))], false, confirms()),
+        (vec![E::Begin, entered(Sight::Children(alone()))], false, confirms()),
+        (vec![E::Begin, entered(Sight::Children(behind())), E::Deleted], false, left()),
         // It does not watch the number before, as one does that waits.
-        (vec![count.clone(), counted.clone(), E::Listed(behind()), E::Deleted], true, left()),
-        (vec![count, counted, E::Listed(names(&[OWN.place, QueuePlace::exclusive(8)]))], true, confirms()),
+        (vec![E::Begin, counted.clone(), E::Listed(behind()), E::Deleted], true, left()),
+        (vec![E::Begin, counted, E::Listed(names(&[OWN.place, QueuePlace::exclusive(8)]))], true, confirms()),
     ] {
         let expected = [vec![C::Alone(A::List); usize::from(listed)], last].concat();
         assert_eq!(commands(Takeover::Delayed, Patience::Try, &events)[1..], expected, "{events:?}");
@@ -30,7 +29,7 @@ fn trying_takes_a_free_lock_and_leaves_another() {
 #[test]
 fn nobody_comes_before_number_zero() {
     let own = Own { place: QueuePlace::exclusive(0), czxid: 1 };
-    let counted = [E::Begin(Look::Count), E::Entered { own, sight: Sight::Count(3) }];
+    let counted = [E::Begin, E::Entered { own, sight: Sight::Count(3) }];
     assert_eq!(run(Patience::Wait, &counted).1, Some(C::Alone(A::List)));
 }
 
@@ -41,7 +40,7 @@ fn the_last_numbers_are_not_used() {
         let own = Own { place: QueuePlace::exclusive(number), czxid: 1 };
         let sight = Sight::Children(vec![own.place.name()]);
         for found in [vec![E::Entered { own, sight }], vec![E::Unanswered, E::Recovered(Some(own))]] {
-            let events = [vec![E::Begin(Look::List)], found, vec![E::Deleted]].concat();
+            let events = [vec![E::Begin], found, vec![E::Deleted]].concat();
             let commands = commands(Takeover::Delayed, Patience::Wait, &events);
             let left = [C::Alone(A::Delete(own)), C::End(End::Exhausted(own.place.sequence))];
             assert_eq!(commands.ends_with(&left), refused, "{number}: {commands:?}");
@@ -86,7 +85,7 @@ fn whoever_comes_again_is_delayed_though_it_finds_nobody() {
     {
         for sight in [Sight::Count(1), Sight::Children(alone())] {
             let mut machine = Machine::new(patience, Takeover::Delayed, Queued);
-            machine.handle(E::Begin(Look::Count));
+            machine.handle(E::Begin);
             assert_eq!(machine.handle(entered(sight)), Some(command.clone()));
         }
     }
