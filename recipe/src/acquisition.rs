@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 
 use crate::command::{Alone, End, Together};
-use crate::contender::{Own, QueuePlace};
+use crate::contender::Own;
 use crate::event::{Event, Refusal, Sight};
 use crate::group::{Group, Output, Report};
 use crate::lease::{Present, SessionEnd, Term};
@@ -68,13 +68,13 @@ pub enum Input {
     GiveUp,
     /// The caller has dropped a guard that was lost.
     Forfeit,
-    /// The caller gave up before `Enter` or `CreateDirectories` was sent. Nobody sends it any more.
+    /// The caller gave up before `Enter` or `CreateDirectory` was sent. Nobody sends it any more.
     Withheld,
     /// The reply to a request, on this connection.
     Reply(Report, u64),
-    /// Reply to `ConfirmNodes`, on this connection: our nodes exist.
+    /// Reply to `Confirm`, on this connection: our nodes exist.
     NodesConfirmed(u64),
-    /// Reply to `ConfirmLease`: a quorum has answered.
+    /// Reply to `Confirm` with nodes that were seen: a quorum has answered.
     LeaseConfirmed,
     /// The connection was lost before the reply to the last request: of this member, or else for all.
     Lost(Option<usize>),
@@ -90,10 +90,11 @@ pub enum Input {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Send a request for all members, after the pause that these tries call for. It takes the place of every earlier
-    /// request.
-    All(JointRequest, Tries),
+    /// request. The certainty counts for `Confirm` and `Release`. If our nodes were seen, `Confirm` asks a quorum anything.
+    /// Otherwise it asks a quorum for our nodes.
+    All(Together, Certainty, Tries),
     /// As `All`, for this member. It takes the place of the member's earlier request, and of one for all.
-    One(usize, SingleRequest, Tries),
+    One(usize, Alone, Ground, Tries),
     /// Look out for this member's node: the last create may still take effect.
     ExpectLate(usize),
     /// End the session, because nobody can tell which node is this member's. The node goes with it.
@@ -106,40 +107,13 @@ pub enum Effect {
     End(usize, End),
 }
 
-/// A request for all members.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum JointRequest {
-    /// Create our nodes and look at the queues, in one round trip.
-    Enter,
-    /// Create the locks' directories, with their ancestors.
-    CreateDirectories,
-    /// Ask a quorum anything.
-    ConfirmLease,
-    /// Ask a quorum whether these nodes exist.
-    ConfirmNodes(Vec<Own>),
-    /// Write to these nodes and delete them, in one transaction.
-    Release(Vec<Own>, Certainty),
-}
-
-/// A request of one member.
+/// On what a request of one member relies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SingleRequest {
-    /// Find our node, if the last create has made it.
-    Find(Search),
-    /// Find out whether this node of ours exists.
-    Recover(Own),
-    /// List the directory's children.
-    List,
-    /// Watch the predecessor's node, for its end. The second node is ours.
-    WatchPredecessor(QueuePlace, Own),
-    /// Wait for the takeover delay.
-    Delay,
-    /// Watch our own node.
-    WatchOwn(Own),
-    /// Write to our own node and delete it, in one transaction.
-    Release(Own, Certainty),
-    /// Delete our own node.
-    Delete(Own, Certainty),
+pub struct Ground {
+    /// How sure we are of its node. It counts for `Release` and `Delete`.
+    pub certainty: Certainty,
+    /// Which search counts for `Find`.
+    pub search: Search,
 }
 
 /// How sure we are that the nodes of our nodes' names are ours.
@@ -378,44 +352,46 @@ impl Acquisition {
 
     /// Adds the command that an output of the group means.
     fn command(&mut self, output: Output, search: Search, present: Present, commands: &mut Vec<Effect>) {
-        let joint = match output {
-            Output::All(Together::Enter) => {
-                self.expect_late(commands);
-                JointRequest::Enter
-            }
-            Output::All(Together::CreateDirectory) => JointRequest::CreateDirectories,
-            // The locks are granted at once if the lease is valid for some time and our nodes are certain. Otherwise a
-            // quorum is asked first: about the lease, or about our nodes, too.
-            Output::All(Together::Confirm) => match (self.certainty(present.connection), present.term) {
-                (Certainty::Seen(_), Ok(term)) if present.is_ample => {
+        match output {
+            Output::All(together) => {
+                let certainty = self.certainty(present.connection);
+                if together == Together::Enter {
+                    self.expect_late(commands);
+                }
+                // The locks are granted at once if the lease is valid for some time and our nodes are certain. Otherwise a
+                // quorum is asked first.
+                if let (Together::Confirm, Certainty::Seen(_), Ok(term)) = (together, certainty, present.term)
+                    && present.is_ample
+                {
                     let confirmed = Report::All(Event::Confirmed(term));
                     return self.take_in(confirmed, search, present, commands);
                 }
-                (Certainty::Seen(_), _) => JointRequest::ConfirmLease,
-                (Certainty::Unsure, _) => JointRequest::ConfirmNodes(self.group.nodes().collect()),
-            },
-            Output::ReleaseAll(nodes) => JointRequest::Release(nodes, self.certainty(present.connection)),
-            Output::One(index, request) => {
-                let Some(member) = self.members.get_mut(index) else { return };
-                let request = member.request(request, search, present.connection);
-                return commands.push(Effect::One(index, request, member.tries));
+                commands.push(Effect::All(together, certainty, self.tries));
             }
-            Output::Grant(nodes, term) => return commands.push(Effect::Grant(nodes, term)),
-            Output::Lose => return commands.push(Effect::Lose),
+            Output::One(index, alone) => {
+                let Some(member) = self.members.get_mut(index) else { return };
+                if alone == Alone::Delay {
+                    // After the delay, an earlier look at our node is too old.
+                    member.seen = None;
+                }
+                let ground = Ground { certainty: certainty(member.seen, present.connection), search };
+                commands.push(Effect::One(index, alone, ground, member.tries));
+            }
+            Output::Grant(nodes, term) => commands.push(Effect::Grant(nodes, term)),
+            Output::Lose => commands.push(Effect::Lose),
             Output::EndSession(member, refusal) => {
                 // Another contender may have given the session up by now.
                 let end = present.end().unwrap_or_else(|| {
                     commands.push(Effect::EndSession(member, refusal));
                     SessionEnd::Closed
                 });
-                return self.take_in(Report::All(Event::SessionOver(end)), search, present, commands);
+                self.take_in(Report::All(Event::SessionOver(end)), search, present, commands);
             }
             Output::End(member, end) => {
                 self.expect_late(commands);
-                return commands.push(Effect::End(member, end));
+                commands.push(Effect::End(member, end));
             }
-        };
-        commands.push(Effect::All(joint, self.tries));
+        }
     }
 
     /// Gives up the nodes that were searched for in vain.
@@ -440,23 +416,6 @@ impl Hash for Acquisition {
 impl AcquisitionMember {
     fn new(takeover: Takeover) -> Self {
         Self { takeover, seen: None, may_come_late: false, tries: Tries::default() }
-    }
-
-    fn request(&mut self, request: Alone, search: Search, present: Option<u64>) -> SingleRequest {
-        match request {
-            Alone::Find => SingleRequest::Find(search),
-            Alone::Recover(own) => SingleRequest::Recover(own),
-            Alone::List => SingleRequest::List,
-            Alone::WatchPredecessor(predecessor, own) => SingleRequest::WatchPredecessor(predecessor, own),
-            Alone::Delay => {
-                // After the delay, an earlier look at our node is too old.
-                self.seen = None;
-                SingleRequest::Delay
-            }
-            Alone::WatchOwn(own) => SingleRequest::WatchOwn(own),
-            Alone::Release(own) => SingleRequest::Release(own, certainty(self.seen, present)),
-            Alone::Delete(own) => SingleRequest::Delete(own, certainty(self.seen, present)),
-        }
     }
 }
 

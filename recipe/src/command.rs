@@ -31,6 +31,8 @@ pub enum Together {
     CreateDirectory,
     /// Make sure that the lease is valid and that our nodes exist.
     Confirm,
+    /// Write to our own nodes and delete them, in one transaction. The group asks for this if each member has asked for its `Release`.
+    Release,
 }
 
 /// What a contender does by itself.

@@ -92,8 +92,6 @@ pub enum Report {
 pub enum Output {
     /// Send one request for all members.
     All(Together),
-    /// Release all nodes in one transaction.
-    ReleaseAll(Vec<Own>),
     /// Send a request for one member.
     One(usize, Alone),
     /// The group holds its locks: give the guard to the caller.
@@ -255,13 +253,10 @@ impl Group {
 
     /// Takes in the members' commands: parks some, and passes the others on.
     fn take_in(&mut self, commands: Vec<(usize, Command)>, outputs: &mut Vec<Output>) {
-        let released = |(_, command): &(usize, Command)| match command {
-            Command::Alone(Alone::Release(own)) => Some(*own),
-            _ => None,
-        };
-        let released = commands.iter().filter_map(released).collect::<Vec<_>>();
-        if released.len() == self.members.len() {
-            return outputs.push(Output::ReleaseAll(released));
+        let releases =
+            |(_, command): &&(usize, Command)| matches!(command, Command::Alone(Alone::Release(_)));
+        if commands.iter().filter(releases).count() == self.members.len() {
+            return outputs.push(Output::All(Together::Release));
         }
         let mut granted = None::<(Vec<Own>, Term)>;
         for (index, command) in commands {

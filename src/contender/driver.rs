@@ -12,8 +12,8 @@ use std::time::Duration;
 use futures::FutureExt;
 use tracing::{debug, warn};
 use uuid::Uuid;
-use zklock_recipe::acquisition::{Acquisition, Certainty, Effect, Input, JointRequest, SingleRequest};
-use zklock_recipe::{Arrival, End, Own, Patience, Term, Tries};
+use zklock_recipe::acquisition::{Acquisition, Certainty, Effect, Ground, Input};
+use zklock_recipe::{Alone, Arrival, End, Own, Patience, Term, Together, Tries};
 
 use super::attended::Work;
 use super::companion::take_back;
@@ -223,14 +223,14 @@ impl Driver {
 
     fn perform(&mut self, command: Effect) -> Option<Outcome> {
         match command {
-            Effect::All(joint, tries) => {
+            Effect::All(together, certainty, tries) => {
                 self.drop_requests();
-                self.joint = Some(self.send(joint, tries));
+                self.joint = Some(self.send(together, certainty, tries));
                 None
             }
-            Effect::One(index, single, tries) => {
+            Effect::One(index, alone, ground, tries) => {
                 self.joint = None;
-                let pending = self.send_for(index, single, tries);
+                let pending = self.send_for(index, alone, ground, tries);
                 self.members[index].pending = Some(pending);
                 None
             }
@@ -283,9 +283,9 @@ impl Driver {
         companions.for_each(|companion| take_back(&self.session, companion));
     }
 
-    fn send(&mut self, joint: JointRequest, tries: Tries) -> Pending {
-        match joint {
-            JointRequest::Enter => {
+    fn send(&mut self, together: Together, certainty: Certainty, tries: Tries) -> Pending {
+        match (together, certainty) {
+            (Together::Enter, _) => {
                 // Each create gets another id, because an earlier one may still take effect. There is at least one member.
                 self.id = Uuid::new_v4();
                 let (entries, lock) = (self.entries(), &self.members[0].entry.lock);
@@ -294,19 +294,19 @@ impl Driver {
                 let searches = self.session.searches.clone();
                 self.send_entry(tries, move |wire| requests::enter(wire.client, entries, data, searches))
             }
-            JointRequest::CreateDirectories => {
+            (Together::CreateDirectory, _) => {
                 let entries = self.entries();
                 self.send_entry(tries, |wire| requests::create_directories(wire.client, entries))
             }
-            JointRequest::ConfirmLease => {
+            (Together::Confirm, Certainty::Seen(_)) => {
                 let (pause, asked) = (self.session.pause_after(tries), self.session.confirmation());
                 let asked = pause.then(|_| asked);
                 asked
                     .map(|heard| if heard { Input::LeaseConfirmed } else { Input::Lost(None) }.into())
                     .boxed()
             }
-            JointRequest::ConfirmNodes(nodes) => {
-                let nodes = self.nodes(nodes);
+            (Together::Confirm, Certainty::Unsure) => {
+                let nodes = self.nodes();
                 let answer =
                     self.session.ask(tries, None, move |wire: Wire| requests::confirm(wire.client, nodes));
                 let news = |answer| match answer {
@@ -321,8 +321,8 @@ impl Driver {
             }
             // The watches on our own nodes stay until the reply. The release fires them, which costs no request;
             // dropping them would cost some.
-            JointRequest::Release(nodes, certainty) => {
-                let nodes = self.nodes(nodes);
+            (Together::Release, _) => {
+                let nodes = self.nodes();
                 let companion = self.members.first().and_then(|member| member.companion.clone());
                 let request = move |wire: Wire| requests::release(wire.client, nodes, companion, certainty);
                 self.session.ask(tries, certainty.connection(), request).map(MemberNews::of_reply).boxed()
@@ -342,41 +342,40 @@ impl Driver {
         pause.then(|_| answer).map(MemberNews::of_reply).boxed()
     }
 
-    fn send_for(&mut self, index: usize, single: SingleRequest, tries: Tries) -> Pending {
+    fn send_for(&mut self, index: usize, alone: Alone, ground: Ground, tries: Tries) -> Pending {
         let Member { entry, companion, .. } = &self.members[index];
         let (lock, companion) = (entry.lock.clone(), companion.clone());
-        match single {
-            SingleRequest::Find(search) => {
+        let Ground { certainty, search } = ground;
+        match alone {
+            Alone::Find => {
                 let (id, searches) = (self.id, self.session.searches.clone());
                 self.ask_for(index, tries, None, move |wire| {
                     requests::find(wire.client.clone(), lock, id, searches, search)
                 })
             }
-            SingleRequest::Recover(own) => self
+            Alone::Recover(own) => self
                 .ask_for(index, tries, None, move |wire| requests::recover(wire.client.clone(), lock, own)),
-            SingleRequest::List => {
+            Alone::List => {
                 let own = self.machine.own(index);
                 self.ask_for(index, tries, None, move |wire| requests::list(wire.client.clone(), lock, own))
             }
-            SingleRequest::WatchPredecessor(predecessor, own) => {
+            Alone::WatchPredecessor(predecessor, own) => {
                 self.teller.iter_mut().for_each(|teller| teller.waits(index, &lock, predecessor, own));
                 self.ask_for(index, tries, None, move |wire| {
                     requests::watch_predecessor(wire.watching(), lock, predecessor, own)
                 })
             }
-            SingleRequest::Delay => {
+            Alone::Delay => {
                 let delay = self.session.pause(lock.takeover_delay);
                 delay.map(move |over| over.map_or(Input::Delayed(index), Input::SessionOver).into()).boxed()
             }
-            SingleRequest::WatchOwn(own) => {
+            Alone::WatchOwn(own) => {
                 self.ask_for(index, tries, None, move |wire| requests::watch_own(wire.watching(), lock, own))
             }
-            SingleRequest::Release(own, certainty) => {
-                self.ask_for(index, tries, certainty.connection(), move |wire| {
-                    requests::release_one(wire.client.clone(), (lock, own), certainty)
-                })
-            }
-            SingleRequest::Delete(own, certainty) => {
+            Alone::Release(own) => self.ask_for(index, tries, certainty.connection(), move |wire| {
+                requests::release_one(wire.client.clone(), (lock, own), certainty)
+            }),
+            Alone::Delete(own) => {
                 self.members[index].watch = None;
                 self.ask_for(index, tries, certainty.connection(), move |wire| {
                     requests::delete(wire.client.clone(), lock, own, companion, certainty)
@@ -406,8 +405,9 @@ impl Driver {
     }
 
     /// The members' nodes, with their locks.
-    fn nodes(&self, nodes: Vec<Own>) -> Vec<OwnNode> {
-        self.locks().cloned().zip(nodes).collect()
+    fn nodes(&self) -> Vec<OwnNode> {
+        let locks = self.locks().cloned().enumerate();
+        locks.filter_map(|(index, lock)| Some((lock, self.machine.own(index)?))).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use alloc::vec;
 
-use super::*;
+use super::{Alone as A, Together as T, *};
 use crate::event::Event as E;
 use crate::group::tests::{FIRST, REFUSAL, SECOND, alone, behind};
 use crate::lease::Lapse;
@@ -13,6 +13,7 @@ const NOW: u64 = 3;
 /// The connection before.
 const BEFORE: u64 = 2;
 const SEEN: Certainty = Certainty::Seen(NOW);
+const UNSURE: Certainty = Certainty::Unsure;
 const END: SessionEnd = SessionEnd::Expired;
 
 const PRESENT: Present = Present { connection: Some(NOW), term: Ok(TERM), is_ample: true };
@@ -25,6 +26,11 @@ const OVER: Present = Present { connection: None, term: Err(Lapse::Ended(END)), 
 impl Acquisition {
     fn hears(&mut self, input: Input) -> Vec<Effect> {
         self.handle(input, PRESENT)
+    }
+
+    /// What follows, and the nodes that a request for all names.
+    fn names(&mut self, input: Input, present: Present) -> (Vec<Effect>, Vec<Own>) {
+        (self.handle(input, present), self.group.nodes().collect())
     }
 }
 
@@ -66,12 +72,37 @@ fn entered(nodes: &[(Own, Sight)]) -> Input {
     reply(Report::Entered(nodes.to_vec()))
 }
 
-fn all(joint: JointRequest) -> Effect {
-    Effect::All(joint, Tries::default())
+fn all(together: T, certainty: Certainty) -> Effect {
+    Effect::All(together, certainty, Tries::default())
 }
 
-fn single(member: usize, single: SingleRequest) -> Effect {
-    Effect::One(member, single, Tries::default())
+/// A request of a member whose node was seen on the present connection.
+fn single(member: usize, alone: A) -> Effect {
+    single_on(member, alone, SEEN)
+}
+
+fn single_on(member: usize, alone: A, certainty: Certainty) -> Effect {
+    let ground = Ground { certainty, search: Search::After };
+    Effect::One(member, alone, ground, Tries::default())
+}
+
+fn find(member: usize, search: Search, tries: Tries) -> Effect {
+    Effect::One(member, A::Find, Ground { certainty: UNSURE, search }, tries)
+}
+
+/// A request of a member whose node was not seen on the present connection, and that was sent before.
+fn again(member: usize, alone: A) -> Effect {
+    Effect::One(member, alone, Ground { certainty: UNSURE, search: Search::After }, tries(1))
+}
+
+/// A request for all that names these nodes.
+fn naming(nodes: &[Own], together: T, certainty: Certainty, tries: Tries) -> (Vec<Effect>, Vec<Own>) {
+    (vec![Effect::All(together, certainty, tries)], nodes.to_vec())
+}
+
+/// It asks a quorum for these nodes.
+fn asks_for(nodes: &[Own]) -> (Vec<Effect>, Vec<Own>) {
+    naming(nodes, T::Confirm, UNSURE, Tries::default())
 }
 
 /// These tries after so many requests that were not answered.
@@ -135,7 +166,7 @@ fn searching(acquisition: Acquisition) -> Acquisition {
 
 #[test]
 fn nodes_that_were_just_created_under_an_ample_lease_are_granted_without_a_request() {
-    assert_eq!(one().hears(begin()), [all(JointRequest::Enter)]);
+    assert_eq!(one().hears(begin()), [all(T::Enter, UNSURE)]);
     assert_eq!(entering().hears(entered(&[alone(FIRST)])), [grant(&[FIRST])]);
     assert_eq!(waiting(Takeover::AtOnce).hears(released()), [grant(&[SECOND])]);
 }
@@ -144,7 +175,7 @@ fn nodes_that_were_just_created_under_an_ample_lease_are_granted_without_a_reque
 fn a_lease_that_is_short_or_over_is_confirmed_first() {
     for present in [SHORT, LAPSED] {
         let mut acquisition = entering();
-        assert_eq!(acquisition.handle(entered(&[alone(FIRST)]), present), [all(JointRequest::ConfirmLease)]);
+        assert_eq!(acquisition.handle(entered(&[alone(FIRST)]), present), [all(T::Confirm, SEEN)]);
         assert_eq!(acquisition.handle(Input::LeaseConfirmed, SHORT), [grant(&[FIRST])]);
     }
 }
@@ -157,12 +188,12 @@ fn a_lease_that_stays_over_is_asked_for_again_at_once_and_then_steadily() {
     for _ in 0..4 {
         steady.steady();
         steady.failed();
-        let asks = [Effect::All(JointRequest::ConfirmLease, steady)];
+        let asks = [Effect::All(T::Confirm, SEEN, steady)];
         assert_eq!(acquisition.handle(Input::LeaseConfirmed, LAPSED), asks);
     }
     assert_eq!(
         acquisition.handle(Input::NodesConfirmed(NOW), LAPSED),
-        [Effect::All(JointRequest::ConfirmLease, steady)]
+        [Effect::All(T::Confirm, SEEN, steady)]
     );
     assert_eq!(acquisition.handle(Input::LeaseConfirmed, SHORT), [grant(&[FIRST])]);
 }
@@ -172,10 +203,10 @@ fn nodes_that_were_not_seen_on_the_present_connection_are_asked_for() {
     let later = Present { connection: Some(NOW + 1), ..PRESENT };
     for present in [later, DOWN] {
         let mut acquisition = waiting(Takeover::AtOnce);
-        assert_eq!(acquisition.handle(released(), present), [all(JointRequest::ConfirmNodes(vec![SECOND]))]);
+        assert_eq!(acquisition.names(released(), present), asks_for(&[SECOND]));
         // Nobody answers.
-        let again = [Effect::All(JointRequest::ConfirmNodes(vec![SECOND]), tries(1))];
-        assert_eq!(acquisition.handle(Input::Lost(None), present), again);
+        let again = naming(&[SECOND], T::Confirm, UNSURE, tries(1));
+        assert_eq!(acquisition.names(Input::Lost(None), present), again);
         assert_eq!(acquisition.seen(), Some(NOW));
         assert_eq!(acquisition.handle(Input::NodesConfirmed(NOW + 1), present), [grant(&[SECOND])]);
         assert_eq!(acquisition.seen(), Some(NOW + 1));
@@ -186,40 +217,40 @@ fn nodes_that_were_not_seen_on_the_present_connection_are_asked_for() {
 #[test]
 fn a_lease_that_was_confirmed_on_an_earlier_connection_does_not_confirm_the_nodes() {
     let later = Present { connection: Some(NOW + 1), ..PRESENT };
-    let asks = [Effect::All(JointRequest::ConfirmNodes(vec![FIRST]), tries(1))];
-    assert_eq!(confirming(SHORT).handle(Input::LeaseConfirmed, later), asks);
+    let asks = naming(&[FIRST], T::Confirm, UNSURE, tries(1));
+    assert_eq!(confirming(SHORT).names(Input::LeaseConfirmed, later), asks);
 }
 
 #[test]
 fn a_look_that_has_waited_for_its_caller_shows_nothing() {
     let mut acquisition = entering();
     let entered = Input::Reply(Report::Entered(vec![alone(FIRST)]), BEFORE);
-    assert_eq!(acquisition.hears(entered), [single(0, SingleRequest::List)]);
+    assert_eq!(acquisition.hears(entered), [single_on(0, A::List, UNSURE)]);
     assert_eq!(acquisition.seen(), Some(BEFORE));
     let first = reply_to(0, E::Listed(vec![FIRST.place.name()]));
-    assert_eq!(acquisition.hears(first), [all(JointRequest::ConfirmNodes(vec![FIRST]))]);
+    assert_eq!(acquisition.names(first, PRESENT), asks_for(&[FIRST]));
 }
 
 #[test]
 fn a_node_is_named_without_a_look_only_on_the_connection_on_which_it_was_seen() {
-    let release = |certainty| [all(JointRequest::Release(vec![FIRST], certainty))];
-    assert_eq!(held().hears(Input::Release), release(SEEN));
-    assert_eq!(held().handle(Input::Release, DOWN), release(Certainty::Unsure));
+    let release = |certainty| naming(&[FIRST], T::Release, certainty, Tries::default());
+    assert_eq!(held().names(Input::Release, PRESENT), release(SEEN));
+    assert_eq!(held().names(Input::Release, DOWN), release(UNSURE));
     let later = Present { connection: Some(NOW + 1), ..PRESENT };
-    assert_eq!(held().handle(Input::Release, later), release(Certainty::Unsure));
+    assert_eq!(held().names(Input::Release, later), release(UNSURE));
     // A holder that has set its watch again has seen its node again.
     let mut guarded = after(held(), vec![Input::Settled, reply_to(0, E::OwnWatched(true))]);
     assert_eq!(
         guarded.handle(Input::Watch(0, E::WatchLost), later),
-        [single(0, SingleRequest::WatchOwn(FIRST))]
+        [single_on(0, A::WatchOwn(FIRST), UNSURE)]
     );
     let watched = Input::Reply(Report::One(0, E::OwnWatched(true)), NOW + 1);
     assert_eq!(guarded.handle(watched, later), []);
-    assert_eq!(guarded.handle(Input::Release, later), release(Certainty::Seen(NOW + 1)));
+    assert_eq!(guarded.names(Input::Release, later), release(Certainty::Seen(NOW + 1)));
 
-    let delete = |certainty| [single(0, SingleRequest::Delete(SECOND, certainty))];
+    let delete = |certainty| [single_on(0, A::Delete(SECOND), certainty)];
     assert_eq!(waiting(Takeover::AtOnce).hears(Input::GiveUp), delete(SEEN));
-    assert_eq!(waiting(Takeover::AtOnce).handle(Input::GiveUp, DOWN), delete(Certainty::Unsure));
+    assert_eq!(waiting(Takeover::AtOnce).handle(Input::GiveUp, DOWN), delete(UNSURE));
 }
 
 /// A late answer says nothing that a newer one has not said.
@@ -229,7 +260,7 @@ fn an_earlier_sight_does_not_take_the_place_of_a_later_one() {
     acquisition.saw(BEFORE);
     assert_eq!(acquisition.certainty(Some(NOW)), SEEN);
     acquisition.saw(NOW + 1);
-    assert_eq!(acquisition.certainty(Some(NOW)), Certainty::Unsure);
+    assert_eq!(acquisition.certainty(Some(NOW)), UNSURE);
 }
 
 /// A sight from before the news may come after them: from another task, or of another member's node.
@@ -238,14 +269,14 @@ fn a_holder_whose_node_was_touched_believes_no_sight() {
     let mut acquisition = held();
     acquisition.touched();
     acquisition.saw(NOW);
-    assert_eq!((acquisition.seen(), acquisition.certainty(Some(NOW))), (None, Certainty::Unsure));
+    assert_eq!((acquisition.seen(), acquisition.certainty(Some(NOW))), (None, UNSURE));
     let watched = |member| reply_to(member, E::OwnWatched(true));
     let news = vec![Input::Settled, watched(0), Input::Watch(0, E::OwnTouched), watched(1)];
     let mut lost = after(both_held(), news);
     lost.saw(NOW);
     assert_eq!(lost.seen(), None);
     let commands = lost.hears(Input::Forfeit);
-    assert!(commands.contains(&single(1, SingleRequest::Delete(SECOND, Certainty::Unsure))), "{commands:?}");
+    assert!(commands.contains(&single_on(1, A::Delete(SECOND), UNSURE)), "{commands:?}");
 }
 
 #[test]
@@ -254,7 +285,7 @@ fn several_nodes_are_certain_if_each_is() {
     assert_eq!(acquisition.certainty(Some(NOW)), SEEN);
     let later = NOW + 1;
     for member in 0..2 {
-        assert_eq!(acquisition.certainty(Some(later)), Certainty::Unsure);
+        assert_eq!(acquisition.certainty(Some(later)), UNSURE);
         let watched = Input::Reply(Report::One(member, E::OwnWatched(true)), later);
         acquisition.handle(watched, Present { connection: Some(later), ..PRESENT });
     }
@@ -265,7 +296,7 @@ fn several_nodes_are_certain_if_each_is() {
 #[test]
 fn a_waiter_with_a_takeover_delay_asks_for_its_node_at_the_release() {
     for takeover in [Takeover::Delayed, Takeover::Mixed] {
-        assert_eq!(waiting(takeover).hears(released()), [all(JointRequest::ConfirmNodes(vec![SECOND]))]);
+        assert_eq!(waiting(takeover).names(released(), PRESENT), asks_for(&[SECOND]));
     }
 }
 
@@ -274,8 +305,8 @@ fn a_waiter_with_a_takeover_delay_asks_for_its_node_at_the_release() {
 fn a_waiter_with_a_takeover_delay_asks_for_its_node_after_a_listing_that_shows_a_release() {
     let mut acquisition = waiting(Takeover::Mixed);
     let first = reply_to(0, E::ListedAfterRelease(vec![SECOND.place.name()]));
-    assert_eq!(acquisition.hears(Input::Watch(0, E::PredecessorDeleted)), [single(0, SingleRequest::List)]);
-    assert_eq!(acquisition.hears(first), [all(JointRequest::ConfirmNodes(vec![SECOND]))]);
+    assert_eq!(acquisition.hears(Input::Watch(0, E::PredecessorDeleted)), [single(0, A::List)]);
+    assert_eq!(acquisition.names(first, PRESENT), asks_for(&[SECOND]));
     assert_eq!(
         acquisition.hears(reply(Report::Failed(0, E::OwnTouched))),
         [Effect::End(0, End::NodeDeleted)]
@@ -286,9 +317,9 @@ fn a_waiter_with_a_takeover_delay_asks_for_its_node_after_a_listing_that_shows_a
 fn a_takeover_delay_outlasts_what_was_seen_before() {
     let mut acquisition = waiting(Takeover::Delayed);
     let first = reply_to(0, E::Listed(vec![SECOND.place.name()]));
-    assert_eq!(acquisition.hears(Input::Watch(0, E::PredecessorDeleted)), [single(0, SingleRequest::List)]);
-    assert_eq!(acquisition.hears(first), [single(0, SingleRequest::Delay)]);
-    assert_eq!(acquisition.hears(Input::Delayed(0)), [all(JointRequest::ConfirmNodes(vec![SECOND]))]);
+    assert_eq!(acquisition.hears(Input::Watch(0, E::PredecessorDeleted)), [single(0, A::List)]);
+    assert_eq!(acquisition.hears(first), [single_on(0, A::Delay, UNSURE)]);
+    assert_eq!(acquisition.names(Input::Delayed(0), PRESENT), asks_for(&[SECOND]));
 }
 
 /// A common ancestor of the queues may be gone, and other contenders may have the names of all nodes.
@@ -298,26 +329,20 @@ fn a_node_that_is_touched_makes_all_doubtful() {
     assert_eq!(lost.hears(Input::Watch(1, E::OwnTouched)), [Effect::Lose]);
     assert_eq!(
         lost.hears(Input::Forfeit),
-        [
-            single(0, SingleRequest::Delete(FIRST, Certainty::Unsure)),
-            single(1, SingleRequest::Recover(SECOND))
-        ]
+        [single_on(0, A::Delete(FIRST), UNSURE), single_on(1, A::Recover(SECOND), UNSURE)]
     );
 
     // A member that is first in its queue has not looked again yet.
     let mut first = half();
-    let watch = single(0, SingleRequest::WatchOwn(FIRST));
+    let watch = single_on(0, A::WatchOwn(FIRST), UNSURE);
     assert_eq!(first.hears(Input::Watch(0, E::OwnTouched)), [watch]);
-    assert_eq!(
-        first.hears(Input::Watch(1, E::PredecessorReleased)),
-        [all(JointRequest::ConfirmNodes(vec![FIRST, SECOND]))]
-    );
+    assert_eq!(first.names(Input::Watch(1, E::PredecessorReleased), PRESENT), asks_for(&[FIRST, SECOND]));
 
     // A release that finds one node gone: the other one is looked at.
     let mut releasing = after(both_held(), vec![Input::Release]);
     assert_eq!(
         releasing.hears(reply(Report::Failed(0, E::Released(false)))),
-        [single(1, SingleRequest::Release(SECOND, Certainty::Unsure))]
+        [single_on(1, A::Release(SECOND), UNSURE)]
     );
 }
 
@@ -329,20 +354,20 @@ fn a_node_that_is_not_found_makes_the_others_doubtful() {
     let watched = reply_to(1, E::OwnWatched(true));
     let mut acquisition = after(searching(two()), vec![found, first, watched]);
     let missing = || reply_to(0, E::Recovered(None));
-    assert_eq!(acquisition.hears(missing()), [single(0, SingleRequest::Find(Search::After))]);
-    assert_eq!(acquisition.hears(missing()), [single(1, SingleRequest::Release(SECOND, Certainty::Unsure))]);
+    assert_eq!(acquisition.hears(missing()), [find(0, Search::After, Tries::default())]);
+    assert_eq!(acquisition.hears(missing()), [single_on(1, A::Release(SECOND), UNSURE)]);
 }
 
 /// What our own requests remove is no news.
 #[test]
 fn our_own_removals_leave_the_rest_certain() {
     let mut leaving = both_held();
-    let delete = |member, own| single(member, SingleRequest::Delete(own, SEEN));
+    let delete = |member, own| single(member, A::Delete(own));
     assert_eq!(leaving.hears(Input::Forfeit), [delete(0, FIRST), delete(1, SECOND)]);
     assert_eq!(leaving.hears(reply_to(0, E::Deleted)), []);
     assert_eq!(leaving.certainty(Some(NOW)), SEEN);
 
-    let release = single(0, SingleRequest::Release(FIRST, SEEN));
+    let release = single(0, A::Release(FIRST));
     let mut leaving = half();
     assert_eq!(leaving.hears(Input::GiveUp), [release, delete(1, SECOND)]);
     assert_eq!(leaving.hears(reply_to(0, E::Released(true))), []);
@@ -352,12 +377,12 @@ fn our_own_removals_leave_the_rest_certain() {
 
 #[test]
 fn a_create_that_was_lost_with_its_connection_is_in_any_search_on_the_next_one() {
-    let find = |search| [single(0, SingleRequest::Find(search))];
-    assert_eq!(entering().handle(Input::Lost(None), DOWN), find(Search::Present));
+    let found = |search| [find(0, search, Tries::default())];
+    assert_eq!(entering().handle(Input::Lost(None), DOWN), found(Search::Present));
     // A server has answered, and its answer does not say whether there is a node.
-    assert_eq!(entering().hears(reply(Report::All(E::Unanswered))), find(Search::After));
+    assert_eq!(entering().hears(reply(Report::All(E::Unanswered))), found(Search::After));
 
-    let again = |search| [Effect::One(0, SingleRequest::Find(search), tries(1))];
+    let again = |search| [find(0, search, tries(1))];
     assert_eq!(searching(one()).handle(Input::Lost(Some(0)), DOWN), again(Search::Present));
     assert_eq!(searching(one()).hears(reply_to(0, E::Unanswered)), again(Search::After));
 }
@@ -367,7 +392,7 @@ fn a_create_whose_node_is_not_found_is_expected_late() {
     let late = Effect::ExpectLate(0);
     let missing = || reply_to(0, E::Recovered(None));
     let mut again = searching(one());
-    let enter = Effect::All(JointRequest::Enter, tries(1));
+    let enter = Effect::All(T::Enter, UNSURE, tries(1));
     assert_eq!(again.hears(missing()), [late.clone(), enter]);
     // Once is enough.
     assert_eq!(again.hears(entered(&[alone(FIRST)])), [grant(&[FIRST])]);
@@ -461,49 +486,45 @@ fn requests_count_their_tries_for_all_and_for_each_member() {
     let lost = || Input::Lost(None);
     let mut creating = after(entering(), vec![reply(Report::All(E::NoDirectory))]);
     for failed in 1..4 {
-        assert_eq!(creating.hears(lost()), [Effect::All(JointRequest::CreateDirectories, tries(failed))]);
+        assert_eq!(creating.hears(lost()), [Effect::All(T::CreateDirectory, UNSURE, tries(failed))]);
     }
     let ready = reply(Report::All(E::DirectoryReady));
-    assert_eq!(creating.hears(ready), [all(JointRequest::Enter)]);
+    assert_eq!(creating.hears(ready), [all(T::Enter, UNSURE)]);
 
     // A search that finds nothing has been answered, and a request was lost all the same.
     let mut member = after(searching(two()), vec![Input::Lost(Some(1)), Input::Lost(Some(1))]);
-    let find = |search, failed| [Effect::One(1, SingleRequest::Find(search), tries(failed))];
-    assert_eq!(member.hears(Input::Lost(Some(1))), find(Search::Present, 3));
+    assert_eq!(member.hears(Input::Lost(Some(1))), [find(1, Search::Present, tries(3))]);
     member.hears(reply_to(0, E::Recovered(None)));
-    let enter = Effect::All(JointRequest::Enter, tries(1));
+    let enter = Effect::All(T::Enter, UNSURE, tries(1));
     let late = |member| Effect::ExpectLate(member);
     assert_eq!(member.hears(reply_to(1, E::Recovered(None))), [late(0), late(1), enter]);
     assert_eq!(
         member.hears(entered(&[alone(FIRST), (SECOND, Sight::Nothing)])),
-        [single(1, SingleRequest::List), single(0, SingleRequest::WatchOwn(FIRST))]
+        [single(1, A::List), single(0, A::WatchOwn(FIRST))]
     );
 
     let mut found = after(searching(one()), vec![Input::Lost(Some(0))]);
-    assert_eq!(
-        found.hears(reply_to(0, E::Recovered(Some(FIRST)))),
-        [Effect::One(0, SingleRequest::List, tries(1))]
-    );
+    assert_eq!(found.hears(reply_to(0, E::Recovered(Some(FIRST)))), [again(0, A::List)]);
     let mut again = after(searching(one()), vec![reply_to(0, E::Recovered(None))]);
-    assert_eq!(again.handle(entered(&[alone(FIRST)]), SHORT), [all(JointRequest::ConfirmLease)]);
+    assert_eq!(again.handle(entered(&[alone(FIRST)]), SHORT), [all(T::Confirm, SEEN)]);
 
     // The caller's going is no answer, but a release begins anew.
     let mut leaving = after_at(LAPSED, confirming(LAPSED), vec![lost(), lost()]);
-    let release = |tries| [Effect::All(JointRequest::Release(vec![FIRST], SEEN), tries)];
-    assert_eq!(leaving.clone().hears(Input::GiveUp), release(tries(2)));
+    let release = |failed| naming(&[FIRST], T::Release, SEEN, tries(failed));
+    assert_eq!(leaving.clone().names(Input::GiveUp, PRESENT), release(2));
     leaving.hears(Input::LeaseConfirmed);
-    assert_eq!(leaving.hears(Input::Release), release(tries(0)));
+    assert_eq!(leaving.names(Input::Release, PRESENT), release(0));
 }
 
 #[test]
 fn an_admitted_contender_asks_for_confirmation_unless_it_was_just_seen() {
-    let begin = |connection| Acquisition::of_admitted(FIRST, connection).hears(begin());
-    assert_eq!(begin(Some(NOW)), [grant(&[FIRST])]);
+    let begin = |connection| Acquisition::of_admitted(FIRST, connection).names(begin(), PRESENT);
+    assert_eq!(begin(Some(NOW)).0, [grant(&[FIRST])]);
     for connection in [Some(BEFORE), None] {
-        assert_eq!(begin(connection), [all(JointRequest::ConfirmNodes(vec![FIRST]))]);
+        assert_eq!(begin(connection), asks_for(&[FIRST]));
     }
     let mut unwanted = Acquisition::of_admitted(FIRST, Some(NOW));
-    assert_eq!(unwanted.hears(Input::GiveUp), [all(JointRequest::Release(vec![FIRST], SEEN))]);
+    assert_eq!(unwanted.names(Input::GiveUp, PRESENT), naming(&[FIRST], T::Release, SEEN, Tries::default()));
 }
 
 #[test]

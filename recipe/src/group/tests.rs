@@ -116,7 +116,8 @@ fn a_group_enters_is_confirmed_and_is_released_in_one_request_each() {
     assert_eq!(group.handle(All(E::Settled)), [watch_own(0, FIRST), watch_own(1, SECOND)]);
     assert_eq!(group.handle(One(1, E::OwnWatched(true))), []);
     assert_eq!(group.handle(One(0, E::OwnWatched(true))), []);
-    assert_eq!(group.handle(All(E::Release)), [O::ReleaseAll(vec![FIRST, SECOND])]);
+    assert_eq!(group.handle(All(E::Release)), [O::All(T::Release)]);
+    assert!(group.nodes().eq([FIRST, SECOND]));
     assert!(!group.is_ended());
     assert_eq!(group.handle(All(E::Released(true))), [O::End(0, End::Released)]);
     assert!(group.is_ended());

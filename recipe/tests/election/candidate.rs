@@ -1,12 +1,12 @@
 //! A candidate: the production machines of its contender, its announcement and its companion, and what performs their commands.
 //! When it is granted is abstracted: it is, once its node is the first and its lease is valid.
 
-use zklock_recipe::acquisition::{Acquisition, Effect, Input, JointRequest, SingleRequest};
+use zklock_recipe::acquisition::{Acquisition, Effect, Input};
 use zklock_recipe::candidacy::{self, Candidacy, Proclamation, SeenAnnouncement};
 use zklock_recipe::companion::{self, Companion};
 use zklock_recipe::nodes::confirmation;
 use zklock_recipe::transaction::{Operation, Problem, UNTOUCHED};
-use zklock_recipe::{Arrival, End, Event, Footing, Own, Patience, Report, Sight, Takeover};
+use zklock_recipe::{Alone, Arrival, End, Event, Footing, Own, Patience, Report, Sight, Takeover, Together};
 
 use super::contest::HONEST;
 use super::office::{ANNOUNCEMENT, Announcement, Data, LOCK, Told};
@@ -168,9 +168,9 @@ impl Run<'_> {
         for command in acquisition.handle(input, present(Some(CONNECTION), true)) {
             match command {
                 Effect::Grant(owns, _) => self.lead(party, owns[0].czxid),
-                Effect::All(JointRequest::Release(..), _) => self.remove(party, true),
-                Effect::One(_, SingleRequest::Delete(..), _) => self.remove(party, false),
-                Effect::One(_, SingleRequest::Recover(_), _) => self.post(party, Request::Recover),
+                Effect::All(Together::Release, ..) => self.remove(party, true),
+                Effect::One(_, Alone::Delete(_), ..) => self.remove(party, false),
+                Effect::One(_, Alone::Recover(_), ..) => self.post(party, Request::Recover),
                 Effect::End(_, end) => {
                     self.candidate(party).contender = None;
                     let trusts = self.is(Mutant::TakesAMissingNodeForAResignation) && end == End::Released;
@@ -178,7 +178,7 @@ impl Run<'_> {
                         self.accompany(party, companion::CompanionEvent::Left);
                     }
                 }
-                Effect::All(JointRequest::Enter, _) | Effect::One(_, SingleRequest::List, _) => {}
+                Effect::All(Together::Enter, ..) | Effect::One(_, Alone::List, ..) => {}
                 command => unreachable!("{command:?}"),
             }
         }

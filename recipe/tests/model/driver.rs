@@ -2,8 +2,8 @@
 //! request drops the reply to an earlier one, a deletion drops the watch. A request for all members takes the place of every
 //! earlier one; a request for one member takes the place of its earlier one, and of one for all.
 
-use zklock_recipe::acquisition::{Certainty, Effect, Input, JointRequest, Search, SingleRequest};
-use zklock_recipe::{End, Event, Kind, Limit, Own, Patience, Report, SessionEnd, Sight};
+use zklock_recipe::acquisition::{Certainty, Effect, Ground, Input, Search};
+use zklock_recipe::{Alone, End, Event, Kind, Limit, Own, Patience, Report, SessionEnd, Sight, Together};
 
 use super::contender::{Caller, Contender, Pending, Seated, Target};
 use super::contest::{AWAITED, BY_ITSELF, CAUSED, IN_TURN, KEPT, SEEN, TOKENS, UNASKED};
@@ -34,8 +34,12 @@ impl Run<'_> {
 
     fn perform(&mut self, party: Party, command: Effect) {
         match command {
-            Effect::All(joint, _) => self.send(Address { party, seat: None }, joint),
-            Effect::One(seat, single, _) => self.send_for(Address { party, seat: Some(seat) }, seat, single),
+            Effect::All(together, certainty, _) => {
+                self.send(Address { party, seat: None }, together, certainty)
+            }
+            Effect::One(seat, alone, ground, _) => {
+                self.send_for(Address { party, seat: Some(seat) }, seat, alone, ground);
+            }
             Effect::ExpectLate(seat) => self.expect_late(party, seat),
             Effect::EndSession(..) => {
                 let session = self.world.contenders[party].session;
@@ -48,46 +52,48 @@ impl Run<'_> {
         }
     }
 
-    fn send(&mut self, address: Address, joint: JointRequest) {
-        let session = self.world.contenders[address.party].session;
-        match joint {
-            JointRequest::Enter => self.request(address, Request::Create(Vec::new())),
-            JointRequest::CreateDirectories => self.request(address, Request::CreateDirectory),
+    fn send(&mut self, address: Address, together: Together, certainty: Certainty) {
+        let contender = &self.world.contenders[address.party];
+        let owns = contender.places().filter_map(|(_, own)| own).collect();
+        match (together, certainty) {
+            (Together::Enter, _) => self.request(address, Request::Create(Vec::new())),
+            (Together::CreateDirectory, _) => self.request(address, Request::CreateDirectory),
             // A lease that is given comes back by itself.
-            JointRequest::ConfirmLease
-                if matches!(self.world.sessions[session].assurance, Assurance::Given(_)) =>
+            (Together::Confirm, Certainty::Seen(_))
+                if matches!(self.world.sessions[contender.session].assurance, Assurance::Given(_)) =>
             {
                 self.supersede(address);
                 self.world.contenders[address.party].joint = Some(Pending::Lease);
             }
-            JointRequest::ConfirmLease => self.request(address, Request::ConfirmLease),
-            JointRequest::ConfirmNodes(owns) => {
+            (Together::Confirm, Certainty::Seen(_)) => self.request(address, Request::ConfirmLease),
+            (Together::Confirm, Certainty::Unsure) => {
                 (self.witness)(Witness::NodesAsked);
                 self.request(address, Request::Confirm(owns));
             }
-            JointRequest::Release(owns, certainty) => {
+            (Together::Release, certainty) => {
                 self.request_where(address, certainty, |trust| Request::Release(owns, trust));
             }
         }
     }
 
-    fn send_for(&mut self, address: Address, seat: usize, single: SingleRequest) {
-        match single {
-            SingleRequest::Find(search) => self.search(address, seat, search),
-            SingleRequest::Recover(own) => self.request(address, Request::Recover(Some(own))),
-            SingleRequest::List => self.request(address, Request::List),
-            SingleRequest::WatchPredecessor(place, _) => {
+    fn send_for(&mut self, address: Address, seat: usize, alone: Alone, ground: Ground) {
+        let Ground { certainty, search } = ground;
+        match alone {
+            Alone::Find => self.search(address, seat, search),
+            Alone::Recover(own) => self.request(address, Request::Recover(Some(own))),
+            Alone::List => self.request(address, Request::List),
+            Alone::WatchPredecessor(place, _) => {
                 self.request(address, Request::Watch(place));
             }
-            SingleRequest::WatchOwn(own) => self.request(address, Request::WatchOwn(own)),
-            SingleRequest::Release(own, certainty) => {
+            Alone::WatchOwn(own) => self.request(address, Request::WatchOwn(own)),
+            Alone::Release(own) => {
                 self.request_where(address, certainty, |trust| Request::Release(vec![own], trust));
             }
-            SingleRequest::Delete(own, certainty) => {
+            Alone::Delete(own) => {
                 self.unwatch(address);
                 self.request_where(address, certainty, |trust| Request::Delete(own, trust));
             }
-            SingleRequest::Delay => {
+            Alone::Delay => {
                 (self.witness)(Witness::TakeoverDelayed);
                 self.supersede(address);
                 let seated = &mut self.world.contenders[address.party].seats[seat];
@@ -167,13 +173,8 @@ impl Run<'_> {
     }
 
     fn see_commands(&mut self, party: Party, cause: &Input, commands: &[Effect]) {
-        let confirms = |command: &Effect| {
-            matches!(
-                command,
-                Effect::Grant(..)
-                    | Effect::All(JointRequest::ConfirmLease | JointRequest::ConfirmNodes(_), _)
-            )
-        };
+        let confirms =
+            |command: &Effect| matches!(command, Effect::Grant(..) | Effect::All(Together::Confirm, ..));
         if commands.iter().any(confirms) {
             self.witness_confirm(party, cause);
         }
@@ -208,8 +209,8 @@ impl Run<'_> {
         if self.world.contenders[party].seats[*seat].seat.kind == Kind::Exclusive {
             return;
         }
-        let asks = |command: &Effect| matches!(command, Effect::One(member, single, _) if member == seat && !matches!(single, SingleRequest::WatchOwn(_)));
-        let lists = |command: &Effect| matches!(command, Effect::One(_, SingleRequest::List, _));
+        let asks = |command: &Effect| matches!(command, Effect::One(member, alone, ..) if member == seat && !matches!(alone, Alone::WatchOwn(_)));
+        let lists = |command: &Effect| matches!(command, Effect::One(_, Alone::List, ..));
         let breach = match event {
             Event::PredecessorReleased => commands.iter().any(asks),
             Event::PredecessorDeleted | Event::PredecessorWatched(_) => commands.iter().any(lists),

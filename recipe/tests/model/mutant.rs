@@ -3,8 +3,10 @@
 //! A fault is seeded where the acquisition meets the world, in what it hears or in what it asks for, so the production code
 //! is the same with and without it.
 
-use zklock_recipe::acquisition::{Certainty, Effect, Input, JointRequest, Search, SingleRequest};
-use zklock_recipe::{Event, Kind, Own, Present, QueuePlace, Refusal, Report, Sequence, Sight};
+use zklock_recipe::acquisition::{Certainty, Effect, Ground, Input, Search};
+use zklock_recipe::{
+    Alone, Event, Kind, Own, Present, QueuePlace, Refusal, Report, Sequence, Sight, Together,
+};
 
 use super::contender::Contender;
 use super::nodes::ASK;
@@ -177,13 +179,12 @@ impl Mutant {
         let own = |seat| acquisition.own(seat);
         let answer = |seat, event| vec![Input::Reply(Report::One(seat, event), connection)];
         let inputs = match (self, &command) {
-            (Self::WatchesTheFirst, Effect::One(seat, SingleRequest::WatchPredecessor(_, own), _)) => {
+            (Self::WatchesTheFirst, Effect::One(seat, Alone::WatchPredecessor(_, own), ..)) => {
                 return vec![watch(*seat, QueuePlace::exclusive(0), *own)];
             }
-            (
-                Self::ReaderWaitsForReaders,
-                Effect::One(seat, SingleRequest::WatchPredecessor(writer, own), _),
-            ) if own.place.kind == Kind::Shared => {
+            (Self::ReaderWaitsForReaders, Effect::One(seat, Alone::WatchPredecessor(writer, own), ..))
+                if own.place.kind == Kind::Shared =>
+            {
                 let lower = |place: &QueuePlace| place.sequence < own.place.sequence;
                 let nearest = listed(cause, *seat)
                     .iter()
@@ -194,32 +195,33 @@ impl Mutant {
                 contender.seats[*seat].detour = reader.map(|_| *writer);
                 return vec![watch(*seat, reader.unwrap_or(*writer), *own)];
             }
-            (Self::LeavesLikeAHolder, Effect::One(seat, SingleRequest::Delete(own, certainty), tries)) => {
-                return vec![Effect::One(*seat, SingleRequest::Release(*own, *certainty), *tries)];
+            (Self::LeavesLikeAHolder, Effect::One(seat, Alone::Delete(own), ground, tries)) => {
+                return vec![Effect::One(*seat, Alone::Release(*own), *ground, *tries)];
             }
-            (Self::SharesAnOldSearch, Effect::One(seat, SingleRequest::Find(_), tries)) => {
-                return vec![Effect::One(*seat, SingleRequest::Find(Search::Present), *tries)];
+            (Self::SharesAnOldSearch, Effect::One(seat, Alone::Find, ground, tries)) => {
+                let ground = Ground { search: Search::Present, ..*ground };
+                return vec![Effect::One(*seat, Alone::Find, ground, *tries)];
             }
             (Self::ForgetsALateCreate, Effect::ExpectLate(_))
             | (Self::LeavesAnUnclearNode, Effect::EndSession(..)) => Vec::new(),
-            (Self::CreatesAgain, Effect::One(seat, SingleRequest::Find(_), _))
-            | (Self::TrustsItsRemoval, Effect::One(seat, SingleRequest::Recover(_), _)) => {
+            (Self::CreatesAgain, Effect::One(seat, Alone::Find, ..))
+            | (Self::TrustsItsRemoval, Effect::One(seat, Alone::Recover(_), ..)) => {
                 answer(*seat, Event::Recovered(None))
             }
-            (Self::SearchesOnce, Effect::One(seat, SingleRequest::Find(_), _))
+            (Self::SearchesOnce, Effect::One(seat, Alone::Find, ..))
                 if matches!(cause, Input::Reply(Report::One(_, Event::Recovered(_)), _)) =>
             {
                 answer(*seat, Event::Recovered(None))
             }
-            (Self::RemovesAgain, Effect::One(seat, SingleRequest::Recover(own), _)) => {
+            (Self::RemovesAgain, Effect::One(seat, Alone::Recover(own), ..)) => {
                 answer(*seat, Event::Recovered(Some(*own)))
             }
-            (Self::TakesReadersForHolders, Effect::One(seat, SingleRequest::List, _))
+            (Self::TakesReadersForHolders, Effect::One(seat, Alone::List, ..))
                 if matches!(cause, Input::Watch(_, Event::PredecessorReleased)) =>
             {
                 answer(*seat, Event::Listed(own(*seat).map(|own| own.place.name()).into_iter().collect()))
             }
-            (Self::ReaderJoinsAtOnce, Effect::One(seat, SingleRequest::Delay, _))
+            (Self::ReaderJoinsAtOnce, Effect::One(seat, Alone::Delay, ..))
                 if own(*seat).is_some_and(|own| own.place.kind == Kind::Shared)
                     && matches!(
                         cause,
@@ -228,10 +230,12 @@ impl Mutant {
             {
                 vec![Input::Delayed(*seat)]
             }
-            (Self::TakesAllWithTheFirst, Effect::One(_, SingleRequest::WatchOwn(_), _)) => {
+            (Self::TakesAllWithTheFirst, Effect::One(_, Alone::WatchOwn(_), ..)) => {
                 vec![Input::NodesConfirmed(connection)]
             }
-            (mutant, Effect::All(JointRequest::ConfirmNodes(_), _)) if mutant.trusts_its_sight(cause) => {
+            (mutant, Effect::All(Together::Confirm, Certainty::Unsure, _))
+                if mutant.trusts_its_sight(cause) =>
+            {
                 vec![Input::NodesConfirmed(connection)]
             }
             _ => return vec![command],
@@ -353,15 +357,15 @@ impl Mutant {
 }
 
 fn watch(seat: usize, predecessor: QueuePlace, own: Own) -> Effect {
-    Effect::One(seat, SingleRequest::WatchPredecessor(predecessor, own), Default::default())
+    // A watch relies on nothing.
+    let ground = Ground { certainty: Certainty::Unsure, search: Search::After };
+    Effect::One(seat, Alone::WatchPredecessor(predecessor, own), ground, Default::default())
 }
 
 /// Makes a command name a node without a look, if the nodes were seen on this connection.
 fn trust(command: &mut Effect, seen: Option<u64>) {
-    if let Effect::One(_, SingleRequest::Release(_, certainty) | SingleRequest::Delete(_, certainty), _) =
-        command
-    {
-        *certainty = seen.map_or(*certainty, Certainty::Seen);
+    if let Effect::One(_, Alone::Release(_) | Alone::Delete(_), ground, _) = command {
+        ground.certainty = seen.map_or(ground.certainty, Certainty::Seen);
     }
 }
 

@@ -28,7 +28,8 @@ fn a_caller_that_goes_early_leaves_nothing_behind() {
 #[test]
 fn a_caller_that_goes_as_all_are_first_has_all_released_at_once() {
     for mut group in [confirming(), held()] {
-        assert_eq!(group.handle(All(E::GiveUp)), [O::ReleaseAll(vec![FIRST, SECOND])]);
+        assert_eq!(group.handle(All(E::GiveUp)), [O::All(T::Release)]);
+        assert!(group.nodes().eq([FIRST, SECOND]));
         assert_eq!(group.handle(All(E::Released(true))), [O::End(0, End::Released)]);
     }
 }

@@ -19,7 +19,7 @@ fn inputs(event: &E) -> Vec<Report> {
 fn passed_through(command: C) -> Output {
     match command {
         C::Together(command) => O::All(command),
-        C::Alone(A::Release(own)) => O::ReleaseAll(vec![own]),
+        C::Alone(A::Release(_)) => O::All(T::Release),
         C::Alone(request) => O::One(0, request),
         C::Grant(own, term) => O::Grant(vec![own], term),
         C::Lose => O::Lose,
