@@ -4,10 +4,10 @@
 //! nothing.
 //!
 //! ```text
-//!   caller  --- Begin, Release, .. -->  +-------------+  --- All, One ------------->  requests
-//!   replies --- Reply, Lost, .. ----->  | Acquisition |  --- ExpectLate, EndSession -> session
-//!   watches --- Watch -------------->   |   (Group)   |  --- Grant, Lose, End ----->  caller
-//!   session --- Present ------------>   +-------------+
+//!   caller, watches --- Heard -------------->  +-------------+  --- All, One ------------->  requests
+//!   replies ----------- Reply, Lost, .. ---->  | Acquisition |  --- ExpectLate, EndSession -> session
+//!   session ----------- Present ------------>  |   (Group)   |  --- Grant, Lose, End ----->  caller
+//!                                              +-------------+
 //! ```
 //!
 //! # Invariants
@@ -58,18 +58,9 @@ struct AcquisitionMember {
 /// One input of an acquisition. A reply belongs to the last request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// The caller wants the locks.
-    Begin,
-    /// The holder has held the locks for a while.
-    Settled,
-    /// The holder releases the locks.
-    Release,
-    /// The caller no longer waits for the locks, or has dropped its guard.
-    GiveUp,
-    /// The caller has dropped a guard that was lost.
-    Forfeit,
-    /// The caller gave up before `Enter` or `CreateDirectory` was sent. Nobody sends it any more.
-    Withheld,
+    /// The caller's wish, what a watch shows, the end of a takeover delay, or the end of the session. Or the caller gave up before
+    /// `Enter` or `CreateDirectory` was sent, and nobody sends it any more.
+    Heard(Report),
     /// The reply to a request, on this connection.
     Reply(Report, u64),
     /// Reply to `Confirm`, on this connection: our nodes exist.
@@ -78,12 +69,6 @@ pub enum Input {
     LeaseConfirmed,
     /// The connection was lost before the reply to the last request: of this member, or else for all.
     Lost(Option<usize>),
-    /// A change that this member's watch shows, or the loss of that watch.
-    Watch(usize, Event),
-    /// Reply to this member's `Delay`: the takeover delay is over.
-    Delayed(usize),
-    /// The session is over, and its nodes go with it.
-    SessionOver(SessionEnd),
 }
 
 /// One output of an acquisition.
@@ -237,12 +222,7 @@ impl Acquisition {
     fn hear(&mut self, input: Input, present: Present) -> Report {
         let over = input.session_end();
         let heard = match input {
-            Input::Begin => Report::All(Event::Begin),
-            Input::Settled => Report::All(Event::Settled),
-            Input::Release => Report::All(Event::Release),
-            Input::GiveUp => Report::All(Event::GiveUp),
-            Input::Forfeit => Report::All(Event::Forfeit),
-            Input::Withheld => Report::All(Event::Withheld),
+            Input::Heard(heard) => heard,
             Input::Reply(Report::Entered(nodes), connection) => {
                 self.saw(connection);
                 // The reply has waited for its caller, and the connection is lost. A predecessor may have vanished since.
@@ -267,9 +247,6 @@ impl Acquisition {
             Input::LeaseConfirmed => self.confirmed(present),
             Input::Lost(None) => Report::All(Event::Unanswered),
             Input::Lost(Some(member)) => Report::One(member, Event::Unanswered),
-            Input::Watch(member, event) => Report::One(member, event),
-            Input::Delayed(member) => Report::One(member, Event::Delayed),
-            Input::SessionOver(end) => Report::All(Event::SessionOver(end)),
         };
         // No answer comes any more in a session that is over, however often the contenders ask.
         let in_vain = matches!(
@@ -422,15 +399,17 @@ impl AcquisitionMember {
 impl Input {
     /// Returns how the session has ended, if this says so.
     pub fn session_end(&self) -> Option<SessionEnd> {
-        match self {
-            Self::SessionOver(end)
-            | Self::Reply(
-                Report::All(Event::SessionOver(end)) | Report::One(_, Event::SessionOver(end)),
-                _,
-            )
-            | Self::Watch(_, Event::SessionOver(end)) => Some(*end),
+        let (Self::Heard(heard) | Self::Reply(heard, _)) = self else { return None };
+        match heard {
+            Report::All(Event::SessionOver(end)) | Report::One(_, Event::SessionOver(end)) => Some(*end),
             _ => None,
         }
+    }
+}
+
+impl From<Event> for Input {
+    fn from(event: Event) -> Self {
+        Self::Heard(Report::All(event))
     }
 }
 

@@ -13,7 +13,7 @@ use futures::FutureExt;
 use tracing::{debug, warn};
 use uuid::Uuid;
 use zklock_recipe::acquisition::{Acquisition, Certainty, Effect, Ground, Input};
-use zklock_recipe::{Alone, Arrival, End, Own, Patience, Term, Together, Tries};
+use zklock_recipe::{Alone, Arrival, End, Event, Own, Patience, Report, Term, Together, Tries};
 
 use super::attended::Work;
 use super::companion::take_back;
@@ -155,7 +155,8 @@ impl Driver {
     }
 
     /// Takes in an input. The requests that follow from it, if any, are sent at the next poll.
-    pub(crate) fn handle(&mut self, input: Input) -> Option<Outcome> {
+    pub(crate) fn handle(&mut self, input: impl Into<Input>) -> Option<Outcome> {
+        let input = input.into();
         // A reply may say so before the connection's client knows.
         input.session_end().into_iter().for_each(|end| self.session.lease.ended(end));
         let present = self.session.lease.present(self.stop_margin());
@@ -184,22 +185,22 @@ impl Driver {
             match std::future::poll_fn(|cx| self.poll(cx)).await {
                 Outcome::Ended(_, end) => return end,
                 // The caller no longer wants the locks.
-                Outcome::Granted(..) | Outcome::Lost => drop(self.handle(Input::GiveUp)),
+                Outcome::Granted(..) | Outcome::Lost => drop(self.handle(Event::GiveUp)),
             }
         }
     }
 
     /// Leaves locks whose guard was lost, in the background. The successors observe their takeover delays.
     pub(crate) fn forfeit(self) {
-        self.finish_by(Input::Forfeit);
+        self.finish_by(Event::Forfeit);
     }
 
-    fn finish_by(mut self, input: Input) {
-        if let Some(Outcome::Ended(..)) = self.handle(input) {
+    fn finish_by(mut self, event: Event) {
+        if let Some(Outcome::Ended(..)) = self.handle(event) {
             return;
         }
         if self.ticket.take().is_some_and(|ticket| ticket.withdraw()) {
-            self.handle(Input::Withheld);
+            self.handle(Event::Withheld);
         }
         if !self.machine.is_ended() {
             let (session, paths) = (self.session.clone(), self.paths());
@@ -315,7 +316,7 @@ impl Driver {
                     }
                     LinkAnswer::Given(Err(reply), sent) => Input::Reply(reply, sent.connection).into(),
                     LinkAnswer::Lost => Input::Lost(None).into(),
-                    LinkAnswer::Over(end) => Input::SessionOver(end).into(),
+                    LinkAnswer::Over(end) => Input::from(Event::SessionOver(end)).into(),
                 };
                 answer.map(news).boxed()
             }
@@ -331,7 +332,7 @@ impl Driver {
     }
 
     /// Sends a request that passes the session's entrance.
-    fn send_entry<F: Future<Output = zklock_recipe::Report> + Send + 'static>(
+    fn send_entry<F: Future<Output = Report> + Send + 'static>(
         &mut self,
         tries: Tries,
         request: impl FnOnce(Wire) -> F + Send + 'static,
@@ -367,7 +368,9 @@ impl Driver {
             }
             Alone::Delay => {
                 let delay = self.session.pause(lock.takeover_delay);
-                delay.map(move |over| over.map_or(Input::Delayed(index), Input::SessionOver).into()).boxed()
+                let ended = |end| Report::All(Event::SessionOver(end));
+                let heard = move |over: Option<_>| over.map_or(Report::One(index, Event::Delayed), ended);
+                delay.map(move |over| Input::Heard(heard(over)).into()).boxed()
             }
             Alone::WatchOwn(own) => {
                 self.ask_for(index, tries, None, move |wire| requests::watch_own(wire.watching(), lock, own))
@@ -432,7 +435,7 @@ impl Work for Driver {
 
     /// Leaves the queues, or releases the locks, in the background.
     fn abandon(self) {
-        self.finish_by(Input::GiveUp);
+        self.finish_by(Event::GiveUp);
     }
 
     /// Makes the next poll look again at the nodes that the contenders watch, as if the watches were lost.

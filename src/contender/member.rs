@@ -40,7 +40,7 @@ impl MemberNews {
                 Self { proof, ..Input::Reply(reply, sent.connection).into() }
             }
             LinkAnswer::Lost => Input::Lost(None).into(),
-            LinkAnswer::Over(end) => Input::SessionOver(end).into(),
+            LinkAnswer::Over(end) => Input::from(Event::SessionOver(end)).into(),
         }
     }
 
@@ -52,7 +52,7 @@ impl MemberNews {
                 Self { watch, ..Input::Reply(Report::One(index, event), sent.connection).into() }
             }
             LinkAnswer::Lost => Input::Lost(Some(index)).into(),
-            LinkAnswer::Over(end) => Input::SessionOver(end).into(),
+            LinkAnswer::Over(end) => Input::from(Event::SessionOver(end)).into(),
         }
     }
 }
@@ -113,6 +113,6 @@ impl Member {
             Poll::Pending if std::mem::take(&mut self.doubted) => Event::WatchLost,
             Poll::Pending => return Poll::Pending,
         };
-        Poll::Ready(Input::Watch(index, shown).into())
+        Poll::Ready(Input::Heard(Report::One(index, shown)).into())
     }
 }

@@ -80,8 +80,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use zklock_recipe::acquisition::Input;
-use zklock_recipe::{End, Kind, Own, Term};
+use zklock_recipe::{End, Event, Kind, Own, Term};
 
 use hold::turn::{Ended, Turn};
 use hold::{Held, lost_reason};
@@ -585,7 +584,7 @@ impl<K> Guard<K> {
             Ended::Over => return Err(self.turn.lost_for(LostReason::NodeDeleted).into()),
         };
         let held = &self.turn.held;
-        let outcome = match driver.handle(Input::Release) {
+        let outcome = match driver.handle(Event::Release) {
             Some(outcome) => outcome,
             None => {
                 let lapse = pin!(held.lapse());

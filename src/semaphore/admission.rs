@@ -13,10 +13,10 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Either, pending, select};
 use tracing::warn;
 use uuid::Uuid;
-use zklock_recipe::acquisition;
 use zklock_recipe::admission::{Admission, AdmissionCommand, AdmissionEvent, AdmissionOutcome, SeenPool};
 use zklock_recipe::{
-    self as recipe, Arrival, End, Kind, Misfit, Own, Patience, QueuePlace, Refusal, Takeover, Tries, Wish,
+    self as recipe, Arrival, End, Event, Kind, Misfit, Own, Patience, QueuePlace, Refusal, Takeover, Tries,
+    Wish,
 };
 
 use super::statement::Statement;
@@ -87,7 +87,7 @@ impl MadePermit {
     /// Resolves once the permit is granted, or has ended.
     async fn begun(&mut self) -> contender::Outcome {
         let Some(driver) = &mut self.0 else { return contender::Outcome::Lost };
-        match driver.handle(acquisition::Input::Begin) {
+        match driver.handle(Event::Begin) {
             Some(outcome) => outcome,
             None => poll_fn(|cx| driver.poll(cx)).await,
         }

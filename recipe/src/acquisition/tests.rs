@@ -57,7 +57,11 @@ fn after(acquisition: Acquisition, inputs: Vec<Input>) -> Acquisition {
 }
 
 fn begin() -> Input {
-    Input::Begin
+    E::Begin.into()
+}
+
+fn shown(member: usize, event: Event) -> Input {
+    Input::Heard(Report::One(member, event))
 }
 
 fn reply(heard: Report) -> Input {
@@ -128,7 +132,7 @@ fn waiting(takeover: Takeover) -> Acquisition {
 }
 
 fn released() -> Input {
-    Input::Watch(0, E::PredecessorReleased)
+    shown(0, E::PredecessorReleased)
 }
 
 /// It has been granted by its first look.
@@ -144,7 +148,7 @@ fn both_held() -> Acquisition {
 /// As `both_held`, and both watch their nodes.
 fn both_guarded() -> Acquisition {
     let watched = |member| reply_to(member, E::OwnWatched(true));
-    after(both_held(), vec![Input::Settled, watched(0), watched(1)])
+    after(both_held(), vec![E::Settled.into(), watched(0), watched(1)])
 }
 
 /// The first member is first in its queue and watches its own node, the second one waits.
@@ -234,23 +238,20 @@ fn a_look_that_has_waited_for_its_caller_shows_nothing() {
 #[test]
 fn a_node_is_named_without_a_look_only_on_the_connection_on_which_it_was_seen() {
     let release = |certainty| naming(&[FIRST], T::Release, certainty, Tries::default());
-    assert_eq!(held().names(Input::Release, PRESENT), release(SEEN));
-    assert_eq!(held().names(Input::Release, DOWN), release(UNSURE));
+    assert_eq!(held().names(E::Release.into(), PRESENT), release(SEEN));
+    assert_eq!(held().names(E::Release.into(), DOWN), release(UNSURE));
     let later = Present { connection: Some(NOW + 1), ..PRESENT };
-    assert_eq!(held().names(Input::Release, later), release(UNSURE));
+    assert_eq!(held().names(E::Release.into(), later), release(UNSURE));
     // A holder that has set its watch again has seen its node again.
-    let mut guarded = after(held(), vec![Input::Settled, reply_to(0, E::OwnWatched(true))]);
-    assert_eq!(
-        guarded.handle(Input::Watch(0, E::WatchLost), later),
-        [single_on(0, A::WatchOwn(FIRST), UNSURE)]
-    );
+    let mut guarded = after(held(), vec![E::Settled.into(), reply_to(0, E::OwnWatched(true))]);
+    assert_eq!(guarded.handle(shown(0, E::WatchLost), later), [single_on(0, A::WatchOwn(FIRST), UNSURE)]);
     let watched = Input::Reply(Report::One(0, E::OwnWatched(true)), NOW + 1);
     assert_eq!(guarded.handle(watched, later), []);
-    assert_eq!(guarded.names(Input::Release, later), release(Certainty::Seen(NOW + 1)));
+    assert_eq!(guarded.names(E::Release.into(), later), release(Certainty::Seen(NOW + 1)));
 
     let delete = |certainty| [single_on(0, A::Delete(SECOND), certainty)];
-    assert_eq!(waiting(Takeover::AtOnce).hears(Input::GiveUp), delete(SEEN));
-    assert_eq!(waiting(Takeover::AtOnce).handle(Input::GiveUp, DOWN), delete(UNSURE));
+    assert_eq!(waiting(Takeover::AtOnce).hears(E::GiveUp.into()), delete(SEEN));
+    assert_eq!(waiting(Takeover::AtOnce).handle(E::GiveUp.into(), DOWN), delete(UNSURE));
 }
 
 /// A late answer says nothing that a newer one has not said.
@@ -271,11 +272,11 @@ fn a_holder_whose_node_was_touched_believes_no_sight() {
     acquisition.saw(NOW);
     assert_eq!((acquisition.seen(), acquisition.certainty(Some(NOW))), (None, UNSURE));
     let watched = |member| reply_to(member, E::OwnWatched(true));
-    let news = vec![Input::Settled, watched(0), Input::Watch(0, E::OwnTouched), watched(1)];
+    let news = vec![E::Settled.into(), watched(0), shown(0, E::OwnTouched), watched(1)];
     let mut lost = after(both_held(), news);
     lost.saw(NOW);
     assert_eq!(lost.seen(), None);
-    let commands = lost.hears(Input::Forfeit);
+    let commands = lost.hears(E::Forfeit.into());
     assert!(commands.contains(&single_on(1, A::Delete(SECOND), UNSURE)), "{commands:?}");
 }
 
@@ -305,7 +306,7 @@ fn a_waiter_with_a_takeover_delay_asks_for_its_node_at_the_release() {
 fn a_waiter_with_a_takeover_delay_asks_for_its_node_after_a_listing_that_shows_a_release() {
     let mut acquisition = waiting(Takeover::Mixed);
     let first = reply_to(0, E::ListedAfterRelease(vec![SECOND.place.name()]));
-    assert_eq!(acquisition.hears(Input::Watch(0, E::PredecessorDeleted)), [single(0, A::List)]);
+    assert_eq!(acquisition.hears(shown(0, E::PredecessorDeleted)), [single(0, A::List)]);
     assert_eq!(acquisition.names(first, PRESENT), asks_for(&[SECOND]));
     assert_eq!(
         acquisition.hears(reply(Report::Failed(0, E::OwnTouched))),
@@ -317,29 +318,29 @@ fn a_waiter_with_a_takeover_delay_asks_for_its_node_after_a_listing_that_shows_a
 fn a_takeover_delay_outlasts_what_was_seen_before() {
     let mut acquisition = waiting(Takeover::Delayed);
     let first = reply_to(0, E::Listed(vec![SECOND.place.name()]));
-    assert_eq!(acquisition.hears(Input::Watch(0, E::PredecessorDeleted)), [single(0, A::List)]);
+    assert_eq!(acquisition.hears(shown(0, E::PredecessorDeleted)), [single(0, A::List)]);
     assert_eq!(acquisition.hears(first), [single_on(0, A::Delay, UNSURE)]);
-    assert_eq!(acquisition.names(Input::Delayed(0), PRESENT), asks_for(&[SECOND]));
+    assert_eq!(acquisition.names(shown(0, E::Delayed), PRESENT), asks_for(&[SECOND]));
 }
 
 /// A common ancestor of the queues may be gone, and other contenders may have the names of all nodes.
 #[test]
 fn a_node_that_is_touched_makes_all_doubtful() {
     let mut lost = both_guarded();
-    assert_eq!(lost.hears(Input::Watch(1, E::OwnTouched)), [Effect::Lose]);
+    assert_eq!(lost.hears(shown(1, E::OwnTouched)), [Effect::Lose]);
     assert_eq!(
-        lost.hears(Input::Forfeit),
+        lost.hears(E::Forfeit.into()),
         [single_on(0, A::Delete(FIRST), UNSURE), single_on(1, A::Recover(SECOND), UNSURE)]
     );
 
     // A member that is first in its queue has not looked again yet.
     let mut first = half();
     let watch = single_on(0, A::WatchOwn(FIRST), UNSURE);
-    assert_eq!(first.hears(Input::Watch(0, E::OwnTouched)), [watch]);
-    assert_eq!(first.names(Input::Watch(1, E::PredecessorReleased), PRESENT), asks_for(&[FIRST, SECOND]));
+    assert_eq!(first.hears(shown(0, E::OwnTouched)), [watch]);
+    assert_eq!(first.names(shown(1, E::PredecessorReleased), PRESENT), asks_for(&[FIRST, SECOND]));
 
     // A release that finds one node gone: the other one is looked at.
-    let mut releasing = after(both_held(), vec![Input::Release]);
+    let mut releasing = after(both_held(), vec![E::Release.into()]);
     assert_eq!(
         releasing.hears(reply(Report::Failed(0, E::Released(false)))),
         [single_on(1, A::Release(SECOND), UNSURE)]
@@ -363,13 +364,13 @@ fn a_node_that_is_not_found_makes_the_others_doubtful() {
 fn our_own_removals_leave_the_rest_certain() {
     let mut leaving = both_held();
     let delete = |member, own| single(member, A::Delete(own));
-    assert_eq!(leaving.hears(Input::Forfeit), [delete(0, FIRST), delete(1, SECOND)]);
+    assert_eq!(leaving.hears(E::Forfeit.into()), [delete(0, FIRST), delete(1, SECOND)]);
     assert_eq!(leaving.hears(reply_to(0, E::Deleted)), []);
     assert_eq!(leaving.certainty(Some(NOW)), SEEN);
 
     let release = single(0, A::Release(FIRST));
     let mut leaving = half();
-    assert_eq!(leaving.hears(Input::GiveUp), [release, delete(1, SECOND)]);
+    assert_eq!(leaving.hears(E::GiveUp.into()), [release, delete(1, SECOND)]);
     assert_eq!(leaving.hears(reply_to(0, E::Released(true))), []);
     assert_eq!(leaving.certainty(Some(NOW)), SEEN);
     assert_eq!(leaving.hears(reply_to(1, E::Deleted)), [Effect::End(0, End::Released)]);
@@ -396,26 +397,26 @@ fn a_create_whose_node_is_not_found_is_expected_late() {
     assert_eq!(again.hears(missing()), [late.clone(), enter]);
     // Once is enough.
     assert_eq!(again.hears(entered(&[alone(FIRST)])), [grant(&[FIRST])]);
-    again.hears(Input::Release);
+    again.hears(E::Release.into());
     let done = reply(Report::All(E::Released(true)));
     assert_eq!(again.hears(done), [Effect::End(0, End::Released)]);
 
-    let mut in_vain = after(searching(one()), vec![Input::GiveUp]);
+    let mut in_vain = after(searching(one()), vec![E::GiveUp.into()]);
     assert_eq!(in_vain.hears(missing()), [late.clone(), Effect::End(0, End::GivenUp)]);
 
     // Another search has found it, so nothing comes any more.
     let mut found = after(searching(two()), vec![missing(), reply_to(1, E::Recovered(Some(SECOND)))]);
     found.hears(reply_to(0, E::Recovered(Some(FIRST))));
-    assert_eq!(found.hears(Input::SessionOver(END)), [Effect::End(0, End::SessionOver(END))]);
+    assert_eq!(found.hears(E::SessionOver(END).into()), [Effect::End(0, End::SessionOver(END))]);
     // No other search has.
     let mut missed = after(searching(two()), vec![missing()]);
-    assert_eq!(missed.hears(Input::SessionOver(END)), [late, Effect::End(0, End::SessionOver(END))]);
+    assert_eq!(missed.hears(E::SessionOver(END).into()), [late, Effect::End(0, End::SessionOver(END))]);
 }
 
 /// A node that was found gone after a release is no create that comes late.
 #[test]
 fn a_removal_that_was_done_leaves_nothing_to_expect() {
-    let mut unknown = after(held(), vec![Input::Release, Input::Lost(None)]);
+    let mut unknown = after(held(), vec![E::Release.into(), Input::Lost(None)]);
     assert_eq!(unknown.hears(reply_to(0, E::Recovered(None))), [Effect::End(0, End::Released)]);
 }
 
@@ -423,8 +424,8 @@ fn a_removal_that_was_done_leaves_nothing_to_expect() {
 fn a_node_that_nobody_can_identify_takes_the_session_with_it() {
     let refused = || reply_to(0, E::Refused(REFUSAL));
     let given_up = [Effect::EndSession(0, REFUSAL), Effect::End(0, End::SessionOver(SessionEnd::Closed))];
-    let removing = after(held(), vec![Input::Release, Input::Lost(None)]);
-    let leaving = after(waiting(Takeover::AtOnce), vec![Input::GiveUp, Input::Lost(Some(0))]);
+    let removing = after(held(), vec![E::Release.into(), Input::Lost(None)]);
+    let leaving = after(waiting(Takeover::AtOnce), vec![E::GiveUp.into(), Input::Lost(Some(0))]);
     for acquisition in [searching(one()), removing, leaving] {
         assert_eq!(acquisition.clone().hears(refused()), given_up);
         // Somebody else has given it up before.
@@ -443,17 +444,17 @@ fn a_node_that_nobody_can_identify_takes_the_session_with_it() {
 fn nothing_is_asked_in_a_session_that_is_over() {
     let end = || [Effect::End(0, End::SessionOver(END))];
     for (acquisition, input, present) in [
-        (entering(), Input::SessionOver(END), PRESENT),
+        (entering(), E::SessionOver(END).into(), PRESENT),
         (entering(), reply(Report::All(E::SessionOver(END))), PRESENT),
         (waiting(Takeover::AtOnce), reply_to(0, E::SessionOver(END)), PRESENT),
-        (waiting(Takeover::AtOnce), Input::Watch(0, E::SessionOver(END)), PRESENT),
+        (waiting(Takeover::AtOnce), shown(0, E::SessionOver(END)), PRESENT),
         (entering(), Input::Lost(None), OVER),
         (entering(), reply(Report::All(E::Unanswered)), OVER),
         (searching(one()), Input::Lost(Some(0)), OVER),
         (searching(one()), reply_to(0, E::Unanswered), OVER),
-        (waiting(Takeover::AtOnce), Input::Watch(0, E::WatchLost), OVER),
+        (waiting(Takeover::AtOnce), shown(0, E::WatchLost), OVER),
         (half(), reply_to(1, E::SessionOver(END)), PRESENT),
-        (half(), Input::Watch(1, E::SessionOver(END)), PRESENT),
+        (half(), shown(1, E::SessionOver(END)), PRESENT),
         (confirming(SHORT), Input::LeaseConfirmed, OVER),
         (confirming(SHORT), Input::NodesConfirmed(NOW), OVER),
     ] {
@@ -461,7 +462,7 @@ fn nothing_is_asked_in_a_session_that_is_over() {
         assert_eq!(input.session_end(), (present == PRESENT).then_some(END), "{input:?}");
     }
     // A server has answered before the end.
-    let mut released = after(held(), vec![Input::Release]);
+    let mut released = after(held(), vec![E::Release.into()]);
     let done = reply(Report::All(E::Released(true)));
     assert_eq!(released.handle(done, OVER), [Effect::End(0, End::Released)]);
 }
@@ -473,7 +474,7 @@ fn an_acquisition_that_has_waited_or_was_without_an_answer_has_queued() {
         waiting(Takeover::AtOnce),
         searching(one()),
         after(entering(), vec![entered(&[behind(SECOND)]), reply_to(0, E::PredecessorWatched(false))]),
-        after(held(), vec![Input::Settled, reply_to(0, E::OwnWatched(true)), Input::Watch(0, E::WatchLost)]),
+        after(held(), vec![E::Settled.into(), reply_to(0, E::OwnWatched(true)), shown(0, E::WatchLost)]),
     ] {
         assert_eq!(acquisition.arrival(), Arrival::Queued, "{acquisition:?}");
     }
@@ -511,9 +512,9 @@ fn requests_count_their_tries_for_all_and_for_each_member() {
     // The caller's going is no answer, but a release begins anew.
     let mut leaving = after_at(LAPSED, confirming(LAPSED), vec![lost(), lost()]);
     let release = |failed| naming(&[FIRST], T::Release, SEEN, tries(failed));
-    assert_eq!(leaving.clone().names(Input::GiveUp, PRESENT), release(2));
+    assert_eq!(leaving.clone().names(E::GiveUp.into(), PRESENT), release(2));
     leaving.hears(Input::LeaseConfirmed);
-    assert_eq!(leaving.names(Input::Release, PRESENT), release(0));
+    assert_eq!(leaving.names(E::Release.into(), PRESENT), release(0));
 }
 
 #[test]
@@ -524,13 +525,16 @@ fn an_admitted_contender_asks_for_confirmation_unless_it_was_just_seen() {
         assert_eq!(begin(connection), asks_for(&[FIRST]));
     }
     let mut unwanted = Acquisition::of_admitted(FIRST, Some(NOW));
-    assert_eq!(unwanted.names(Input::GiveUp, PRESENT), naming(&[FIRST], T::Release, SEEN, Tries::default()));
+    assert_eq!(
+        unwanted.names(E::GiveUp.into(), PRESENT),
+        naming(&[FIRST], T::Release, SEEN, Tries::default())
+    );
 }
 
 #[test]
 fn an_entry_that_is_not_sent_any_more_ends_the_acquisition() {
-    let mut acquisition = after(entering(), vec![Input::GiveUp]);
-    assert_eq!(acquisition.hears(Input::Withheld), [Effect::End(0, End::GivenUp)]);
+    let mut acquisition = after(entering(), vec![E::GiveUp.into()]);
+    assert_eq!(acquisition.hears(E::Withheld.into()), [Effect::End(0, End::GivenUp)]);
     assert!(acquisition.is_ended());
     assert_eq!(acquisition.hears(entered(&[alone(FIRST)])), []);
 }

@@ -139,7 +139,7 @@ impl Run<'_> {
         (candidate.stage, candidate.own) = (Stage::Queued, Some(own));
         candidate.companion = takes_anothers.then(|| Companion::new(session(party), own.czxid));
         candidate.contender = Some(Acquisition::new(Patience::Wait, Arrival::New, [Takeover::AtOnce]));
-        self.contend(party, Input::Begin);
+        self.contend(party, Event::Begin.into());
         // It asks who is before it, and is answered once that is nobody.
         self.contend(party, Input::Reply(Report::Entered(vec![(own, Sight::Nothing)]), CONNECTION));
     }
@@ -216,14 +216,14 @@ impl Run<'_> {
     /// Begins to leave: it resigns, or drops its lost guard, or waits no longer.
     pub(crate) fn leave(&mut self, party: Party) {
         let candidate = self.candidate(party);
-        let input = match candidate.stage {
-            Stage::Queued => Input::GiveUp,
-            Stage::Holding if !candidate.lapsed => Input::Release,
-            _ => Input::Forfeit,
+        let event = match candidate.stage {
+            Stage::Queued => Event::GiveUp,
+            Stage::Holding if !candidate.lapsed => Event::Release,
+            _ => Event::Forfeit,
         };
         candidate.stage = Stage::Gone;
         self.lose(party);
-        self.contend(party, input);
+        self.contend(party, event.into());
     }
 
     /// The holder hears that its node is gone, or that somebody has written to it.

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use zklock_recipe::acquisition::{Acquisition, Input};
-use zklock_recipe::{Arrival, Kind, Limit, Own, Patience, QueuePlace, Takeover, Term};
+use zklock_recipe::{Arrival, Event, Kind, Limit, Own, Patience, QueuePlace, Takeover, Term};
 
 use super::findings::Witness;
 use super::nodes::Party;
@@ -158,7 +158,7 @@ impl Run<'_> {
             _ if contender.watches() => Witness::GiveUpWhileWaiting,
             _ => Witness::GiveUpWhileEntering,
         });
-        self.handle(party, Input::GiveUp);
+        self.handle(party, Event::GiveUp.into());
     }
 
     /// The caller polls again, and hears that the lease has come back meanwhile.
@@ -187,6 +187,6 @@ impl Run<'_> {
         let contender = &mut self.world.contenders[party];
         let valid = contender.holds();
         contender.caller = Caller::Gone;
-        self.handle(party, if valid { Input::Release } else { Input::Forfeit });
+        self.handle(party, if valid { Event::Release } else { Event::Forfeit }.into());
     }
 }

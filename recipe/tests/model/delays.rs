@@ -37,7 +37,7 @@ impl Run<'_> {
             Input::Reply(Report::One(seat, Event::PredecessorWatched(true)), _) => {
                 seats[*seat].waited = self.setup.notes_delays();
             }
-            Input::Delayed(seat) => seats[*seat].owes.clear(),
+            Input::Heard(Report::One(seat, Event::Delayed)) => seats[*seat].owes.clear(),
             _ => {}
         }
     }

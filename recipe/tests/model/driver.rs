@@ -153,7 +153,7 @@ impl Run<'_> {
         }
         let told = matches!(
             input,
-            Input::Watch(_, Event::OwnTouched)
+            Input::Heard(Report::One(_, Event::OwnTouched))
                 | Input::Reply(Report::One(_, Event::OwnWatched(false) | Event::Released(false)), _)
                 | Input::Reply(Report::Failed(_, Event::OwnTouched | Event::Released(false)), _)
         );
@@ -186,7 +186,7 @@ impl Run<'_> {
 
     fn witness_confirm(&self, party: Party, cause: &Input) {
         match cause {
-            Input::Watch(seat, Event::PredecessorReleased) => {
+            Input::Heard(Report::One(seat, Event::PredecessorReleased)) => {
                 (self.witness)(match self.world.contenders[party].seats[*seat].seat.kind {
                     Kind::Shared => Witness::ReaderGrantedByRelease,
                     _ => Witness::GrantByRelease,
@@ -203,7 +203,8 @@ impl Run<'_> {
 
     /// The writer's release grants each reader behind it without a request, and no end of a writer has readers list.
     fn see_readers(&mut self, party: Party, cause: &Input, commands: &[Effect]) {
-        let (Input::Watch(seat, event) | Input::Reply(Report::One(seat, event), _)) = cause else {
+        let (Input::Heard(Report::One(seat, event)) | Input::Reply(Report::One(seat, event), _)) = cause
+        else {
             return;
         };
         if self.world.contenders[party].seats[*seat].seat.kind == Kind::Exclusive {
@@ -441,7 +442,7 @@ impl Run<'_> {
                     Witness::PredecessorVanishedWhileDisconnected,
                     target == Target::Predecessor && self.world.leader.tree.node(queue, place).is_none(),
                 );
-                Input::Watch(seat, Event::WatchLost)
+                Input::Heard(Report::One(seat, Event::WatchLost))
             }
             Message::Changed(place, shown) => {
                 // The watch may have been dropped while this was under way.
@@ -465,7 +466,7 @@ impl Run<'_> {
                 if shown == Shown::Released {
                     self.see_release(party, seat, place);
                 }
-                Input::Watch(seat, event)
+                Input::Heard(Report::One(seat, event))
             }
         };
         self.handle(party, input);

@@ -112,7 +112,7 @@ impl Mutant {
     /// [`takes_for_a_release`](Self::takes_for_a_release)'s.
     pub(crate) fn handle(self, contender: &mut Contender, input: Input, present: Present) -> Vec<Effect> {
         let cause = input.clone();
-        if let Input::Watch(seat, Event::PredecessorReleased | Event::PredecessorDeleted)
+        if let Input::Heard(Report::One(seat, Event::PredecessorReleased | Event::PredecessorDeleted))
         | Input::Reply(Report::One(seat, Event::PredecessorWatched(false)), _) = input
             && let Some(writer) = contender.seats[seat].detour.take()
             && let Some(own) = contender.acquisition.own(seat)
@@ -160,7 +160,7 @@ impl Mutant {
                 hears(Input::Reply(Report::One(*seat, Event::Deleted), *connection))
             }
             // A refused create leaves nothing to remove.
-            (Self::ForgetsItsCreate, Input::GiveUp) => {
+            (Self::ForgetsItsCreate, Input::Heard(Report::All(Event::GiveUp))) => {
                 hears(Input::Reply(Report::All(Event::Refused(Refusal::NotAuthorized)), 0))
             }
             _ => Vec::new(),
@@ -217,7 +217,7 @@ impl Mutant {
                 answer(*seat, Event::Recovered(Some(*own)))
             }
             (Self::TakesReadersForHolders, Effect::One(seat, Alone::List, ..))
-                if matches!(cause, Input::Watch(_, Event::PredecessorReleased)) =>
+                if matches!(cause, Input::Heard(Report::One(_, Event::PredecessorReleased))) =>
             {
                 answer(*seat, Event::Listed(own(*seat).map(|own| own.place.name()).into_iter().collect()))
             }
@@ -228,7 +228,7 @@ impl Mutant {
                         Input::Reply(Report::Entered(_) | Report::One(_, Event::Listed(_)), _)
                     ) =>
             {
-                vec![Input::Delayed(*seat)]
+                vec![Input::Heard(Report::One(*seat, Event::Delayed))]
             }
             (Self::TakesAllWithTheFirst, Effect::One(_, Alone::WatchOwn(_), ..)) => {
                 vec![Input::NodesConfirmed(connection)]
@@ -248,9 +248,9 @@ impl Mutant {
         match self {
             Self::ConfirmsUnseenNodes => true,
             Self::RemembersThroughARelease => {
-                matches!(cause, Input::Watch(_, Event::PredecessorReleased))
+                matches!(cause, Input::Heard(Report::One(_, Event::PredecessorReleased)))
             }
-            Self::RemembersThroughADelay => matches!(cause, Input::Delayed(_)),
+            Self::RemembersThroughADelay => matches!(cause, Input::Heard(Report::One(_, Event::Delayed))),
             _ => false,
         }
     }
@@ -267,20 +267,20 @@ impl Mutant {
     fn hears(self, contender: &mut Contender, input: Input, present: Present) -> Input {
         let kind = |seat: usize| contender.seats[seat].seat.kind;
         match (self, input) {
-            (Self::TrustsDeletions, Input::Watch(seat, Event::PredecessorDeleted)) => {
-                Input::Watch(seat, Event::PredecessorReleased)
+            (Self::TrustsDeletions, Input::Heard(Report::One(seat, Event::PredecessorDeleted))) => {
+                Input::Heard(Report::One(seat, Event::PredecessorReleased))
             }
-            (Self::ReaderTrustsDeletions, Input::Watch(seat, Event::PredecessorDeleted))
+            (Self::ReaderTrustsDeletions, Input::Heard(Report::One(seat, Event::PredecessorDeleted)))
                 if kind(seat) == Kind::Shared =>
             {
-                Input::Watch(seat, Event::PredecessorReleased)
+                Input::Heard(Report::One(seat, Event::PredecessorReleased))
             }
-            (Self::ReaderLooksOn, Input::Watch(seat, Event::PredecessorReleased))
+            (Self::ReaderLooksOn, Input::Heard(Report::One(seat, Event::PredecessorReleased)))
                 if kind(seat) == Kind::Shared =>
             {
-                Input::Watch(seat, Event::PredecessorDeleted)
+                Input::Heard(Report::One(seat, Event::PredecessorDeleted))
             }
-            (Self::IgnoresItsLoss, Input::Watch(seat, Event::OwnTouched)) => {
+            (Self::IgnoresItsLoss, Input::Heard(Report::One(seat, Event::OwnTouched))) => {
                 Input::Reply(Report::One(seat, Event::OwnWatched(true)), 0)
             }
             (
@@ -289,7 +289,7 @@ impl Mutant {
             ) => {
                 let heard = Report::One(seat, Event::PredecessorWatched(true));
                 contender.acquisition.handle(Input::Reply(heard, connection), present);
-                Input::Watch(seat, Event::PredecessorReleased)
+                Input::Heard(Report::One(seat, Event::PredecessorReleased))
             }
             (_, Input::Reply(heard, connection)) => Input::Reply(self.reads(contender, heard), connection),
             (_, input) => input,

@@ -1,7 +1,7 @@
 //! What each step does: the choice among them, and the operator; the rest is with those who act.
 
-use zklock_recipe::SessionEnd;
 use zklock_recipe::acquisition::Input;
+use zklock_recipe::{Event, Report, SessionEnd};
 
 use super::contender::Caller;
 use super::findings::Witness;
@@ -21,7 +21,7 @@ impl Run<'_> {
         match step {
             Step::Begin(party) => {
                 self.world.contenders[party].caller = Caller::Waiting;
-                self.handle(party, Input::Begin);
+                self.handle(party, Event::Begin.into());
             }
             Step::GiveUp(party) => self.give_up(party),
             Step::Neglect(party) => self.world.contenders[party].neglected = true,
@@ -30,12 +30,12 @@ impl Run<'_> {
             Step::LetGo(party) => self.let_go(party),
             Step::Settle(party) => {
                 self.world.contenders[party].settled = true;
-                self.handle(party, Input::Settled);
+                self.handle(party, Event::Settled.into());
             }
             Step::DelayOver(party, seat) => {
                 self.world.contenders[party].seats[seat].pending = None;
                 self.note_blind(party);
-                self.handle(party, Input::Delayed(seat));
+                self.handle(party, Input::Heard(Report::One(seat, Event::Delayed)));
             }
             Step::Apply(session) => self.apply(session),
             Step::See(session, look) => self.see(session, look),

@@ -3,8 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-use zklock_recipe::acquisition::Input;
-use zklock_recipe::{Lease, Moment, Present, Reckoning, SessionEnd, Term};
+use zklock_recipe::{Event, Lease, Moment, Present, Reckoning, SessionEnd, Term};
 
 use super::contender::{Caller, Pending};
 use super::findings::Witness;
@@ -337,7 +336,7 @@ impl Run<'_> {
         }
         (self.witness)(Witness::LimitReached);
         match self.setup.mutant {
-            Some(Mutant::GivesItsNodeUpFirst) => self.handle(party, Input::Forfeit),
+            Some(Mutant::GivesItsNodeUpFirst) => self.handle(party, Event::Forfeit.into()),
             Some(Mutant::ForgetsItsLimit) => {}
             _ => contender.caller = Caller::Holding { valid: false },
         }
@@ -380,7 +379,7 @@ impl Run<'_> {
         self.invalidate(index, |_| false);
         for party in self.world.contenders_of(index) {
             if self.world.contenders[party].caller != Caller::Idle {
-                self.handle(party, Input::SessionOver(end));
+                self.handle(party, Event::SessionOver(end).into());
             }
         }
     }

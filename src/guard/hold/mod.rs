@@ -14,8 +14,8 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, select};
 use futures::task::AtomicWaker;
 use tokio::sync::watch;
-use zklock_recipe::acquisition::{Certainty, Input};
-use zklock_recipe::{End, Kind, Lapse, Limit, Moment, Own, Term};
+use zklock_recipe::acquisition::Certainty;
+use zklock_recipe::{End, Event, Kind, Lapse, Limit, Moment, Own, Term};
 
 use super::lost::{Lost, LostReason};
 use crate::clock;
@@ -80,7 +80,7 @@ impl Held {
         let (watches, settles) = (settled && !turnstile, !settled && !turnstile);
         if watches {
             // Somebody may have deleted the node of a contender that waited for long. So it watches its node at once.
-            driver.handle(Input::Settled);
+            driver.handle(Event::Settled);
         }
         let (session, stop_margin) = (driver.session.clone(), driver.stop_margin());
         let count = driver.locks().next().filter(|_| !turnstile);
@@ -444,7 +444,7 @@ impl Holder for Held {
     }
 
     fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>> {
-        self.driver.lock().as_mut()?.handle(Input::Settled);
+        self.driver.lock().as_mut()?.handle(Event::Settled);
         Some(self.watch())
     }
 
