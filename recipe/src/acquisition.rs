@@ -6,7 +6,7 @@
 //! ```text
 //!   caller, watches --- Heard -------------->  +-------------+  --- All, One ------------->  requests
 //!   replies ----------- Reply, Lost, .. ---->  | Acquisition |  --- ExpectLate, EndSession -> session
-//!   session ----------- Present ------------>  |   (Group)   |  --- Grant, Lose, End ----->  caller
+//!   session ----------- Present ------------>  |   (Group)   |  --- Tell ----------------->  caller
 //!                                              +-------------+
 //! ```
 //!
@@ -25,11 +25,11 @@
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 
-use crate::command::{Alone, End, Together};
+use crate::command::{Alone, Together};
 use crate::contender::Own;
 use crate::event::{Event, Refusal, Sight};
-use crate::group::{Group, Output, Report};
-use crate::lease::{Present, SessionEnd, Term};
+use crate::group::{Group, Outcome, Output, Report};
+use crate::lease::{Present, SessionEnd};
 use crate::machine::{Arrival, Machine, Patience, Takeover};
 use crate::tries::Tries;
 
@@ -84,12 +84,8 @@ pub enum Effect {
     ExpectLate(usize),
     /// End the session, because nobody can tell which node is this member's. The node goes with it.
     EndSession(usize, Refusal),
-    /// The locks are held: give the guard to the caller. No reply to an earlier request counts any more.
-    Grant(Vec<Own>, Term),
-    /// The guard is lost: tell the holder, and then give up.
-    Lose,
-    /// The acquisition has ended, as this member did.
-    End(usize, End),
+    /// Tell the caller. Once the locks are held, and once the acquisition has ended, no reply to an earlier request counts any more.
+    Tell(Outcome),
 }
 
 /// On what a request of one member relies.
@@ -282,7 +278,7 @@ impl Acquisition {
         if is_missing || is_gone {
             self.forget();
         }
-        if outputs.contains(&Output::Lose) {
+        if outputs.contains(&Output::Tell(Outcome::Lost)) {
             self.touched();
         }
         for output in outputs {
@@ -354,8 +350,6 @@ impl Acquisition {
                 let ground = Ground { certainty: certainty(member.seen, present.connection), search };
                 commands.push(Effect::One(index, alone, ground, member.tries));
             }
-            Output::Grant(nodes, term) => commands.push(Effect::Grant(nodes, term)),
-            Output::Lose => commands.push(Effect::Lose),
             Output::EndSession(member, refusal) => {
                 // Another contender may have given the session up by now.
                 let end = present.end().unwrap_or_else(|| {
@@ -364,9 +358,11 @@ impl Acquisition {
                 });
                 self.take_in(Report::All(Event::SessionOver(end)), search, present, commands);
             }
-            Output::End(member, end) => {
-                self.expect_late(commands);
-                commands.push(Effect::End(member, end));
+            Output::Tell(outcome) => {
+                if let Outcome::Ended(..) = outcome {
+                    self.expect_late(commands);
+                }
+                commands.push(Effect::Tell(outcome));
             }
         }
     }

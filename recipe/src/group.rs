@@ -9,7 +9,7 @@
 //! ```text
 //!   caller   --- All(Begin) -->  +-------+  --- All(Enter) ----------->  one transaction for all
 //!   replies  --- Entered([..]) > | Group |  --- One(1, WatchPredecessor) -->  a request of one member
-//!            --- One(1, ..) -->  +-------+  --- Grant, Lose, End ----->  caller
+//!            --- One(1, ..) -->  +-------+  --- Tell ---------------->  caller
 //! ```
 //!
 //! # Invariants
@@ -94,14 +94,21 @@ pub enum Output {
     All(Together),
     /// Send a request for one member.
     One(usize, Alone),
-    /// The group holds its locks: give the guard to the caller.
-    Grant(Vec<Own>, Term),
-    /// The guard is lost: tell the holder, and then give up.
-    Lose,
     /// End the session, because nobody can tell which node is this member's.
     EndSession(usize, Refusal),
+    /// Tell the caller.
+    Tell(Outcome),
+}
+
+/// What the caller is told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The group holds its locks, with these nodes and in this term of the lease: the caller has the guard.
+    Granted(Vec<Own>, Term),
+    /// The guard is lost while the session lives. The holder then gives up.
+    Lost,
     /// The group has ended, and gives no further output. The number is that of the member whose end it is.
-    End(usize, End),
+    Ended(usize, End),
 }
 
 impl Group {
@@ -163,7 +170,7 @@ impl Group {
         self.send_parked(&mut outputs);
         if self.is_ended() {
             self.phase = Phase::Leaving;
-            outputs.extend(self.end.take().map(|(member, end)| Output::End(member, end)));
+            outputs.extend(self.end.take().map(|(member, end)| Output::Tell(Outcome::Ended(member, end))));
         }
         outputs
     }
@@ -268,7 +275,7 @@ impl Group {
                 Command::Grant(own, term) => granted.get_or_insert((Vec::new(), term)).0.push(own),
                 Command::Lose if self.phase == Phase::Held => {
                     self.phase = Phase::Lost;
-                    outputs.push(Output::Lose);
+                    outputs.push(Output::Tell(Outcome::Lost));
                 }
                 Command::Lose => {}
                 Command::End(end) => self.ends(index, end),
@@ -277,7 +284,7 @@ impl Group {
         }
         if let Some((nodes, term)) = granted {
             self.phase = Phase::Held;
-            outputs.push(Output::Grant(nodes, term));
+            outputs.push(Output::Tell(Outcome::Granted(nodes, term)));
         }
     }
 

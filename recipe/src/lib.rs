@@ -113,7 +113,7 @@ pub use command::{Alone, Command, End, Together};
 pub use contender::{Ahead, Kind, LAST_SEQUENCE, Others, Own, QueuePlace, Sequence, Standing, standing};
 pub use event::{Event, Refusal, Sight};
 pub use foreign::{Child, Foreign, ForeignClient, session};
-pub use group::{Group, Output, Report};
+pub use group::{Group, Outcome, Output, Report};
 pub use layout::{Directory, QueueLayout};
 pub use lease::{
     DEFAULT_DRIFT_PPM, Lapse, Lease, Lengths, Limit, Moment, Present, Reckoning, SessionEnd, Term,

@@ -13,7 +13,7 @@ use futures::FutureExt;
 use tracing::{debug, warn};
 use uuid::Uuid;
 use zklock_recipe::acquisition::{Acquisition, Certainty, Effect, Ground, Input};
-use zklock_recipe::{Alone, Arrival, End, Event, Own, Patience, Report, Term, Together, Tries};
+use zklock_recipe::{Alone, Arrival, End, Event, Outcome, Own, Patience, Report, Together, Tries};
 
 use super::attended::Work;
 use super::companion::take_back;
@@ -41,17 +41,6 @@ pub(crate) struct Driver {
     punctuality: Punctuality,
     /// Tells the caller the contenders' places, if it wants to hear them.
     teller: Option<Teller>,
-}
-
-/// The outcome of a driver.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// Every lock is granted, in this term of the lease.
-    Granted(Vec<Own>, Term),
-    /// The locks were held, and the guard is lost while the session lives. The driver's owner then gives up.
-    Lost,
-    /// The contenders have ended. The number is that of the queue in which this happened first.
-    Ended(usize, End),
 }
 
 impl Driver {
@@ -227,17 +216,14 @@ impl Driver {
             Effect::All(together, certainty, tries) => {
                 self.drop_requests();
                 self.joint = Some(self.send(together, certainty, tries));
-                None
             }
             Effect::One(index, alone, ground, tries) => {
                 self.joint = None;
                 let pending = self.send_for(index, alone, ground, tries);
                 self.members[index].pending = Some(pending);
-                None
             }
             Effect::ExpectLate(index) => {
                 self.session.expect_late(self.members[index].entry.lock.clone(), self.id);
-                None
             }
             Effect::EndSession(index, refusal) => {
                 warn!(
@@ -246,24 +232,24 @@ impl Driver {
                      ZooKeeper deletes the node"
                 );
                 self.session.close();
-                None
             }
-            Effect::Grant(nodes, term) => {
-                self.drop_requests();
-                self.teller = None;
-                Some(Outcome::Granted(nodes, term))
-            }
-            Effect::Lose => {
-                self.take_back();
-                Some(Outcome::Lost)
-            }
-            Effect::End(index, end) => {
-                self.drop_requests();
-                self.members.iter_mut().for_each(|member| member.watch = None);
-                self.take_back();
-                Some(Outcome::Ended(index, end))
+            Effect::Tell(outcome) => {
+                match outcome {
+                    Outcome::Granted(..) => {
+                        self.drop_requests();
+                        self.teller = None;
+                    }
+                    Outcome::Lost => self.take_back(),
+                    Outcome::Ended(..) => {
+                        self.drop_requests();
+                        self.members.iter_mut().for_each(|member| member.watch = None);
+                        self.take_back();
+                    }
+                }
+                return Some(outcome);
             }
         }
+        None
     }
 
     fn drop_requests(&mut self) {

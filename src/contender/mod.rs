@@ -10,7 +10,7 @@ mod punctuality;
 mod stages;
 
 pub(crate) use attended::{Attended, Work};
-pub(crate) use driver::{Driver, Outcome};
+pub(crate) use driver::Driver;
 pub(crate) use place::NextInLine;
 pub use place::{Place, places};
 pub(crate) use procedure::{Course, Performed, Procedure};

@@ -80,7 +80,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use zklock_recipe::{End, Event, Kind, Own, Term};
+use zklock_recipe::{End, Event, Kind, Outcome, Own, Term};
 
 use hold::turn::{Ended, Turn};
 use hold::{Held, lost_reason};
@@ -91,7 +91,7 @@ pub use operation::{Applied, NodeOptions};
 pub use transaction::Transaction;
 pub use transaction_error::{ConditionProblem, TransactionError};
 
-use crate::contender::{Attended, Driver, Outcome, Work};
+use crate::contender::{Attended, Driver, Work};
 use crate::fence::{FencingToken, Sequencer};
 use crate::telemetry::{Acquired, FamilyMember};
 use crate::zk::{Holder, LinkAnswer, Wire, ZkSession};

@@ -15,12 +15,12 @@ use tracing::warn;
 use uuid::Uuid;
 use zklock_recipe::admission::{Admission, AdmissionCommand, AdmissionEvent, AdmissionOutcome, SeenPool};
 use zklock_recipe::{
-    self as recipe, Arrival, End, Event, Kind, Misfit, Own, Patience, QueuePlace, Refusal, Takeover, Tries,
-    Wish,
+    self as recipe, Arrival, End, Event, Kind, Misfit, Outcome, Own, Patience, QueuePlace, Refusal, Takeover,
+    Tries, Wish,
 };
 
 use super::statement::Statement;
-use crate::contender::{self, Course, Driver, NextInLine, Performed, Procedure, Work};
+use crate::contender::{Course, Driver, NextInLine, Performed, Procedure, Work};
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::guard::lost::LostReason;
@@ -65,13 +65,13 @@ pub(super) async fn admit<K: 'static>(
         }
     };
     match permit.begun().await {
-        contender::Outcome::Granted(nodes, term) => Ok(match permit.0.take() {
+        Outcome::Granted(nodes, term) => Ok(match permit.0.take() {
             Some(driver) => Passage::Passed(Guard::new(driver, nodes, term)),
             None => Passage::Displaced,
         }),
-        contender::Outcome::Ended(_, End::Refused(refusal)) => Err(refused(refusal)),
+        Outcome::Ended(_, End::Refused(refusal)) => Err(refused(refusal)),
         // Somebody has deleted the permit before it was granted, or the session is over.
-        contender::Outcome::Ended(..) | contender::Outcome::Lost => Ok(Passage::Displaced),
+        Outcome::Ended(..) | Outcome::Lost => Ok(Passage::Displaced),
     }
 }
 
@@ -85,8 +85,8 @@ impl MadePermit {
     }
 
     /// Resolves once the permit is granted, or has ended.
-    async fn begun(&mut self) -> contender::Outcome {
-        let Some(driver) = &mut self.0 else { return contender::Outcome::Lost };
+    async fn begun(&mut self) -> Outcome {
+        let Some(driver) = &mut self.0 else { return Outcome::Lost };
         match driver.handle(Event::Begin) {
             Some(outcome) => outcome,
             None => poll_fn(|cx| driver.poll(cx)).await,

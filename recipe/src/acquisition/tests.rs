@@ -3,9 +3,10 @@
 use alloc::vec;
 
 use super::{Alone as A, Together as T, *};
+use crate::command::End;
 use crate::event::Event as E;
 use crate::group::tests::{FIRST, REFUSAL, SECOND, alone, behind};
-use crate::lease::Lapse;
+use crate::lease::{Lapse, Term};
 
 const TERM: Term = Term::FIRST;
 /// The present connection.
@@ -117,7 +118,11 @@ fn tries(failed: u32) -> Tries {
 }
 
 fn grant(nodes: &[Own]) -> Effect {
-    Effect::Grant(nodes.to_vec(), TERM)
+    Effect::Tell(Outcome::Granted(nodes.to_vec(), TERM))
+}
+
+fn ended(member: usize, end: End) -> Effect {
+    Effect::Tell(Outcome::Ended(member, end))
 }
 
 /// `Enter` is out.
@@ -308,10 +313,7 @@ fn a_waiter_with_a_takeover_delay_asks_for_its_node_after_a_listing_that_shows_a
     let first = reply_to(0, E::ListedAfterRelease(vec![SECOND.place.name()]));
     assert_eq!(acquisition.hears(shown(0, E::PredecessorDeleted)), [single(0, A::List)]);
     assert_eq!(acquisition.names(first, PRESENT), asks_for(&[SECOND]));
-    assert_eq!(
-        acquisition.hears(reply(Report::Failed(0, E::OwnTouched))),
-        [Effect::End(0, End::NodeDeleted)]
-    );
+    assert_eq!(acquisition.hears(reply(Report::Failed(0, E::OwnTouched))), [ended(0, End::NodeDeleted)]);
 }
 
 #[test]
@@ -327,7 +329,7 @@ fn a_takeover_delay_outlasts_what_was_seen_before() {
 #[test]
 fn a_node_that_is_touched_makes_all_doubtful() {
     let mut lost = both_guarded();
-    assert_eq!(lost.hears(shown(1, E::OwnTouched)), [Effect::Lose]);
+    assert_eq!(lost.hears(shown(1, E::OwnTouched)), [Effect::Tell(Outcome::Lost)]);
     assert_eq!(
         lost.hears(E::Forfeit.into()),
         [single_on(0, A::Delete(FIRST), UNSURE), single_on(1, A::Recover(SECOND), UNSURE)]
@@ -373,7 +375,7 @@ fn our_own_removals_leave_the_rest_certain() {
     assert_eq!(leaving.hears(E::GiveUp.into()), [release, delete(1, SECOND)]);
     assert_eq!(leaving.hears(reply_to(0, E::Released(true))), []);
     assert_eq!(leaving.certainty(Some(NOW)), SEEN);
-    assert_eq!(leaving.hears(reply_to(1, E::Deleted)), [Effect::End(0, End::Released)]);
+    assert_eq!(leaving.hears(reply_to(1, E::Deleted)), [ended(0, End::Released)]);
 }
 
 #[test]
@@ -399,37 +401,37 @@ fn a_create_whose_node_is_not_found_is_expected_late() {
     assert_eq!(again.hears(entered(&[alone(FIRST)])), [grant(&[FIRST])]);
     again.hears(E::Release.into());
     let done = reply(Report::All(E::Released(true)));
-    assert_eq!(again.hears(done), [Effect::End(0, End::Released)]);
+    assert_eq!(again.hears(done), [ended(0, End::Released)]);
 
     let mut in_vain = after(searching(one()), vec![E::GiveUp.into()]);
-    assert_eq!(in_vain.hears(missing()), [late.clone(), Effect::End(0, End::GivenUp)]);
+    assert_eq!(in_vain.hears(missing()), [late.clone(), ended(0, End::GivenUp)]);
 
     // Another search has found it, so nothing comes any more.
     let mut found = after(searching(two()), vec![missing(), reply_to(1, E::Recovered(Some(SECOND)))]);
     found.hears(reply_to(0, E::Recovered(Some(FIRST))));
-    assert_eq!(found.hears(E::SessionOver(END).into()), [Effect::End(0, End::SessionOver(END))]);
+    assert_eq!(found.hears(E::SessionOver(END).into()), [ended(0, End::SessionOver(END))]);
     // No other search has.
     let mut missed = after(searching(two()), vec![missing()]);
-    assert_eq!(missed.hears(E::SessionOver(END).into()), [late, Effect::End(0, End::SessionOver(END))]);
+    assert_eq!(missed.hears(E::SessionOver(END).into()), [late, ended(0, End::SessionOver(END))]);
 }
 
 /// A node that was found gone after a release is no create that comes late.
 #[test]
 fn a_removal_that_was_done_leaves_nothing_to_expect() {
     let mut unknown = after(held(), vec![E::Release.into(), Input::Lost(None)]);
-    assert_eq!(unknown.hears(reply_to(0, E::Recovered(None))), [Effect::End(0, End::Released)]);
+    assert_eq!(unknown.hears(reply_to(0, E::Recovered(None))), [ended(0, End::Released)]);
 }
 
 #[test]
 fn a_node_that_nobody_can_identify_takes_the_session_with_it() {
     let refused = || reply_to(0, E::Refused(REFUSAL));
-    let given_up = [Effect::EndSession(0, REFUSAL), Effect::End(0, End::SessionOver(SessionEnd::Closed))];
+    let given_up = [Effect::EndSession(0, REFUSAL), ended(0, End::SessionOver(SessionEnd::Closed))];
     let removing = after(held(), vec![E::Release.into(), Input::Lost(None)]);
     let leaving = after(waiting(Takeover::AtOnce), vec![E::GiveUp.into(), Input::Lost(Some(0))]);
     for acquisition in [searching(one()), removing, leaving] {
         assert_eq!(acquisition.clone().hears(refused()), given_up);
         // Somebody else has given it up before.
-        let over = [Effect::End(0, End::SessionOver(END))];
+        let over = [ended(0, End::SessionOver(END))];
         assert_eq!(acquisition.clone().handle(refused(), OVER), over);
     }
     // The others of the acquisition end with it.
@@ -442,7 +444,7 @@ fn a_node_that_nobody_can_identify_takes_the_session_with_it() {
 /// However the news of the end come, and although some say only that nobody answers.
 #[test]
 fn nothing_is_asked_in_a_session_that_is_over() {
-    let end = || [Effect::End(0, End::SessionOver(END))];
+    let end = || [ended(0, End::SessionOver(END))];
     for (acquisition, input, present) in [
         (entering(), E::SessionOver(END).into(), PRESENT),
         (entering(), reply(Report::All(E::SessionOver(END))), PRESENT),
@@ -464,7 +466,7 @@ fn nothing_is_asked_in_a_session_that_is_over() {
     // A server has answered before the end.
     let mut released = after(held(), vec![E::Release.into()]);
     let done = reply(Report::All(E::Released(true)));
-    assert_eq!(released.handle(done, OVER), [Effect::End(0, End::Released)]);
+    assert_eq!(released.handle(done, OVER), [ended(0, End::Released)]);
 }
 
 #[test]
@@ -534,7 +536,7 @@ fn an_admitted_contender_asks_for_confirmation_unless_it_was_just_seen() {
 #[test]
 fn an_entry_that_is_not_sent_any_more_ends_the_acquisition() {
     let mut acquisition = after(entering(), vec![E::GiveUp.into()]);
-    assert_eq!(acquisition.hears(E::Withheld.into()), [Effect::End(0, End::GivenUp)]);
+    assert_eq!(acquisition.hears(E::Withheld.into()), [ended(0, End::GivenUp)]);
     assert!(acquisition.is_ended());
     assert_eq!(acquisition.hears(entered(&[alone(FIRST)])), []);
 }

@@ -72,6 +72,14 @@ fn find(member: usize) -> Output {
     O::One(member, A::Find)
 }
 
+fn granted() -> Output {
+    O::Tell(Outcome::Granted(vec![FIRST, SECOND], Term::FIRST))
+}
+
+fn ended(member: usize, end: End) -> Output {
+    O::Tell(Outcome::Ended(member, end))
+}
+
 fn enter() -> Output {
     O::All(T::Enter)
 }
@@ -112,14 +120,14 @@ fn a_group_enters_is_confirmed_and_is_released_in_one_request_each() {
     assert_eq!(group.own(0), None);
     assert_eq!(group.handle(Entered(vec![alone(FIRST), alone(SECOND)])), [O::All(T::Confirm)]);
     assert_eq!((group.own(0), group.own(1), group.own(2)), (Some(FIRST), Some(SECOND), None));
-    assert_eq!(group.handle(All(E::Confirmed(Term::FIRST))), [O::Grant(vec![FIRST, SECOND], Term::FIRST)]);
+    assert_eq!(group.handle(All(E::Confirmed(Term::FIRST))), [granted()]);
     assert_eq!(group.handle(All(E::Settled)), [watch_own(0, FIRST), watch_own(1, SECOND)]);
     assert_eq!(group.handle(One(1, E::OwnWatched(true))), []);
     assert_eq!(group.handle(One(0, E::OwnWatched(true))), []);
     assert_eq!(group.handle(All(E::Release)), [O::All(T::Release)]);
     assert!(group.nodes().eq([FIRST, SECOND]));
     assert!(!group.is_ended());
-    assert_eq!(group.handle(All(E::Released(true))), [O::End(0, End::Released)]);
+    assert_eq!(group.handle(All(E::Released(true))), [ended(0, End::Released)]);
     assert!(group.is_ended());
     assert_eq!(group.handle(All(E::GiveUp)), []);
 }
@@ -167,10 +175,7 @@ fn news_of_own_nodes_are_passed_over_while_all_are_confirmed() {
     for event in [E::OwnTouched, E::OwnWatched(true), E::OwnWatched(false), E::WatchLost] {
         let mut group = confirming();
         assert_eq!(group.handle(One(0, event)), []);
-        assert_eq!(
-            group.handle(All(E::Confirmed(Term::FIRST))),
-            [O::Grant(vec![FIRST, SECOND], Term::FIRST)]
-        );
+        assert_eq!(group.handle(All(E::Confirmed(Term::FIRST))), [granted()]);
     }
 }
 
@@ -179,12 +184,12 @@ fn news_of_own_nodes_are_passed_over_while_all_are_confirmed() {
 fn a_guard_is_lost_with_its_first_node() {
     let guarded = vec![All(E::Settled), One(0, E::OwnWatched(true)), One(1, E::OwnWatched(true))];
     let mut group = after(held(), guarded);
-    assert_eq!(group.handle(One(1, E::OwnTouched)), [O::Lose]);
+    assert_eq!(group.handle(One(1, E::OwnTouched)), [O::Tell(Outcome::Lost)]);
     assert_eq!(group.handle(One(0, E::OwnTouched)), []);
     assert_eq!(group.handle(All(E::Forfeit)), [recover(0, FIRST), recover(1, SECOND)]);
     assert_eq!(group.handle(One(1, E::Recovered(None))), []);
     assert_eq!(group.handle(One(0, E::Recovered(Some(FIRST)))), [delete(0, FIRST)]);
-    assert_eq!(group.handle(One(0, E::Deleted)), [O::End(1, End::NodeDeleted)]);
+    assert_eq!(group.handle(One(0, E::Deleted)), [ended(1, End::NodeDeleted)]);
 }
 
 #[test]
@@ -192,7 +197,7 @@ fn the_end_of_the_session_is_that_of_all() {
     for mut group in [pair(), entering(), half(), confirming(), held(), releasing()] {
         let over = E::SessionOver(SessionEnd::Expired);
         let end = End::SessionOver(SessionEnd::Expired);
-        assert_eq!(group.handle(All(over)), [O::End(0, end)]);
+        assert_eq!(group.handle(All(over)), [ended(0, end)]);
         assert!(group.is_ended());
     }
 }

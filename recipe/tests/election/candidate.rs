@@ -6,7 +6,9 @@ use zklock_recipe::candidacy::{self, Candidacy, Proclamation, SeenAnnouncement};
 use zklock_recipe::companion::{self, Companion};
 use zklock_recipe::nodes::confirmation;
 use zklock_recipe::transaction::{Operation, Problem, UNTOUCHED};
-use zklock_recipe::{Alone, Arrival, End, Event, Footing, Own, Patience, Report, Sight, Takeover, Together};
+use zklock_recipe::{
+    Alone, Arrival, End, Event, Footing, Outcome, Own, Patience, Report, Sight, Takeover, Together,
+};
 
 use super::contest::HONEST;
 use super::office::{ANNOUNCEMENT, Announcement, Data, LOCK, Told};
@@ -167,11 +169,11 @@ impl Run<'_> {
         let Some(acquisition) = &mut self.candidate(party).contender else { return };
         for command in acquisition.handle(input, present(Some(CONNECTION), true)) {
             match command {
-                Effect::Grant(owns, _) => self.lead(party, owns[0].czxid),
+                Effect::Tell(Outcome::Granted(owns, _)) => self.lead(party, owns[0].czxid),
                 Effect::All(Together::Release, ..) => self.remove(party, true),
                 Effect::One(_, Alone::Delete(_), ..) => self.remove(party, false),
                 Effect::One(_, Alone::Recover(_), ..) => self.post(party, Request::Recover),
-                Effect::End(_, end) => {
+                Effect::Tell(Outcome::Ended(_, end)) => {
                     self.candidate(party).contender = None;
                     let trusts = self.is(Mutant::TakesAMissingNodeForAResignation) && end == End::Released;
                     if !trusts {

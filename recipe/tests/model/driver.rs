@@ -3,7 +3,9 @@
 //! earlier one; a request for one member takes the place of its earlier one, and of one for all.
 
 use zklock_recipe::acquisition::{Certainty, Effect, Ground, Input, Search};
-use zklock_recipe::{Alone, End, Event, Kind, Limit, Own, Patience, Report, SessionEnd, Sight, Together};
+use zklock_recipe::{
+    Alone, End, Event, Kind, Limit, Outcome, Own, Patience, Report, SessionEnd, Sight, Together,
+};
 
 use super::contender::{Caller, Contender, Pending, Seated, Target};
 use super::contest::{AWAITED, BY_ITSELF, CAUSED, IN_TURN, KEPT, SEEN, TOKENS, UNASKED};
@@ -46,9 +48,9 @@ impl Run<'_> {
                 self.disconnect(session);
                 self.over(session, SessionEnd::Closed);
             }
-            Effect::Grant(owns, _) => self.grant(party, &owns),
-            Effect::Lose => self.lose(party),
-            Effect::End(seat, end) => self.end(party, seat, end),
+            Effect::Tell(Outcome::Granted(owns, _)) => self.grant(party, &owns),
+            Effect::Tell(Outcome::Lost) => self.lose(party),
+            Effect::Tell(Outcome::Ended(seat, end)) => self.end(party, seat, end),
         }
     }
 
@@ -173,12 +175,13 @@ impl Run<'_> {
     }
 
     fn see_commands(&mut self, party: Party, cause: &Input, commands: &[Effect]) {
-        let confirms =
-            |command: &Effect| matches!(command, Effect::Grant(..) | Effect::All(Together::Confirm, ..));
+        let confirms = |command: &Effect| {
+            matches!(command, Effect::Tell(Outcome::Granted(..)) | Effect::All(Together::Confirm, ..))
+        };
         if commands.iter().any(confirms) {
             self.witness_confirm(party, cause);
         }
-        let grants = commands.iter().any(|command| matches!(command, Effect::Grant(..)));
+        let grants = commands.iter().any(|command| matches!(command, Effect::Tell(Outcome::Granted(..))));
         let is_blind = self.world.contenders[party].blind && !matches!(cause, Input::NodesConfirmed(_));
         self.forbid(SEEN, grants && is_blind);
         self.see_readers(party, cause, commands);

@@ -5,7 +5,7 @@
 
 use zklock_recipe::acquisition::{Certainty, Effect, Ground, Input, Search};
 use zklock_recipe::{
-    Alone, Event, Kind, Own, Present, QueuePlace, Refusal, Report, Sequence, Sight, Together,
+    Alone, Event, Kind, Outcome, Own, Present, QueuePlace, Refusal, Report, Sequence, Sight, Together,
 };
 
 use super::contender::Contender;
@@ -124,7 +124,7 @@ impl Mutant {
         let (seen, known) = (contender.acquisition.seen(), contender.known());
         let mut commands = contender.acquisition.handle(input, present);
         if matches!(self, Self::RemembersThroughALoss) {
-            if commands.contains(&Effect::Lose) {
+            if commands.contains(&Effect::Tell(Outcome::Lost)) {
                 contender.remembered = seen;
             }
             commands.iter_mut().for_each(|command| trust(command, contender.remembered));

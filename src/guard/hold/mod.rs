@@ -15,11 +15,11 @@ use futures::future::{BoxFuture, select};
 use futures::task::AtomicWaker;
 use tokio::sync::watch;
 use zklock_recipe::acquisition::Certainty;
-use zklock_recipe::{End, Event, Kind, Lapse, Limit, Moment, Own, Term};
+use zklock_recipe::{End, Event, Kind, Lapse, Limit, Moment, Outcome, Own, Term};
 
 use super::lost::{Lost, LostReason};
 use crate::clock;
-use crate::contender::{Driver, Outcome, Work};
+use crate::contender::{Driver, Work};
 use crate::mutex::Mutex;
 use crate::requests::{OwnNode, path_of};
 use crate::telemetry::{self, CallersTurn, FamilyMember, HeldPath};

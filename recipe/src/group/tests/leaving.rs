@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_caller_that_goes_early_leaves_nothing_behind() {
-    assert_eq!(pair().handle(All(E::GiveUp)), [O::End(0, End::GivenUp)]);
+    assert_eq!(pair().handle(All(E::GiveUp)), [ended(0, End::GivenUp)]);
 
     // The create is under way, and only its reply shows what to delete.
     let mut group = entering();
@@ -14,14 +14,14 @@ fn a_caller_that_goes_early_leaves_nothing_behind() {
         [delete(0, FIRST), delete(1, SECOND)]
     );
     assert_eq!(group.handle(One(1, E::Deleted)), []);
-    assert_eq!(group.handle(One(0, E::Deleted)), [O::End(0, End::GivenUp)]);
+    assert_eq!(group.handle(One(0, E::Deleted)), [ended(0, End::GivenUp)]);
 
     for [first, then] in [
         [All(E::GiveUp), All(E::NoDirectory)],
         [All(E::GiveUp), Failed(1, E::Refused(REFUSAL))],
         [All(E::NoDirectory), All(E::GiveUp)],
     ] {
-        assert_eq!(after(entering(), vec![first]).handle(then), [O::End(0, End::GivenUp)]);
+        assert_eq!(after(entering(), vec![first]).handle(then), [ended(0, End::GivenUp)]);
     }
 }
 
@@ -30,7 +30,7 @@ fn a_caller_that_goes_as_all_are_first_has_all_released_at_once() {
     for mut group in [confirming(), held()] {
         assert_eq!(group.handle(All(E::GiveUp)), [O::All(T::Release)]);
         assert!(group.nodes().eq([FIRST, SECOND]));
-        assert_eq!(group.handle(All(E::Released(true))), [O::End(0, End::Released)]);
+        assert_eq!(group.handle(All(E::Released(true))), [ended(0, End::Released)]);
     }
 }
 
@@ -55,7 +55,7 @@ fn a_lost_create_is_found_by_each() {
 fn a_create_of_which_a_part_is_missing_is_left() {
     let found = || One(1, E::Recovered(Some(SECOND)));
     let missing = || One(0, E::Recovered(None));
-    let end = || O::End(0, End::NodeDeleted);
+    let end = || ended(0, End::NodeDeleted);
 
     // However the searches end: each time the member has searched again since the other one's node was found.
     for found_first in [true, false] {
@@ -80,7 +80,7 @@ fn a_caller_that_goes_while_a_create_is_searched_for_leaves_what_is_found() {
     // The create that the first member would repeat is not sent.
     assert_eq!(group.handle(All(E::GiveUp)), []);
     assert_eq!(group.handle(One(1, E::Recovered(Some(SECOND)))), [delete(1, SECOND)]);
-    assert_eq!(group.handle(One(1, E::Deleted)), [O::End(0, End::GivenUp)]);
+    assert_eq!(group.handle(One(1, E::Deleted)), [ended(0, End::GivenUp)]);
 }
 
 #[test]
@@ -88,10 +88,7 @@ fn a_create_that_is_refused_to_one_ends_all() {
     for (member, creating) in [(0, false), (1, false), (1, true)] {
         let before = if creating { vec![All(E::NoDirectory)] } else { vec![] };
         let mut group = after(entering(), before);
-        assert_eq!(
-            group.handle(Failed(member, E::Refused(REFUSAL))),
-            [O::End(member, End::Refused(REFUSAL))]
-        );
+        assert_eq!(group.handle(Failed(member, E::Refused(REFUSAL))), [ended(member, End::Refused(REFUSAL))]);
     }
 }
 
@@ -104,7 +101,7 @@ fn a_look_that_ends_one_has_the_others_leave() {
         let mut group = after(entering(), vec![entered.clone()]);
         assert_eq!(group.handle(One(1, event)), [delete(1, SECOND), release(0, FIRST)]);
         assert_eq!(group.handle(One(1, E::Deleted)), []);
-        assert_eq!(group.handle(One(0, E::Released(true))), [O::End(1, end)]);
+        assert_eq!(group.handle(One(0, E::Released(true))), [ended(1, end)]);
     }
 }
 
@@ -115,7 +112,7 @@ fn a_number_that_is_too_high_ends_all() {
     assert_eq!(group.handle(Entered(vec![behind(FIRST), alone(last)])), [delete(1, last), delete(0, FIRST)]);
     assert_eq!(group.handle(One(1, E::Deleted)), []);
     let end = End::Exhausted(Sequence(i32::MAX));
-    assert_eq!(group.handle(One(0, E::Deleted)), [O::End(1, end)]);
+    assert_eq!(group.handle(One(0, E::Deleted)), [ended(1, end)]);
 }
 
 #[test]
@@ -124,7 +121,7 @@ fn trying_ends_as_soon_as_one_queue_is_taken() {
     let entered = Entered(vec![alone(FIRST), behind(SECOND)]);
     assert_eq!(taken.handle(entered), [delete(1, SECOND), release(0, FIRST)]);
     assert_eq!(taken.handle(One(0, E::Released(true))), []);
-    assert_eq!(taken.handle(One(1, E::Deleted)), [O::End(1, End::Busy)]);
+    assert_eq!(taken.handle(One(1, E::Deleted)), [ended(1, End::Busy)]);
 }
 
 /// An operator deletes the node of the member that is first, while the other one waits.
@@ -133,14 +130,14 @@ fn a_member_whose_node_is_deleted_takes_the_others_with_it() {
     let mut group = half();
     assert_eq!(group.handle(One(0, E::OwnTouched)), [watch_own(0, FIRST)]);
     assert_eq!(group.handle(One(0, E::OwnWatched(false))), [delete(1, SECOND)]);
-    assert_eq!(group.handle(One(1, E::Deleted)), [O::End(0, End::NodeDeleted)]);
+    assert_eq!(group.handle(One(1, E::Deleted)), [ended(0, End::NodeDeleted)]);
 }
 
 #[test]
 fn a_confirmation_that_finds_a_node_gone_has_the_others_released() {
     let mut group = confirming();
     assert_eq!(group.handle(Failed(1, E::OwnTouched)), [release(0, FIRST)]);
-    assert_eq!(group.handle(One(0, E::Released(true))), [O::End(1, End::NodeDeleted)]);
+    assert_eq!(group.handle(One(0, E::Released(true))), [ended(1, End::NodeDeleted)]);
 }
 
 /// No grant comes of it: what follows is another confirmation of all, or none.
@@ -156,7 +153,7 @@ fn a_confirmation_that_is_refused_has_all_leave() {
     let mut group = confirming();
     assert_eq!(group.handle(Failed(0, E::Refused(REFUSAL))), [delete(0, FIRST), release(1, SECOND)]);
     assert_eq!(group.handle(One(1, E::Released(true))), []);
-    assert_eq!(group.handle(One(0, E::Deleted)), [O::End(0, End::Refused(REFUSAL))]);
+    assert_eq!(group.handle(One(0, E::Deleted)), [ended(0, End::Refused(REFUSAL))]);
 }
 
 #[test]
@@ -164,7 +161,7 @@ fn a_release_that_is_lost_is_looked_for_by_each() {
     let mut done = releasing();
     assert_eq!(done.handle(All(E::Unanswered)), [recover(0, FIRST), recover(1, SECOND)]);
     assert_eq!(done.handle(One(1, E::Recovered(None))), []);
-    assert_eq!(done.handle(One(0, E::Recovered(None))), [O::End(0, End::Released)]);
+    assert_eq!(done.handle(One(0, E::Recovered(None))), [ended(0, End::Released)]);
 
     let mut undone = after(releasing(), vec![All(E::Unanswered)]);
     assert_eq!(undone.handle(One(0, E::Recovered(Some(FIRST)))), [release(0, FIRST)]);
@@ -175,13 +172,13 @@ fn a_release_that_is_refused_to_one_deletes_its_node() {
     let mut group = releasing();
     assert_eq!(group.handle(Failed(1, E::Refused(REFUSAL))), [release(0, FIRST), delete(1, SECOND)]);
     assert_eq!(group.handle(One(0, E::Released(true))), []);
-    assert_eq!(group.handle(One(1, E::Deleted)), [O::End(0, End::Released)]);
+    assert_eq!(group.handle(One(1, E::Deleted)), [ended(0, End::Released)]);
 }
 
 /// The node stays for as long as the session, so the caller must learn of it, whatever the cause of the end.
 #[test]
 fn a_deletion_that_is_refused_is_told_instead_of_the_cause() {
-    let refused = |member| [O::End(member, End::Refused(REFUSAL))];
+    let refused = |member| [ended(member, End::Refused(REFUSAL))];
 
     let mut group = after(half(), vec![All(E::GiveUp), One(0, E::Released(true))]);
     assert_eq!(group.handle(One(1, E::Refused(REFUSAL))), refused(1));
@@ -206,5 +203,5 @@ fn a_deletion_that_is_refused_is_told_instead_of_the_cause() {
 fn a_request_that_is_refused_is_told_only_if_it_is_the_cause() {
     let sights = [(FIRST, Sight::Foreign(stranger())), (SECOND, Sight::Count(3))];
     let mut group = after(entering(), vec![Entered(sights.to_vec()), One(1, E::Deleted)]);
-    assert_eq!(group.handle(One(0, E::Deleted)), [O::End(0, End::Foreign(stranger()))]);
+    assert_eq!(group.handle(One(0, E::Deleted)), [ended(0, End::Foreign(stranger()))]);
 }

@@ -21,10 +21,10 @@ fn passed_through(command: C) -> Output {
         C::Together(command) => O::All(command),
         C::Alone(A::Release(_)) => O::All(T::Release),
         C::Alone(request) => O::One(0, request),
-        C::Grant(own, term) => O::Grant(vec![own], term),
-        C::Lose => O::Lose,
+        C::Grant(own, term) => O::Tell(Outcome::Granted(vec![own], term)),
+        C::Lose => O::Tell(Outcome::Lost),
         C::EndSession(refusal) => O::EndSession(0, refusal),
-        C::End(end) => O::End(0, end),
+        C::End(end) => ended(0, end),
     }
 }
 
