@@ -17,13 +17,13 @@ use zklock_recipe::{Alone, Arrival, End, Event, Outcome, Own, Patience, Report, 
 
 use super::attended::Work;
 use super::companion::take_back;
-use super::member::{Member, MemberNews, Pending};
+use super::member::{Member, MemberNews, Pending, await_answer};
 use super::place::Teller;
 use super::punctuality::Punctuality;
 use crate::node::{NodeData, encode};
 use crate::requests::{self, OwnNode, Reply, SharedCompanion};
 use crate::settings::{Entry, Settings, paths};
-use crate::zk::{EntryTicket, LinkAnswer, Wire, ZkSession};
+use crate::zk::{EntryTicket, Wire, ZkSession};
 
 /// The contenders of one acquisition under way. They have no task of their own: their owner polls them. An owner that
 /// drops them early gives them to the session's background task with [`Driver::abandon`].
@@ -296,15 +296,11 @@ impl Driver {
                 let nodes = self.nodes();
                 let answer =
                     self.session.ask(tries, None, move |wire: Wire| requests::confirm(wire.client, nodes));
-                let news = |answer| match answer {
-                    LinkAnswer::Given(Ok(()), sent) => {
-                        MemberNews { proof: Some(sent), ..Input::NodesConfirmed(sent.connection).into() }
-                    }
-                    LinkAnswer::Given(Err(reply), sent) => Input::Reply(reply, sent.connection).into(),
-                    LinkAnswer::Lost => Input::Lost(None).into(),
-                    LinkAnswer::Over(end) => Input::from(Event::SessionOver(end)).into(),
+                let given = |reply, connection| match reply {
+                    Ok(()) => Input::NodesConfirmed(connection),
+                    Err(reply) => Input::Reply(reply, connection),
                 };
-                answer.map(news).boxed()
+                await_answer(None, answer, given)
             }
             // The watches on our own nodes stay until the reply. The release fires them, which costs no request;
             // dropping them would cost some.
@@ -312,7 +308,8 @@ impl Driver {
                 let nodes = self.nodes();
                 let companion = self.members.first().and_then(|member| member.companion.clone());
                 let request = move |wire: Wire| requests::release(wire.client, nodes, companion, certainty);
-                self.session.ask(tries, certainty.connection(), request).map(MemberNews::of_reply).boxed()
+                let answer = self.session.ask(tries, certainty.connection(), request);
+                await_answer(None, answer, Input::Reply)
             }
         }
     }
@@ -326,7 +323,7 @@ impl Driver {
         let ticket = self.ticket.insert(Arc::default()).clone();
         let pause = self.session.pause_after(tries);
         let answer = self.session.entrance.clone().pass(ticket, self.session.requester.request(request));
-        pause.then(|_| answer).map(MemberNews::of_reply).boxed()
+        await_answer(None, pause.then(|_| answer), Input::Reply)
     }
 
     fn send_for(&mut self, index: usize, alone: Alone, ground: Ground, tries: Tries) -> Pending {
@@ -385,7 +382,11 @@ impl Driver {
             let reply = request(&wire);
             reply.map(move |Reply { event, watch }| (event, watch.map(|watch| wire.keep(watch))))
         });
-        answer.map(move |answer| MemberNews::of_member(index, answer)).boxed()
+        let given = move |(event, watch): (_, Option<_>), connection| MemberNews {
+            watch: watch.map(|watch| (index, watch)),
+            ..Input::Reply(Report::One(index, event), connection).into()
+        };
+        await_answer(Some(index), answer, given)
     }
 
     /// The queues that the members join.
@@ -407,11 +408,14 @@ impl Work for Driver {
     /// the contenders have ended.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         loop {
-            let MemberNews { input, watch, proof } = std::task::ready!(self.poll_news(cx));
+            let MemberNews { input, watch, sent } = std::task::ready!(self.poll_news(cx));
             if let Some((index, watch)) = watch {
                 self.members[index].watch = Some(watch);
             }
-            proof.into_iter().for_each(|sent| self.session.lease.confirmed(sent));
+            // A quorum has acknowledged these.
+            if let Input::Reply(Report::Entered(_), _) | Input::NodesConfirmed(_) = input {
+                sent.into_iter().for_each(|sent| self.session.lease.confirmed(sent));
+            }
             self.teller.iter_mut().for_each(|teller| teller.see(&input));
             if let Some(outcome) = self.handle(input) {
                 return Poll::Ready(outcome);

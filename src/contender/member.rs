@@ -21,40 +21,31 @@ pub(super) struct MemberNews {
     pub(super) input: Input,
     /// The watch that the request has set, and the member whose it is.
     pub(super) watch: Option<(usize, Revocable<Event>)>,
-    /// Where and when the request was sent, if a quorum has acknowledged it.
-    pub(super) proof: Option<Sent>,
+    /// Where and when the request was sent, if a server has answered it.
+    pub(super) sent: Option<Sent>,
 }
 
 impl From<Input> for MemberNews {
     fn from(input: Input) -> Self {
-        Self { input, watch: None, proof: None }
+        Self { input, watch: None, sent: None }
     }
 }
 
-impl MemberNews {
-    /// Makes the news of an answer to a request for all members.
-    pub(super) fn of_reply(answer: LinkAnswer<Report>) -> Self {
-        match answer {
-            LinkAnswer::Given(reply, sent) => {
-                let proof = matches!(reply, Report::Entered(_)).then_some(sent);
-                Self { proof, ..Input::Reply(reply, sent.connection).into() }
-            }
-            LinkAnswer::Lost => Input::Lost(None).into(),
-            LinkAnswer::Over(end) => Input::from(Event::SessionOver(end)).into(),
+/// Awaits the answer to a request: of this member, or else for all. `given` makes the news of a server's reply, and of the number of
+/// its connection.
+pub(super) fn await_answer<T, N: Into<MemberNews>>(
+    member: Option<usize>,
+    answer: impl Future<Output = LinkAnswer<T>> + Send + 'static,
+    given: impl FnOnce(T, u64) -> N + Send + 'static,
+) -> Pending {
+    let news = move |answer| match answer {
+        LinkAnswer::Given(reply, sent) => {
+            MemberNews { sent: Some(sent), ..given(reply, sent.connection).into() }
         }
-    }
-
-    /// Makes the news of an answer to a request of one member.
-    pub(super) fn of_member(index: usize, answer: LinkAnswer<(Event, Option<Revocable<Event>>)>) -> Self {
-        match answer {
-            LinkAnswer::Given((event, watch), sent) => {
-                let watch = watch.map(|watch| (index, watch));
-                Self { watch, ..Input::Reply(Report::One(index, event), sent.connection).into() }
-            }
-            LinkAnswer::Lost => Input::Lost(Some(index)).into(),
-            LinkAnswer::Over(end) => Input::from(Event::SessionOver(end)).into(),
-        }
-    }
+        LinkAnswer::Lost => Input::Lost(member).into(),
+        LinkAnswer::Over(end) => Input::from(Event::SessionOver(end)).into(),
+    };
+    answer.map(news).boxed()
 }
 
 /// One contender of an acquisition.

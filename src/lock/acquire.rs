@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::warn;
-use zklock_recipe::acquisition::Input;
-use zklock_recipe::{Arrival, End, Foreign, Kind, Look, Patience, Stranger, Tries};
+use zklock_recipe::{Arrival, End, Event, Foreign, Kind, Outcome, Patience, Stranger, Tries};
 
-use crate::contender::{Attended, Driver, Outcome, attend};
+use crate::contender::{Attended, Driver, attend};
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::settings::{Entry, Settings, paths};
@@ -148,7 +147,7 @@ impl Acquirer {
                     self.succession.requeued.fetch_add(1, Ordering::Relaxed);
                 }
                 let mut driver = Driver::new(session.clone(), &self.entries, wait.patience(), arrival);
-                driver.handle(Input::Begin);
+                driver.handle(Event::Begin);
                 match Attended::new(&session, driver).await {
                     Some((driver, Outcome::Granted(nodes, term))) => {
                         let arrival = driver.arrival();
@@ -167,13 +166,6 @@ impl Acquirer {
             }
         };
         self.within(wait, contending).await
-    }
-
-    fn look(&self) -> Look {
-        match &*self.entries {
-            [entry] => entry.lock.hints.look(),
-            _ => Look::Count,
-        }
     }
 
     fn paths(&self) -> String {
