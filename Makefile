@@ -43,6 +43,7 @@ verify: ## Check format, lints, docs, layers, pages and the minimum Rust version
 	cd simulation && cargo fmt --all --check && cargo clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --quiet
 	scripts/check-layers.py
+	scripts/breaks.py --check
 	scripts/check-pages.py
 	scripts/check-api.py
 	scripts/check-msrv.sh

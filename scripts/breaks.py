@@ -64,12 +64,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("numbers", nargs="*", type=int, help="try these breaks alone")
     parser.add_argument("--minutes", type=int, default=10, help="how long to look for each at most")
+    parser.add_argument("--check", action="store_true", help="see whether the patches apply, and no more")
     arguments = parser.parse_args()
     patches = sorted((ROOT / "simulation" / "breaks").glob("*.patch"))
     patches = [patch for patch in patches if not arguments.numbers or int(patch.name[:2]) in arguments.numbers]
     copy()
     for patch in patches:
         apply(patch, "--check")
+    if arguments.check:
+        return
     missed = 0
     print("| break | found by | after | simulated hours |\n|---|---|---|---|", flush=True)
     for patch in patches:
