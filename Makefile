@@ -6,8 +6,8 @@
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: servers ## Five processes contend for half a minute while servers and clients fail; a verdict
-	cargo run --release -p zklock-proof -- torture --clients 5 --seconds 30
+demo: servers ## Five processes contend; a holder and a server are killed, a late write is refused; a verdict: 3 minutes
+	cargo run -p contend
 
 test: redis-server postgres systemd promtool jq peers manifests nextest ## Run every test, on real ZooKeeper servers
 	home="$$(scripts/have-newest-zookeeper.sh)" && export ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" && \
