@@ -180,12 +180,6 @@ impl Acquisition {
         self.sight(connection, |_| true);
     }
 
-    /// Takes in that somebody else has touched one of the holder's nodes: the nodes of their names may be other ones.
-    pub fn touched(&mut self) {
-        self.is_touched = true;
-        self.forget();
-    }
-
     /// Takes in that the nodes of these members were seen.
     fn sight(&mut self, connection: u64, whose: impl Fn(usize) -> bool) {
         for (index, member) in self.members.iter_mut().enumerate() {
@@ -279,7 +273,8 @@ impl Acquisition {
             self.forget();
         }
         if outputs.contains(&Output::Tell(Outcome::Lost)) {
-            self.touched();
+            self.is_touched = true;
+            self.forget();
         }
         for output in outputs {
             self.command(output, search, present, commands);

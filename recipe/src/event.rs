@@ -106,7 +106,7 @@ pub enum Event {
     PredecessorDeleted,
     /// The connection was lost, and the watch that stood was lost with it.
     WatchLost,
-    /// Somebody else wrote to our own node, or deleted it.
+    /// Somebody else wrote to our own node, or deleted it. The watch on the node shows it, or any other look at the node.
     OwnTouched,
     /// Reply to `List` or `Confirm` in a queue that is shared: somebody else has written to our own node.
     OwnWritten,

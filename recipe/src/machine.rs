@@ -238,7 +238,7 @@ impl Machine {
             (Guarding(own), Event::Unanswered) => guard(*own),
             // The lock stays held, for as long as the connection lasts on which the node was seen.
             (Guarding(own), Event::Refused(_)) => (Guarded(*own), None),
-            (Guarded(own), Event::OwnTouched) => lose(*own),
+            (Held(own) | Guarding(own) | Guarded(own), Event::OwnTouched) => lose(*own),
             (Guarded(own), Event::WatchLost) => guard(*own),
             // A node that was written to still exists, and its successor waits for its end. A node that was deleted may
             // have left its name to another contender. So we look first.

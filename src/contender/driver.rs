@@ -118,11 +118,6 @@ impl Driver {
         self.machine.saw(connection);
     }
 
-    /// Records that somebody else has touched one of our nodes: the nodes of their names may be other ones.
-    pub(crate) fn touched(&mut self) {
-        self.machine.touched();
-    }
-
     /// Whether the nodes of our nodes' names are certainly our nodes.
     pub(crate) fn certainty(&self) -> Certainty {
         self.machine.certainty(self.session.lease.connection())
@@ -265,7 +260,7 @@ impl Driver {
     }
 
     /// Our nodes have gone without their companions, or are not ours alone any more.
-    pub(crate) fn take_back(&self) {
+    fn take_back(&self) {
         let companions = self.members.iter().filter_map(|member| member.companion.clone());
         companions.for_each(|companion| take_back(&self.session, companion));
     }

@@ -272,10 +272,21 @@ fn an_earlier_sight_does_not_take_the_place_of_a_later_one() {
 /// A sight from before the news may come after them: from another task, or of another member's node.
 #[test]
 fn a_holder_whose_node_was_touched_believes_no_sight() {
-    let mut acquisition = held();
-    acquisition.touched();
-    acquisition.saw(NOW);
-    assert_eq!((acquisition.seen(), acquisition.certainty(Some(NOW))), (None, UNSURE));
+    let lost = || [Effect::Tell(Outcome::Lost)];
+    let watching = after(held(), vec![E::Settled.into()]);
+    for mut acquisition in [held(), watching] {
+        assert_eq!(acquisition.hears(E::OwnTouched.into()), lost());
+        acquisition.saw(NOW);
+        assert_eq!((acquisition.seen(), acquisition.certainty(Some(NOW))), (None, UNSURE));
+        assert_eq!(acquisition.hears(E::OwnTouched.into()), []);
+        assert_eq!(acquisition.hears(E::GiveUp.into()), [single_on(0, A::Recover(FIRST), UNSURE)]);
+    }
+    for mut several in [both_held(), both_guarded()] {
+        assert_eq!(several.hears(E::OwnTouched.into()), lost());
+        let recovers =
+            [(0, FIRST), (1, SECOND)].map(|(member, own)| single_on(member, A::Recover(own), UNSURE));
+        assert_eq!(several.hears(E::Forfeit.into()), recovers);
+    }
     let watched = |member| reply_to(member, E::OwnWatched(true));
     let news = vec![E::Settled.into(), watched(0), shown(0, E::OwnTouched), watched(1)];
     let mut lost = after(both_held(), news);

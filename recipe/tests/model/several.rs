@@ -41,11 +41,11 @@ explored! {
         opposite().patient().delayed().with(&[Lapse, Expiry]), 26_047,
         [TakeoverDelayed, GuardLost, GrantByRelease];
     /// The others of its nodes do not stay behind: neither when it holds, nor when it waits, nor when it leaves.
-    an_operator_deletes_one_node_of_several: opposite().patient().settling().with(&[Deletion]), 53_199,
+    an_operator_deletes_one_node_of_several: opposite().patient().settling().with(&[Deletion]), 53_227,
         [HolderTold, ToldByMissingNode, ReleaseFindsNone];
     /// It is first in one queue and waits in the other, and is told at once.
     an_operator_deletes_the_node_of_a_member_that_is_first:
-        of(vec![waits_for_both(0), waits(1)]).patient().with(&[Deletion, Break]), 52_637,
+        of(vec![waits_for_both(0), waits(1)]).patient().with(&[Deletion, Break]), 52_757,
         [FirstAmongWaiting, ToldBeforeTheGrant, ToldByMissingNode];
 }
 
@@ -57,7 +57,7 @@ fn uprooted() -> Setup {
 
 explored! {
     /// The holder is told of one node, and looks at the other one before it removes the node of that name.
-    an_operator_removes_the_directories_of_several_locks: uprooted(), 57_061,
+    an_operator_removes_the_directories_of_several_locks: uprooted(), 57_117,
         [HolderTold, DirectoryCreated, DirectoryReset, LookFindsNone];
     directories_of_several_locks_are_created_and_reaped: opposite().patient().reaped().with(&[Break]), 28_494,
         [DirectoryCreated, DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, StrayCreate];
@@ -115,10 +115,10 @@ mod at_large {
         two_give_up_two_locks_while_their_connections_break: opposite().counting().with(&[Break]), 126_393,
             [GiveUpWhileEntering, GiveUpWhileWaiting, RecoveryFindsNode, StrayCreate];
         an_operator_deletes_one_node_of_several_while_connections_break:
-            opposite().patient().settling().with(&[Break, Deletion]), 876_321,
+            opposite().patient().settling().with(&[Break, Deletion]), 878_605,
             [HolderTold, ToldByMissingNode, ReleaseFindsNone, RecoveryFindsNode, RemovalFoundDone];
         an_operator_deletes_one_node_of_several_while_callers_give_up:
-            opposite().counting().settling().with(&[Deletion]), 150_171,
+            opposite().counting().settling().with(&[Deletion]), 150_223,
             [HolderTold, ToldByMissingNode, ReleaseFindsNone, GiveUpWhileWaiting];
         one_gives_up_two_locks_among_those_that_wait_for_one: among_plain().counting(), 240_739,
             [FirstAmongWaiting, GiveUpWhileEntering, GiveUpWhileWaiting];

@@ -227,16 +227,13 @@ impl Held {
         self.look().unwrap_or_else(|| self.mark_as(reason, clock::now()))
     }
 
-    /// A server found our node gone or written to. A node of its name may be another contender's by now, so the driver
-    /// no longer relies on having seen the node: it looks at the node before it deletes by name. It takes the node's companion back.
+    /// A server found our node gone or written to. A node of its name may be another contender's by now, so the driver looks for
+    /// our node before it deletes by name. It takes the node's companion back.
     pub(super) fn touched(&self) -> Lost {
         let mut driver = self.driver.lock();
         // No transaction of this turn follows, so none makes a companion behind the look for it.
         let mark = self.mark_for(LostReason::NodeDeleted);
-        if let Some(driver) = driver.as_mut() {
-            driver.touched();
-            driver.take_back();
-        }
+        driver.iter_mut().for_each(|driver| drop(driver.handle(Event::OwnTouched)));
         drop(driver);
         self.as_lost(self.tell(mark))
     }

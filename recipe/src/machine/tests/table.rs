@@ -240,7 +240,7 @@ impl Scene {
             (vec![Guarding(own)], vec![E::OwnWatched(true), E::Refused(REFUSAL)], to(Guarded(own))),
             (vec![Guarding(own)], vec![E::OwnWatched(false)], to(Lost(own))),
             (vec![Guarding(own)], vec![E::Unanswered], to(Guarding(own))),
-            (vec![Guarded(own)], vec![E::OwnTouched], to(Lost(own))),
+            (holding.clone(), vec![E::OwnTouched], to(Lost(own))),
             (vec![Guarded(own)], vec![E::WatchLost], to(Guarding(own))),
             (holding.clone(), vec![E::Release, E::GiveUp], to(Releasing(own))),
             (holding, vec![E::Forfeit], given_up()),
