@@ -15,7 +15,8 @@
 //! The work itself shows that: if callers have polled other work of the session late since the last look, by a whole
 //! look or more, this look counts for nobody. A runtime polls tasks about in the order in which they ask. So while it is
 //! behind, it keeps reaching work that has waited for long, and work that it has not reached has hardly waited longer.
-//! Once it has caught up, no work is polled late, and looks count again.
+//! Once it has caught up, no work is polled late, and looks count again. A session with one caller has nobody who shows it: if the
+//! runtime is behind for half a session timeout, that caller loses its place.
 //!
 //! One caller who polls late, again and again, looks like such a runtime. So neglected work is abandoned after two session
 //! timeouts at the latest.

@@ -637,10 +637,12 @@ impl<K> Drop for Guard<K> {
 
 impl<K> fmt::Debug for Guard<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // No lock is held while foreign code writes.
+        let fate = *self.turn.held.fate.borrow();
         f.debug_struct("Guard")
             .field("nodes", &self.turn.held.nodes().collect::<Vec<_>>())
             .field("token", &self.token())
-            .field("fate", &*self.turn.held.fate.borrow())
+            .field("fate", &fate)
             .finish_non_exhaustive()
     }
 }

@@ -87,9 +87,17 @@ impl Run {
     /// Errors and cancel safety: as [`complete`](Self::complete). After an error the lock is released in the background.
     pub async fn record(self, end: RunEnd) -> Result<Guard, RecordError> {
         let (guard, uncounted) = (self.guard.another(), self.guard.uncounted());
+        let fails_stop = self.guard.turn.let_go();
         let (session, path) = (self.guard.session().clone(), self.guard.path().to_owned());
         let written = finish_write(&session, async move { self.run.end(&self.guard, end).await });
-        let recorded = written.clone().map(|written| written.map(|()| guard));
+        let recorded = written.clone().map(move |written| {
+            written.map(|()| {
+                if fails_stop {
+                    guard.turn.fail_stop();
+                }
+                guard
+            })
+        });
         match attend(&session, path, recorded).await {
             Some(recorded) => recorded,
             None => written.await.map(|()| uncounted),
@@ -102,6 +110,8 @@ impl Run {
     }
 
     async fn end(self, end: RunEnd) -> Result<(), RecordError> {
+        // The caller's part is done: what follows goes on in the background.
+        self.guard.turn.let_go();
         let session = self.guard.session().clone();
         let ended = async move {
             self.run.end(&self.guard, end).await?;

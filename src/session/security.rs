@@ -1,6 +1,12 @@
 //! How connections are secured: TLS, and SASL.
 
 #[cfg(feature = "tls")]
+use rustls::{
+    ClientConfig,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    sign::CertifiedKey,
+};
+#[cfg(feature = "tls")]
 use zookeeper_client as zk;
 
 /// What a session trusts, and how it identifies itself, over TLS. Clones share it, so that certificates can be renewed while
@@ -32,14 +38,18 @@ impl TlsOptions {
     ///
     /// # Errors
     ///
-    /// [`InvalidPem`] if the text has no usable authority, or no certificate and key.
+    /// [`InvalidPem`] if the text has no usable authority, or no certificate and key that belong together.
+    ///
+    /// # Panics
+    ///
+    /// If the program has several cryptography providers of rustls, and has installed none as the default (see `CryptoProvider` of
+    /// rustls). It would panic at the first connection otherwise.
     pub fn from_pem(authorities: &str, identity: Option<(&str, &str)>) -> Result<Self, InvalidPem> {
         Ok(Self(zk::TlsDynamicCerts::new(certificates(authorities, identity)?)))
     }
 
-    /// Takes other certificates, in the form of [`from_pem`](Self::from_pem), for each connection that is opened from now on. A key that
-    /// does not belong to its certificate is found only then: zookeeper-client goes on with the former certificates, and
-    /// logs a warning.
+    /// Takes other certificates, in the form of [`from_pem`](Self::from_pem), for each connection that is opened from now on. The present
+    /// connection stays as it is.
     ///
     /// # Errors
     ///
@@ -56,15 +66,33 @@ impl TlsOptions {
 
 #[cfg(feature = "tls")]
 fn certificates(authorities: &str, identity: Option<(&str, &str)>) -> Result<zk::TlsCerts, InvalidPem> {
-    let invalid = |error: zk::Error| InvalidPem { reason: error.to_string() };
     let certificates = zk::TlsCerts::builder().with_ca(zk::TlsCa::from_pem(authorities).map_err(invalid)?);
     let certificates = match identity {
         Some((certificate, key)) => {
+            check_identity(certificate, key)?;
             certificates.with_identity(zk::TlsIdentity::from_pem(certificate, key).map_err(invalid)?)
         }
         None => certificates,
     };
     certificates.build().map_err(invalid)
+}
+
+/// Refuses a key that does not belong to its certificate. zookeeper-client would find it at the next connection, and open none.
+#[cfg(feature = "tls")]
+fn check_identity(certificate: &str, key: &str) -> Result<(), InvalidPem> {
+    let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(invalid)?;
+    if chain.is_empty() {
+        return Err(invalid("there is no certificate"));
+    }
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(invalid)?;
+    let provider = ClientConfig::builder().crypto_provider().clone();
+    CertifiedKey::from_der(chain, key, &provider).map(drop).map_err(invalid)
+}
+
+#[cfg(feature = "tls")]
+fn invalid(error: impl std::fmt::Display) -> InvalidPem {
+    InvalidPem { reason: error.to_string() }
 }
 
 /// Certificates or a key that [`TlsOptions`] cannot use.
@@ -119,5 +147,58 @@ impl SaslOptions {
 impl std::fmt::Debug for SaslOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SaslOptions").finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "tls"))]
+mod tests {
+    use super::*;
+
+    /// An authority, whose key nobody has.
+    const CERTIFICATE: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBkDCCATegAwIBAgIUJgCAY6eHZXo3TaY6XDF2Dv5/QvkwCgYIKoZIzj0EAwIw
+HTEbMBkGA1UEAwwSYSB0ZXN0J3MgYXV0aG9yaXR5MCAXDTI2MTEyMjA1MDgwMloY
+DzIxMjYxMDI5MDUwODAyWjAdMRswGQYDVQQDDBJhIHRlc3QncyBhdXRob3JpdHkw
+WTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAATRNRmnuoVn1rgNl+wEZW/AB70W2MHG
+HEqoGbfNuwhXC493SyYPr6Rxe7j2zF+RMgG0FykipCSGGtokjSTtoceJo1MwUTAd
+BgNVHQ4EFgQU7XMbUr4QZa1BJXAoo/kvV5vADBUwHwYDVR0jBBgwFoAU7XMbUr4Q
+Za1BJXAoo/kvV5vADBUwDwYDVR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNHADBE
+AiAqgjgFyU+xLSIgozwvZOFNuO9rbsE0lAx0aSrRM3YCnAIgcrGky1ftOZHMQYYV
+C5bqgRl4LToY+9lPWaS77vwgUi0=
+-----END CERTIFICATE-----
+";
+
+    /// A key that belongs to no certificate.
+    const KEY: &str = "\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgPPMOzRc0eAoxbjzF
+GPbu9myuy0ee4hpbGNh7K5kI38KhRANCAAQC/GpVd9lYRnfc9iwo7SRU2GPPyNhi
+efKZVDmPuYuqSfXHWnZP/NuKvXc3Oz8l3B6V7kPrC3FunDVJXbx4KavJ
+-----END PRIVATE KEY-----
+";
+
+    fn reason(identity: Option<(&str, &str)>) -> String {
+        TlsOptions::from_pem(CERTIFICATE, identity).unwrap_err().reason
+    }
+
+    #[test]
+    fn certificates_that_no_connection_could_use_are_refused_at_once() {
+        TlsOptions::from_pem(CERTIFICATE, None).unwrap();
+        assert!(
+            reason(Some((CERTIFICATE, KEY))).contains("inconsistent"),
+            "{}",
+            reason(Some((CERTIFICATE, KEY)))
+        );
+        assert_eq!(reason(Some(("", KEY))), "there is no certificate");
+        assert!(TlsOptions::from_pem("", None).is_err());
+    }
+
+    #[test]
+    fn certificates_that_are_refused_leave_the_former_ones() {
+        let options = TlsOptions::from_pem(CERTIFICATE, None).unwrap();
+        let before = format!("{options:?}");
+        options.renew(CERTIFICATE, Some((CERTIFICATE, KEY))).unwrap_err();
+        assert_eq!(format!("{options:?}"), before);
     }
 }

@@ -2,12 +2,15 @@
 //!
 //! The thread serves all holds of the process. It needs no runtime, and runs no foreign code: a caller's waker or a subscriber of
 //! `tracing` may block as the runtime does. So it wakes nobody for the end of a lease or of a `max_hold`: each task that waits
-//! for such an end has a timer of its own.
+//! for such an end has a timer of its own. A second thread does what may block: it writes the message, and drops turns.
 
 use std::io;
+use std::iter;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,21 +18,33 @@ use super::turn::Turn;
 use crate::guard::lost::LostReason;
 use crate::mutex::Mutex;
 
-/// How often the thread looks at least. Its clock stops while the machine is suspended, and nobody wakes it for a loss.
+/// How often the thread looks at each turn at least. Its clock stops while the machine is suspended, and nobody wakes it for a loss.
 const OFTEN: Duration = Duration::from_millis(100);
 
 /// For how long the message may delay the end of the process: its pipe may be full.
 const MESSAGE: Duration = Duration::from_millis(50);
 
-static WATCHED: Mutex<Option<Sender<Weak<Turn>>>> = Mutex::new(None);
+/// How many turns are taken in before those that are watched have their turn again.
+const AT_ONCE: usize = 1_000;
 
-/// Starts the thread, unless it runs already.
+/// The process that has the threads, and the way to the first of them. A child of `fork` has neither thread.
+static WATCHED: Mutex<Option<(u32, Sender<Arc<Turn>>)>> = Mutex::new(None);
+
+/// What may block.
+enum Chore {
+    Drop(Arc<Turn>),
+    Write(String, Sender<()>),
+}
+
+/// Starts the threads, unless they run already.
 pub(crate) fn start() -> io::Result<()> {
     let mut watched = WATCHED.lock();
-    if watched.is_none() {
-        let (sender, receiver) = channel();
-        thread::Builder::new().name("zklock-fail-stop".to_owned()).spawn(move || watch(&receiver))?;
-        *watched = Some(sender);
+    if watched.as_ref().is_none_or(|(process, _)| *process != process::id()) {
+        let ((sender, added), (chores, given)) = (channel(), channel());
+        let thread = |name: &str| thread::Builder::new().name(format!("zklock-{name}"));
+        thread("chores").spawn(move || given.into_iter().for_each(perform))?;
+        thread("fail-stop").spawn(move || watch(&added, &chores))?;
+        *watched = Some((process::id(), sender));
     }
     Ok(())
 }
@@ -37,56 +52,73 @@ pub(crate) fn start() -> io::Result<()> {
 impl Turn {
     /// From here on, the process ends if this turn is lost while a guard of it is there.
     pub(crate) fn fail_stop(self: &Arc<Self>) {
+        self.is_watched.store(true, Ordering::Relaxed);
         // The thread runs for as long as the process does.
-        let _sent = WATCHED.lock().as_ref().map(|watched| watched.send(Arc::downgrade(self)));
+        let _sent = WATCHED.lock().as_ref().map(|(_, watched)| watched.send(self.clone()));
+    }
+
+    /// The caller lets go: from here on a loss does not end the process, though a guard is kept in the background. Returns whether it
+    /// would have ended the process before.
+    pub(crate) fn let_go(&self) -> bool {
+        self.is_watched.swap(false, Ordering::Release)
     }
 }
 
-fn watch(added: &Receiver<Weak<Turn>>) {
-    let mut turns = Vec::new();
-    let mut pause = OFTEN;
+fn watch(added: &Receiver<Arc<Turn>>, chores: &Sender<Chore>) {
+    let (mut turns, mut next) = (Vec::new(), Instant::now());
     loop {
-        let next = if turns.is_empty() {
-            added.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        let looked = if turns.is_empty() {
+            let Ok(turn) = added.recv() else { return };
+            next = Instant::now() + OFTEN;
+            vec![turn]
+        } else if next <= Instant::now() {
+            next = Instant::now() + OFTEN;
+            std::mem::take(&mut turns)
         } else {
-            added.recv_timeout(pause)
-        };
-        match next {
-            Ok(turn) => turns.push(turn),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
-        }
-        pause = OFTEN;
-        turns.retain(|turn: &Weak<Turn>| match turn.upgrade().and_then(|turn| look(&turn)) {
-            Some(left) => {
-                pause = pause.min(left);
-                true
+            match added.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                Ok(turn) => iter::once(turn).chain(added.try_iter().take(AT_ONCE)).collect(),
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return,
             }
-            None => false,
-        });
+        };
+        for turn in looked {
+            if let Some(left) = look(&turn, chores) {
+                next = next.min(Instant::now() + left);
+                turns.push(turn);
+            } else {
+                // The thread for it runs for as long as the process does.
+                let _sent = chores.send(Chore::Drop(turn));
+            }
+        }
     }
 }
 
-/// For how long the turn is certainly held. `None` if it is over, and nobody has a guard of it.
-fn look(turn: &Turn) -> Option<Duration> {
-    let Some(mark) = turn.held.look() else { return (!turn.is_over()).then(|| turn.held.remaining()) };
-    let reason = mark.loss.reason;
-    if turn.is_over() || reason == LostReason::Released || turn.shares.load(Ordering::Acquire) == 0 {
+/// For how long the turn is certainly held. `None` if it is over, or if nobody has a guard of it.
+fn look(turn: &Turn, chores: &Sender<Chore>) -> Option<Duration> {
+    let loss = turn.held.look().map(|mark| mark.loss.reason);
+    let is_kept = turn.shares.load(Ordering::Acquire) > 0 && turn.is_watched.load(Ordering::Acquire);
+    if turn.is_over() || !is_kept || loss == Some(LostReason::Released) {
         return None;
     }
-    end(format!(
-        "zklock ends this process: {}, and its guard was neither released nor dropped",
-        turn.as_lost(reason)
-    ))
+    let Some(reason) = loss else { return Some(turn.held.remaining()) };
+    end(format!("{}, and its guard was neither released nor dropped", turn.as_lost(reason)), chores)
 }
 
-fn end(message: String) -> ! {
-    let began = Instant::now();
-    if let Ok(told) = thread::Builder::new().spawn(move || eprintln!("{message}")) {
-        while !told.is_finished() && began.elapsed() < MESSAGE {
-            thread::sleep(Duration::from_millis(1));
-        }
-    }
+fn end(why: String, chores: &Sender<Chore>) -> ! {
+    let (written, writes) = channel();
+    let _sent = chores.send(Chore::Write(format!("zklock ends this process: {why}"), written));
+    let _written = writes.recv_timeout(MESSAGE);
     // `exit` would run handlers, which may block as well.
-    std::process::abort()
+    process::abort()
+}
+
+/// A waker that is dropped with a turn may panic. The thread goes on.
+fn perform(chore: Chore) {
+    let _panicked = catch_unwind(AssertUnwindSafe(|| match chore {
+        Chore::Drop(turn) => drop(turn),
+        Chore::Write(message, written) => {
+            eprintln!("{message}");
+            drop(written);
+        }
+    }));
 }

@@ -4,7 +4,7 @@
 //! turns share the node, the lease and every loss.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
@@ -32,6 +32,8 @@ pub(crate) struct Turn {
     pub(crate) number: u32,
     /// The number of guards that share this turn.
     pub(super) shares: AtomicUsize,
+    /// Whether the process ends with a loss of this turn.
+    pub(super) is_watched: AtomicBool,
     /// Who may take the hold over inside this process.
     relay: OnceLock<Relay>,
     #[cfg(feature = "cancellation-token")]
@@ -58,6 +60,7 @@ impl Turn {
             held,
             number,
             shares: AtomicUsize::new(1),
+            is_watched: AtomicBool::new(false),
             relay,
             #[cfg(feature = "cancellation-token")]
             token: OnceLock::new(),
