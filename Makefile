@@ -6,13 +6,13 @@
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: servers ## Five processes contend; a holder and a server are killed, a late write is refused; a verdict: 3 minutes
+demo: servers ## Five processes contend; a holder and a server are killed, a late write is refused; a verdict
 	cargo run -p contend
 
 test: redis-server postgres systemd promtool jq peers manifests nextest ## Run every test, on real ZooKeeper servers
 	home="$$(scripts/have-newest-zookeeper.sh)" && export ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" && \
 		cargo test --quiet --workspace --doc && \
-		cargo build --quiet --examples && `# some are run by tests, and those with tests of their own are not built with them` \
+		cargo build --quiet --examples && `# a test runs one, and is built without it` \
 		cargo run --quiet -p zklock-test-support -- cargo nextest run --workspace --no-fail-fast $(if $(CI),--profile ci)
 	cd simulation && cargo test --quiet --workspace `# a workspace of its own; one test is a hundred seeds`
 

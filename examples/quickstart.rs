@@ -18,7 +18,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let guard = lock.acquire().await?;
     println!("holding {} with token {}", guard.node(), guard.token());
 
-    // Put the work that must not happen twice in here. `run` drops it the moment the guard is lost.
+    // The work that nobody else may do at the same time goes in here. `run` drops it the moment the guard is lost. Each
+    // process that acquires the lock does the work. For work that only one of them may do, see `Session::once`.
     guard.run(async { println!("inside") }).await?;
 
     guard.release().await?;

@@ -21,7 +21,6 @@ mod hold_events;
 mod interop;
 mod kinds;
 mod lazy;
-mod leader;
 mod limits;
 mod locks;
 mod lost_reply;
