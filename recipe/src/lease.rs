@@ -117,7 +117,7 @@ struct Touch {
 
 /// A touch that the server has reported to the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Report {
+struct ReportedTouch {
     /// When the touch was sent.
     touch: Moment,
     /// By this instant the server had reported the touch.
@@ -156,7 +156,7 @@ pub struct Lease {
     /// Answered requests of the present connection, oldest first. The server may not have reported them yet.
     touches: VecDeque<Touch>,
     /// Touches that the server has reported, and that no quorum write has confirmed, oldest first.
-    reports: VecDeque<Report>,
+    reports: VecDeque<ReportedTouch>,
     /// The latest touch that the leader has heard of, provided that the real leader answers on the present connection.
     heard: Moment,
     /// The instant at which the leader heard of a touch so late that the session may have been expiring. What `known`
@@ -239,7 +239,7 @@ impl Lease {
         self.reckon_with(granted)?;
         self.connection = LeaseConnection::Up;
         self.number += 1;
-        self.reports.push_back(Report { touch: since, reported: since });
+        self.reports.push_back(ReportedTouch { touch: since, reported: since });
         Ok(self.number)
     }
 
@@ -294,13 +294,13 @@ impl Lease {
         }
         let mut due = None;
         while let Some(touch) = self.touches.front().copied().filter(|touch| self.is_due(touch, sent)) {
-            due = Some(Report { touch: touch.sent, reported: now });
+            due = Some(ReportedTouch { touch: touch.sent, reported: now });
             self.touches.pop_front();
         }
         self.reports.extend(due);
         // Only a write from before the second report could confirm the first report alone, and by now that write would
         // come too late. If nobody writes in a session, its reports would otherwise pile up for ever.
-        let late = |report: &Report| now.has_reached(report.reported.plus(self.lengths.timeout));
+        let late = |report: &ReportedTouch| now.has_reached(report.reported.plus(self.lengths.timeout));
         while self.reports.get(1).is_some_and(late) {
             self.reports.pop_front();
         }
