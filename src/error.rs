@@ -202,7 +202,7 @@ pub enum QueryError {
         sequencer: Sequencer,
     },
     /// The server refused for another reason.
-    #[error("the server refused to read {path}: {cause}")]
+    #[error("the server refused to read {path}: {cause}; remove the cause, and try again")]
     Refused {
         /// The lock's path.
         path: String,

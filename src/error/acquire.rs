@@ -172,7 +172,7 @@ pub enum AcquireError {
         longest: usize,
     },
     /// The server refused for another reason.
-    #[error("the server refused a request for {path}: {cause}")]
+    #[error("the server refused a request for {path}: {cause}; remove the cause, and try again")]
     Refused {
         /// The lock's path.
         path: String,

@@ -60,7 +60,9 @@ pub enum TransactionError {
         path: String,
     },
     /// The server refused the transaction for another reason. Nothing was written.
-    #[error("a transaction under the lock {path} was refused: {cause}")]
+    #[error(
+        "a transaction under the lock {path} was refused: {cause}; nothing was written; remove the cause, and try again"
+    )]
     Refused {
         /// The lock's path.
         path: String,

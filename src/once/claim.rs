@@ -211,6 +211,9 @@ impl Ledger {
                     | ConditionProblem::NotEmpty,
                 ..
             }) => ClaimEvent::Contested,
+            Err(TransactionError::Refused { cause, .. }) => {
+                ClaimEvent::Failed(AcquireError::Refused { path: self.directory.clone(), cause })
+            }
             Err(error) => ClaimEvent::Failed(AcquireError::Refused {
                 path: self.directory.clone(),
                 cause: error.to_string(),

@@ -48,7 +48,7 @@ pub enum RecordError {
     /// The server refused for another reason. Nothing was written.
     #[error(
         "the server refused to record the end of the run, so the record {path} says only that the run has begun: \
-         {cause}"
+         {cause}; look at the record before you repeat the run"
     )]
     Refused {
         /// The path of the record.
