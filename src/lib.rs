@@ -17,8 +17,8 @@
 //! ```
 //!
 //! **You get** this promise through crashes, lost replies, and clients *or ZooKeeper servers* that are paused or partitioned: a guard
-//! is lost before the next contender is granted. Nobody polls: a waiter watches its predecessor. A free lock takes one round trip.
-//! If ZooKeeper expires the session, waiters join the queue again, at the end.
+//! is lost before the next contender is granted. A waiter does not ask ZooKeeper again and again: it watches its predecessor. A free
+//! lock takes one round trip. If ZooKeeper expires the session, waiters join the queue again, at the end.
 //!
 //! **You do not get:**
 //! * *Protection from late writes.* A process that is paused after it asked its guard acts too late. Let the store compare
@@ -38,18 +38,23 @@
 //! | a job that runs once, though many start it | [`Once`] |
 //! | to know who holds a lock; to ask a holder to let go | [`Lock::holders`], [`inspect`]; [`Session::ask`] |
 //!
+//! If a call returns an error, take the first row that matches:
+//!
 //! | the call returns | do this |
 //! |---|---|
-//! | [`Lost`] | stop the work, which may be half done, and acquire the lock again |
-//! | an error whose `is_retryable()` is true | call again after a pause |
-//! | an error whose `is_session_over()` is true | connect a new session |
-//! | [`ReleaseError::Unconfirmed`] | nothing: the release goes on in the background |
-//! | any other error | have a person do what its message says: it names the path, the cause and the cure |
+//! | [`ReleaseError::Unconfirmed`] or [`SessionUnconfirmed`](ReleaseError::SessionUnconfirmed) | nothing, while the process lives: the release or the close goes on in the background |
+//! | [`ConnectError`] | if `is_retryable()`, connect again after a pause; else change what its message names |
+//! | [`Lost`], alone or in another error | stop the work, which may be half done; if `is_session_over()`, connect a new session; then acquire the lock again |
+//! | another error whose `is_retryable()` is true | call again after a pause |
+//! | another error whose `is_session_over()` is true | correct the credentials, or what else its message names, and connect a new session |
+//! | any other error | do what its message says; mostly a person must. It names the path, the cause and the cure |
 //!
-//! The module [`session`] says how long each call may take, and [`inspect`] lists the metrics, spans and events. The guide in
-//! `docs/guide/` has a leader that stops on SIGTERM, timeouts, tests, operations and more. `docs/DESIGN.md` argues the protocol.
+//! The module [`session`] says how long each call may take, and [`inspect`] lists the metrics, spans and events. In a checkout of
+//! zklock's repository, the guide in `docs/guide/` has a leader that stops on SIGTERM, timeouts, tests, operations and more, and
+//! `docs/DESIGN.md` argues the protocol.
 //!
-//! zklock needs ZooKeeper 3.6 or later (take 3.9.4: older followers may forget writes), and a tokio runtime with I/O and time.
+//! zklock works with ZooKeeper 3.6 or later. Use 3.9.5, on which it is tested: followers before 3.9.4 may forget writes. zklock needs a
+//! tokio runtime with time enabled.
 //!
 //! | feature | adds |
 //! |---|---|

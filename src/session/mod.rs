@@ -124,7 +124,7 @@ pub use security::{InvalidPem, TlsOptions};
 /// zklock closes the session in the background. ZooKeeper then deletes the session's nodes. [`close`](Self::close) does
 /// this at once, and returns when it is done.
 ///
-/// A session needs a tokio runtime with I/O and time enabled. The runtime in which [`connect`](Self::connect) is called
+/// A session needs a tokio runtime with time enabled. The runtime in which [`connect`](Self::connect) is called
 /// runs the session's tasks.
 ///
 /// ```no_run
