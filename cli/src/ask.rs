@@ -6,6 +6,7 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use zklock::Session;
 use zklock::ask::{Answer, AskError, Request};
+use zklock::inspect::{Contender, Kind};
 use zookeeper_client::Permission;
 
 use crate::args::Ask;
@@ -57,6 +58,7 @@ async fn asked(ask: &Ask, session: &Session, console: Console) -> Outcome {
         console.note(unheld?);
         return Ok(ExitCode::SUCCESS);
     };
+    let which = which(ask, asking.holders());
     for holder in asking.holders() {
         let holder = Entry::from(holder);
         console.note(format_args!(
@@ -75,10 +77,22 @@ async fn asked(ask: &Ask, session: &Session, console: Console) -> Outcome {
             Code::No,
             format_args!(
                 "{path} is still held after {within}; to see by whom, run `zklock show {path}`; the last resort is \
-                 `zklock release --force {path}`"
+                 `zklock release --force{which} {path}`"
             ),
         )
         .expected()),
+    }
+}
+
+/// The option with which `zklock release` takes it from those who were asked. A pool needs one, unless one holder has all.
+fn which(ask: &Ask, asked: &[Contender]) -> String {
+    match (ask.sequence, ask.slot, asked) {
+        (Some(number), ..) => format!(" --sequence {number}"),
+        (_, Some(index), _) => format!(" --slot {index}"),
+        (.., [Contender { kind: Kind::Slot(index), .. }]) => format!(" --slot {index}"),
+        (.., [Contender { kind: Kind::Permit(_), number, .. }]) => format!(" --sequence {number}"),
+        (.., [Contender { kind: Kind::Permit(_) | Kind::Slot(_), .. }, ..]) => " --sequence N".to_owned(),
+        _ => String::new(),
     }
 }
 

@@ -30,12 +30,16 @@ pub(crate) async fn release(release: Release, connection: &Connection, console: 
     let path = release.path.as_str();
     // A question needs the facts it is about, even with --quiet.
     let console = if release.yes { console } else { Console::Normal };
-    let (chosen, spared, what) =
+    let Chosen { holders: chosen, spared, what, next } =
         connection.looking(console, async |session| holders(&release, session).await).await?;
     if !release.yes {
         question::possible()?;
     }
-    console.note(description(path, &chosen, what));
+    console.note(format_args!(
+        "{}\n{}",
+        description(path, &chosen, what),
+        consequence(next.as_ref(), spared)
+    ));
     let doomed =
         chosen.iter().map(|holder| holder.token.map(|token| (holder.node.as_str(), token)).ok_or(holder));
     let doomed = doomed.collect::<Result<Vec<_>, _>>().map_err(|unread| {
@@ -77,6 +81,10 @@ pub(crate) async fn release(release: Release, connection: &Connection, console: 
     Ok(ExitCode::SUCCESS)
 }
 
+/// The exception to how soon a holder learns that it has lost.
+const UNLESS_STOPPED: &str = "A holder that is stopped or cut off learns of this later, and its lease ends after 9.1 s at most \
+     with the default session timeout.";
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
     Lock,
@@ -92,8 +100,18 @@ impl What {
     }
 }
 
-/// Those that are to lose it, one at least; how many others keep it; and what it is, unless they hold a part of a pool.
-async fn holders(release: &Release, session: &Session) -> Result<(Vec<Entry>, usize, What), Failure> {
+struct Chosen {
+    /// Those that are to lose it, one at least.
+    holders: Vec<Entry>,
+    /// How many others keep it.
+    spared: usize,
+    /// What it is, unless they hold a part of a pool.
+    what: What,
+    /// The first one that waits.
+    next: Option<Entry>,
+}
+
+async fn holders(release: &Release, session: &Session) -> Result<Chosen, Failure> {
     let path = release.path.as_str();
     let Found { lock, election, pool, .. } = Found::at(session, path, None).await?;
     let what = if election.is_some() { What::Lead } else { What::Lock };
@@ -102,7 +120,10 @@ async fn holders(release: &Release, session: &Session) -> Result<(Vec<Entry>, us
     let is_held = !queue.is_empty() || pool.as_ref().is_some_and(|pool| !pool.holders.is_empty());
     let unheld = if is_held { String::new() } else { place::unheld(session, path).await? };
     match pool {
-        Some(pool) if !pool.holders.is_empty() => return Ok((vec![one_of(&pool, release)?], 0, what)),
+        Some(pool) if !pool.holders.is_empty() => {
+            let holders = vec![one_of(&pool, release)?];
+            return Ok(Chosen { holders, spared: 0, what, next: pool.waiting.into_iter().next() });
+        }
         _ => {}
     }
     if let (Some(index), false) = (release.slot, queue.is_empty()) {
@@ -126,8 +147,8 @@ async fn holders(release: &Release, session: &Session) -> Result<(Vec<Entry>, us
     let chosen = holders.iter().filter(is_chosen).cloned().collect::<Vec<_>>();
     match (chosen.is_empty(), release.sequence) {
         (false, _) => {
-            let spared = holders.len() - chosen.len();
-            Ok((chosen, spared, what))
+            let (spared, next) = (holders.len() - chosen.len(), queue.get(holders.len()).cloned());
+            Ok(Chosen { holders: chosen, spared, what, next })
         }
         (true, Some(number)) if !holders.is_empty() => {
             Err(Failure::new(Code::No, format_args!("no holder of {path} has the sequence {number}")))
@@ -151,9 +172,13 @@ fn one_of(pool: &Pool, release: &Release) -> Result<Entry, Failure> {
     match (named.next(), named.count(), release.slot, release.sequence) {
         (Some(holder), 0, ..) => Ok(holder.entry.clone()),
         (Some(_), ..) => Err(Failure::usage(format_args!(
-            "{} of {path} are held by {} holders; name one with --slot or --sequence, as `zklock show {path}` has them",
+            "{} of {path} are held by {} holders; name one with {}, as `zklock show {path}` has them",
             pool.stock.text(pool.held),
-            pool.holders.len()
+            pool.holders.len(),
+            match pool.stock {
+                Stock::Semaphore { .. } => "--sequence",
+                Stock::Slots { .. } => "--slot or --sequence",
+            }
         ))),
         (None, _, Some(index), None) => {
             Err(Failure::new(Code::No, format_args!("nobody holds slot {index} of {path}")))
@@ -195,10 +220,26 @@ fn description(path: &str, holders: &[Entry], what: What) -> String {
     holders.iter().map(describe).collect::<Vec<_>>().join("\n")
 }
 
+/// Who is next, and for how long two may run.
+fn consequence(next: Option<&Entry>, spared: usize) -> String {
+    let next = match (next, spared) {
+        (_, 1..) => "Other readers keep it.".to_owned(),
+        (Some(next), 0) => {
+            format!("The next contender is {}: at once, unless it has a takeover delay.", next.owner_text())
+        }
+        (None, 0) => "Nobody waits. The next contender that comes is granted at once.".to_owned(),
+    };
+    format!(
+        "{next} The holder's command may run beside the next one: it gets SIGTERM once its zklock hears of this, and may run until \
+         --kill-after is over; if its zklock is stopped or cut off, until its lease ends, at most 9.1 s with the default session \
+         timeout"
+    )
+}
+
 fn told_of_pool(path: &str, holder: &Entry, what: What) -> String {
     format!(
-        "{} of {path} was taken from the holder. The holder learns of this within a round trip. Until then it may act as if it \
-         still held it. The next contender may take it at once, unless it has a takeover delay",
+        "{} of {path} was taken from the holder. The holder learns of this within a round trip. {UNLESS_STOPPED} Until then it \
+         may act as if it still held it. The next contender may take it at once, unless it has a takeover delay",
         taken_as(holder, what)
     )
 }
@@ -207,11 +248,15 @@ fn told(path: &str, taken: usize, spared: usize, what: What) -> String {
     let (from, subject) = match taken {
         1 => (
             "the holder".to_owned(),
-            "The holder learns of this within a round trip. Until then it may act as if it still held",
+            format!(
+                "The holder learns of this within a round trip. {UNLESS_STOPPED} Until then it may act as if it still held"
+            ),
         ),
         several => (
             format!("{several} readers"),
-            "They learn of this within a round trip. Until then they may act as if they still held",
+            format!(
+                "They learn of this within a round trip. {UNLESS_STOPPED} Until then they may act as if they still held"
+            ),
         ),
     };
     let next = match spared {

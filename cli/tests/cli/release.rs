@@ -32,7 +32,14 @@ async fn the_next_one_takes_over() {
     let released = zklock(&server.connect_string(), &RELEASE_UNASKED).await;
     released.is(0, "", "");
     let (session, token) = (format!("session {:#x}", first.id()), format!("token {}", guard.token()));
-    for told in [r"held by al\u{1b}[31mpha", &session, &token, "since 20", "round trip", "takeover delay"] {
+    for told in [
+        r"held by al\u{1b}[31mpha",
+        &session,
+        &token,
+        "since 20",
+        "cut off",
+        "next contender is beta: at once",
+    ] {
         assert!(released.stderr.contains(told), "{told}: {}", released.stderr);
     }
     assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
@@ -52,7 +59,9 @@ async fn somebody_is_asked() {
 
     for answer in ["n\r", "\r", "nay\r", "\u{4}"] {
         let mut terminal = asking(&servers, &[]).await;
-        assert!(terminal.shown().contains("held by alpha"), "{}", terminal.shown());
+        for told in ["held by alpha", "Nobody waits", "until its lease ends"] {
+            assert!(terminal.shown().contains(told), "{told}: {}", terminal.shown());
+        }
         terminal.press_to_end(answer, 1).await;
         assert!(guard.is_held() && queue(&lock).await[0].path == guard.node());
     }
@@ -214,6 +223,9 @@ async fn a_permit_or_a_slot_is_taken_from_its_holder() {
 
     let semaphore = session.semaphore("/convert", 3).unwrap();
     let permit = semaphore.acquire_many(2).await.unwrap();
+    let other = semaphore.acquire().await.unwrap();
+    take("/convert", &[]).await.is(64, "", "held by 2 holders; name one with --sequence, as");
+    other.release().await.unwrap();
     take("/convert", &["--slot", "0"]).await.is(64, "", "/convert is a semaphore, so it has no slot 0");
     take("/convert", &[]).await.is(0, "", "the permit of weight 2 of /convert was taken from the holder");
     assert_eq!(within("the loss", permit.lost()).await, LostReason::NodeDeleted);
