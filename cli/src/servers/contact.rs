@@ -43,11 +43,12 @@ pub(crate) enum Contact {
 impl Contact {
     /// How long from now the session lasts at most if its client is dead, unless the leader changes. The leader rounds an
     /// expiry up to its next tick (`ExpiryQueue`). It may learn of the client's last sign of life half a tick later, because
-    /// followers tell it when it asks.
-    pub(crate) fn expires_in(&self, tick: Duration) -> Option<Duration> {
+    /// followers tell it when it asks. If no server has a connection of it, its session timeout is taken to be `assumed`.
+    pub(crate) fn expires_in(&self, tick: Duration, assumed: Duration) -> Option<Duration> {
         match self {
             Self::Heard { ago, timeout, .. } => Some((*timeout + tick * 3 / 2).saturating_sub(*ago)),
-            Self::Gone | Self::Unknown(_) => None,
+            Self::Gone => Some(assumed + tick * 3 / 2),
+            Self::Unknown(_) => None,
         }
     }
 
@@ -281,7 +282,7 @@ mod tests {
         let seconds = Duration::from_secs;
         assert_eq!(answered, Contact::Heard { ago: seconds(2), timeout: seconds(10), by: "zk2".to_owned() });
         let resumed = contact(&Line { responded: 0, ..line }, 5_179_309, "zk2".to_owned());
-        assert_eq!(resumed.expires_in(seconds(2)), None);
+        assert_eq!(resumed.expires_in(seconds(2), seconds(10)), None);
         assert!(matches!(resumed, Contact::Unknown(why) if why.contains("resumed")));
     }
 
@@ -289,9 +290,9 @@ mod tests {
     fn a_session_expires_at_a_tick_behind_its_timeout() {
         let seconds = Duration::from_secs;
         let heard = |ago| Contact::Heard { ago: seconds(ago), timeout: seconds(10), by: String::new() };
-        assert_eq!(heard(4).expires_in(seconds(2)), Some(seconds(9)));
-        assert_eq!(heard(20).expires_in(seconds(2)), Some(Duration::ZERO));
-        assert_eq!(Contact::Gone.expires_in(seconds(2)), None);
+        assert_eq!(heard(4).expires_in(seconds(2), seconds(20)), Some(seconds(9)));
+        assert_eq!(heard(20).expires_in(seconds(2), seconds(20)), Some(Duration::ZERO));
+        assert_eq!(Contact::Gone.expires_in(seconds(2), seconds(20)), Some(seconds(23)));
         assert_eq!([heard(5), heard(6)].map(|contact| contact.is_silent()), [false, true]);
     }
 }

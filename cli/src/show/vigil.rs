@@ -36,12 +36,12 @@ pub(super) struct Vigil {
     heard_ago_ms: Option<u64>,
     heard_by: Option<String>,
     session_timeout_ms: Option<u64>,
-    /// When the lock is free at the latest, if it is dead and the leader stays the same. `None` also if this machine's clock is known
-    /// to be wrong.
+    /// When the lock is free at the latest, if it is dead and the leader stays the same. `None` also if its session timeout is not
+    /// known, and if this machine's clock is known to be wrong.
     free_by: Option<String>,
-    /// For how long the lock stays held at most, in that case.
+    /// The same, as the end of a sentence.
     #[serde(skip)]
-    free_within: Option<Duration>,
+    free: Option<String>,
     /// Why the servers do not say whether it lives.
     unknown: Option<String>,
     /// Whether no server has a connection of it.
@@ -62,9 +62,9 @@ pub(super) async fn vigils(
     }
     let sessions = holders.iter().map(|(_, session)| session.0).collect::<Vec<_>>();
     let (contacts, since) = join(contacts(connection, &sessions), since(connection, path, queue)).await;
-    let (now, tick) = (Timestamp::now(), session.tick());
+    let (now, own) = (Timestamp::now(), (session.tick(), session.timeout()));
     let known = holders.iter().zip(contacts?);
-    Ok(known.map(|((entry, id), contact)| vigil(entry, *id, contact, since, now, tick)).collect())
+    Ok(known.map(|((entry, id), contact)| vigil(entry, *id, contact, since, now, own)).collect())
 }
 
 fn vigil(
@@ -73,11 +73,23 @@ fn vigil(
     contact: Contact,
     since: Option<Timestamp>,
     now: Timestamp,
-    tick: Duration,
+    (tick, timeout): (Duration, Duration),
 ) -> Vigil {
-    let free_within = contact.expires_in(tick);
+    let free_within = contact.expires_in(tick, timeout);
+    // A wrong clock shows no time.
     let is_clock_right = entry.own_clock_text(now).is_none();
     let free_by = free_within.filter(|_| is_clock_right).and_then(|left| now.checked_add(left).ok());
+    let free_by = free_by.and_then(rounded_up);
+    let free = match (&contact, free_within, &free_by) {
+        (Contact::Gone, Some(left), by) => {
+            let (left, timeout) = (duration::text(left), duration::text(timeout));
+            let by = by.as_ref().map_or_else(String::new, |by| format!(", by {by},"));
+            Some(format!("within {left} from now{by} if its session timeout is {timeout}"))
+        }
+        (_, Some(_), Some(by)) => Some(format!("by {by}")),
+        (_, Some(left), None) => Some(format!("within {}", duration::text(left + Duration::from_millis(10)))),
+        (_, None, _) => None,
+    };
     let millis = |length: Duration| u64::try_from(length.as_millis()).ok();
     let mut vigil = Vigil {
         owner: entry.owner_text(),
@@ -88,8 +100,8 @@ fn vigil(
         heard_ago_ms: None,
         heard_by: None,
         session_timeout_ms: None,
-        free_by: free_by.and_then(rounded_up),
-        free_within,
+        free_by: free_by.filter(|_| contact != Contact::Gone),
+        free,
         unknown: None,
         disconnected: contact == Contact::Gone,
     };
@@ -138,23 +150,44 @@ impl Vigil {
             Some(since) => format!("{owner} has {place} since {since}, or longer."),
             None => format!("{owner}: nothing shows since when it has {place}."),
         };
-        if let (Some(ago), Some(by), Some(within)) = (self.heard_ago_ms, &self.heard_by, self.free_within) {
+        if let (Some(ago), Some(by)) = (self.heard_ago_ms, &self.heard_by) {
             let (ago, by) = (duration::text(Duration::from_millis(ago)), text::harmless(by));
-            // A wrong clock shows no time.
-            let free = self.free_by.as_ref().map_or_else(
-                || format!("within {}", duration::text(within + Duration::from_millis(10))),
-                |free| format!("by {free}"),
-            );
-            said += &format!(
-                " {by} answered it {ago} ago. If it is dead, the lock is free {free}, unless the leader changes."
-            );
+            said += &format!(" {by} answered it {ago} ago.");
         }
         if self.disconnected {
             said += " No server of --servers has a connection of its session: it is cut off or dead, or another server has one.";
+        }
+        if let Some(free) = &self.free {
+            said += &format!(" If it is dead, the lock is free {free}, unless the leader changes.");
         }
         if let Some(why) = &self.unknown {
             said += &format!(" The servers do not say whether it lives ({}).", text::harmless(why));
         }
         said + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::tests::entry;
+
+    #[test]
+    fn the_time_at_which_a_lock_is_free_needs_a_session_timeout() {
+        let seconds = Duration::from_secs;
+        let now = Timestamp::from_second(1_000_000_000).unwrap();
+        let of = |contact| {
+            let vigil = vigil(&entry("a", 1, 7), SessionId(1), contact, None, now, (seconds(2), seconds(10)));
+            (vigil.text(), vigil.free_by)
+        };
+        let (said, free_by) = of(Contact::Gone);
+        let bound = "free within 13s from now, by 2001-09-09T01:46:53Z, if its session timeout is 10s, unless the leader changes.";
+        assert!(said.ends_with(&format!("{bound}\n")), "{said}");
+        assert_eq!(free_by, None);
+        let (said, free_by) =
+            of(Contact::Heard { ago: seconds(4), timeout: seconds(20), by: "zk1".to_owned() });
+        assert!(said.ends_with("zk1 answered it 4s ago. If it is dead, the lock is free by 2001-09-09T01:46:59Z, unless the leader changes.\n"), "{said}");
+        assert_eq!(free_by.as_deref(), Some("2001-09-09T01:46:59Z"));
+        assert!(!of(Contact::Unknown("no cons".to_owned())).0.contains("If it is dead"));
     }
 }

@@ -69,14 +69,20 @@ fn verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
         (Some(oldest), _) if queue.waiting > 0 => {
             let number = oldest.sequence.filter(|_| queue.pool.is_some());
             let number = number.map_or_else(String::new, |number| format!(" --sequence {number}"));
+            let ask = match queue.layout {
+                None => format!("ask it: `zklock ask --reason TEXT --within 5m{number} {path}`; then "),
+                Some(_) => String::new(),
+            };
             let release = match oldest.is_zklocks {
-                true => format!(", or run `zklock release --force{number} {path}`"),
+                true => format!(
+                    "; the last resort is `zklock release --force{number} {path}`: two may run for a moment then"
+                ),
                 false => String::new(),
             };
             found.note(
                 "path-waited-for",
                 format!("{state}. The oldest holder: {}", described(oldest)),
-                format!("if it hangs, it keeps its place for as long as its process has a session; end that process{release}"),
+                format!("if it hangs, it keeps its place for as long as its process has a session; {ask}end that process{release}"),
             );
         }
         (Some(oldest), _) => {
@@ -125,8 +131,15 @@ fn described(holder: &Holder) -> String {
 
 /// The advice about one that is silent, and what ZooKeeper does if it is dead.
 fn dead(seen: &Seen, holder: &Holder, then: &str) -> String {
-    let left = seen.session.and_then(|session| holder.contact.expires_in(session.tick));
-    let left = left.map(|left| format!(" within {}", text(left)));
+    let left = seen.session.and_then(|own| {
+        let left = text(holder.contact.expires_in(own.tick, own.timeout)?);
+        Some(match holder.contact {
+            Contact::Gone => {
+                format!(" within {left} from now if its session timeout is {}", text(own.timeout))
+            }
+            Contact::Heard { .. } | Contact::Unknown(_) => format!(" within {left}"),
+        })
+    });
     format!(
         "look whether its process is stopped, or its machine cut off; if it is dead, ZooKeeper {then}{}, unless the \
          leader changes",

@@ -306,11 +306,15 @@ fn each_path_has_a_verdict() {
     };
     let said = ["/lock is held, nobody waits. The oldest holder: vm:7,", "zk2:2181 answered it 2s ago"];
     assert_verdict(held(heard(2), 0), &[(Note, "path-held")], &said);
-    let said = ["1 contender waits", "--force /lock"];
+    let said = [
+        "1 contender waits",
+        "--within 5m /lock`; then end that process; the last resort is `zklock release --force /lock`",
+    ];
     assert_verdict(held(heard(2), 1), &[(Note, "path-waited-for")], &said);
     let said = ["2 contenders wait", "zk2:2181 answered it 6s ago", "gives its place away within 7s"];
     assert_verdict(held(heard(6), 2), &[(Warning, "holder-silent")], &said);
-    let said = ["no server of --servers"];
+    let said =
+        ["no server of --servers", "gives its place away within 13s from now if its session timeout is 10s"];
     assert_verdict(held(Contact::Gone, 0), &[(Warning, "holder-silent")], &said);
     let unknown = held(Contact::Unknown("no cons".into()), 0);
     assert_verdict(unknown, &[(Note, "path-held")], &["do not say whether it lives (no cons)"]);
