@@ -248,7 +248,8 @@ pub(crate) struct Ask {
     pub(crate) slot: Option<u32>,
 }
 
-/// Change the capacity of a semaphore, or the number of slots.
+/// Change the capacity of a semaphore, or the number of slots. Contenders that wait state the old number, so they are refused, and
+/// exit with 64.
 #[derive(Args, Debug)]
 pub(crate) struct Resize {
     /// The path of the semaphore or of the slots
@@ -259,7 +260,7 @@ pub(crate) struct Resize {
     #[arg(value_parser = number(1, u32::MAX), allow_negative_numbers = true)]
     pub(crate) number: u32,
 
-    /// Do not ask for confirmation if more is held than NUMBER
+    /// Do not ask for confirmation if more is held than NUMBER, or if contenders wait
     #[arg(long, short)]
     pub(crate) yes: bool,
 }

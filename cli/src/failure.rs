@@ -238,12 +238,12 @@ impl Cause for AcquireError {
                 Failure::usage(format_args!("--value has {length} bytes; shorten it to {longest} at most"))
             }
             Self::Capacity { path, stated, found } => Failure::usage(format_args!(
-                "the semaphore at {path} has a capacity of {found}, but --permits states {stated}; state {found}. To \
-                 change the capacity, run `zklock resize {path} {stated}`"
+                "the semaphore at {path} has a capacity of {found}, but --permits states {stated}. If the capacity was changed to \
+                 {found}, state {found}. If it must be {stated}, run `zklock resize {path} {stated}`"
             )),
             Self::Count { path, stated, found } => Failure::usage(format_args!(
-                "{path} has {}, but --slot states {stated}; state {found}. To change the number, run \
-                 `zklock resize {path} {stated}`",
+                "{path} has {}, but --slot states {stated}. If the number was changed to {found}, state {found}. If it must be \
+                 {stated}, run `zklock resize {path} {stated}`",
                 text::counted(*found, "slot")
             )),
             _ => Failure::internal(self),

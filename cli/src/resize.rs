@@ -11,9 +11,10 @@ use crate::console::Console;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
 use crate::pool::{Amount, Pool, Stock};
+use crate::text::counted;
 use crate::{place, question};
 
-/// Asks the user if more is held than the new number allows, and changes the number.
+/// Asks the user if more is held than the new number allows, or if contenders wait, and changes the number.
 pub(crate) async fn resize(resize: Resize, connection: &Connection, console: Console) -> Outcome {
     let resized =
         connection.looking(console, async |session| resize_in(session, &resize, console).await).await;
@@ -36,11 +37,13 @@ async fn resize_in(
         return Err(Failure::usage(format_args!("{path} is neither a semaphore nor slots")));
     };
     let excess = excess(&pool, number);
-    if let (Some(excess), false) = (&excess, yes) {
+    let concerns = excess.clone().into_iter().chain(refused(&pool, path, number)).collect::<Vec<_>>();
+    if !concerns.is_empty() && !yes {
         question::possible()?;
         // A question needs the facts it is about, even with --quiet.
         let console = console.max(Console::Normal);
-        console.note(format_args!("{}: {}; {excess}", path, pool.stock.text(pool.held) + " held"));
+        let held = pool.stock.text(pool.held);
+        console.note(format_args!("{path}: {held} held; {}", concerns.join("; ")));
         if !question::agreed(&format!("Change it to {number}?")).await? {
             return Err(Failure::new(Code::No, "nothing was changed"));
         }
@@ -69,18 +72,40 @@ async fn resize_in(
         }
         _ => error.into(),
     })?;
-    let (what, option) = match pool.stock {
-        Stock::Semaphore { .. } => ("capacity", "--permits"),
-        Stock::Slots { .. } => ("number of slots", "--slot"),
+    let what = match pool.stock {
+        Stock::Semaphore { .. } => "capacity",
+        Stock::Slots { .. } => "number of slots",
     };
     // Others may have come or gone since.
     let after = Pool::at(session, path).await.ok().flatten();
     let excess = after.map_or(excess, |pool| self::excess(&pool, number));
     let excess = excess.map_or_else(String::new, |excess| format!(". Now {excess}"));
     Ok(format!(
-        "the {what} of {path} is {number}; it was {}{excess}. zklock refuses commands whose {option} states another number, also \
+        "the {what} of {path} is {number}; it was {}{excess}. zklock refuses commands whose {} states another number, also \
          those that wait already",
-        pool.stock.total()
+        pool.stock.total(),
+        option(pool.stock)
+    ))
+}
+
+fn option(stock: Stock) -> &'static str {
+    match stock {
+        Stock::Semaphore { .. } => "--permits",
+        Stock::Slots { .. } => "--slot",
+    }
+}
+
+/// What becomes of those that wait: they state the present number. `None` if nobody waits, or if the number stays.
+fn refused(pool: &Pool, path: &str, number: u32) -> Option<String> {
+    let (waiting, total) = (pool.waiting.len(), pool.stock.total());
+    if waiting == 0 || total == number {
+        return None;
+    }
+    let (wait, them) = if waiting == 1 { ("waits", "it") } else { ("wait", "them") };
+    let option = option(pool.stock);
+    Some(format!(
+        "{} {wait} with {option} {path}/{total}: zklock refuses {them} then, with exit code 64",
+        counted(waiting, "contender")
     ))
 }
 

@@ -78,8 +78,8 @@ pub enum AcquireError {
     /// The path is used for something else. A lock, an election, a semaphore and slots at one path would not see each
     /// other's contenders, so none of them would keep the others out.
     #[error(
-        "{path} cannot be used as {expected}, because {at} is already used as {found}; use another path for one of the \
-         two, or delete the nodes that {found} left there"
+        "{path} cannot be used as {expected}, because {at} is already used as {found}; use another path; only if nobody \
+         uses {at} any more, delete the nodes that {found} left there"
     )]
     OtherKind {
         /// The path that the caller gave.

@@ -57,8 +57,8 @@ async fn no_kind_is_granted_beside_another() {
     };
     assert_eq!(
         refused.to_string(),
-        "/a cannot be used as slots, because /a is already used as a lock; use another path for one of the two, or delete \
-         the nodes that a lock left there"
+        "/a cannot be used as slots, because /a is already used as a lock; use another path; only if nobody uses /a any \
+         more, delete the nodes that a lock left there"
     );
     assert!(!refused.is_retryable() && !refused.is_session_over());
 }

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 use serde_json::json;
-use zklock::Session;
+use zklock::{AcquireError, Session};
 use zklock_test_support::{eventually, make, operator, server, session, until_nothing_is_left, within};
 use zookeeper_client::{Acls, CreateMode};
 
@@ -123,8 +123,8 @@ async fn another_number_than_zookeeper_keeps_is_64() {
     let (_server, servers, session) = with_session(server().await).await;
     session.slots("/workers", 8).unwrap().acquire().await.unwrap().release().await.unwrap();
     session.semaphore("/convert", 8).unwrap().acquire().await.unwrap().release().await.unwrap();
-    let capacity = "the semaphore at /convert has a capacity of 8, but --permits states 4; state 8. To ";
-    let slots = "/workers has 8 slots, but --slot states 4; state 8. To ";
+    let capacity = "the semaphore at /convert has a capacity of 8, but --permits states 4. If the capacity was changed to 8, state 8. ";
+    let slots = "/workers has 8 slots, but --slot states 4. If the number was changed to 8, state 8. ";
     let refused = [
         ("run --slot /workers/4 -- true", slots),
         ("run --slot /workers/4 -t 0 -E 9 -- true", slots),
@@ -275,6 +275,17 @@ async fn a_number_is_changed_and_holders_keep_what_they_have() {
         terminal.press_to_end("y\r", code).await;
         assert_eq!(semaphore.permits().await.unwrap().capacity, Some(left));
     }
+    // Those that wait state the old number.
+    let semaphore = session.semaphore("/convert", 2).unwrap();
+    let waiting = tokio::spawn(async move { semaphore.acquire().await });
+    until_queued(&session, "/convert/queue", 1).await;
+    zklock(&servers, &["resize", "/convert", "8"]).await.is(64, "", "give --yes");
+    let mut terminal = Terminal::start(&servers, &["resize", "/convert", "8"]);
+    terminal.until("1 contender waits with --permits /convert/2").await;
+    terminal.until("Change it to 8? [y/N]").await;
+    terminal.press_to_end("y\r", 0).await;
+    let refused = within("the refusal", waiting).await.unwrap().unwrap_err();
+    assert!(matches!(refused, AcquireError::Capacity { stated: 2, found: 8, .. }), "{refused}");
     assert_eq!(slots.slots().await.unwrap().count, Some(1));
     assert!(held.is_held() && high.is_held());
     let _guard = session.lock("/lock").unwrap().acquire().await.unwrap();
