@@ -103,6 +103,12 @@ fn with_tip(mut error: clap::Error, command: &clap::Command) -> clap::Error {
                 "there is one PATH; if '{argument}' belongs to the command, write -- before it: PATH -- {argument}"
             )
         }
+        ErrorKind::InvalidSubcommand => match text(ContextKind::InvalidSubcommand).as_str() {
+            "status" => "who holds a lock and who waits: zklock show PATH".to_owned(),
+            "unlock" | "kill" => "to ask the holder to let go: zklock ask PATH; to take the lock from it: zklock release --force PATH"
+                .to_owned(),
+            _ => return error,
+        },
         ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
             let option = command.get_arguments().find(|option| option.to_string() == argument);
             let Some(variable) = option.and_then(Arg::get_env) else { return error };

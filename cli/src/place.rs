@@ -10,11 +10,29 @@ use crate::connection::Connection;
 use crate::exit::Code;
 use crate::failure::Failure;
 use crate::layout::Layout;
+use crate::pool::{self, Pool};
 use crate::text::{counted, harmless};
 
 /// How many children a path has. It is a failure if the path is not there. No ACL hides that.
 pub(crate) async fn children(session: &Session, path: &str) -> Result<usize, Failure> {
-    session.child_count(path).await?.ok_or_else(|| missing(path))
+    match session.child_count(path).await? {
+        Some(children) => Ok(children),
+        None => Err(missing_at(session, path).await),
+    }
+}
+
+/// The failure of a question about a path that is not there, and that may be one of `run --permits` or `--slot`: PATH/NUMBER.
+pub(crate) async fn missing_at(session: &Session, path: &str) -> Failure {
+    let missing = missing(path);
+    let Some((parent, number)) = pool::split(path) else { return missing };
+    match Pool::at(session, parent).await {
+        Ok(Some(pool)) => Failure::new(
+            Code::Nothing,
+            format_args!("{path} does not exist, but {parent} {}; leave out /{number}", pool.stock.what()),
+        )
+        .expected(),
+        _ => missing,
+    }
 }
 
 /// The failure of a question about a path that is not there.

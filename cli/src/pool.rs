@@ -57,6 +57,12 @@ pub(crate) fn parse_permits(text: &str) -> Result<PermitsOf, String> {
     Ok(PermitsOf { path, capacity, weight })
 }
 
+/// The path of a pool and what stands behind it, if this is what `--slot` and `--permits` take.
+pub(crate) fn split(text: &str) -> Option<(&str, &str)> {
+    let (path, _) = text.rsplit_once('/').filter(|(path, _)| !path.is_empty())?;
+    parts(text).map(|_| (path, &text[path.len() + 1..]))
+}
+
 /// A path, a number as its last name, and maybe another number behind it.
 fn parts(text: &str) -> Option<(String, u32, Option<u32>)> {
     let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;

@@ -178,7 +178,7 @@ async fn readable(
     });
     let theirs = contenders.iter().filter(|contender| contender.client.is_some()).count();
     let contenders = contenders.len().saturating_sub(alike + theirs);
-    let missing = is_missing.then(|| place::missing(path).to_string());
+    let missing = if is_missing { Some(place::missing_at(session, path).await.to_string()) } else { None };
     let path = path.to_owned();
     let refused = None;
     Ok(Queue { path, missing, refused, layout, contenders, theirs, holders, waiting, first, pool, foreign })

@@ -31,8 +31,10 @@ pub(super) fn text(seen: &Seen, findings: &[Finding], fails: bool) -> String {
     text
 }
 
+/// What a quiet user reads, too: a named path that does not exist is one of them, though the lock may only be free.
 pub(super) fn problems(findings: &[Finding]) -> String {
-    findings.iter().filter(|finding| finding.severity < Severity::Note).map(paragraph).collect()
+    let is_told = |finding: &&Finding| finding.severity < Severity::Note || finding.code == "path-missing";
+    findings.iter().filter(is_told).map(paragraph).collect()
 }
 
 fn servers(seen: &Seen) -> String {

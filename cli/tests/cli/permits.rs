@@ -142,6 +142,7 @@ async fn slots_are_shown_and_listed() {
     let (_server, servers, session) = with_session(server().await).await;
     let shown = zklock(&servers, &["show", "--exit-code", "/workers"]).await;
     shown.is(66, "", "");
+    zklock(&servers, &["show", "/workers/2"]).await.is(66, "", "ZooKeeper has removed it");
     let slots = |text| session.slots("/workers", 2).unwrap().with_options(owner(text)).unwrap();
     let high = slots("beta\u{1b}[31m").preferring(1).acquire().await.unwrap();
     let low = slots("alpha").acquire().await.unwrap();
@@ -156,6 +157,15 @@ async fn slots_are_shown_and_listed() {
     assert_eq!(lines[0], ["2 of 2 slots held, 1 waiting"]);
     let starts = lines[1..].iter().map(|cells| [cells[0], cells[1]]).collect::<Vec<_>>();
     assert_eq!(starts, [["SLOT", "OWNER"], ["0", "alpha"], ["1", r"beta\u{1b}[31m"], ["next", "gamma"]]);
+    for command in [
+        "show /workers/2",
+        "ask -r why -w 1s /workers/2",
+        "release --force --yes /workers/2",
+        "resize /workers/2 3",
+    ] {
+        let told = zklock(&servers, &command.split(' ').collect::<Vec<_>>()).await;
+        told.is(66, "", "/workers/2 does not exist, but /workers has slots; leave out /2");
+    }
     let session_and_token = [format!("{:#x}", session.id()), low.token().to_string()];
     assert_eq!(lines[2][3..5], session_and_token);
     assert_eq!(lines[3][4], high.token().to_string());

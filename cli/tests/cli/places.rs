@@ -151,8 +151,12 @@ async fn a_refusal_by_an_acl_names_both_sides() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quiet_doctor_gives_no_notes() {
-    let (_server, servers) = at(server().await);
-    let quiet = zklock(&servers, &["doctor", "-q", "/nope"]).await;
+async fn a_quiet_doctor_gives_no_note_but_of_a_path_that_does_not_exist() {
+    let (_server, servers, session) = with_session(server().await).await;
+    let _guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let quiet = zklock(&servers, &["doctor", "-q", "/lock/orders"]).await;
     assert!(!quiet.stdout.contains("NOTE") && !quiet.stdout.contains("SERVER"), "{quiet:?}");
+    let quiet = zklock(&servers, &["doctor", "-q", "/lock/orders", "/nope"]).await;
+    assert!(quiet.stdout.contains("NOTE     /nope does not exist."), "{quiet:?}");
+    assert!(quiet.stdout.matches("NOTE").count() == 1 && !quiet.stdout.contains("SERVER"), "{quiet:?}");
 }

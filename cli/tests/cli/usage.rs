@@ -10,6 +10,8 @@ use crate::support::looker::{NOBODY, are_refused, zklock};
 /// command line stands what the program says of it.
 const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("dance", "unrecognized subcommand"),
+    ("status /lock", "zklock show PATH"),
+    ("unlock /lock", "zklock release --force PATH"),
     ("run /lock", "required"),
     ("run /lock true", "if 'true' belongs to the command, write -- before it: PATH -- true"),
     ("run run /lock -- true", "there is one PATH"),
