@@ -225,14 +225,17 @@ fn consequence(next: Option<&Entry>, spared: usize) -> String {
     let next = match (next, spared) {
         (_, 1..) => "Other readers keep it.".to_owned(),
         (Some(next), 0) => {
-            format!("The next contender is {}: at once, unless it has a takeover delay.", next.owner_text())
+            format!(
+                "The next contender is {}. It may start at once, unless it has a takeover delay.",
+                next.owner_text()
+            )
         }
-        (None, 0) => "Nobody waits. The next contender that comes is granted at once.".to_owned(),
+        (None, 0) => "Nobody waits. The next contender that comes may start at once.".to_owned(),
     };
     format!(
-        "{next} The holder's command may run beside the next one: it gets SIGTERM once its zklock hears of this, and may run until \
-         --kill-after is over; if its zklock is stopped or cut off, until its lease ends, at most 9.1 s with the default session \
-         timeout"
+        "{next} The holder's command may run beside the next one: the command gets SIGTERM once its zklock hears of this, and may run \
+         until --kill-after is over; if its zklock is stopped or cut off, until its lease ends, at most 9.1 s with the default \
+         session timeout"
     )
 }
 

@@ -38,7 +38,7 @@ async fn the_next_one_takes_over() {
         &token,
         "since 20",
         "cut off",
-        "next contender is beta: at once",
+        "next contender is beta. It may start at once",
     ] {
         assert!(released.stderr.contains(told), "{told}: {}", released.stderr);
     }
