@@ -104,6 +104,7 @@ impl<K> Guard<K> {
     /// ```no_run
     /// # async fn work() {}
     /// # async fn example(guard: zklock::Guard) -> Result<(), Box<dyn std::error::Error>> {
+    /// // An ask drops this work where it awaits. The guide shows work that comes to its end instead.
     /// tokio::select! {
     ///     done = guard.run(work()) => done?,
     ///     Some(ask) = guard.asked() => println!("{} wants the lock: {}", ask.who, ask.why),
