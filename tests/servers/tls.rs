@@ -24,6 +24,15 @@ C5bqgRl4LToY+9lPWaS77vwgUi0=
 -----END CERTIFICATE-----
 ";
 
+/// A key that belongs to no certificate.
+const KEY: &str = "\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgPPMOzRc0eAoxbjzF
+GPbu9myuy0ee4hpbGNh7K5kI38KhRANCAAQC/GpVd9lYRnfc9iwo7SRU2GPPyNhi
+efKZVDmPuYuqSfXHWnZP/NuKvXc3Oz8l3B6V7kPrC3FunDVJXbx4KavJ
+-----END PRIVATE KEY-----
+";
+
 fn options() -> TlsOptions {
     TlsOptions::from_pem(AUTHORITY, None).expect("a certificate")
 }
@@ -73,4 +82,24 @@ async fn an_address_that_asks_for_clear_text_is_refused() {
 async fn an_address_that_asks_for_tls_needs_its_options() {
     let connected = Session::builder("tcp+tls://localhost:2181").connect().await;
     assert!(matches!(connected, Err(ConnectError::Servers { .. })), "{connected:?}");
+}
+
+fn reason(identity: Option<(&str, &str)>) -> String {
+    TlsOptions::from_pem(AUTHORITY, identity).unwrap_err().reason
+}
+
+#[test]
+fn certificates_that_no_connection_could_use_are_refused_at_once() {
+    TlsOptions::from_pem(AUTHORITY, None).unwrap();
+    assert_eq!(reason(Some((AUTHORITY, KEY))), "keys may not be consistent: KeyMismatch");
+    assert_eq!(reason(Some(("", KEY))), "there is no certificate");
+    assert!(TlsOptions::from_pem("", None).is_err());
+}
+
+#[test]
+fn certificates_that_are_refused_leave_the_former_ones() {
+    let options = options();
+    let before = format!("{options:?}");
+    options.renew(AUTHORITY, Some((AUTHORITY, KEY))).unwrap_err();
+    assert_eq!(format!("{options:?}"), before);
 }
