@@ -59,8 +59,8 @@ pub(crate) fn parse_permits(text: &str) -> Result<PermitsOf, String> {
 
 /// The path of a pool and what stands behind it, if this is what `--slot` and `--permits` take.
 pub(crate) fn split(text: &str) -> Option<(&str, &str)> {
-    let (path, _) = text.rsplit_once('/').filter(|(path, _)| !path.is_empty())?;
-    parts(text).map(|_| (path, &text[path.len() + 1..]))
+    parts(text)?;
+    text.rsplit_once('/')
 }
 
 /// A path, a number as its last name, and maybe another number behind it.

@@ -81,9 +81,9 @@ pub(crate) async fn release(release: Release, connection: &Connection, console: 
     Ok(ExitCode::SUCCESS)
 }
 
-/// The exception to how soon a holder learns that it has lost.
-const UNLESS_STOPPED: &str = "A holder that is stopped or cut off learns of this later, and its lease ends after 9.1 s at most \
-     with the default session timeout.";
+/// When those who have lost it learn of that.
+const WHEN: &str = "of this within a round trip. A holder that is stopped or cut off learns of this later, and its lease ends \
+     after 9.1 s at most with the default session timeout. Until then";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
@@ -241,26 +241,18 @@ fn consequence(next: Option<&Entry>, spared: usize) -> String {
 
 fn told_of_pool(path: &str, holder: &Entry, what: What) -> String {
     format!(
-        "{} of {path} was taken from the holder. The holder learns of this within a round trip. {UNLESS_STOPPED} Until then it \
-         may act as if it still held it. The next contender may take it at once, unless it has a takeover delay",
+        "{} of {path} was taken from the holder. The holder learns {WHEN} it may act as if it \
+         still held it. The next contender may take it at once, unless it has a takeover delay",
         taken_as(holder, what)
     )
 }
 
 fn told(path: &str, taken: usize, spared: usize, what: What) -> String {
     let (from, subject) = match taken {
-        1 => (
-            "the holder".to_owned(),
-            format!(
-                "The holder learns of this within a round trip. {UNLESS_STOPPED} Until then it may act as if it still held"
-            ),
-        ),
-        several => (
-            format!("{several} readers"),
-            format!(
-                "They learn of this within a round trip. {UNLESS_STOPPED} Until then they may act as if they still held"
-            ),
-        ),
+        1 => ("the holder".to_owned(), format!("The holder learns {WHEN} it may act as if it still held")),
+        several => {
+            (format!("{several} readers"), format!("They learn {WHEN} they may act as if they still held"))
+        }
     };
     let next = match spared {
         0 => "The next contender is granted at once, unless it has a takeover delay".to_owned(),

@@ -159,9 +159,9 @@ impl LockOptions {
     /// Ends the process if a guard is lost before its caller has released or dropped it. The default is `false`.
     ///
     /// A thread of the operating system does so, even if every thread of the runtime is blocked: it writes one line to the standard
-    /// error, and aborts the process. Nothing is cleaned up. A supervisor sees `SIGABRT`; of a container's first process, mostly the exit code 139. Take it where work that goes on after a loss is worse
-    /// than a restart, and where the work cannot be stopped from outside: a leader that blocks in its stop hook, or a library
-    /// that does not return.
+    /// error, and aborts the process. Nothing is cleaned up. A supervisor sees `SIGABRT`; of a container's first process, mostly the
+    /// exit code 139. Take it where work that goes on after a loss is worse than a restart, and where the work cannot be stopped from
+    /// outside: a leader that blocks in its stop hook, or a library that does not return.
     ///
     /// With a [`stop_margin`](Self::stop_margin), the caller is told before the lease or the `max_hold` ends, and a guard that is
     /// dropped in that time ends nothing. Each other loss comes without a warning, and each [`LostReason`](crate::LostReason)
@@ -169,8 +169,9 @@ impl LockOptions {
     /// loss; at the end of a lease or of a `max_hold` within 50 ms. A process that was stopped, and goes on, runs for the moment that the
     /// operating system needs to schedule that thread. [`FencingToken`](crate::FencingToken)s cover that moment.
     ///
-    /// It begins once the call has returned what it acquired, and also applies to the leadership of an [`Election`](crate::Election),
-    /// to permits and slots, and to the run of a [`Once`](crate::Once) until you record its end. The loss that ends a process has no event and no metric. After a `fork`, make the lock in the child.
+    /// Fail-stop begins once the call has returned what it acquired. It also applies to the leadership of an
+    /// [`Election`](crate::Election), to permits and slots, and to the run of a [`Once`](crate::Once) until you record its end. The
+    /// loss that ends a process has no event and no metric. After a `fork`, make the lock in the child.
     ///
     /// ```
     /// let options = zklock::LockOptions::new().fail_stop(true).stop_margin(std::time::Duration::from_secs(2));

@@ -66,10 +66,9 @@ pub(super) async fn is_hidden(client: &Client, path: &str) -> Result<bool, Event
 /// asked to resume the session, too, the leader may take the session for having gone back there (`zk::session::late_creates`).
 pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
     let path = lock.path.contender(own.place);
-    match join(check(&client, "/", None), is_there(&client, &path, own)).await {
-        // If the root does not exist, as a chroot may not, a quorum has still answered.
-        (Ok(()) | Err(Event::OwnTouched), Ok(there)) => Event::Recovered(there.then_some(own)),
-        (Ok(()) | Err(Event::OwnTouched), Err(failure)) => failure,
+    match join(answer_of_quorum(&client), is_there(&client, &path, own)).await {
+        (Ok(()), Ok(there)) => Event::Recovered(there.then_some(own)),
+        (Ok(()), Err(failure)) => failure,
         (Err(unknown), _) => unknown,
     }
     .into()
@@ -85,9 +84,17 @@ pub(crate) async fn answered(client: &Client) {
     let _ = client.check_stat("/").await;
 }
 
-/// Sends a transaction that a quorum must acknowledge. Returns whether one did. The root need not exist, as a chroot may not.
+/// Sends a transaction that a quorum must acknowledge. Returns whether one did.
 pub(crate) async fn heartbeat(client: Arc<Client>) -> bool {
-    matches!(check(&client, "/", None).await, Ok(()) | Err(Event::OwnTouched))
+    answer_of_quorum(&client).await.is_ok()
+}
+
+/// Sends a transaction that a quorum must acknowledge. If the root does not exist, as a chroot may not, a quorum has still answered.
+pub(super) async fn answer_of_quorum(client: &Client) -> Result<(), Event> {
+    match check(client, "/", None).await {
+        Err(Event::OwnTouched) => Ok(()),
+        answer => answer,
+    }
 }
 
 /// Asks a quorum whether our nodes exist. In a queue that is shared, a write to one of them is a request to leave.

@@ -61,23 +61,20 @@ async fn enter_plainly(client: &Client, entry: &Entry, data: &[u8], lists: bool)
     let Entry { lock, kind, .. } = entry;
     let (prefix, options) = (lock.path.prefix(*kind), lock.acl.on(CreateMode::EphemeralSequential));
     let create = client.create(&prefix, data, &options);
-    let (created, sight) = match lists {
-        true => {
-            let (created, children) = join(create, client.list_children(lock.path.as_str())).await;
-            let sight = match children {
-                Ok(children) if created.is_ok() => sight(client, lock, children).await,
-                _ => Sight::Nothing,
-            };
-            (created, sight)
+    let (created, sight) = if lists {
+        let (created, children) = join(create, client.list_children(lock.path.as_str())).await;
+        let sight = match children {
+            Ok(children) if created.is_ok() => sight(client, lock, children).await,
+            _ => Sight::Nothing,
+        };
+        (created, sight)
+    } else {
+        let (created, stat) = join(create, client.check_stat(lock.path.as_str())).await;
+        let stat = stat.ok().flatten();
+        if let Some(stat) = &stat {
+            lock.hints.saw_directory(stat.data_length == 0);
         }
-        false => {
-            let (created, stat) = join(create, client.check_stat(lock.path.as_str())).await;
-            let stat = stat.ok().flatten();
-            if let Some(stat) = &stat {
-                lock.hints.saw_directory(stat.data_length == 0);
-            }
-            (created, stat.map_or(Sight::Nothing, |stat| count(&stat)))
-        }
+        (created, stat.map_or(Sight::Nothing, |stat| count(&stat)))
     };
     match own(created, *kind) {
         Ok(own) => Event::Entered { own, sight },

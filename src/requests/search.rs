@@ -17,7 +17,7 @@ use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Own, QueueLayout, QueuePlace, Refusal};
 use zookeeper_client::Client;
 
-use super::confirm::check;
+use super::confirm::answer_of_quorum;
 use super::leave::delete;
 use super::read_nodes::{READ_CHUNK, READS, Seen, read_paths};
 use super::reply::{Reply, failure};
@@ -230,11 +230,9 @@ impl Searches {
     async fn run(self: Arc<Self>, client: Arc<Client>) -> Searched {
         // zookeeper-client sends some requests when they are made. This one must go out behind the write.
         let listing = async { client.list_ephemerals("/").await };
-        let (checked, listed) = join(check(&client, "/", None), listing).await;
-        let mut paths = match checked {
-            Ok(()) | Err(Event::OwnTouched) => listed.map_err(failure)?,
-            Err(unknown) => return Err(unknown),
-        };
+        let (answered, listed) = join(answer_of_quorum(&client), listing).await;
+        answered?;
+        let mut paths = listed.map_err(failure)?;
         paths.retain(|path| is_contender(path));
         // A contender may leave before its node was read, and after that.
         let known = paths.iter().filter(|path| self.knows(path, None)).cloned().collect::<HashSet<_>>();

@@ -30,7 +30,6 @@ pub(super) fn read(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, F
     // More than one cryptography provider may be compiled in, so one is chosen. Only the first call has an effect.
     let _chosen = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let authorities = text(ca)?;
-    let session = TlsOptions::from_pem(&authorities, None).map_err(|error| unusable(ca)(error.reason))?;
     let client = zookeeper_client::TlsOptions::new().with_pem_ca(&authorities).map_err(unusable(ca))?;
     let roots = CertificateDer::pem_slice_iter(authorities.as_bytes());
     let mut store = RootCertStore::empty();
@@ -40,18 +39,19 @@ pub(super) fn read(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, F
     let verifier = WebPkiServerVerifier::builder(Arc::new(store)).with_crls(revoked).build();
     let builder = ClientConfig::builder().with_webpki_verifier(verifier.map_err(unusable(ca))?);
     let Some((cert, key)) = identity else {
+        let session = TlsOptions::from_pem(&authorities, None).map_err(|error| unusable(ca)(error.reason))?;
         return Ok(Tls { session, client, config: Arc::new(builder.with_no_client_auth()) });
     };
     let (ours, secret) = (text(cert)?, text(key)?);
     let client = client.with_pem_identity(&ours, &secret).map_err(unusable(key))?;
-    let identity = Some((&*ours, &*secret));
     let chain = CertificateDer::pem_slice_iter(ours.as_bytes()).collect::<Result<Vec<_>, _>>();
     let private = PrivateKeyDer::from_pem_slice(secret.as_bytes()).map_err(unusable(key))?;
     let config = builder.with_client_auth_cert(chain.map_err(unusable(cert))?, private).map_err(|error| {
         let (cert, key) = (cert.display(), key.display());
         Failure::usage(format_args!("{cert} and {key} cannot be used together: {error}"))
     })?;
-    session.renew(&authorities, identity).map_err(|error| unusable(key)(error.reason))?;
+    let session = TlsOptions::from_pem(&authorities, Some((&ours, &secret)));
+    let session = session.map_err(|error| unusable(key)(error.reason))?;
     Ok(Tls { session, client, config: Arc::new(config) })
 }
 

@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use futures::future::{Either, select};
 use tokio::time::timeout;
 use zklock_recipe::{Lease, Lengths, Moment, Reckoning};
@@ -227,6 +228,12 @@ impl Dialer {
             error => ConnectError::Client { cause: error.to_string() },
         }
     }
+}
+
+/// The pauses between rounds in which no server helped: each is twice as long as the one before, up to the longest one, with jitter.
+pub(crate) fn pauses(shortest: Duration, longest: Duration) -> ExponentialBackoff {
+    let pauses = ExponentialBuilder::new().with_min_delay(shortest).with_max_delay(longest);
+    pauses.without_max_times().with_jitter().build()
 }
 
 pub(crate) fn too_short(lengths: Lengths) -> ConnectError {

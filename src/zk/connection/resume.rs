@@ -9,7 +9,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backon::{BackoffBuilder, ExponentialBuilder};
 use futures::FutureExt;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -19,7 +18,7 @@ use zklock_recipe::SessionEnd;
 use zookeeper_client::{Error, SessionInfo, SessionState};
 
 use super::Connection;
-use super::dialer::{Dialer, Opened, ROUNDS};
+use super::dialer::{Dialer, Opened, ROUNDS, pauses};
 use super::link::Link;
 use crate::zk::shared_lease::{Sent, SharedLease};
 use crate::{clock, requests};
@@ -197,12 +196,8 @@ impl Connections {
 
     /// Asks one server after the other, again and again, until one of them resumes the session.
     async fn ask(&self) -> Result<Opened, SessionEnd> {
-        let pauses = ExponentialBuilder::new()
-            .with_min_delay(SHORTEST_PAUSE)
-            .with_max_delay(SHORTEST_PAUSE.max(self.lease.lengths().timeout / PAUSES))
-            .without_max_times()
-            .with_jitter();
-        let mut pauses = pauses.build();
+        let longest = SHORTEST_PAUSE.max(self.lease.lengths().timeout / PAUSES);
+        let mut pauses = pauses(SHORTEST_PAUSE, longest);
         let mut round = 0;
         loop {
             let mut servers = self.dialer.servers.shuffled();

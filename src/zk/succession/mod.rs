@@ -8,7 +8,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use backon::{BackoffBuilder, ExponentialBuilder};
 use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -19,7 +18,7 @@ use zklock_recipe::{Lease, SessionEnd};
 
 use self::state::{SessionEvent, SessionState};
 use self::survey::establish;
-use super::connection::dialer::{Dialer, Established, Refused};
+use super::connection::dialer::{Dialer, Established, Refused, pauses};
 use super::error::ConnectError;
 use super::session::ZkSession;
 use crate::mutex::Mutex;
@@ -335,12 +334,7 @@ impl Drop for Successor {
 /// `Err` says why no server will establish one: a server rejected the credentials, or every server has refused for good
 /// for a session timeout.
 async fn redial(dialer: &Dialer) -> Result<Established, ConnectError> {
-    let pauses = ExponentialBuilder::new()
-        .with_min_delay(SHORTEST_PAUSE)
-        .with_max_delay(LONGEST_PAUSE)
-        .without_max_times()
-        .with_jitter();
-    let mut pauses = pauses.build();
+    let mut pauses = pauses(SHORTEST_PAUSE, LONGEST_PAUSE);
     let mut refused_since = None;
     loop {
         let Refused { error, unanimous } = match establish(dialer).await {
