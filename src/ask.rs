@@ -255,8 +255,8 @@ pub(crate) async fn ask(
     let (succession, holders) = (succession.clone(), holders.collect());
     let deadline = Instant::now().checked_add(request.within);
     let mut asking = Asking { succession, path, node: None, data, acl: request.acl, deadline, holders };
-    let session = asking.succession.present();
-    let placed = asking.succession.clone().patiently(asking.place(session)).await;
+    let succession = asking.succession.clone();
+    let placed = succession.patiently(async { asking.place(succession.opened().await).await }).await;
     let path = || asking.path.to_string();
     match placed.map_err(|waited| QueryError::Unanswered { path: path(), waited })?? {
         AskStanding::Stands => Ok(Some(asking)),

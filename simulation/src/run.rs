@@ -107,8 +107,8 @@ impl Plan {
             tasks: random.between(1, 3) as u16,
             pace: Pace {
                 timeout,
-                // Crowded locks, and some that are mostly free.
-                think: timeout * [1, 5, 20, 160][random.below(4) as usize] / 20,
+                // Crowded locks, some that are mostly free, and sessions that become idle.
+                think: timeout * [1, 5, 20, 400][random.below(4) as usize] / 20,
                 hold: timeout / [100, 30, 2][random.below(3) as usize],
                 longest: timeout * 4,
                 round: timeout / 2,

@@ -16,7 +16,8 @@ where
     F: Future<Output = Result<T, Event>> + Send + 'static,
 {
     let path = path.to_owned();
-    Err(match succession.patiently(succession.present().requester.request(question)).await {
+    let asked = async { succession.opened().await.requester.request(question).await };
+    Err(match succession.patiently(asked).await {
         Ok(LinkAnswer::Given(Ok(found), _)) => return Ok(found),
         Ok(LinkAnswer::Given(Err(Event::Refused(Refusal::NotAuthorized)), _)) => {
             QueryError::NotAuthorized { path }

@@ -60,6 +60,12 @@
 //! guards are lost ([`LostReason::SessionClosed`](crate::LostReason::SessionClosed)), and its calls return the errors of a
 //! closed session. Without a runtime, [`Session::connect`] returns [`ConnectError::NoRuntime`].
 //!
+//! # A session that nobody uses
+//!
+//! After ten session timeouts without a guard, an acquisition, an observer, an ask or another call, zklock closes the ZooKeeper
+//! session, which then costs the servers nothing. The state is [`SessionState::Idle`]. The next call opens another one; its time
+//! limit includes that.
+//!
 //! # Heartbeats
 //!
 //! The heartbeat interval is `(session timeout - 3/4 tick) / 4`: 2.1 seconds by default. At each heartbeat a session sends
@@ -111,7 +117,8 @@ pub use security::{InvalidPem, TlsOptions};
 /// A session with ZooKeeper, which any number of locks share. Cloning it is cheap, and every clone is the same session.
 ///
 /// A `Session` outlives ZooKeeper's own sessions. If ZooKeeper ends the present one (it expired, or an operator closed
-/// it), zklock opens the next one in the background. The ZooKeeper sessions of one `Session` are its *generations*.
+/// it), zklock opens the next one in the background. If zklock closed it because [nobody used
+/// it](SessionState::Idle), the next call opens the next one. The ZooKeeper sessions of one `Session` are its *generations*.
 /// zklock keeps trying until a server establishes a session or the `Session` is closed; its pauses between two attempts
 /// grow to between 10 and 20 seconds. Guards of the old generation are lost for good. Acquisitions that were waiting
 /// join the queue again, at the end. zklock logs each of them and counts it ([`requeued`](Self::requeued)).
@@ -358,7 +365,7 @@ impl Session {
         ask::ask(&self.succession, path, request).await
     }
 
-    /// Returns the id of the present ZooKeeper session, or of the last one while none is established. ZooKeeper's
+    /// Returns the id of the present ZooKeeper session, or of the last one while none is open. ZooKeeper's
     /// `cons` and `dump` show it in hexadecimal.
     pub fn id(&self) -> i64 {
         self.succession.present().id

@@ -18,6 +18,7 @@ mod fencing;
 mod foreign;
 mod guard;
 mod hold_events;
+mod idle;
 mod interop;
 mod kinds;
 mod lazy;

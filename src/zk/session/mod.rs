@@ -55,6 +55,8 @@ pub(crate) struct ZkSession {
     background: Background,
     /// How many futures the background task finishes that write what outlasts the session.
     writes: watch::Sender<usize>,
+    /// Each [`SessionView`] has a clone of it.
+    views: Arc<()>,
     guards: Arc<Guards>,
     /// The work that callers should poll.
     pub(crate) polled: Arc<Polled>,
@@ -128,6 +130,7 @@ impl ZkSession {
             guards: Guards::new(background.clone()),
             background,
             writes: watch::Sender::default(),
+            views: Arc::default(),
             polled: Arc::default(),
             late: Arc::default(),
             searches: Searches::new(&chroot),
@@ -140,7 +143,16 @@ impl ZkSession {
 
     /// What an observer needs of the session. It does not keep the session open.
     pub(crate) fn line(&self) -> SessionView {
-        SessionView { requester: self.requester.clone(), lease: self.lease.clone() }
+        SessionView {
+            requester: self.requester.clone(),
+            lease: self.lease.clone(),
+            _view: self.views.clone(),
+        }
+    }
+
+    /// Whether an observer, or a write that outlasts the session, needs the session though it does not keep it open.
+    pub(crate) fn is_awaited(&self) -> bool {
+        Arc::strong_count(&self.views) > 1 || *self.writes.borrow() > 0
     }
 
     /// Asks a quorum to confirm the lease, together with everybody else in this session who asks now. Resolves to whether
@@ -306,6 +318,7 @@ impl Drop for Counted {
 pub(crate) struct SessionView {
     pub(crate) requester: Requester,
     pub(crate) lease: Arc<SharedLease>,
+    _view: Arc<()>,
 }
 
 impl Drop for ZkSession {

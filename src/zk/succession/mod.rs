@@ -4,7 +4,7 @@ pub(crate) mod events;
 pub(crate) mod state;
 pub(crate) mod survey;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -29,11 +29,17 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause between two rounds, without its jitter.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
+/// A ZooKeeper session that nobody uses for as many session timeouts is closed: its heartbeats would cost the servers more than the
+/// next session does.
+const IDLE: u32 = 10;
+
 /// The ZooKeeper sessions of one [`Session`](crate::Session). They are opened one after the other, and only the last
 /// one can live. It is closed once nobody uses the succession any more.
 pub(crate) struct Succession {
     runtime: Handle,
     present: Mutex<Arc<ZkSession>>,
+    /// Whether somebody has wanted to use the present ZooKeeper session since the last look.
+    used: AtomicBool,
     /// The last event. It holds no `ZkSession`, because a reader of events must not keep a session open.
     news: watch::Sender<SessionEvent>,
     /// How many times an acquisition had to join its queue again.
@@ -71,6 +77,7 @@ impl Succession {
             runtime: runtime.clone(),
             news: watch::Sender::new(SessionEvent { state, generation: 0, id: first.id }),
             present: Mutex::new(first),
+            used: AtomicBool::new(false),
             requeued: AtomicU64::new(0),
             dialer: dialer.clone(),
             failure: OnceLock::new(),
@@ -79,9 +86,50 @@ impl Succession {
         succession
     }
 
-    /// Returns the present ZooKeeper session, or the last one while none is established.
+    /// Returns the present ZooKeeper session, or the last one while none is established. It is for a look: whoever sends something
+    /// calls [`opened`](Self::opened).
     pub(crate) fn present(&self) -> Arc<ZkSession> {
         self.present.lock().clone()
+    }
+
+    /// As [`present`](Self::present), for somebody who uses the session: it does not become idle. If it was idle, the next one is being
+    /// opened from here on.
+    fn used(&self) -> Arc<ZkSession> {
+        let present = self.present.lock();
+        self.used.store(true, Ordering::Relaxed);
+        // `rest` changes the state under the same mutex.
+        if self.event().state == SessionState::Idle {
+            self.tell(|event| event.state = SessionState::Connecting);
+        }
+        present.clone()
+    }
+
+    /// As [`present`](Self::present), for a request. If no session is open because nobody used it, waits for the next one.
+    pub(crate) async fn opened(&self) -> Arc<ZkSession> {
+        let mut news = self.news();
+        let present = self.used();
+        if self.event().state != SessionState::Connecting {
+            return present;
+        }
+        drop(present);
+        // The sender is in `self`, so this does not fail.
+        let _opened = news.wait_for(|event| event.state != SessionState::Connecting).await;
+        self.used()
+    }
+
+    /// Looks whether anybody uses the present ZooKeeper session, or has done so since the last look, and counts the looks in a row
+    /// that saw nobody. Closes the session after as many as [`IDLE`]. Returns whether it did so.
+    fn rest(&self, unused: &mut u32) -> bool {
+        let present = self.present.lock();
+        // Its users have clones of it. Clones are made under this mutex, or from another clone.
+        let has_users = Arc::strong_count(&present) > 1 || present.is_awaited();
+        *unused = if self.used.swap(false, Ordering::Relaxed) || has_users { 0 } else { *unused + 1 };
+        if *unused < IDLE {
+            return false;
+        }
+        present.close();
+        self.tell(|event| event.state = SessionState::Idle);
+        true
     }
 
     /// Waits for a ZooKeeper session that is not known to have ended, and returns it.
@@ -182,10 +230,8 @@ impl Succession {
         self.tell(|event| {
             *event = SessionEvent {
                 state: SessionState::Connected,
-                generation: match event.state {
-                    SessionState::Connecting => event.generation,
-                    _ => event.generation + 1,
-                },
+                // No server gives a session the id 0: it is that of the time before the first one.
+                generation: event.generation + u64::from(event.id != 0),
                 id: next.id,
             };
         });
@@ -216,7 +262,7 @@ impl Bystander {
             if self.news.borrow_and_update().state.is_final() {
                 return None;
             }
-            let present = self.succession.upgrade()?.present();
+            let present = self.succession.upgrade()?.used();
             if present.lease.end().is_none() {
                 return Some(present);
             }
@@ -253,19 +299,23 @@ impl Successor {
                 Some(SessionEnd::Expired | SessionEnd::Closed) => {}
                 Some(SessionEnd::AuthFailed) | None => return,
             }
+            if self.wanted().await.is_none() {
+                return;
+            }
             let Some(next) = self.open(next).boxed().await else { return };
             life = next.lease.changes();
         }
     }
 
-    /// Reports every state of a ZooKeeper session. Returns how that session ended, or `None` if nobody uses the
-    /// succession any more.
+    /// Reports every state of a ZooKeeper session, and closes it once it is idle. Returns how that session ended, or `None` if nobody
+    /// uses the succession any more.
     async fn follow(&self, life: &mut watch::Receiver<Lease>) -> Option<SessionEnd> {
         let mut connections = None;
+        let (mut last, mut unused) = (Instant::now(), 0);
         loop {
-            let (end, state, connection) = {
+            let (end, state, connection, timeout) = {
                 let lease = life.borrow_and_update();
-                (lease.end(), SessionState::of(&lease), lease.connection())
+                (lease.end(), SessionState::of(&lease), lease.connection(), lease.lengths().timeout)
             };
             let succession = self.succession.upgrade()?;
             if connection.is_some() && connections.is_some_and(|last| Some(last) != connection) {
@@ -278,8 +328,24 @@ impl Successor {
             if end.is_some() {
                 return end;
             }
-            life.changed().await.ok()?;
+            tokio::select! {
+                changed = life.changed() => changed.ok()?,
+                () = tokio::time::sleep_until(last + timeout) => {
+                    if self.succession.upgrade()?.rest(&mut unused) {
+                        info!("nobody uses the ZooKeeper session, so it is closed; the next use opens another one");
+                        return Some(SessionEnd::Closed);
+                    }
+                    last = Instant::now();
+                }
+            }
         }
+    }
+
+    /// If the last ZooKeeper session was closed because nobody used it, waits until somebody does. `None` if nobody uses the
+    /// succession any more.
+    async fn wanted(&self) -> Option<()> {
+        let mut news = self.succession.upgrade()?.news();
+        news.wait_for(|event| event.state != SessionState::Idle).await.ok().map(drop)
     }
 
     /// Opens the next ZooKeeper session, not before that instant. Returns `None` if the session is over, or if nobody uses it

@@ -13,14 +13,18 @@ use zklock_recipe::{Lease, SessionEnd};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SessionState {
-    /// No server has established the first ZooKeeper session yet. This state exists only after
-    /// [`connect_lazy`](crate::SessionBuilder::connect_lazy).
+    /// No server has established the ZooKeeper session yet: the first one after
+    /// [`connect_lazy`](crate::SessionBuilder::connect_lazy), or the next one after [`Idle`](Self::Idle).
     Connecting,
     /// The session has a connection to a server.
     Connected,
     /// The connection is lost. The ZooKeeper session may live, and its contenders keep their places in the queues for
     /// as long as it does.
     Disconnected,
+    /// Nobody has used the session for ten session timeouts or somewhat more: no guard, acquisition, observer, ask or other call.
+    /// zklock has closed the ZooKeeper session, so that it costs the servers nothing. The next call opens another one, which takes
+    /// some round trips. A health check should take this state for a good one.
+    Idle,
     /// ZooKeeper has ended the ZooKeeper session, or zklock has given it up, mostly because no server resumed it for a
     /// session timeout. The guards of that session are lost. zklock is opening the next one, and acquisitions that were
     /// waiting join the queue again in it.
@@ -58,6 +62,7 @@ impl fmt::Display for SessionState {
             Self::Connecting => "connecting",
             Self::Connected => "connected",
             Self::Disconnected => "disconnected",
+            Self::Idle => "idle",
             Self::Expired => "expired",
             Self::Closed => "closed",
             Self::AuthFailed => "authentication failed",
