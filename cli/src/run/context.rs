@@ -1,5 +1,7 @@
 //! The things that both the wait for the lock and the run of the command need.
 
+use std::cell::Cell;
+
 use zklock::Session;
 
 use super::kin::Kin;
@@ -19,4 +21,6 @@ pub(super) struct Context<'a> {
     pub(super) signals: &'a mut Signals,
     pub(super) systemd: &'a Systemd,
     pub(super) console: Console,
+    /// Whether a line has said that zklock waits.
+    pub(super) says_that_it_waits: Cell<bool>,
 }

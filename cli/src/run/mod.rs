@@ -12,6 +12,7 @@ mod shift;
 mod target;
 mod wait;
 
+use std::cell::Cell;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -67,8 +68,17 @@ pub(crate) async fn run(
     let kin = &Kin::of_this_process();
     let silence = &connection.silence;
     silence.answered("", console);
-    let context =
-        Context { run: &run, descendants, session, silence, kin, signals, systemd: &systemd, console };
+    let context = Context {
+        run: &run,
+        descendants,
+        session,
+        silence,
+        kin,
+        signals,
+        systemd: &systemd,
+        console,
+        says_that_it_waits: Cell::default(),
+    };
     let outcome = hold(context, value, started).await;
     // The servers delete the session's nodes with it.
     closing::session(session).await;
@@ -119,7 +129,13 @@ async fn hold(mut context: Context<'_>, value: Option<String>, started: Instant)
         unstarted = Some(token);
         // Of a pool, the grant says which part. Everything else has the names that the user gave.
         let grant = if let Target::Pool(_) = target { grant } else { grant.named(target.names()) };
-        console.detail(format_args!("acquired {}, token {token}", grant.names()));
+        let acquired = format!("acquired {}, token {token}", grant.names());
+        // Who has read that zklock waits also wants to know that it does not wait any more.
+        if context.says_that_it_waits.get() {
+            console.note(acquired)
+        } else {
+            console.detail(acquired)
+        }
         match Shift::new(&mut context, grant, kill_after).work().await? {
             Ending::Own(status) => return Ok(ExitCode::from(status)),
             Ending::NeverBegun { told_to_end: Some(signal) } => return Ok(exit::after_signal(signal)),

@@ -40,7 +40,8 @@ pub(super) async fn wait(
 ) -> Result<Waited, Failure> {
     let (asked, console, silence) = (context.run.timeout, context.console, context.silence);
     let (session, kin) = (context.session, context.kin);
-    let (names, has_place) = (target.names(), Cell::new(false));
+    let (names, has_place, says_so) = (target.names(), Cell::new(false), &context.says_that_it_waits);
+    says_so.set(false);
     context.systemd.status(format_args!("waiting for {names}"));
     let waited = async {
         loop {
@@ -50,7 +51,7 @@ pub(super) async fn wait(
             let attempt = places(target.take(patience), |_| has_place.set(true));
             let answer = tokio::select! {
                 answer = attempt => answer,
-                never = announce(target, kin, console) => match never {},
+                never = announce(target, kin, says_so, console) => match never {},
             };
             match answer {
                 Ok(Some(taken)) => return Ok(taken),
@@ -77,7 +78,7 @@ pub(super) async fn wait(
 }
 
 /// Says who holds what the command waits for, once it is clear that zklock waits.
-async fn announce(target: &Target, kin: &Kin, console: Console) -> Infallible {
+async fn announce(target: &Target, kin: &Kin, says_so: &Cell<bool>, console: Console) -> Infallible {
     loop {
         sleep(UNTOLD).await;
         match timeout(PATIENCE, target.blocked(kin)).await {
@@ -85,6 +86,7 @@ async fn announce(target: &Target, kin: &Kin, console: Console) -> Infallible {
                 for lock in blocked {
                     console.note(format_args!("waiting for {}{}", lock.name, lock.holder));
                 }
+                says_so.set(true);
                 return pending().await;
             }
             // ZooKeeper is slow, a takeover delay runs, or an ACL hides the queue.
