@@ -1,4 +1,4 @@
-//! The way of a request through a server: to the leader's decision, to the commit, to the reply.
+//! The way of a request through a server: to the leader's decision, to the commit, to the reply, and to the events for others.
 
 use std::sync::Arc;
 

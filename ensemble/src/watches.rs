@@ -1,4 +1,5 @@
-//! Watches: which connection hears of what. A watch belongs to a connection, and goes with it.
+//! Watches: which connection waits for which event. A watch belongs to a connection, and goes with it. `pipeline.rs` withholds an event
+//! from a connection that may not read the node.
 
 use std::collections::{BTreeMap, BTreeSet};
 

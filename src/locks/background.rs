@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use zklock_recipe::Arrival;
 
-use super::budget::PATIENCE;
+use super::budget::LATE_AFTER;
 use super::line::Line;
 use crate::error::AcquireError;
 use crate::guard::hold::turn::Turn;
@@ -75,7 +75,7 @@ impl LineBackground {
             tokio::select! {
                 () = &mut over => return,
                 () = self.line.nudge.notified(), if !looks => {}
-                () = tokio::time::sleep(PATIENCE), if looks => self.line.look(),
+                () = tokio::time::sleep(LATE_AFTER), if looks => self.line.look(),
             }
         }
     }

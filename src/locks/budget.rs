@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A task that does not take the lock that it was offered, and for which others wait, is passed over after this time, or twice
 /// that.
-pub(super) const PATIENCE: Duration = Duration::from_millis(100);
+pub(super) const LATE_AFTER: Duration = Duration::from_millis(100);
 
 /// The budget of a hold.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ impl Budget {
     /// Whether a hold of this age, for which no task has had a turn for so long, may still be offered: within the budget's time,
     /// but until two looks at least, and for no longer than `patience` to each task.
     pub(super) fn lets_offer(&self, age: Duration, idle: Duration, patience: Duration) -> bool {
-        let time = self.time.max(2 * PATIENCE);
+        let time = self.time.max(2 * LATE_AFTER);
         age < time && idle < time.min(patience)
     }
 }

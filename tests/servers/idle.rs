@@ -45,7 +45,10 @@ async fn it_is_closed_and_each_kind_of_use_opens_another_one() {
         eventually("its end", async || !server.admin("dump").await.contains(&id)).await;
     }
     for session in &used {
-        assert_eq!((session.state(), session.events().next().await.unwrap().generation), (SessionState::Connected, 0));
+        assert_eq!(
+            (session.state(), session.events().next().await.unwrap().generation),
+            (SessionState::Connected, 0)
+        );
     }
     assert!(guard.is_held());
     drop(ask);

@@ -21,7 +21,7 @@ use crate::zk::shared_lease::SharedLease;
 pub(crate) const SETTLING: Duration = Duration::from_millis(20);
 
 /// How many nodes a heartbeat looks at, at most.
-const LOOKS: usize = 32;
+const NODES_PER_HEARTBEAT: usize = 32;
 
 /// How much data these nodes have, in bytes, at most, unless it is one node. The answer has all of it, and the next heartbeat
 /// waits behind it on a slow connection. It is enough for 32 contenders whose `data` are 4 KiB of plain text, and for 8 with
@@ -113,10 +113,11 @@ impl Guards {
         let held = self.held.lock();
         let (behind, before) = (held.iter().filter(|it| it.0 > last), held.iter().filter(|it| it.0 <= last));
         let mut length = 0;
-        let next = behind.chain(before).take(LOOKS).enumerate().take_while(|(index, (_, node))| {
-            length += node.length;
-            *index == 0 || length <= LONGEST_LOOK
-        });
+        let next =
+            behind.chain(before).take(NODES_PER_HEARTBEAT).enumerate().take_while(|(index, (_, node))| {
+                length += node.length;
+                *index == 0 || length <= LONGEST_LOOK
+            });
         next.map(|(_, (key, node))| (key, node.clone())).collect()
     }
 }
