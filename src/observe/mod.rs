@@ -50,7 +50,8 @@ use crate::zk::{Bystander, SessionEvent, SessionState, Succession};
 /// An observer that gets no event for ten session timeouts looks once more: a server withholds events from a session that may no
 /// longer read the node. So for that long, `latest` may be wrong about a node that was hidden.
 ///
-/// An observer does not keep its session open. It ends after a final state of the session, or once you have dropped every
+/// While it is observed, a ZooKeeper session is not closed as [idle](crate::SessionState::Idle). An observer does not keep its
+/// `Session` open. It ends after a final state of the session, or once you have dropped every
 /// `Session`, lock, election and guard of the session.
 #[must_use = "an observer tells nothing unless it is asked"]
 pub struct Observer<T> {

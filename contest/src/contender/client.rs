@@ -52,6 +52,14 @@ impl<W: World> Client<W> {
         }
     }
 
+    /// Uses the session.
+    pub async fn look(&self) {
+        if let Self::Zklock(zklock) = self {
+            // It may fail: it counts as a use all the same.
+            let _looked = zklock.session().child_count("/").await;
+        }
+    }
+
     /// How often the session's acquisitions have queued again. The other client's never do.
     pub fn requeued(&self) -> u64 {
         match self {

@@ -35,6 +35,8 @@ pub struct Process<W> {
     client: Client<W>,
     tasks: JoinSet<()>,
     others: JoinSet<()>,
+    /// Looks, which keep the session from being closed as idle.
+    looks: JoinSet<()>,
     orders: Orders,
 }
 
@@ -64,10 +66,10 @@ impl<W: World> Process<W> {
                 Contender::new(who, place.clone(), client.clone(), orders.clone(), who.task.into()).run(),
             );
         }
-        Self { place, client, tasks, others, orders }
+        Self { place, client, tasks, others, looks: JoinSet::new(), orders }
     }
 
-    /// Returns once every contender has finished, and observers look away. A panic of one of them is one here.
+    /// Returns once every contender has finished, and observers look away. The session stays open. A panic of one of them is one here.
     pub async fn finish(&mut self) {
         while let Some(ended) = self.tasks.join_next().await {
             ended.expect("a contender goes on");
@@ -75,6 +77,13 @@ impl<W: World> Process<W> {
         while let Some(ended) = self.others.join_next().await {
             ended.expect("an observer goes on");
         }
+        let (client, pause) = (self.client.clone(), self.place.part.pace.timeout);
+        self.looks.spawn(async move {
+            loop {
+                client.look().await;
+                tokio::time::sleep(pause).await;
+            }
+        });
     }
 
     /// Has one more contender acquire once, and hold for as long as it is told to stay.
@@ -84,7 +93,8 @@ impl<W: World> Process<W> {
         Contender::new(who, place, client, orders, number).turn(true).await;
     }
 
-    /// Closes the session once that is ordered. Until then it is there, and idle, while the servers are asked what is left.
+    /// Closes the session once that is ordered. Until then it stays open while the servers are asked what is left: its nodes would go
+    /// with it.
     pub async fn end(mut self) {
         self.orders.end().await;
         self.client.close().await;

@@ -26,7 +26,7 @@
 //! # In the end
 //!
 //! All faults are undone, and each contender has to be granted once more, or as often as the member asks for. Then all
-//! contenders are idle with open sessions. A node or watch that is left now has no owner. Where clients observe, one more
+//! contenders have finished, and their sessions stay open. A node or watch that is left now has no owner. Where clients observe, one more
 //! leader comes and goes before that, and every observer has to be told of both.
 //!
 //! Each server is asked by itself what is left. A node that only some of them have is no orphan: these servers have lost

@@ -89,7 +89,7 @@ impl Dialer {
     /// refusal is the error, because it says more.
     pub(crate) async fn dial(&self) -> Result<Established, Refused> {
         let (mut refusal, mut unanimous) = (None, true);
-        for server in self.servers.shuffled() {
+        for server in self.servers.last_one_first() {
             match self.establish(server).await {
                 Ok(established) => return Ok(established),
                 Err(error @ ConnectError::AuthFailed) => return Err(Refused { error, unanimous: true }),
@@ -116,7 +116,10 @@ impl Dialer {
             Err(error) => Err(error),
         };
         match lease {
-            Ok(lease) => Ok(Established { opened, lease }),
+            Ok(lease) => {
+                self.servers.served(Some(server));
+                Ok(Established { opened, lease })
+            }
             Err(error) => {
                 opened.close(self.silence()).await;
                 Err(error)
@@ -183,6 +186,7 @@ impl Dialer {
     ) -> Result<Opened, Error> {
         let opened = self.open(server, self.timeout, Some(session), self.patience(round)).await?;
         server.learn(opened.granted);
+        self.servers.served(Some(server));
         Ok(opened)
     }
 

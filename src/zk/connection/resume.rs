@@ -198,6 +198,7 @@ impl Connections {
     async fn ask(&self) -> Result<Opened, SessionEnd> {
         let longest = SHORTEST_PAUSE.max(self.lease.lengths().timeout / PAUSES);
         let mut pauses = pauses(SHORTEST_PAUSE, longest);
+        self.dialer.servers.served(None);
         let mut round = 0;
         loop {
             let mut servers = self.dialer.servers.shuffled();

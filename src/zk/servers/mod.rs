@@ -4,6 +4,7 @@ pub(crate) mod address;
 
 use std::fmt;
 use std::io::ErrorKind;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_net::TcpStream;
@@ -35,6 +36,8 @@ pub(crate) struct Server {
     address: ServerAddress,
     /// The least session timeout that zklock has seen this server grant.
     granted: Mutex<Option<Duration>>,
+    /// Whether the last connection was to this server, and did not break.
+    serves: AtomicBool,
 }
 
 /// Why no server gave a session.
@@ -51,7 +54,13 @@ impl Servers {
         let cause = match (tls, addresses.iter().all(|address| address.tls == tls)) {
             (_, true) => {
                 let servers = addresses.into_iter();
-                let servers = servers.map(|address| Server { address, granted: Mutex::default() }).collect();
+                let servers = servers
+                    .map(|address| Server {
+                        address,
+                        granted: Mutex::default(),
+                        serves: AtomicBool::default(),
+                    })
+                    .collect();
                 return Ok(Self { text, servers, chroot });
             }
             (true, false) => {
@@ -72,6 +81,20 @@ impl Servers {
         let mut servers = self.servers.iter().collect::<Vec<_>>();
         fastrand::shuffle(&mut servers);
         servers
+    }
+
+    /// Returns every server, as [`shuffled`](Self::shuffled) does, but first the one that served last.
+    pub(crate) fn last_one_first(&self) -> Vec<&Server> {
+        let mut servers = self.shuffled();
+        servers.sort_by_key(|server| !server.serves.load(Ordering::Relaxed));
+        servers
+    }
+
+    /// Takes in which server a session has its connection to; `None` once the connection has broken.
+    pub(crate) fn served(&self, by: Option<&Server>) {
+        for server in &self.servers {
+            server.serves.store(by.is_some_and(|by| std::ptr::eq(by, server)), Ordering::Relaxed);
+        }
     }
 
     /// Finds out why none of these servers gave a session, as far as that is known by `deadline`.

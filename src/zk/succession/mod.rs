@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Timeout};
 use tracing::{info, warn};
@@ -34,12 +34,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const IDLE: u32 = 10;
 
 /// The ZooKeeper sessions of one [`Session`](crate::Session). They are opened one after the other, and only the last
-/// one can live. It is closed once nobody uses the succession any more.
+/// one can live. It is closed once nobody has used it for a while, or once nobody has the succession any more.
 pub(crate) struct Succession {
     runtime: Handle,
-    present: Mutex<Arc<ZkSession>>,
+    present: Mutex<Present>,
     /// Whether somebody has wanted to use the present ZooKeeper session since the last look.
     used: AtomicBool,
+    /// Wakes the successor when an idle session is wanted.
+    wanted: Arc<Notify>,
     /// The last event. It holds no `ZkSession`, because a reader of events must not keep a session open.
     news: watch::Sender<SessionEvent>,
     /// How many times an acquisition had to join its queue again.
@@ -47,6 +49,23 @@ pub(crate) struct Succession {
     pub(crate) dialer: Arc<Dialer>,
     /// Why the servers refuse to open another ZooKeeper session, once they do.
     pub(crate) failure: OnceLock<ConnectError>,
+}
+
+/// The present ZooKeeper session of a succession, or the last one.
+struct Present {
+    session: Arc<ZkSession>,
+    opening: Opening,
+}
+
+/// Whether a ZooKeeper session is there for its users.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    /// One is there, or has expired.
+    Done,
+    /// Nobody used the last one, so it was closed, and nobody has wanted another one since then.
+    Idle,
+    /// Somebody wants one: the first one, or the next one after an idle one.
+    Begun,
 }
 
 /// Why no other ZooKeeper session will follow.
@@ -65,19 +84,23 @@ impl Succession {
     /// Without a first one, that task opens the first one, too.
     pub(crate) fn start(first: Option<Established>, dialer: Dialer, runtime: Handle) -> Arc<Self> {
         let dialer = Arc::new(dialer);
-        let (state, first, life) = match first {
+        let (state, opening, first, life) = match first {
             Some(established) => {
                 let first = ZkSession::start(established, dialer.clone(), runtime.clone());
                 let life = first.lease.changes();
-                (SessionState::Connected, first, Some(life))
+                (SessionState::Connected, Opening::Done, first, Some(life))
             }
-            None => (SessionState::Connecting, ZkSession::unopened(&dialer, runtime.clone()), None),
+            None => {
+                let none = ZkSession::unopened(&dialer, runtime.clone());
+                (SessionState::Connecting, Opening::Begun, none, None)
+            }
         };
         let succession = Arc::new(Self {
             runtime: runtime.clone(),
             news: watch::Sender::new(SessionEvent { state, generation: 0, id: first.id }),
-            present: Mutex::new(first),
+            present: Mutex::new(Present { session: first, opening }),
             used: AtomicBool::new(false),
+            wanted: Arc::default(),
             requeued: AtomicU64::new(0),
             dialer: dialer.clone(),
             failure: OnceLock::new(),
@@ -86,48 +109,61 @@ impl Succession {
         succession
     }
 
-    /// Returns the present ZooKeeper session, or the last one while none is established. It is for a look: whoever sends something
-    /// calls [`opened`](Self::opened).
+    /// Returns the present ZooKeeper session, or the last one while none is established. A request goes to the session that
+    /// [`opened`](Self::opened) or [`living`](Self::living) returns.
     pub(crate) fn present(&self) -> Arc<ZkSession> {
-        self.present.lock().clone()
+        self.present.lock().session.clone()
     }
 
-    /// As [`present`](Self::present), for somebody who uses the session: it does not become idle. If it was idle, the next one is being
-    /// opened from here on.
-    fn used(&self) -> Arc<ZkSession> {
-        let present = self.present.lock();
+    /// Returns the present ZooKeeper session to somebody who uses it, so it does not become idle; `None` while it is being opened. If
+    /// it was idle, it is being opened from here on.
+    fn used(&self) -> Option<Arc<ZkSession>> {
         self.used.store(true, Ordering::Relaxed);
-        // `rest` changes the state under the same mutex.
-        if self.event().state == SessionState::Idle {
-            self.tell(|event| event.state = SessionState::Connecting);
+        let mut present = self.present.lock();
+        if present.opening == Opening::Done {
+            return Some(present.session.clone());
         }
-        present.clone()
+        let is_first = std::mem::replace(&mut present.opening, Opening::Begun) == Opening::Idle;
+        drop(present);
+        if is_first {
+            self.wanted.notify_one();
+        }
+        None
     }
 
-    /// As [`present`](Self::present), for a request. If no session is open because nobody used it, waits for the next one.
+    /// As [`present`](Self::present), for a request. If the session is being opened, or was idle, waits until it is open.
     pub(crate) async fn opened(&self) -> Arc<ZkSession> {
         let mut news = self.news();
-        let present = self.used();
-        if self.event().state != SessionState::Connecting {
-            return present;
+        loop {
+            // `take_over` changes the present session first, and the state after that.
+            let is_final = news.borrow_and_update().state.is_final();
+            match self.used() {
+                Some(present) => return present,
+                None if is_final => return self.present(),
+                None => {}
+            }
+            // The sender is in `self`, so this does not fail.
+            let _changed = news.changed().await;
         }
-        drop(present);
-        // The sender is in `self`, so this does not fail.
-        let _opened = news.wait_for(|event| event.state != SessionState::Connecting).await;
-        self.used()
     }
 
     /// Looks whether anybody uses the present ZooKeeper session, or has done so since the last look, and counts the looks in a row
     /// that saw nobody. Closes the session after as many as [`IDLE`]. Returns whether it did so.
     fn rest(&self, unused: &mut u32) -> bool {
-        let present = self.present.lock();
+        let mut present = self.present.lock();
         // Its users have clones of it. Clones are made under this mutex, or from another clone.
-        let has_users = Arc::strong_count(&present) > 1 || present.is_awaited();
-        *unused = if self.used.swap(false, Ordering::Relaxed) || has_users { 0 } else { *unused + 1 };
+        let has_users = Arc::strong_count(&present.session) > 1 || present.session.is_awaited();
+        // A session without a connection is resumed, or expires, and so tells of an outage.
+        let counts = !has_users && present.session.lease.connection().is_some();
+        *unused = if self.used.swap(false, Ordering::Relaxed) || !counts { 0 } else { *unused + 1 };
         if *unused < IDLE {
             return false;
         }
-        present.close();
+        present.opening = Opening::Idle;
+        let session = present.session.clone();
+        // Readers of events are woken outside the mutex.
+        drop(present);
+        session.close();
         self.tell(|event| event.state = SessionState::Idle);
         true
     }
@@ -222,7 +258,8 @@ impl Succession {
             next.close();
             return None;
         }
-        let last = std::mem::replace(&mut *present, next.clone());
+        let last = std::mem::replace(&mut present.session, next.clone());
+        present.opening = Opening::Done;
         drop(present);
         // The lease of the last ZooKeeper session has ended, perhaps because a server said so and its client has not
         // heard it yet. Closing it tells everything that still uses it.
@@ -263,10 +300,9 @@ impl Bystander {
                 return None;
             }
             let present = self.succession.upgrade()?.used();
-            if present.lease.end().is_none() {
+            if let Some(present) = present.filter(|present| present.lease.end().is_none()) {
                 return Some(present);
             }
-            drop(present);
             self.news.changed().await.ok()?;
         }
     }
@@ -344,8 +380,20 @@ impl Successor {
     /// If the last ZooKeeper session was closed because nobody used it, waits until somebody does. `None` if nobody uses the
     /// succession any more.
     async fn wanted(&self) -> Option<()> {
-        let mut news = self.succession.upgrade()?.news();
-        news.wait_for(|event| event.state != SessionState::Idle).await.ok().map(drop)
+        let (mut news, wanted) = {
+            let succession = self.succession.upgrade()?;
+            (succession.news(), succession.wanted.clone())
+        };
+        if news.borrow().state != SessionState::Idle {
+            return Some(());
+        }
+        tokio::select! {
+            // The session is over, or nobody uses it any more.
+            over = news.wait_for(|event| event.state.is_final()) => drop(over),
+            () = wanted.notified() => {}
+        }
+        self.succession.upgrade()?.tell(|event| event.state = SessionState::Connecting);
+        Some(())
     }
 
     /// Opens the next ZooKeeper session, not before that instant. Returns `None` if the session is over, or if nobody uses it

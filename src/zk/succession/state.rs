@@ -23,7 +23,7 @@ pub enum SessionState {
     Disconnected,
     /// Nobody has used the session for ten session timeouts or somewhat more: no guard, acquisition, observer, ask or other call.
     /// zklock has closed the ZooKeeper session, so that it costs the servers nothing. The next call opens another one, which takes
-    /// some round trips. A health check should take this state for a good one.
+    /// some round trips. A health check should take this state for a good one, though it says nothing of the servers.
     Idle,
     /// ZooKeeper has ended the ZooKeeper session, or zklock has given it up, mostly because no server resumed it for a
     /// session timeout. The guards of that session are lost. zklock is opening the next one, and acquisitions that were
@@ -77,8 +77,9 @@ impl fmt::Display for SessionState {
 pub struct SessionEvent {
     /// The state after the change.
     pub state: SessionState,
-    /// The number of the ZooKeeper session that the event is about: the first one of a session has 0.
+    /// The number of the ZooKeeper session that the event is about: the first one of a session has 0. In `Idle` and `Connecting` it is
+    /// that of the last one.
     pub generation: u64,
-    /// The id of that ZooKeeper session.
+    /// The id of that ZooKeeper session; 0 before the first one.
     pub id: i64,
 }
