@@ -23,7 +23,7 @@ const ROUNDS: u32 = 10;
 /// # async fn example(pool: sqlx::PgPool, guard: zklock::Guard) -> Result<(), zklock_sqlx::FenceError> {
 /// use zklock_sqlx::Fence;
 ///
-/// let fence = Fence::of(&guard)?;
+/// let fence = Fence::of(&guard);
 /// let mut transaction = fence.begin(&pool, &guard).await?;
 /// sqlx::query("UPDATE orders SET state = 'paid' WHERE id = 7").execute(&mut *transaction).await?;
 /// transaction.commit().await?;
@@ -53,12 +53,8 @@ pub struct Fence {
 impl Fence {
     /// The fence of the lock that this holder has. Its name is the lock's absolute path, with the connect string's chroot.
     /// So all sessions agree on the name, and each of several [locks by key](zklock::Locks) has a fence of its own.
-    ///
-    /// # Errors
-    ///
-    /// [`FenceError::Lost`] if the guard was released, or if its node is gone.
-    pub fn of(holder: &impl OneLock) -> Result<Self, FenceError> {
-        Ok(Self::new(holder.absolute_path()?))
+    pub fn of(holder: &impl OneLock) -> Self {
+        Self::new(holder.absolute_path())
     }
 
     /// The fence with this name. Two locks must not share a name: tokens of different locks say nothing about each other, so

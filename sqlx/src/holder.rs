@@ -69,11 +69,9 @@ impl Holder<'_> {
 pub trait OneLock: sealed::AbsolutePath {}
 
 pub(crate) mod sealed {
-    use zklock::Lost;
-
     pub trait AbsolutePath {
         /// The path of the lock with the chroot of the holder's session.
-        fn absolute_path(&self) -> Result<String, Lost>;
+        fn absolute_path(&self) -> String;
     }
 }
 
@@ -82,8 +80,10 @@ macro_rules! one_lock {
         impl OneLock for $holder {}
 
         impl sealed::AbsolutePath for $holder {
-            fn absolute_path(&self) -> Result<String, Lost> {
-                Ok(self.sequencer()?.path().to_owned())
+            fn absolute_path(&self) -> String {
+                // Of the guard: a leadership is one, too.
+                let guard: &Guard<_> = self;
+                guard.absolute_path()
             }
         }
     )*};
@@ -94,8 +94,8 @@ one_lock!(Guard<Exclusive>, Guard<Shared>, Leadership);
 impl OneLock for Sequencer {}
 
 impl sealed::AbsolutePath for Sequencer {
-    fn absolute_path(&self) -> Result<String, Lost> {
-        Ok(self.path().to_owned())
+    fn absolute_path(&self) -> String {
+        self.path().to_owned()
     }
 }
 

@@ -185,6 +185,11 @@ impl<K: OneNode> Guard<K> {
 }
 
 impl<K: OneLock> Guard<K> {
+    /// Returns the path of the lock with the connect string's chroot: the same for all sessions, whatever chroot each has.
+    pub fn absolute_path(&self) -> String {
+        self.turn.absolute_path()
+    }
+
     /// Returns a statement that others can check: this guard has its lock; see [`Sequencer`]. It sends nothing.
     ///
     /// A guard of [`Locks`](crate::Locks) that has made a sequencer is not passed on inside the process: with the guard, the

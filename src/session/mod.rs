@@ -197,7 +197,7 @@ impl Session {
         Locks::new(self.succession.clone(), root, LocksOptions::new())
     }
 
-    /// Returns the lock at `path` whose slots run once; see [`Once`]. It sends nothing.
+    /// Returns the [`Once`] at `path`, whose runs are done once each. It sends nothing.
     ///
     /// Errors: as [`lock`](Self::lock).
     pub fn once(&self, path: &str) -> Result<Once, InvalidLock> {
@@ -449,8 +449,9 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`ReleaseError::SessionUnconfirmed`] if no server could be reached. The guards are lost all the same. Nodes that still
-    /// exist stay until ZooKeeper expires the session. `close` does not wait for an earlier ZooKeeper session that the
+    /// [`ReleaseError::SessionUnconfirmed`] if no server could be reached, or, at once, if the last ZooKeeper session has expired: a
+    /// partitioned leader may say so by mistake. The guards are lost all the same. Nodes that still exist stay until ZooKeeper expires
+    /// the session. `close` does not wait for an earlier ZooKeeper session that the
     /// ensemble has not expired yet.
     ///
     /// # Cancel safety

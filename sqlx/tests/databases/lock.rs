@@ -82,11 +82,11 @@ async fn each_key_has_a_fence_of_its_own() {
     let (older, younger) = (orders.acquire("7").await.unwrap(), orders.acquire("8").await.unwrap());
 
     for holder in [&younger, &older] {
-        let fence = Fence::of(holder).unwrap();
+        let fence = Fence::of(holder);
         fence.begin(pool, holder).await.unwrap().commit().await.unwrap();
-        assert_eq!(fence, Fence::of(&holder.sequencer().unwrap()).unwrap());
+        assert_eq!(fence, Fence::of(&holder.sequencer().unwrap()));
     }
-    assert_eq!(Fence::of(&older).unwrap(), Fence::new(server.full("/orders/7")));
+    assert_eq!(Fence::of(&older), Fence::new(server.full("/orders/7")));
 
     let one = Fence::new("/orders");
     one.begin(pool, &younger).await.unwrap().commit().await.unwrap();
@@ -100,11 +100,11 @@ async fn each_key_has_a_fence_of_its_own() {
 async fn others_begin(session: &Session, pool: &PgPool) {
     let prices = session.rw_lock("/lock/prices").unwrap();
     let readers: [ReadGuard; 2] = [prices.read().await.unwrap(), prices.read().await.unwrap()];
-    let fence = Fence::of(&readers[0]).unwrap();
+    let fence = Fence::of(&readers[0]);
     // The later one comes first.
     for reader in [&readers[1], &readers[0]] {
         fence.begin(pool, reader).await.unwrap().commit().await.unwrap();
     }
     let leader: Leadership = session.election("/leader").unwrap().campaign("here").await.unwrap();
-    Fence::of(&leader).unwrap().begin(pool, &leader).await.unwrap().commit().await.unwrap();
+    Fence::of(&leader).begin(pool, &leader).await.unwrap().commit().await.unwrap();
 }

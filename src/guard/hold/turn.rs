@@ -157,6 +157,12 @@ impl Turn {
         FencingToken::of_turn(self.czxid(), self.number)
     }
 
+    /// The path of the first lock, with the chroot, as its sequencer has it.
+    pub(crate) fn absolute_path(&self) -> String {
+        let first = self.held.nodes.first();
+        first.map(|(lock, _)| lock.path.below(&self.session().chroot).to_string()).unwrap_or_default()
+    }
+
     /// The sequencer of one of the locks. The node is not passed on any more, so the sequencer ends with this turn.
     pub(crate) fn sequencer(&self, index: usize) -> Result<Sequencer, Lost> {
         let make = || {
