@@ -389,7 +389,7 @@ impl Successor {
         }
         tokio::select! {
             // The session is over, or nobody uses it any more.
-            over = news.wait_for(|event| event.state.is_final()) => drop(over),
+            _ = news.wait_for(|event| event.state.is_final()) => {}
             () = wanted.notified() => {}
         }
         self.succession.upgrade()?.tell(|event| event.state = SessionState::Connecting);
