@@ -47,6 +47,7 @@ verify: ## Check format, lints, docs, layers, pages and the minimum Rust version
 	scripts/check-pages.py
 	scripts/check-api.py
 	scripts/check-msrv.sh
+	scripts/check-systems.sh
 
 fix: ## Format, and apply what clippy suggests
 	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged

@@ -1,6 +1,8 @@
 //! The clocks that leases are computed with.
 
 use std::time::Duration;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+use std::{sync::LazyLock, time::Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -11,28 +13,17 @@ use zklock_recipe::Moment;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const BOOT: ClockId = ClockId::Boottime;
 
-/// On macOS and the BSDs, the clock of this name goes on during suspension, or no clock does.
+/// On macOS and OpenBSD, the clock of this name goes on while the machine is suspended. On FreeBSD no clock does.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const BOOT: ClockId = ClockId::Monotonic;
 
-/// Nobody slews this clock. On Linux it stops while the machine is suspended.
-#[cfg(any(target_os = "linux", target_os = "android", target_os = "macos"))]
-const RAW: ClockId = ClockId::MonotonicRaw;
-
-/// The BSDs have no clock that nobody slews.
-#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "macos")))]
-const RAW: ClockId = ClockId::Monotonic;
-
 /// Two readings of a clock are taken for one instant if they are no further apart.
-#[cfg(any(target_os = "linux", target_os = "android"))]
 const AT_ONCE: Duration = Duration::from_micros(100);
 
 /// How many times the clocks are read at most for two such readings. Where each reading takes long, nothing is nearer.
-#[cfg(any(target_os = "linux", target_os = "android"))]
 const TRIES: usize = 4;
 
 /// More than any clock shows, so that the difference of two clocks is never negative. In a time namespace either may be ahead.
-#[cfg(any(target_os = "linux", target_os = "android"))]
 const LONG: Duration = Duration::from_secs(1 << 40);
 
 /// Returns this instant. Nobody can set its clocks.
@@ -41,16 +32,15 @@ const LONG: Duration = Duration::from_secs(1 << 40);
 /// now during this call, never one that is still to come.
 pub(crate) fn now() -> Moment {
     let suspended = suspended();
-    Moment::new(read(BOOT), read(RAW), suspended)
+    Moment::new(read(BOOT), raw(), suspended)
 }
 
-/// Returns for how long the machine has been suspended, from some instant on. NTP slews the two clocks alike that show it, so their
-/// difference is not slewed.
-#[cfg(any(target_os = "linux", target_os = "android"))]
+/// Returns for how long the machine has been suspended, from some instant on. On Linux, NTP slews the two clocks alike that show
+/// it, so their difference is not slewed.
 pub(crate) fn suspended() -> Duration {
     let (mut apart, mut suspended) = (Duration::MAX, LONG);
     for _ in 0..TRIES {
-        let (before, boot, after) = (read(ClockId::Monotonic), read(BOOT), read(ClockId::Monotonic));
+        let (before, boot, after) = (awake(), read(BOOT), awake());
         if after.saturating_sub(before) < apart {
             // The later reading makes the time short, if anything.
             (apart, suspended) = (after.saturating_sub(before), (LONG + boot).saturating_sub(after));
@@ -62,11 +52,28 @@ pub(crate) fn suspended() -> Duration {
     suspended
 }
 
-/// These systems do not say it. Their raw clock goes on while the machine is suspended, or no clock does.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(crate) fn suspended() -> Duration {
-    Duration::ZERO
+/// Nobody slews this clock. It stops while the machine is suspended.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn raw() -> Duration {
+    read(ClockId::MonotonicRaw)
 }
+
+/// This clock stops while the machine is suspended.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn awake() -> Duration {
+    read(ClockId::Monotonic)
+}
+
+/// On macOS, `Instant` is `CLOCK_UPTIME_RAW`, which nobody slews, and which stops while the machine is suspended. The BSDs have no
+/// clock that nobody slews: there it is `CLOCK_MONOTONIC`.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn raw() -> Duration {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    START.elapsed()
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+use raw as awake;
 
 fn read(clock: ClockId) -> Duration {
     let now = clock_gettime(clock);

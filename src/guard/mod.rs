@@ -5,7 +5,7 @@
 //! A guard is valid until its *lease* ends, and only a quorum's confirmations extend a lease. So a server that is
 //! partitioned from its ensemble cannot keep a guard valid. A guard compares its lease with clocks whenever it is asked, and
 //! needs no background task for that. One clock is `CLOCK_BOOTTIME`. Another one is `CLOCK_MONOTONIC_RAW`, which NTP does
-//! not slew, and the time for which the machine was suspended.
+//! not slew, and the time for which the machine was suspended. (On macOS, `CLOCK_MONOTONIC` and `CLOCK_UPTIME_RAW`.)
 //!
 //! At any instant, at most one guard of a lock says that it is held, except for [other guards](Guard::another) of the same hold.
 //! Readers hold a lock together, and no writer holds it at the same time. The token of a grant is higher than the token of each
@@ -22,6 +22,7 @@
 //! **A virtual machine can be paused together with its clocks**, for a snapshot or a migration. Afterwards its clocks
 //! show that no time has passed. Its guards go on saying that the lock is held until the next heartbeat fails.
 //! Meanwhile another guard may be valid. Use tokens. Or call [`Guard::verify`] right before you act: it asks a quorum.
+//! On FreeBSD this also holds for a machine that was suspended: none of its clocks counts that time.
 //!
 //! **A copy of a running process has a copy of its guards**, and no copy knows of the other. A copy is made if a
 //! virtual machine is cloned or is started twice from one snapshot, if CRIU restores a process beside the original, and

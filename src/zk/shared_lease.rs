@@ -11,7 +11,7 @@
 //! 2. Everything else wakes all: a connection that comes or goes, a request to resume the session, the session's end.
 //! 3. Timers stand still while the machine is suspended and the clocks of the lease go on, so a waiter may sleep on after
 //!    its end. The first evidence after a suspension wakes all. Evidence for a lease that has lapsed wakes all, too. The
-//!    session's patrol does so if no evidence comes (`zk::session::polled`). Linux says for how long the machine was suspended.
+//!    session's patrol does so if no evidence comes (`zk::session::polled`). The clocks say for how long the machine was suspended.
 //! 4. A guard whose node was not seen since a connection was lost ends earlier than the lease. So until the last such end is
 //!    over, heartbeats wake all.
 
