@@ -53,8 +53,8 @@ fix: ## Format, and apply what clippy suggests
 	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 	cargo fmt --all
 
-package: ## Build the crates as they would be published
-	cargo package -p zklock-recipe -p zklock-ensemble -p zklock-testcontainers -p zklock -p zklock-cli -p zklock-sqlx
+package: ## Pack the crates that are published, and build each from its packed files alone
+	scripts/try/packages.sh
 
 image: ## Have the container image zookeeper:3.9, pulled or built
 	testcontainers/image/build.sh
