@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool jq peers manifests nextest mdbook units container book bench compare memcheck model margins redis simulate breaks torture
+.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool jq peers manifests nextest mdbook units container book bench compare memcheck model margins redis simulate breaks torture fuzz
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -113,6 +113,11 @@ breaks: ## Break the library by each patch in simulation/breaks/, and see which 
 
 torture: servers ## Take servers and clients apart for ten minutes, and look for two holders of any member (MEMBER= for one of them, SECONDS=, SEED=)
 	cargo run --release -p zklock-proof -- torture $(if $(MEMBER),--member $(MEMBER)) --clients 8 --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
+
+fuzz: nextest ## Run the tests that read random input, `any_*`, over and over (SECONDS=)
+	@end=$$(($$(date +%s) + $(or $(SECONDS),60))); while [ $$(date +%s) -lt $$end ]; do \
+		PROPTEST_CASES=5000 cargo nextest run --cargo-quiet --status-level fail --lib --bins -E 'test(/(^|::)any_/)' \
+			-p zklock -p zklock-cli -p zklock-recipe -p zklock-testcontainers || exit; done
 
 margins: servers ## Measure who is told first when something fails (docs/STRICTNESS.md; REPETITIONS=)
 	cargo run --release -p zklock-proof -- margins $(if $(REPETITIONS),--repetitions $(REPETITIONS))

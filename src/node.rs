@@ -181,6 +181,8 @@ fn milliseconds() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -245,5 +247,47 @@ mod tests {
         let id = Uuid::new_v4();
         let json = format!(r#"{{"id":"{id}","owner":"o","since":1,"later":true}}"#);
         assert_eq!(decode::<NodeData>(json.as_bytes()).map(|data| data.id), Some(id));
+    }
+
+    /// What zklock writes, with other values.
+    const NEARLY: &str = r#"\{("id":"0{32}"(,"within":7,"of":\[\])?|"token":7,"value":""|"(permits|slots)":[0-9]{1,11})(,"(owner|since|data|for|who|why|of)":("lock"|"\PC{0,2}"|-?[0-9]{1,20}|null|\[(\["a",[0-9]\])?\])){0,2}\}"#;
+
+    fn read_again<T: Serialize + DeserializeOwned + PartialEq>(data: &T) -> bool {
+        decode::<T>(&encode(data)).as_ref() == Some(data)
+    }
+
+    proptest! {
+        #[test]
+        fn any_data_of_ours_survives_the_way_through_a_node(
+            id: u128,
+            texts: (String, String),
+            data: Option<String>,
+            numbers: (u64, i64, u32),
+            of in prop::collection::vec(("\\PC{0,4}", any::<i64>()), 0..4),
+            kind in prop::sample::select(vec![PathKind::Lock, PathKind::Election, PathKind::Semaphore, PathKind::Slots]),
+        ) {
+            let (id, (owner, why), (since, token, number)) = (Uuid::from_u128(id), texts, numbers);
+            let longest = NodeData::longest(&owner, data.as_deref());
+            let contender = NodeData { id, owner: owner.clone(), since, data, kind };
+            prop_assert!(read_again(&contender) && encode(&contender).len() <= longest);
+            let leader = LeaderData { token, owner: owner.clone(), value: why.clone(), since };
+            let ask = AskData { id, who: owner, why, within: since, of };
+            prop_assert!(read_again(&leader) && read_again(&ask));
+            for stock in [Stock::Permits(number), Stock::Slots(number)] {
+                prop_assert_eq!(PoolData::decode(&PoolData::encode(stock)), Some(stock));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_data_of_ours_or_not(
+            bytes in prop_oneof![prop::collection::vec(any::<u8>(), 0..64), NEARLY.prop_map(String::into_bytes)],
+        ) {
+            let contender = decode::<NodeData>(&bytes);
+            prop_assert!(contender.is_none_or(|it| read_again(&it) && it.since() >= Some(UNIX_EPOCH)));
+            prop_assert!(decode::<LeaderData>(&bytes).is_none_or(|it| read_again(&it) && it.since() >= Some(UNIX_EPOCH)));
+            prop_assert!(AskData::decode(&bytes).is_none_or(|it| read_again(&it)));
+            let stock = PoolData::decode(&bytes);
+            prop_assert!(stock.is_none_or(|it| PoolData::decode(&PoolData::encode(it)) == stock));
+        }
     }
 }

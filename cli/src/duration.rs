@@ -59,6 +59,8 @@ pub(crate) fn text(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -101,5 +103,25 @@ mod tests {
         assert_eq!([of(0), of(42), of(1500), of(2000)], ["0ms", "42ms", "1.5s", "2s"]);
         assert_eq!([of(2837), of(2999), of(59_999), of(1050)], ["2.83s", "2.99s", "59.99s", "1.05s"]);
         assert_eq!([of(200_000), of(7_500_000), of(180_000_000)], ["3m 20s", "2h 5m", "2d 2h"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_duration_or_is_refused(
+            text in prop_oneof![any::<String>(), "[-+]?([0-9]{0,20}(\\.[0-9]{1,3})?(e[0-9]{1,3}|ns|ms|s|m|h|d|w|mo|y|:)? ?){0,4}"],
+        ) {
+            let duration = parse(&text);
+            prop_assert!(parse_period(&text).is_err() || parse_period(&text) == duration);
+            prop_assert!(parse_tick(&text).is_err() || parse_tick(&text) == duration);
+            let _ = duration.map(super::text);
+        }
+
+        #[test]
+        fn any_duration_is_read_from_its_text_rounded_down(milliseconds in prop_oneof![0..100_000_u64, 0..600_000_000_000_000_u64]) {
+            let duration = Duration::from_millis(milliseconds);
+            let read = parse(&super::text(duration)).unwrap();
+            prop_assert!(read <= duration);
+            prop_assert_eq!(super::text(read), super::text(duration));
+        }
     }
 }

@@ -263,6 +263,8 @@ fn index(holder: &Contender) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -292,6 +294,16 @@ mod tests {
         assert!(parse_permits("/convert/0").unwrap_err().contains("CAPACITY is 0"));
         for text in ["/convert/8:0", "/convert/8:9"] {
             assert!(parse_permits(text).unwrap_err().contains("1 to 8"), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_names_a_pool_or_is_refused(text in prop_oneof![any::<String>(), "(/[a:]{0,2}){0,2}/[0-9]{0,11}(:[0-9]{0,3})?"]) {
+            if let Ok(PermitsOf { path, capacity, weight }) = parse_permits(&text) {
+                prop_assert_eq!(parse_permits(&format!("{path}/{capacity}:{weight}")), parse_permits(&text));
+            }
+            prop_assert!(parse_slot(&text).is_err() || split(&text).is_some());
         }
     }
 }

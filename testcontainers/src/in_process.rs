@@ -212,3 +212,58 @@ impl Driver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    fn text(text: &str) -> Vec<u8> {
+        [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat()
+    }
+
+    /// A frame with a request that has the fields of one, or nearly so.
+    fn request() -> impl Strategy<Value = Vec<u8>> {
+        let open = [&[0, 0, 0, 1, 0, 0, 0, 31][..], &text("world"), &text("anyone")].concat();
+        let path = prop_oneof![Just("/"), Just("/a"), Just("/a/b"), Just("/zookeeper"), Just("a//")];
+        let field = prop_oneof![
+            3 => (-1..4_i32).prop_map(|number| number.to_be_bytes().to_vec()),
+            3 => path.clone().prop_map(text),
+            2 => Just(open),
+            2 => Just(vec![1]),
+            1 => vec(any::<u8>(), 0..9),
+        ];
+        let codes = [
+            1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15, 18, 19, 20, 21, 22, 100, 101, 103, 104, 105, 106, 107,
+            -11,
+        ];
+        let code = prop_oneof![9 => prop::sample::select(codes.to_vec()), 1 => any::<i32>()];
+        (code, path, vec(field, 0..5)).prop_map(|(code, path, fields)| {
+            let message = [&[0, 0, 0, 1][..], &code.to_be_bytes(), &text(path), &fields.concat()].concat();
+            [&(message.len() as u32).to_be_bytes()[..], &message].concat()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_of_a_client_are_answered_or_end_its_connection(
+            requests in vec(request(), 0..12),
+            bytes in vec(any::<u8>(), 0..40),
+            greets: bool,
+        ) {
+            let mut server = Server::new(Config { words: vec!["*".to_owned()], ..Config::new(ServerId(1), 1) });
+            let greeting = [&[0; 12][..], &10_000_i32.to_be_bytes(), &[0; 8], &[0, 0, 0, 16], &[0; 16]].concat();
+            let greeting = [&[0, 0, 0, 44], &greeting[..]].concat();
+            let greeted = requests.into_iter().map(|request| [&greeting[..], &request].concat());
+            let last = if greets { [greeting.clone(), bytes].concat() } else { bytes };
+            let (mut monotonic, mut effects) = (Duration::from_secs(7), Vec::new());
+            for (id, sent) in (1..).map(ConnectionId).zip(greeted.chain([last])) {
+                for event in [Event::Accepted(id), Event::Received(id, sent), Event::Wake] {
+                    monotonic += Duration::from_millis(1);
+                    server.handle(Now { monotonic, wall: monotonic }, event, &mut effects);
+                }
+            }
+        }
+    }
+}

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 const CURATOR: &str = "_c_1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10";
@@ -115,4 +117,42 @@ fn a_shared_queue_has_a_delay_of_its_own_kind() {
     );
     assert_eq!(QueueLayout::Own.takeover(false), Takeover::AtOnce);
     assert_eq!(QueueLayout::Kazoo.takeover(false), Takeover::Mixed);
+}
+
+proptest! {
+    #[test]
+    fn any_name_has_one_place_at_most_and_a_place_of_ours_one_name(
+        name in prop_oneof![
+            any::<String>(),
+            "(_c_7a6b6c6f-636b-4000-8000-000000000000|7a6b6c6f636b40008000000000000000|[a-f0-9]{32}|r|x-|permit-[0-9]{1,3}|slot-[0-9]{1,2})?\
+             (-?lock-|__r?lock__|-)?[-+]?[0-9]{8,11}",
+        ],
+    ) {
+        for layout in QueueLayout::ALL {
+            let (place, own) = (layout.place(&name), layout.own(&name));
+            prop_assert!(place.is_none_or(|place| name.ends_with(&place.sequence.digits())));
+            prop_assert!(own.is_none_or(|own| place == Some(own) && layout.name(own) == name));
+            prop_assert_eq!(matches!(layout.child(&name), Child::Contender(_)), place.is_some());
+        }
+        prop_assert!(QueueLayout::ALL.iter().filter(|layout| layout.place(&name).is_some()).count() <= 1);
+        for place in [QueuePlace::parse(&name), QueuePlace::parse_permit(&name)].into_iter().flatten() {
+            prop_assert_eq!(place.name(), name.as_str());
+        }
+    }
+
+    #[test]
+    fn any_place_survives_its_name(number: i32, other: u32) {
+        let sequence = Sequence(number);
+        for layout in QueueLayout::ALL {
+            let place = QueuePlace { sequence, kind: Kind::Exclusive };
+            let is_read = number >= 0 || layout == QueueLayout::Own;
+            prop_assert_eq!(layout.own(&layout.name(place)), is_read.then_some(place));
+        }
+        let reader = QueuePlace { sequence, kind: Kind::Shared };
+        prop_assert_eq!(QueuePlace::parse(&reader.name()), Some(reader));
+        for kind in [Kind::Permit(other.max(1)), Kind::Slot(other)] {
+            let place = QueuePlace { sequence, kind };
+            prop_assert_eq!(QueuePlace::parse_permit(&place.name()), Some(place));
+        }
+    }
 }

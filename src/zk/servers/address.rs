@@ -73,6 +73,9 @@ impl ServerAddress {
         if host.is_empty() {
             return Err("a host is missing");
         }
+        if host.contains(['[', ']']) {
+            return Err("a host contains a bracket; brackets stand around an IPv6 address: [::1]:2181");
+        }
         Ok(Self { host: host.to_owned(), port, tls })
     }
 }
@@ -110,6 +113,8 @@ fn split(server: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -144,6 +149,9 @@ mod tests {
             ("[::1", "a bracket is not closed"),
             ("[::1]2181", "something other than a port follows a bracket"),
             ("[::1]x:2181", "something other than a port follows a bracket"),
+            ("a]b:2181", "a host contains a bracket; brackets stand around an IPv6 address: [::1]:2181"),
+            ("zk[1", "a host contains a bracket; brackets stand around an IPv6 address: [::1]:2181"),
+            ("[[::1]:2181", "a host contains a bracket; brackets stand around an IPv6 address: [::1]:2181"),
             ("::1", "an IPv6 address needs brackets: [::1]:2181"),
             ("zk1,fe80::1:2181", "an IPv6 address needs brackets: [::1]:2181"),
             ("zk 1", "an address contains a blank"),
@@ -156,6 +164,21 @@ mod tests {
             let error = ServerAddress::parse(text, false).unwrap_err();
             let ConnectError::Servers { servers, cause } = error else { panic!("{error}") };
             assert!(servers == text && cause.starts_with(expected), "{text:?}: {cause}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_refused_or_names_servers_whose_own_text_names_them(
+            text in prop_oneof![any::<String>(), "((tcp(\\+tls)?)?://)?[\\[\\]a-z0-9:.%, ]{1,9}(/[a-z.]{0,3}){0,2}"],
+            tls: bool,
+        ) {
+            if let Ok((servers, chroot)) = ServerAddress::parse(&text, tls) {
+                prop_assert!(servers.iter().all(|server| !server.host.contains(['[', ']', ' ', ',', '/'])));
+                let texts = servers.iter().map(ServerAddress::connect_string).collect::<Vec<_>>().join(",");
+                let again = ServerAddress::parse(&format!("{texts}{chroot}"), !tls);
+                prop_assert_eq!(again.unwrap(), (servers, chroot));
+            }
         }
     }
 }

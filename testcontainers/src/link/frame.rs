@@ -64,6 +64,8 @@ pub(super) fn int(bytes: &[u8], offset: usize) -> Option<i32> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*};
+
     use super::*;
 
     #[test]
@@ -80,6 +82,28 @@ mod tests {
             }
             let expected = [vec![0, 0, 0, 2, 7, 8], vec![0, 0, 0, 0], vec![0, 0, 0, 1, 9]];
             assert_eq!(frames, expected.map(Piece::Frame), "in chunks of {size}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_frames_come_out_whole_and_any_bytes_in_order(
+            messages in vec(vec(any::<u8>(), 0..6), 0..4),
+            rest in vec(any::<u8>(), 0..12),
+            size in 1..30_usize,
+        ) {
+            let frames = messages.into_iter().map(|message| [&(message.len() as u32).to_be_bytes()[..], &message].concat());
+            let frames = frames.collect::<Vec<_>>();
+            let stream = [frames.concat(), rest].concat();
+            let (mut framer, mut pieces) = (Framer::default(), Vec::new());
+            for chunk in stream.chunks(size) {
+                framer.push(chunk);
+                while let Some(Piece::Frame(piece) | Piece::Unframed(piece)) = framer.next() {
+                    pieces.push(piece);
+                }
+            }
+            prop_assert!(pieces.starts_with(&frames));
+            prop_assert_eq!([pieces.concat(), framer.buffer].concat(), stream);
         }
     }
 }

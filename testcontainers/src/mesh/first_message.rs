@@ -47,6 +47,8 @@ pub(super) fn message(address: &str) -> Vec<u8> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use proptest::{collection::vec, prelude::*};
+
     use super::*;
 
     #[test]
@@ -62,5 +64,20 @@ mod tests {
         // What a server older than 3.5 sends: its id, then votes.
         let old = [&3_i64.to_be_bytes()[..], &[7; 12]].concat();
         assert_eq!(read_and_replace(&old[..], "127.0.0.1:1").unwrap(), old);
+    }
+
+    proptest! {
+        #[test]
+        fn any_address_is_replaced_and_any_bytes_are_read_to_their_end_at_most(
+            announced in "\\PC{0,20}",
+            head in prop::sample::select(vec![0, -65_536, -65_535, i64::MIN]),
+            bytes in vec(any::<u8>(), 0..40),
+            address in "[a-z]{1,9}:[0-9]{1,5}",
+        ) {
+            prop_assert_eq!(read_and_replace(&message(&announced)[..], &address).unwrap(), message(&address));
+            let bytes = [&head.to_be_bytes()[..], &bytes].concat();
+            let sent = read_and_replace(&bytes[..], &address);
+            prop_assert!(sent.is_err() || sent.unwrap()[..16] == bytes[..16]);
+        }
     }
 }
