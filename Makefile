@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool jq peers manifests nextest mdbook units container book bench compare memcheck model margins redis simulate breaks torture fuzz
+.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool jq peers manifests nextest mdbook units container book bench compare memcheck model margins redis simulate breaks torture fuzz deny
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -55,6 +55,13 @@ fix: ## Format, and apply what clippy suggests
 
 package: ## Pack the crates that are published, and build each from its packed files alone
 	scripts/try/packages.sh
+
+deny: ## Check the licences, sources and duplicates of all dependencies, and known vulnerabilities, if their database can be had
+	scripts/have-deny.sh
+	cargo deny --workspace check --hide-inclusion-graph bans licenses sources
+	@if timeout 120 cargo deny --workspace fetch db >/dev/null 2>&1; then \
+		cargo deny --workspace check --hide-inclusion-graph advisories && echo "deny: known vulnerabilities and yanked versions were checked, too"; \
+	else echo "deny: the database of vulnerabilities cannot be had, so NEITHER vulnerabilities NOR yanked versions were checked"; fi
 
 image: ## Have the container image zookeeper:3.9, pulled or built
 	testcontainers/image/build.sh
