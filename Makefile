@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool jq peers manifests nextest mdbook units container book bench compare memcheck model margins redis simulate breaks torture fuzz deny
+.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool jq peers manifests nextest mdbook units container book bench compare memcheck model margins redis simulate breaks torture fuzz deny static
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,6 +25,9 @@ units: ## Boot two machines with systemd, in containers, and run the units of co
 
 container: ## Build the image of contrib/container, and run it without root and rights
 	scripts/try/container.sh
+
+static: ## Build the program as one file that needs no library, and run it in an empty container
+	scripts/try/static.sh
 
 book: mdbook ## Make one book of all pages, with a search: target/book/index.html
 	scripts/book.sh
