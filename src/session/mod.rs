@@ -451,8 +451,7 @@ impl Session {
     ///
     /// [`ReleaseError::SessionUnconfirmed`] if no server could be reached, or, at once, if the last ZooKeeper session has expired: a
     /// partitioned leader may say so by mistake. The guards are lost all the same. Nodes that still exist stay until ZooKeeper expires
-    /// the session. `close` does not wait for an earlier ZooKeeper session that the
-    /// ensemble has not expired yet.
+    /// the session. `close` does not wait for an earlier ZooKeeper session that the ensemble has not expired yet.
     ///
     /// # Cancel safety
     ///

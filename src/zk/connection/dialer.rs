@@ -234,7 +234,8 @@ impl Dialer {
     }
 }
 
-/// The pauses between rounds in which no server helped; who asks says how long they are. Each is twice as long as the one before, up to the longest one, with jitter.
+/// The pauses between rounds in which no server helped; the caller says how long they are. Each is twice as long as the one
+/// before, up to the longest one, with jitter.
 pub(crate) fn pauses(shortest: Duration, longest: Duration) -> ExponentialBackoff {
     let pauses = ExponentialBuilder::new().with_min_delay(shortest).with_max_delay(longest);
     pauses.without_max_times().with_jitter().build()
