@@ -136,8 +136,10 @@ async fn a_stale_ask_is_not_heard_and_goes_with_its_session() {
     let operator = operator(&server).await;
     assert!(operator.check_stat(ASK).await.unwrap().is_some(), "it stands");
     until_no_ask(&operator, ASK).await;
-    drop(asking(&ours, PATH, "fresh").await);
+    // It stands until it is heard: nobody is told of an ask that was taken back before anybody looked.
+    let fresh = asking(&ours, PATH, "fresh").await;
     assert_eq!(within("an ask", first).await.unwrap().unwrap().why, "fresh");
+    drop(fresh);
     until_no_ask(&operator, ASK).await;
     let (link, away) = linked(&server, Duration::from_secs(40)).await;
     let _stale = asking(&away, PATH, "stale").await;
