@@ -5,7 +5,8 @@
 //! session of its own, and compares.
 //!
 //! A server keeps the connection of a session that has gone on to another server, until it finds out. So the last
-//! contact is known only if every server answers, and if none of them has the session without a known time.
+//! contact is known only if every server answers, and if none of them has the session without a known time. If a server
+//! does not answer, the last contact is that of the others or a later one.
 //!
 //! [`ServerCnxn`]: https://github.com/apache/zookeeper/blob/release-3.9.5/zookeeper-server/src/main/java/org/apache/zookeeper/server/ServerCnxn.java
 
@@ -33,10 +34,12 @@ pub(crate) enum Contact {
         /// Its session timeout.
         timeout: Duration,
         by: String,
+        /// Why another server does not say. That one may have heard of the session later.
+        but: Option<String>,
     },
     /// No server has a connection of it.
     Gone,
-    /// A server does not say, for this reason. So no time of another server counts.
+    /// A server does not say, for this reason, and no other has heard of it.
     Unknown(String),
 }
 
@@ -46,18 +49,24 @@ impl Contact {
     /// followers tell it when it asks. If no server has a connection of it, its session timeout is taken to be `assumed`.
     pub(crate) fn expires_in(&self, tick: Duration, assumed: Duration) -> Option<Duration> {
         match self {
-            Self::Heard { ago, timeout, .. } => Some((*timeout + tick * 3 / 2).saturating_sub(*ago)),
+            Self::Heard { ago, timeout, but: None, .. } => {
+                Some((*timeout + tick * 3 / 2).saturating_sub(*ago))
+            }
             Self::Gone => Some(assumed + tick * 3 / 2),
-            Self::Unknown(_) => None,
+            Self::Heard { .. } | Self::Unknown(_) => None,
         }
     }
 
-    /// Whether a client that works would have been heard of since: zklock sends four heartbeats in a session timeout.
-    pub(crate) fn is_silent(&self) -> bool {
+    /// Whether a client that works would have been heard of since: zklock sends four heartbeats in a session timeout. `None` if
+    /// nobody knows.
+    pub(crate) fn is_silent(&self) -> Option<bool> {
         match self {
-            Self::Heard { ago, timeout, .. } => *ago > *timeout / 2,
-            Self::Gone => true,
-            Self::Unknown(_) => false,
+            Self::Heard { ago, timeout, but, .. } => match *ago > *timeout / 2 {
+                true => but.is_none().then_some(true),
+                false => Some(false),
+            },
+            Self::Gone => Some(true),
+            Self::Unknown(_) => None,
         }
     }
 
@@ -106,13 +115,15 @@ pub(crate) async fn contacts(connection: &Connection, sessions: &[i64]) -> Resul
 
 /// What the answers of all servers say of a session. One that is missing may be of the server that heard of it last.
 fn together(session: i64, answers: &[Answer]) -> Contact {
-    if let Some(why) = answers.iter().find_map(|answer| answer.as_ref().err()) {
-        return Contact::Unknown(why.clone());
-    }
+    let missing = answers.iter().find_map(|answer| answer.as_ref().err()).cloned();
     let contacts = answers.iter().flatten().flatten().filter(|(known, _)| *known == session);
     // An unknown time is less than any other.
     let latest = contacts.map(|(_, contact)| contact).min_by_key(|contact| contact.ago());
-    latest.cloned().unwrap_or(Contact::Gone)
+    match (latest.cloned(), missing) {
+        (Some(Contact::Heard { ago, timeout, by, .. }), but) => Contact::Heard { ago, timeout, by, but },
+        (_, Some(why)) => Contact::Unknown(why),
+        (latest, None) => latest.unwrap_or(Contact::Gone),
+    }
 }
 
 /// The sessions among these that have a connection to this server, and when it last answered each. The connect string
@@ -167,7 +178,7 @@ fn contact(line: &Line, now: u64, by: String) -> Contact {
         }
         responded => {
             let ago = Duration::from_millis(now.saturating_sub(responded));
-            Contact::Heard { ago, timeout: line.timeout, by }
+            Contact::Heard { ago, timeout: line.timeout, by, but: None }
         }
     }
 }
@@ -256,10 +267,12 @@ mod tests {
 
     #[test]
     fn the_last_contact_is_known_only_if_every_server_says_all() {
-        let heard = |ago, by: &str| {
+        let heard_but = |ago, by: &str, but: Option<&str>| {
             let seconds = Duration::from_secs;
-            Contact::Heard { ago: seconds(ago), timeout: seconds(10), by: by.to_owned() }
+            let but = but.map(str::to_owned);
+            Contact::Heard { ago: seconds(ago), timeout: seconds(10), by: by.to_owned(), but }
         };
+        let heard = |ago, by| heard_but(ago, by, None);
         let unknown = |why: &str| Contact::Unknown(why.to_owned());
         let [old, new, resumed] = [heard(8, "zk1"), heard(2, "zk3"), unknown("resumed at zk2")];
         let said = |contact: &Contact| Ok(vec![(7, contact.clone()), (8, heard(0, "zk4"))]);
@@ -271,8 +284,13 @@ mod tests {
         assert_eq!(together(7, &[said(&old), said(&resumed)]), resumed);
         assert_eq!(together(7, &[said(&resumed), said(&new)]), resumed);
         let refused = || Err("zk2 has no quorum".to_owned());
-        assert_eq!(together(7, &[said(&old), refused()]), unknown("zk2 has no quorum"));
         assert_eq!(together(9, &[none(), refused()]), unknown("zk2 has no quorum"));
+        assert_eq!(together(7, &[said(&resumed), refused()]), unknown("zk2 has no quorum"));
+        // It lives, whatever the other server has heard; or nobody knows, because that one may have heard of it since.
+        let [new, old] = [new, old].map(|known| together(7, &[said(&known), refused()]));
+        assert_eq!(new, heard_but(2, "zk3", Some("zk2 has no quorum")));
+        assert_eq!((new.is_silent(), old.is_silent()), (Some(false), None));
+        assert_eq!(old.expires_in(Duration::from_secs(2), Duration::from_secs(10)), None);
     }
 
     #[test]
@@ -280,7 +298,8 @@ mod tests {
         let [line] = lines(CONS, "zk2").unwrap()[..] else { panic!() };
         let answered = contact(&line, 5_179_309, "zk2".to_owned());
         let seconds = Duration::from_secs;
-        assert_eq!(answered, Contact::Heard { ago: seconds(2), timeout: seconds(10), by: "zk2".to_owned() });
+        let heard = Contact::Heard { ago: seconds(2), timeout: seconds(10), by: "zk2".to_owned(), but: None };
+        assert_eq!(answered, heard);
         let resumed = contact(&Line { responded: 0, ..line }, 5_179_309, "zk2".to_owned());
         assert_eq!(resumed.expires_in(seconds(2), seconds(10)), None);
         assert!(matches!(resumed, Contact::Unknown(why) if why.contains("resumed")));
@@ -289,10 +308,11 @@ mod tests {
     #[test]
     fn a_session_expires_at_a_tick_behind_its_timeout() {
         let seconds = Duration::from_secs;
-        let heard = |ago| Contact::Heard { ago: seconds(ago), timeout: seconds(10), by: String::new() };
+        let (timeout, by) = (seconds(10), String::new());
+        let heard = |ago| Contact::Heard { ago: seconds(ago), timeout, by: by.clone(), but: None };
         assert_eq!(heard(4).expires_in(seconds(2), seconds(20)), Some(seconds(9)));
         assert_eq!(heard(20).expires_in(seconds(2), seconds(20)), Some(Duration::ZERO));
         assert_eq!(Contact::Gone.expires_in(seconds(2), seconds(20)), Some(seconds(23)));
-        assert_eq!([heard(5), heard(6)].map(|contact| contact.is_silent()), [false, true]);
+        assert_eq!([heard(5), heard(6)].map(|contact| contact.is_silent()), [Some(false), Some(true)]);
     }
 }

@@ -71,7 +71,10 @@ async fn answer(show: &Show, connection: &Connection, session: &Session, console
     };
     // With --exit-code the code is the answer, and a quiet user reads nothing else.
     if !(show.exit_code && console.is_quiet()) {
-        let holders = vigil::vigils(connection, session, lock.path(), &contenders).await?;
+        let holders = match &pool {
+            Some(pool) => vigil::pool_vigils(connection, session, pool).await?,
+            None => vigil::vigils(connection, session, lock.path(), &contenders).await?,
+        };
         let seen = Seen { path: &show.path, contenders, holders, foreign, once, election, pool };
         match &unheld {
             _ if show.json => output::print_json(&seen)?,
@@ -104,7 +107,10 @@ fn text(seen: &Seen<'_>, unheld: &str) -> String {
     }
     if !seen.holders.is_empty() {
         text += "\n";
-        text.extend(seen.holders.iter().map(Vigil::text));
+        match &seen.pool {
+            Some(_) => text += &vigil::pool_text(&seen.holders),
+            None => text.extend(seen.holders.iter().map(Vigil::text)),
+        }
     }
     if !seen.foreign.is_empty() {
         text += &format!("\n{}", strangers(&seen.foreign));

@@ -1,23 +1,26 @@
-//! What the servers know of those who hold a lock: since when, whether they live, and by when the lock is free if not.
+//! What the servers know of those who hold something: since when, whether they live, and by when it is free if not.
 
 use std::collections::BTreeSet;
+use std::future::ready;
 use std::time::Duration;
 
 use futures::future::join;
 use jiff::Timestamp;
 use serde::Serialize;
 use zklock::Session;
+use zklock::inspect::Kind;
 use zookeeper_client::SessionId;
 
 use crate::closing;
 use crate::connection::Connection;
 use crate::duration;
 use crate::failure::Failure;
+use crate::pool::Pool;
 use crate::queue::{Entry, holders};
 use crate::servers::{Contact, contacts};
-use crate::text;
+use crate::text::{self, counted};
 
-/// Of more readers than this, the others are left out.
+/// Of more readers than this, the others are left out; and of more holders of a pool, from the text.
 const MOST: usize = 8;
 
 /// A holder. The fields of the JSON have the same names.
@@ -25,6 +28,9 @@ const MOST: usize = 8;
 pub(super) struct Vigil {
     #[serde(skip)]
     owner: String,
+    /// What it holds: the lock, or a part of a pool.
+    #[serde(skip)]
+    what: String,
     #[serde(skip)]
     is_first: bool,
     session: String,
@@ -36,16 +42,19 @@ pub(super) struct Vigil {
     heard_ago_ms: Option<u64>,
     heard_by: Option<String>,
     session_timeout_ms: Option<u64>,
-    /// When the lock is free at the latest, if it is dead and the leader stays the same. `None` also if its session timeout is not
-    /// known, and if this machine's clock is known to be wrong.
+    /// When that is free at the latest, if the holder is dead and the leader stays the same. `None` also if its session timeout or
+    /// the last contact is not known, and if this machine's clock is known to be wrong.
     free_by: Option<String>,
     /// The same, as the end of a sentence.
     #[serde(skip)]
     free: Option<String>,
-    /// Why the servers do not say whether it lives.
+    /// Why a server does not say when it last answered it.
     unknown: Option<String>,
     /// Whether no server has a connection of it.
     disconnected: bool,
+    /// Whether a client that works would have been heard of since; `None` if nobody knows.
+    #[serde(skip)]
+    is_silent: Option<bool>,
 }
 
 /// Asks about those who hold the lock at this path.
@@ -55,13 +64,31 @@ pub(super) async fn vigils(
     path: &str,
     queue: &[Entry],
 ) -> Result<Vec<Vigil>, Failure> {
-    let holders = holders(queue).iter().filter_map(|entry| Some((entry, entry.session?))).take(MOST);
-    let holders = holders.collect::<Vec<_>>();
+    let holders = holders(queue).iter().take(MOST);
+    of_each(connection, session, holders, since(connection, path, queue)).await
+}
+
+/// Asks about those who hold something of this pool. Since when they hold it, nothing shows.
+pub(super) async fn pool_vigils(
+    connection: &Connection,
+    session: &Session,
+    pool: &Pool,
+) -> Result<Vec<Vigil>, Failure> {
+    of_each(connection, session, pool.holders.iter().map(|holder| &holder.entry), ready(None)).await
+}
+
+async fn of_each(
+    connection: &Connection,
+    session: &Session,
+    holders: impl Iterator<Item = &Entry>,
+    since: impl Future<Output = Option<Timestamp>>,
+) -> Result<Vec<Vigil>, Failure> {
+    let holders = holders.filter_map(|entry| Some((entry, entry.session?))).collect::<Vec<_>>();
     if holders.is_empty() {
         return Ok(Vec::new());
     }
     let sessions = holders.iter().map(|(_, session)| session.0).collect::<Vec<_>>();
-    let (contacts, since) = join(contacts(connection, &sessions), since(connection, path, queue)).await;
+    let (contacts, since) = join(contacts(connection, &sessions), since).await;
     let (now, own) = (Timestamp::now(), (session.tick(), session.timeout()));
     let known = holders.iter().zip(contacts?);
     Ok(known.map(|((entry, id), contact)| vigil(entry, *id, contact, since, now, own)).collect())
@@ -93,6 +120,11 @@ fn vigil(
     let millis = |length: Duration| u64::try_from(length.as_millis()).ok();
     let mut vigil = Vigil {
         owner: entry.owner_text(),
+        what: match entry.kind {
+            Kind::Slot(index) => format!("slot {index}"),
+            Kind::Permit(weight) => counted(weight, "permit"),
+            _ => "the lock".to_owned(),
+        },
         is_first: entry.position == 0,
         session: session.to_string(),
         held_since_at_latest: since.and_then(rounded_up),
@@ -104,11 +136,12 @@ fn vigil(
         free,
         unknown: None,
         disconnected: contact == Contact::Gone,
+        is_silent: contact.is_silent(),
     };
     match contact {
-        Contact::Heard { ago, timeout, by } => {
+        Contact::Heard { ago, timeout, by, but } => {
             (vigil.heard_ago_ms, vigil.session_timeout_ms) = (millis(ago), millis(timeout));
-            vigil.heard_by = Some(by);
+            (vigil.heard_by, vigil.unknown) = (Some(by), but);
         }
         Contact::Gone => {}
         Contact::Unknown(why) => vigil.unknown = Some(why),
@@ -140,17 +173,25 @@ async fn since(connection: &Connection, path: &str, queue: &[Entry]) -> Option<T
 }
 
 impl Vigil {
-    /// Some sentences about it.
+    /// Some sentences about one that holds a lock.
     pub(super) fn text(&self) -> String {
         let owner = &self.owner;
         let place =
             if self.is_first { "been the first in the queue" } else { "held it beside the first reader" };
-        let since = self.held_since_at_latest.as_ref();
-        let mut said = match since {
+        let since = match &self.held_since_at_latest {
             Some(since) => format!("{owner} has {place} since {since}, or longer."),
             None => format!("{owner}: nothing shows since when it has {place}."),
         };
-        if let (Some(ago), Some(by)) = (self.heard_ago_ms, &self.heard_by) {
+        since + &self.life() + "\n"
+    }
+
+    /// Some sentences about when a server last heard of it, and when what it holds is free.
+    fn life(&self) -> String {
+        let Self { what, .. } = self;
+        let be = if what.ends_with('s') { "are" } else { "is" };
+        let mut said = String::new();
+        let heard = self.heard_ago_ms.zip(self.heard_by.as_ref());
+        if let Some((ago, by)) = heard {
             let (ago, by) = (duration::text(Duration::from_millis(ago)), text::harmless(by));
             said += &format!(" {by} answered it {ago} ago.");
         }
@@ -158,13 +199,47 @@ impl Vigil {
             said += " No server of --servers has a connection of its session: it is cut off or dead, or another server has one.";
         }
         if let Some(free) = &self.free {
-            said += &format!(" If it is dead, the lock is free {free}, unless the leader changes.");
+            said += &format!(" If it is dead, {what} {be} free {free}, unless the leader changes.");
         }
         if let Some(why) = &self.unknown {
-            said += &format!(" The servers do not say whether it lives ({}).", text::harmless(why));
+            let why = text::harmless(why);
+            said += &match heard {
+                Some(_) => {
+                    format!(
+                        " Another server may have answered it since ({why}). So nothing shows by when {what} {be} free if it is dead."
+                    )
+                }
+                None => format!(" The servers do not say whether it lives ({why})."),
+            };
         }
-        said + "\n"
+        said
     }
+}
+
+/// Some sentences about those that hold something of a pool: about each one that may be dead, and about the others together.
+pub(super) fn pool_text(vigils: &[Vigil]) -> String {
+    let (live, others) = vigils.iter().partition::<Vec<_>, _>(|vigil| vigil.is_silent == Some(false));
+    let (silent, unknown) = others.into_iter().partition::<Vec<_>, _>(|vigil| vigil.is_silent == Some(true));
+    let mut said = String::new();
+    for vigil in silent.iter().take(MOST) {
+        said += &format!("{} with {}:{}\n", vigil.owner, vigil.what, vigil.life());
+    }
+    if silent.len() > MOST {
+        said += &format!(
+            "Of {} the servers have not heard for so long, either.\n",
+            counted(silent.len() - MOST, "more holder")
+        );
+    }
+    if let Some(why) = unknown.first().and_then(|vigil| vigil.unknown.as_ref()) {
+        let (holders, live) =
+            (counted(unknown.len(), "holder"), if unknown.len() == 1 { "it lives" } else { "they live" });
+        said += &format!("Of {holders} the servers do not say whether {live} ({}).\n", text::harmless(why));
+    }
+    if !live.is_empty() {
+        let holders = counted(live.len(), "holder");
+        said += &format!("Of {holders} the servers have heard within half the session timeout.\n");
+    }
+    said
 }
 
 #[cfg(test)]
@@ -185,9 +260,43 @@ mod tests {
         assert!(said.ends_with(&format!("{bound}\n")), "{said}");
         assert_eq!(free_by, None);
         let (said, free_by) =
-            of(Contact::Heard { ago: seconds(4), timeout: seconds(20), by: "zk1".to_owned() });
+            of(Contact::Heard { ago: seconds(4), timeout: seconds(20), by: "zk1".to_owned(), but: None });
         assert!(said.ends_with("zk1 answered it 4s ago. If it is dead, the lock is free by 2001-09-09T01:46:59Z, unless the leader changes.\n"), "{said}");
         assert_eq!(free_by.as_deref(), Some("2001-09-09T01:46:59Z"));
         assert!(!of(Contact::Unknown("no cons".to_owned())).0.contains("If it is dead"));
+        let but = Some("zk2: refused".to_owned());
+        let (said, free_by) =
+            of(Contact::Heard { ago: seconds(4), timeout: seconds(20), by: "zk1".to_owned(), but });
+        let unknown = "zk1 answered it 4s ago. Another server may have answered it since (zk2: refused). So nothing shows by when the lock is free if it is dead.";
+        assert!(said.ends_with(&format!("{unknown}\n")) && free_by.is_none(), "{said}");
+    }
+
+    #[test]
+    fn of_a_pool_those_that_may_be_dead_are_told_each() {
+        let (seconds, now) = (Duration::from_secs, Timestamp::from_second(1_000_000_000).unwrap());
+        let of = |kind, contact| {
+            let entry = Entry { kind, ..entry("a", 1, 7) };
+            vigil(&entry, SessionId(1), contact, None, now, (seconds(2), seconds(10)))
+        };
+        let heard =
+            |ago| Contact::Heard { ago: seconds(ago), timeout: seconds(10), by: "zk1".to_owned(), but: None };
+        let unknown = || Contact::Unknown("zk2: refused".to_owned());
+        let seen = [
+            of(Kind::Slot(0), heard(1)),
+            of(Kind::Slot(3), heard(6)),
+            of(Kind::Permit(2), heard(6)),
+            of(Kind::Slot(4), unknown()),
+            of(Kind::Slot(5), heard(2)),
+        ];
+        let told = "a with slot 3: zk1 answered it 6s ago. If it is dead, slot 3 is free by 2001-09-09T01:46:47Z, unless the leader changes.\n\
+            a with 2 permits: zk1 answered it 6s ago. If it is dead, 2 permits are free by 2001-09-09T01:46:47Z, unless the leader changes.\n\
+            Of 1 holder the servers do not say whether it lives (zk2: refused).\n\
+            Of 2 holders the servers have heard within half the session timeout.\n";
+        assert_eq!(pool_text(&seen), told);
+        let many = [(); MOST + 2].map(|()| of(Kind::Slot(1), Contact::Gone));
+        assert!(
+            pool_text(&many)
+                .ends_with("\nOf 2 more holders the servers have not heard for so long, either.\n")
+        );
     }
 }

@@ -36,6 +36,12 @@ async fn a_holder_that_is_stopped_is_told_from_one_that_works() {
     let waiter = enqueue(&lock).await;
     assert_eq!(verdict(&servers, "/lock/orders").await, (json!("note"), json!("path-waited-for")));
 
+    // A server that is down has not heard of it, or has since.
+    let (one_down, of_it) = (format!("{servers},127.0.0.1:1"), ["show", "/lock/orders"]);
+    let shown = zklock(&one_down, &of_it).await;
+    let said = [" answered it ", " Another server may have answered it since (127.0.0.1:1: "];
+    assert!(said.iter().all(|said| shown.stdout.contains(said)), "{shown:?}");
+
     signal(&holder, Signal::STOP);
     eventually("a warning", async || {
         verdict(&servers, "/lock/orders").await == (json!("warning"), json!("holder-silent"))
@@ -80,9 +86,14 @@ async fn one_that_is_stopped_in_a_pool_is_told() {
     let pool = json!({"kind": "semaphore", "capacity": 2, "held": 2});
     has(&report["locks"], json!([{"waiting": 1, "holders": 2, "pool": pool, "contenders": 0}]));
 
-    for (process, owner, code) in [
-        (&mut waiter, "in the turnstile: beta", "waiter-silent"),
-        (&mut holder, "is silent: alpha", "holder-silent"),
+    for (process, owner, code, holders) in [
+        (
+            &mut waiter,
+            "in the turnstile: beta",
+            "waiter-silent",
+            "\nOf 2 holders the servers have heard within half",
+        ),
+        (&mut holder, "is silent: alpha", "holder-silent", "\nalpha with 1 permit: "),
     ] {
         signal(process, Signal::STOP);
         eventually("a warning", async || {
@@ -91,6 +102,8 @@ async fn one_that_is_stopped_in_a_pool_is_told() {
             findings.any(|it| it["code"] == code && it["what"].as_str().is_some_and(|it| it.contains(owner)))
         })
         .await;
+        let shown = zklock(&servers, &["show", "/convert"]).await;
+        assert!(shown.stdout.contains(holders), "{shown:?}");
         signal(process, Signal::KILL);
         ended(process).await;
     }

@@ -33,7 +33,7 @@ fn verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
         return found.note("path-missing", missing, advice);
     }
     let state = state(queue);
-    let is_silent = |holder: &&Holder| holder.contact.is_silent();
+    let is_silent = |holder: &&Holder| holder.contact.is_silent() == Some(true);
     let (silent, first) = (queue.holders.iter().find(is_silent), queue.first.as_ref().filter(is_silent));
     if let Some(holder) = silent {
         // Of a lock it may be one of several readers.
@@ -122,7 +122,10 @@ fn described(holder: &Holder) -> String {
         None => String::new(),
     };
     let heard = match &holder.contact {
-        Contact::Heard { ago, by, .. } => format!("{by} answered it {} ago", text(*ago)),
+        Contact::Heard { ago, by, but: None, .. } => format!("{by} answered it {} ago", text(*ago)),
+        Contact::Heard { ago, by, but: Some(why), .. } => {
+            format!("{by} answered it {} ago, and another server may have since ({why})", text(*ago))
+        }
         Contact::Gone => "no server of --servers has a connection of its session".to_owned(),
         Contact::Unknown(why) => format!("the servers do not say whether it lives ({why})"),
     };

@@ -283,7 +283,7 @@ fn one(sequence: i32, amount: Option<Amount>, contact: Contact) -> Holder {
 }
 
 fn heard(ago: u64) -> Contact {
-    Contact::Heard { ago: seconds(ago), timeout: seconds(10), by: "zk2:2181".into() }
+    Contact::Heard { ago: seconds(ago), timeout: seconds(10), by: "zk2:2181".into(), but: None }
 }
 
 #[track_caller]
