@@ -1,7 +1,10 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test containers interop older verify fix package image servers redis-server postgres systemd promtool jq peers manifests nextest mdbook units container book bench compare memcheck model margins redis simulate breaks torture fuzz deny static
+.PHONY: help demo test tools compiled containers interop older verify fix package image servers nextest mdbook units container book bench compare memcheck model margins redis simulate breaks torture fuzz deny static
+
+# Starts the server that tests share, and runs what stands behind it.
+with-server := $${CARGO_TARGET_DIR:-target}/debug/with-server
 
 help: ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -9,15 +12,27 @@ help: ## Say what there is
 demo: servers ## Five processes contend; a holder and a server are killed, a late write is refused; a verdict
 	cargo run -p contend
 
-test: redis-server postgres systemd promtool jq peers manifests nextest ## Run every test, on real ZooKeeper servers
+test: ## Run every test, on real ZooKeeper servers
+	$(MAKE) --no-print-directory --jobs 2 tools compiled
 	home="$$(scripts/have-newest-zookeeper.sh)" && export ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" && \
 		cargo test --quiet --workspace --doc && \
-		cargo build --quiet --examples && `# a test runs one, and is built without it` \
-		cargo run --quiet -p zklock-test-support -- cargo nextest run --workspace --no-fail-fast $(if $(CI),--profile ci)
+		$(with-server) cargo nextest run --workspace --no-fail-fast $(if $(CI),--profile ci)
 	cd simulation && cargo test --quiet --workspace `# a workspace of its own; one test is a hundred seeds`
 
+tools: # one after the other, because only one can install packages
+	scripts/have-peers.sh
+	scripts/have-redis.sh
+	scripts/have-postgres.sh
+	scripts/have-systemd.sh
+	scripts/have-promtool.sh
+	scripts/have-jq.sh
+	scripts/try/manifests.sh
+
+compiled: nextest # all at once: for a package alone, cargo would build its dependencies again, with other features
+	cargo build --quiet --workspace --all-targets
+
 containers: servers nextest ## Run the tests of zklock-testcontainers in containers, if an engine answers
-	cargo nextest run -p zklock-testcontainers --no-fail-fast $(if $(CI),--profile ci) \
+	cargo nextest run --workspace -E 'package(zklock-testcontainers)' --no-fail-fast $(if $(CI),--profile ci) \
 		--test-threads 4 `# each server has a minute to start, and eight ensembles at once took longer on two cores`
 
 units: ## Boot two machines with systemd, in containers, and run the units of contrib/systemd on them: a minute
@@ -32,13 +47,15 @@ static: ## Build the program as one file that needs no library, and run it in an
 book: mdbook ## Make one book of all pages, with a search: target/book/index.html
 	scripts/book.sh
 
-interop: peers nextest ## Contend with real locks of Curator, kazoo and go-zookeeper
+interop: compiled ## Contend with real locks of Curator, kazoo and go-zookeeper
+	scripts/have-peers.sh
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
-		cargo run --quiet -p zklock-test-support -- cargo nextest run -p zklock --test servers --no-fail-fast interop migration::
+		$(with-server) cargo nextest run --workspace -E 'binary_id(zklock::servers) & test(/interop|^migration::/)' --no-fail-fast
 
-older: servers jq peers nextest ## Run the library's tests on the container image, which has an older ZooKeeper
-	cargo build --quiet --examples
-	cargo run --quiet -p zklock-test-support -- cargo nextest run -p zklock --test servers --no-fail-fast
+older: servers compiled ## Run the library's tests on the container image, which has an older ZooKeeper
+	scripts/have-peers.sh
+	scripts/have-jq.sh
+	$(with-server) cargo nextest run --workspace -E 'binary_id(zklock::servers)' --no-fail-fast
 
 verify: ## Check format, lints, docs, layers, pages and the minimum Rust version; change nothing
 	cargo fmt --all --check
@@ -72,27 +89,6 @@ image: ## Have the container image zookeeper:3.9, pulled or built
 servers:
 	scripts/have-servers.sh
 
-redis-server:
-	scripts/have-redis.sh
-
-postgres:
-	scripts/have-postgres.sh
-
-systemd:
-	scripts/have-systemd.sh
-
-promtool:
-	scripts/have-promtool.sh
-
-jq:
-	scripts/have-jq.sh
-
-peers:
-	scripts/have-peers.sh
-
-manifests: peers
-	scripts/try/manifests.sh
-
 nextest:
 	scripts/have-nextest.sh
 
@@ -107,9 +103,9 @@ compare: ## Measure zklock beside Curator, kazoo, go-zookeeper, zookeeper-client
 bench: servers ## Measure each scenario of zklock in detail, mostly against zookeeper-client (docs/PERFORMANCE.md)
 	scripts/bench.sh
 
-memcheck: servers ## Run the tests of watches under valgrind
+memcheck: servers compiled ## Run the tests of watches under valgrind
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
-		cargo run --quiet -p zklock-test-support -- cargo --config "target.'cfg(all())'.runner='valgrind -q --error-exitcode=9'" \
+		$(with-server) cargo --config "target.'cfg(all())'.runner='valgrind -q --error-exitcode=9'" \
 		test -p zklock --test servers --features rustix/use-libc `# valgrind has no vDSO` -- watches::
 
 model: nextest ## Explore the protocol's largest models, of millions of states
@@ -132,5 +128,6 @@ fuzz: nextest ## Run the tests that read random input, `any_*`, over and over (S
 margins: servers ## Measure who is told first when something fails (docs/STRICTNESS.md; REPETITIONS=)
 	cargo run --release -p zklock-proof -- margins $(if $(REPETITIONS),--repetitions $(REPETITIONS))
 
-redis: servers redis-server ## Show what five Redis locks do under the same faults (docs/STRICTNESS.md)
+redis: servers ## Show what five Redis locks do under the same faults (docs/STRICTNESS.md)
+	scripts/have-redis.sh
 	cargo run --release -p zklock-proof -- redis

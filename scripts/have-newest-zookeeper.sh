@@ -12,12 +12,8 @@ home="$PWD/target/zookeeper-$zookeeper"
 
 say() { echo "newest: $*" >&2; }
 
-as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
-
 if ! command -v java >/dev/null || ! python3 -m pip --version >/dev/null 2>&1; then
-    say "installing Java and pip"
-    as_root apt-get update -qq >&2
-    as_root apt-get install -y -qq --no-install-recommends default-jre-headless python3-pip >&2
+    scripts/install.sh newest default-jre-headless python3-pip
 fi
 if [ ! -e "$home/curator" ]; then
     scratch="$(mktemp -d)"

@@ -14,14 +14,6 @@ go=/usr/share/gocode/src
 
 say() { echo "peers: $*" >&2; }
 
-as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
-
-install() {
-    say "installing $*"
-    as_root apt-get update -qq >&2
-    as_root apt-get install -y -qq --no-install-recommends "$@" >&2
-}
-
 # The Go program NAME of tests/peers, from peer.go and what is for this client.
 compile() {
     if [ ! "$peers/$1" -nt tests/peers/peer.go ] || [ ! "$peers/$1" -nt "tests/peers/$2" ]; then
@@ -31,7 +23,7 @@ compile() {
 }
 
 if ! command -v javac >/dev/null || ! command -v go >/dev/null || [ ! -e "$go/github.com/samuel/go-zookeeper" ]; then
-    install default-jdk-headless golang-go golang-github-samuel-go-zookeeper-dev
+    scripts/install.sh peers default-jdk-headless golang-go golang-github-samuel-go-zookeeper-dev
 fi
 mkdir -p "$peers"
 if [ ! -e "$peers/kazoo-$kazoo" ]; then
@@ -47,7 +39,7 @@ if [ "${1:-}" = all ]; then
     scripts/have-redis.sh >&2
     scripts/have-postgres.sh >/dev/null
     if ! command -v etcd >/dev/null || [ ! -e "$go/go.etcd.io/etcd" ]; then
-        install etcd-server golang-etcd-server-dev
+        scripts/install.sh peers etcd-server golang-etcd-server-dev
     fi
     compile etcd-peer etcd.go
 fi

@@ -3,10 +3,6 @@
 # distribution's package. (The package also runs a server of its own, at the usual port; ours are started apart from it.)
 set -eu
 
-say() { echo "postgres: $*" >&2; }
-
-as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
-
 # Debian keeps the server's programs off PATH, one directory a version.
 directory() {
     for initdb in $(command -v initdb || true) $(ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null | sort -rV); do
@@ -15,9 +11,5 @@ directory() {
     done
 }
 
-if [ -z "$(directory)" ]; then
-    say "installing the postgresql package"
-    as_root apt-get update -qq >&2
-    as_root apt-get install -y -qq --no-install-recommends postgresql >&2
-fi
+[ -n "$(directory)" ] || "$(dirname "$0")/install.sh" postgres postgresql
 directory

@@ -5,7 +5,6 @@ set -eu
 cd "$(dirname "$0")/.."
 
 say() { echo "servers: $*"; }
-as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
 have_local() { command -v java >/dev/null && [ -e /usr/share/java/zookeeper.jar ]; }
 
@@ -14,9 +13,7 @@ use_local() {
         say "Java and the zookeeper package are here"
         return
     fi
-    say "installing Java and the zookeeper package"
-    as_root apt-get update -qq
-    as_root apt-get install -y -qq --no-install-recommends default-jre-headless zookeeper >/dev/null
+    scripts/install.sh servers default-jre-headless zookeeper
 }
 
 case "${ZKLOCK_TEST_BACKEND:-}" in

@@ -89,7 +89,7 @@ pub(crate) enum Scenario {
     /// zklock's lock, and by zookeeper-client's.
     Keys,
     /// All clients acquire and release permits of a semaphore that has eight, beside Curator's
-    /// `InterProcessSemaphoreV2` and one lock. It needs `make peers`.
+    /// `InterProcessSemaphoreV2` and one lock. It needs `scripts/have-peers.sh`.
     Permits,
     /// All clients wait as readers behind a writer, which releases the lock; beside it, one writer waits behind
     /// another, and as many bare watches are awaited.

@@ -5,12 +5,7 @@ cd "$(dirname "$0")/../.."
 say() { echo "static: $*"; }
 
 target="$(uname -m)-unknown-linux-musl"
-if ! command -v musl-gcc >/dev/null && command -v apt-get >/dev/null; then
-    say "installing the musl-tools package"
-    as_root=""
-    [ "$(id -u)" = 0 ] || as_root=sudo
-    { $as_root apt-get update -qq && $as_root apt-get install -y -qq --no-install-recommends musl-tools >/dev/null; } || true
-fi
+command -v musl-gcc >/dev/null || scripts/install.sh static musl-tools || true
 if ! command -v musl-gcc >/dev/null || ! timeout 120 rustup --quiet target add "$target" 2>/dev/null; then
     target="${target%musl}gnu"
     export RUSTFLAGS="-C target-feature=+crt-static"

@@ -23,9 +23,7 @@ impl Peer {
             // These Java machines are short-lived.
             .env("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
             .spawn()
-            .unwrap_or_else(|error| {
-                panic!("{client:?}: {error}; run scripts/have-peers.sh (or `make peers`)")
-            });
+            .unwrap_or_else(|error| panic!("{client:?}: {error}; run scripts/have-peers.sh"));
         let input = process.stdin.take().expect("a pipe");
         let output = BufReader::new(process.stdout.take().expect("a pipe")).lines();
         let mut peer = Self { process, input, output, session: 0 };
