@@ -16,13 +16,13 @@ use crate::console::Console;
 use crate::layout::Layout;
 use crate::number::number;
 use crate::{duration, exit};
-pub(crate) use run::{Access, Lead, Notify, OnAsk, OnLost, Run};
+pub(crate) use run::{Access, Lead, Notify, OnAsk, OnLost, Run, Terms, Wanted};
 
 const EXAMPLES: &str = "\
 Examples:
   zklock run /lock/report -- ./nightly-report --all      one at a time, wherever it is started
   zklock run --timeout 0 /lock/backup -- ./backup        at once or not at all
-  zklock run -q -t 0 -E 0 /lock/sync -- ./sync           for cron: no mail while another host runs it
+  zklock run -q -t 0 -E 0 /lock/sync -- ./sync           for cron: one at a time, and no mail of the others
   zklock run --restart /lock/feed -- ./feed              one in the whole cluster; restarts after a loss
   zklock run --every 1d --time-zone local /lock/mail -- ./mail
                                                          once a day, even if cron starts it on every host

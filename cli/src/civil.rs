@@ -85,8 +85,8 @@ mod tests {
         let Ok(Arguments { command: Command::Run(run), .. }) = Arguments::try_parse_from(command) else {
             panic!("{command:?}")
         };
-        assert_eq!(days(run.every.unwrap()).ok(), Some(1));
-        assert!(run.time_zone.is_some() && command.contains(&LOCAL.to_owned()));
+        assert_eq!(days(run.wanted.every.unwrap()).ok(), Some(1));
+        assert!(run.wanted.time_zone.is_some() && command.contains(&LOCAL.to_owned()));
         let [from, until] =
             [2020, 2040].map(|year| date(year, 1, 1).to_zoned(TimeZone::UTC).unwrap().timestamp());
         let mut seen = 0;

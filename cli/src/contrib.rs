@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Parser;
 use saphyr::{LoadableYamlNode, Yaml};
 
-use crate::args::{Arguments, Command, Run};
+use crate::args::{Arguments, Command, Terms};
 
 /// The session timeout unless the command line has one.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,10 +36,10 @@ fn parsed<'a>(words: impl IntoIterator<Item = &'a str>) -> (Arguments, bool) {
     (arguments, leads)
 }
 
-fn run_of(arguments: &Arguments) -> &Run {
+fn terms_of(arguments: &Arguments) -> &Terms {
     match &arguments.command {
-        Command::Run(run) => run,
-        Command::Lead(lead) => &lead.run,
+        Command::Run(run) => &run.terms,
+        Command::Lead(lead) => &lead.terms,
         other => panic!("no run: {other:?}"),
     }
 }
@@ -48,7 +48,7 @@ fn run_of(arguments: &Arguments) -> &Run {
 /// `--kill-after` for what the command leaves behind, and the session timeout for the release.
 #[track_caller]
 fn leaves_time(arguments: &Arguments, grace: Duration) {
-    let kill_after = run_of(arguments).kill_after.expect("--kill-after is stated beside the grace period");
+    let kill_after = terms_of(arguments).kill_after.expect("--kill-after is stated beside the grace period");
     let timeout = arguments.connection.session_timeout.unwrap_or(SESSION_TIMEOUT);
     let own = kill_after + timeout + REST;
     assert!(grace > own + Duration::from_secs(10), "{grace:?} leaves CMD no 10 s beside {own:?}");
@@ -70,7 +70,7 @@ fn units_run_what_the_program_takes() {
         assert_eq!(value("KillMode"), "mixed");
         // A loss comes with no ping for as long as the command takes to end.
         let watchdog = Duration::from_secs(value("WatchdogSec").parse().unwrap());
-        assert!(watchdog > run_of(&arguments).kill_after.unwrap() + REST);
+        assert!(watchdog > terms_of(&arguments).kill_after.unwrap() + REST);
         leaders.push(leads);
     }
     assert_eq!(leaders, [true, false]);
@@ -104,16 +104,17 @@ fn manifests_run_what_the_program_takes() {
             assert!(known("ZKLOCK_SERVERS"));
             let (arguments, leads) = parsed(words);
             assert_eq!(leads, kind == "Deployment");
-            let run = run_of(&arguments);
-            assert!(run.owner.is_some(), "an owner that operators know");
+            let terms = terms_of(&arguments);
+            assert!(terms.owner.is_some(), "an owner that operators know");
             let grace = pod["terminationGracePeriodSeconds"].as_integer().unwrap();
             leaves_time(&arguments, Duration::from_secs(grace.try_into().unwrap()));
-            if kind == "CronJob" {
-                let zone = run.time_zone.as_ref().and_then(|zone| zone.iana_name());
+            if let Command::Run(run) = &arguments.command {
+                let wanted = &run.wanted;
+                let zone = wanted.time_zone.as_ref().and_then(|zone| zone.iana_name());
                 assert_eq!(zone, manifest["spec"]["timeZone"].as_str(), "runs are named by cron's days");
-                assert!(run.every.is_some() && run.timeout.is_some());
+                assert!(wanted.every.is_some() && terms.timeout.is_some());
                 let retries = spec["backoffLimit"].as_integer().unwrap() > 0;
-                assert_eq!(run.retry, retries, "a pod that is tried again begins the run again");
+                assert_eq!(wanted.retry, retries, "a pod that is tried again begins the run again");
             }
         }
     }

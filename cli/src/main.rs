@@ -51,10 +51,11 @@ use std::process::ExitCode;
 
 use tracing_subscriber::EnvFilter;
 
-use args::{Arguments, Command};
+use args::{Arguments, Command, Lead, Run};
 use console::{Console, print_whole};
 use exit::Code;
 use failure::{Failure, Outcome};
+use run::Goal;
 
 fn main() -> ExitCode {
     failure::exit_at_once_on_panic();
@@ -94,8 +95,12 @@ fn perform(arguments: Arguments, console: Console) -> Outcome {
     let connection = &arguments.connection;
     let outcome = runtime.block_on(async {
         match arguments.command {
-            Command::Run(run) => run::run(run, None, connection, console).await,
-            Command::Lead(lead) => run::run(lead.run, Some(lead.value), connection, console).await,
+            Command::Run(Run { wanted, terms }) => {
+                run::run(Goal::Wanted(wanted), terms, connection, console).await
+            }
+            Command::Lead(Lead { path, value, terms }) => {
+                run::run(Goal::Lead { path, value }, terms, connection, console).await
+            }
             Command::Leader(leader) => leader::leader(leader, connection, console).await,
             Command::Show(show) => show::show(show, connection, console).await,
             Command::Ls(list) => ls::list(list, connection, console).await,

@@ -49,6 +49,31 @@ CMD itself may exit with 75 or 76. To distinguish zklock's 75 from CMD's, give -
 #[derive(Args, Debug)]
 #[command(after_help = RUN, override_usage = "zklock run [OPTIONS] <PATH|--lock PATH...|--slot PATH/COUNT|--permits PATH/CAPACITY> -- <CMD>...")]
 pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) wanted: Wanted,
+
+    #[command(flatten)]
+    pub(crate) terms: Terms,
+}
+
+/// Campaign in an election, run a command while leading, resign, and exit with the status of the command.
+#[derive(Args, Debug)]
+#[command(override_usage = "zklock lead [OPTIONS] --value <TEXT> <PATH> -- <CMD>...")]
+pub(crate) struct Lead {
+    /// The election's path, such as /feed
+    pub(crate) path: String,
+
+    /// What to announce while CMD runs, such as the address at which CMD listens
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) value: String,
+
+    #[command(flatten)]
+    pub(crate) terms: Terms,
+}
+
+/// What `run` waits for.
+#[derive(Args, Debug)]
+pub(crate) struct Wanted {
     /// The lock's path, such as /lock/report
     #[arg(required_unless_present_any = ["lock", "shared_lock", "slot", "permits"], conflicts_with_all = ["lock", "shared_lock"])]
     pub(crate) path: Option<String>,
@@ -75,14 +100,46 @@ pub(crate) struct Run {
     #[arg(long, value_name = "PATH/CAPACITY[:WEIGHT]", value_parser = pool::parse_permits, conflicts_with_all = OF_LOCKS, conflicts_with = "slot")]
     pub(crate) permits: Option<PermitsOf>,
 
+    /// Contend in the queue of another client at PATH, under that client's names. Its holders have no lease, so
+    /// --takeover-delay must say for how long one of them may go on after its session has expired
+    #[arg(long, value_name = "CLIENT", requires = "takeover_delay", conflicts_with_all = ["shared", "lock", "shared_lock", "slot", "permits", "once", "every"])]
+    pub(crate) layout: Option<Layout>,
+
+    /// Run CMD only if no host has done the run NAME yet. A name has 1 to 128 letters, digits and . _ : + -. The names
+    /// of later runs must sort after those of earlier runs, as dates do: 2026-11-22
+    #[arg(long, value_name = "NAME", group = "occasion", conflicts_with_all = ["restart", "shared", "lock", "shared_lock"])]
+    pub(crate) once: Option<String>,
+
+    /// Like --once, but zklock names the run after the present period, of 1d, 12h or 15m for example. The servers'
+    /// clock decides, in UTC. If cron starts CMD once a day, give --time-zone, too
+    #[arg(long, value_name = "PERIOD", group = "occasion", conflicts_with_all = ["restart", "shared", "lock", "shared_lock"], value_parser = duration::parse_period)]
+    pub(crate) every: Option<Duration>,
+
+    /// With --every of whole days, the run is a date in this time zone: Europe/Helsinki, or local for the zone of this
+    /// machine. Give the zone that cron uses
+    #[arg(long, value_name = "ZONE", requires = "every", conflicts_with = "once", value_parser = civil::parse_zone)]
+    pub(crate) time_zone: Option<TimeZone>,
+
+    /// Begin the run again if its last attempt failed, or ended without a record of its end [default: a run begins at
+    /// most once]
+    #[arg(long, requires = "occasion")]
+    pub(crate) retry: bool,
+
+    /// How many records of runs to keep, 1 to 1000. zklock refuses a run whose record may have been dropped
+    #[arg(long, value_name = "N", requires = "occasion", default_value = "100", value_parser = number(1_u16, 1000))]
+    pub(crate) keep: u16,
+}
+
+/// How `run` and `lead` wait, and how they run the command.
+#[derive(Args, Debug)]
+pub(crate) struct Terms {
     /// The command, and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
 
     /// How long to wait for the lock. The time to connect counts. --connect-timeout may end the connecting earlier.
     /// With 0, zklock takes the lock at once or not at all. It does not wait for a holder. It waits only for ZooKeeper:
-    /// at most --connect-timeout plus half a session timeout, and longer with --slot, --permits, --once and --every.
-    /// With --restart each wait has this timeout [default: for ever]
+    /// for a lock at most --connect-timeout plus half a session timeout. With --restart each wait has this timeout [default: for ever]
     #[arg(long, short, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) timeout: Option<Duration>,
 
@@ -117,38 +174,9 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) takeover_delay: Option<Duration>,
 
-    /// Contend in the queue of another client at PATH, under that client's names. Its holders have no lease, so
-    /// --takeover-delay must say for how long one of them may go on after its session has expired
-    #[arg(long, value_name = "CLIENT", requires = "takeover_delay", conflicts_with_all = ["shared", "lock", "shared_lock", "slot", "permits", "once", "every"])]
-    pub(crate) layout: Option<Layout>,
-
     /// If the lock is lost, acquire it and run CMD again
     #[arg(long)]
     pub(crate) restart: bool,
-
-    /// Run CMD only if no host has done the run NAME yet. A name has 1 to 128 letters, digits and . _ : + -. The names
-    /// of later runs must sort after those of earlier runs, as dates do: 2026-11-22
-    #[arg(long, value_name = "NAME", group = "occasion", conflicts_with_all = ["restart", "shared", "lock", "shared_lock"])]
-    pub(crate) once: Option<String>,
-
-    /// Like --once, but zklock names the run after the present period, of 1d, 12h or 15m for example. The servers'
-    /// clock decides, in UTC. If cron starts CMD once a day, give --time-zone, too
-    #[arg(long, value_name = "PERIOD", group = "occasion", conflicts_with_all = ["restart", "shared", "lock", "shared_lock"], value_parser = duration::parse_period)]
-    pub(crate) every: Option<Duration>,
-
-    /// With --every of whole days, the run is a date in this time zone: Europe/Helsinki, or local for the zone of this
-    /// machine. Give the zone that cron uses
-    #[arg(long, value_name = "ZONE", requires = "every", conflicts_with = "once", value_parser = civil::parse_zone)]
-    pub(crate) time_zone: Option<TimeZone>,
-
-    /// Begin the run again if its last attempt failed, or ended without a record of its end [default: a run begins at
-    /// most once]
-    #[arg(long, requires = "occasion")]
-    pub(crate) retry: bool,
-
-    /// How many records of runs to keep, 1 to 1000. zklock refuses a run whose record may have been dropped
-    #[arg(long, value_name = "N", requires = "occasion", default_value = "100", value_parser = number(1_u16, 1000))]
-    pub(crate) keep: u16,
 
     /// Who may see and change the lock's nodes
     #[arg(long, value_name = "WHO", default_value = "anyone")]
@@ -162,19 +190,6 @@ pub(crate) struct Run {
     /// Who tells systemd, by $NOTIFY_SOCKET, that the service is ready
     #[arg(long, value_name = "WHO", default_value = "zklock")]
     pub(crate) notify: Notify,
-}
-
-/// Campaign in an election, run a command while leading, resign, and exit with the status of the command.
-#[derive(Args, Debug)]
-#[command(override_usage = "zklock lead [OPTIONS] --value <TEXT> <PATH> -- <CMD>...")]
-pub(crate) struct Lead {
-    /// What to announce while CMD runs, such as the address at which CMD listens
-    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["shared", "lock", "shared_lock", "slot", "permits", "occasion", "layout"])]
-    pub(crate) value: String,
-
-    // Its path is the election's.
-    #[command(flatten)]
-    pub(crate) run: Run,
 }
 
 /// The fate of the command of a lock that is lost.

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use zklock::Session;
 
 use super::kin::Kin;
-use crate::args::Run;
+use crate::args::Terms;
 use crate::console::Console;
 use crate::signals::Signals;
 use crate::silence::Silence;
@@ -13,7 +13,7 @@ use crate::systemd::Systemd;
 use crate::warden::Descendants;
 
 pub(super) struct Context<'a> {
-    pub(super) run: &'a Run,
+    pub(super) terms: &'a Terms,
     pub(super) descendants: &'a Descendants,
     pub(super) session: &'a Session,
     pub(super) silence: &'a Silence,

@@ -11,7 +11,7 @@ use zklock::{
 };
 
 use super::kin::Kin;
-use crate::args::Run;
+use crate::args::Wanted;
 use crate::failure::Failure;
 use crate::queue::{entries, holders};
 
@@ -38,11 +38,11 @@ pub(super) struct Blocked {
 
 impl Locks {
     /// The locks that the user named. It sends nothing.
-    pub(super) fn of(run: &Run, session: &Session, options: LockOptions) -> Result<Self, Failure> {
-        let path_kind = if run.shared { Kind::Shared } else { Kind::Exclusive };
-        let path = run.path.iter().map(|path| (path, path_kind));
-        let exclusive = run.lock.iter().map(|path| (path, Kind::Exclusive));
-        let shared = run.shared_lock.iter().map(|path| (path, Kind::Shared));
+    pub(super) fn of(wanted: &Wanted, session: &Session, options: LockOptions) -> Result<Self, Failure> {
+        let path_kind = if wanted.shared { Kind::Shared } else { Kind::Exclusive };
+        let path = wanted.path.iter().map(|path| (path, path_kind));
+        let exclusive = wanted.lock.iter().map(|path| (path, Kind::Exclusive));
+        let shared = wanted.shared_lock.iter().map(|path| (path, Kind::Shared));
         let named = path.chain(exclusive).chain(shared).map(|(path, kind)| (path.clone(), kind));
         Self::new(named.collect(), session, options)
     }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use zklock::{Acl, LockOptions, Session, once::RecordState};
 
-use crate::args::{Access, OnLost, Run};
+use crate::args::{Access, OnLost, Terms};
 use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
@@ -31,6 +31,7 @@ use crate::warden::{Descendants, RESERVE};
 use context::Context;
 use kin::Kin;
 use shift::{Ending, Shift};
+pub(crate) use target::Goal;
 use target::{Taken, Target};
 use wait::wait;
 
@@ -38,24 +39,19 @@ use wait::wait;
 /// command, the later heartbeats may be answered without a loss.
 const DEFAULT_KILL_AFTER: Duration = Duration::from_secs(2);
 
-/// Runs a command under a lock; with a value to announce, under the lock of an election.
-pub(crate) async fn run(
-    run: Run,
-    value: Option<String>,
-    connection: &Connection,
-    console: Console,
-) -> Outcome {
+/// Runs a command under a lock, or as the leader of an election.
+pub(crate) async fn run(goal: Goal, terms: Terms, connection: &Connection, console: Console) -> Outcome {
     // First of all, so that the program handles every signal.
     let mut signals = Signals::listen().map_err(Failure::internal)?;
     let descendants = Descendants::adopt().map_err(|error| {
         Failure::internal(format_args!("zklock cannot supervise a command here: {error}"))
     })?;
-    let systemd = Systemd::find(run.notify, console);
+    let systemd = Systemd::find(terms.notify, console);
     systemd.status("connecting to ZooKeeper");
     let started = Instant::now();
-    let patience = run.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or(Duration::MAX);
+    let patience = terms.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or(Duration::MAX);
     let session = tokio::select! {
-        session = connection.session_within(patience, run.create_chroot) => session?,
+        session = connection.session_within(patience, terms.create_chroot) => session?,
         signal = signals.next_fatal() => return Ok(exit::after_signal(signal)),
         never = systemd.keep_pinging() => match never {},
     };
@@ -69,7 +65,7 @@ pub(crate) async fn run(
     let silence = &connection.silence;
     silence.answered("", console);
     let context = Context {
-        run: &run,
+        terms: &terms,
         descendants,
         session,
         silence,
@@ -79,20 +75,20 @@ pub(crate) async fn run(
         console,
         says_that_it_waits: Cell::default(),
     };
-    let outcome = hold(context, value, started).await;
+    let outcome = hold(context, goal, started).await;
     // The servers delete the session's nodes with it.
     closing::session(session).await;
     systemd.finish().await;
-    outcome.map_err(|failure| failure.with_conflict_status(run.conflict_exit_code))
+    outcome.map_err(|failure| failure.with_conflict_status(terms.conflict_exit_code))
 }
 
 /// Acquires the lock and runs the command, once or again and again.
-async fn hold(mut context: Context<'_>, value: Option<String>, started: Instant) -> Outcome {
-    let (run, session, console) = (context.run, context.session, context.console);
-    let kill_after = kill_after(run, session)?;
-    check_longest(run, kill_after)?;
+async fn hold(mut context: Context<'_>, goal: Goal, started: Instant) -> Outcome {
+    let (terms, session, console) = (context.terms, context.session, context.console);
+    let kill_after = kill_after(terms, session)?;
+    check_longest(terms, kill_after)?;
     let target = tokio::select! {
-        target = Target::of(run, value, session, options(run, kill_after)) => target?,
+        target = Target::of(goal, terms.on_lost, session, options(terms, kill_after)) => target?,
         signal = context.signals.next_fatal() => return Ok(exit::after_signal(signal)),
         never = context.systemd.keep_pinging() => match never {},
     };
@@ -100,7 +96,7 @@ async fn hold(mut context: Context<'_>, value: Option<String>, started: Instant)
     // The token of a guard that was lost before the command started.
     let mut unstarted = None;
     loop {
-        let deadline = run.timeout.and_then(|timeout| waiting_since.checked_add(timeout));
+        let deadline = terms.timeout.and_then(|timeout| waiting_since.checked_add(timeout));
         let grant = match wait(&mut context, &target, deadline).await? {
             Ok(Taken::Granted(grant)) => grant,
             Ok(Taken::Done(record))
@@ -146,7 +142,7 @@ async fn hold(mut context: Context<'_>, value: Option<String>, started: Instant)
                     names.was()
                 ));
             }
-            Ending::Lost { told_to_end: None, .. } if run.restart => {
+            Ending::Lost { told_to_end: None, .. } if terms.restart => {
                 console.note(format_args!("zklock waits for {} again, to restart CMD", target.names()));
             }
             Ending::Lost { code, .. } => return Ok(code.into()),
@@ -156,9 +152,9 @@ async fn hold(mut context: Context<'_>, value: Option<String>, started: Instant)
 }
 
 /// How long the command has from SIGTERM to SIGKILL. It must fit into the least that a lease has left.
-fn kill_after(run: &Run, session: &Session) -> Result<Duration, Failure> {
+fn kill_after(terms: &Terms, session: &Session) -> Result<Duration, Failure> {
     let longest = session.longest_stop_margin().checked_sub(RESERVE);
-    match (run.on_lost, run.kill_after, longest) {
+    match (terms.on_lost, terms.kill_after, longest) {
         (OnLost::IgnoreAndWarn, asked, _) => Ok(asked.unwrap_or(DEFAULT_KILL_AFTER)),
         (_, _, None) => Err(Failure::usage(format_args!(
             "a session timeout of {} leaves no time to end CMD before the lock is lost; give a longer --session-timeout",
@@ -176,10 +172,10 @@ fn kill_after(run: &Run, session: &Session) -> Result<Duration, Failure> {
 }
 
 /// A command must have some of the longest time before it is ended.
-fn check_longest(run: &Run, kill_after: Duration) -> Result<(), Failure> {
-    let Some(longest) = run.max_hold else { return Ok(()) };
-    let margin = margin(run, kill_after);
-    if run.on_lost == OnLost::IgnoreAndWarn {
+fn check_longest(terms: &Terms, kill_after: Duration) -> Result<(), Failure> {
+    let Some(longest) = terms.max_hold else { return Ok(()) };
+    let margin = margin(terms, kill_after);
+    if terms.on_lost == OnLost::IgnoreAndWarn {
         return Err(Failure::usage(
             "--on-lost ignore-and-warn cannot be used with --max-hold, because CMD would go on without the lock; leave out one \
              of these options",
@@ -196,8 +192,8 @@ fn check_longest(run: &Run, kill_after: Duration) -> Result<(), Failure> {
 }
 
 /// How long before the end of the lock a command is asked to end.
-fn margin(run: &Run, kill_after: Duration) -> Duration {
-    match run.on_lost {
+fn margin(terms: &Terms, kill_after: Duration) -> Duration {
+    match terms.on_lost {
         OnLost::Term => kill_after + RESERVE,
         OnLost::Kill => RESERVE,
         OnLost::IgnoreAndWarn => Duration::ZERO,
@@ -205,16 +201,15 @@ fn margin(run: &Run, kill_after: Duration) -> Duration {
 }
 
 /// The options of each lock. The guard reports the end of the lease early enough to end the command before it.
-fn options(run: &Run, kill_after: Duration) -> LockOptions {
-    let acl = match run.acl {
+fn options(terms: &Terms, kill_after: Duration) -> LockOptions {
+    let acl = match terms.acl {
         Access::Anyone => Acl::open(),
         Access::Creator => Acl::creator_only(),
     };
-    let options = LockOptions::new().acl(acl).stop_margin(margin(run, kill_after));
-    let options = options.takeover_delay(run.takeover_delay.unwrap_or_default());
-    let options = options.layout(run.layout.map(Into::into).unwrap_or_default());
-    let options = run.max_hold.into_iter().fold(options, LockOptions::max_hold);
-    match &run.owner {
+    let options = LockOptions::new().acl(acl).stop_margin(margin(terms, kill_after));
+    let options = options.takeover_delay(terms.takeover_delay.unwrap_or_default());
+    let options = terms.max_hold.into_iter().fold(options, LockOptions::max_hold);
+    match &terms.owner {
         Some(owner) => options.owner(owner),
         None => options,
     }

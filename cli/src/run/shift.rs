@@ -17,7 +17,7 @@ use super::hearing::Hearing;
 use super::job::Job;
 use super::kin::{Kin, TOKENS};
 use super::locks::Names;
-use crate::args::{OnAsk, OnLost, Run};
+use crate::args::{OnAsk, OnLost, Terms};
 use crate::clock;
 use crate::console::Console;
 use crate::duration;
@@ -57,7 +57,7 @@ pub(super) enum Ending {
 }
 
 pub(super) struct Shift<'a> {
-    run: &'a Run,
+    terms: &'a Terms,
     descendants: &'a Descendants,
     grant: Grant,
     kin: &'a Kin,
@@ -81,7 +81,7 @@ pub(super) struct Shift<'a> {
 impl<'a> Shift<'a> {
     pub(super) fn new(context: &'a mut Context<'_>, grant: Grant, kill_after: Duration) -> Self {
         Self {
-            run: context.run,
+            terms: context.terms,
             descendants: context.descendants,
             grant,
             kin: context.kin,
@@ -114,7 +114,7 @@ impl<'a> Shift<'a> {
         };
         let unkept = |error| Failure::internal(format_args!("the command cannot be started: {error}"));
         let children = signal(SignalKind::child()).map_err(unkept)?;
-        let job = Job::start(self.descendants, &self.run.command, variables, begin);
+        let job = Job::start(self.descendants, &self.terms.command, variables, begin);
         let mut job = job.await.map_err(unkept)?;
         let status = self.attend(&mut job, lost, children).await;
         let was_begun = job.group().is_some();
@@ -122,7 +122,7 @@ impl<'a> Shift<'a> {
         self.hearing.finish().await;
         match (status, self.lost) {
             (Some(status), _) => {
-                let (run, console, end) = (self.run, self.console, self.end);
+                let (terms, console, end) = (self.terms, self.console, self.end);
                 let (told_to_end, may_outlive) = (self.told_to_end, self.may_outlive());
                 let names = self.names();
                 let released = match self.record(status).await {
@@ -139,7 +139,7 @@ impl<'a> Shift<'a> {
                 match released {
                     Err(reason) if !may_outlive => {
                         tell_loss(
-                            run,
+                            terms,
                             console,
                             format_args!("{names} {} lost, perhaps while CMD ran: {reason}", names.was()),
                         );
@@ -177,7 +177,7 @@ impl<'a> Shift<'a> {
         job.reap_strangers();
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut asks = (self.run.on_ask != OnAsk::Ignore).then(|| self.grant.guard().asks());
+        let mut asks = (self.terms.on_ask != OnAsk::Ignore).then(|| self.grant.guard().asks());
         let (mut own, listening) = (None, Instant::now() + UNASKED);
         loop {
             tokio::select! {
@@ -250,7 +250,7 @@ impl<'a> Shift<'a> {
                 true => self.overstay("CMD has ended"),
                 false => format!("{names} {} lost: {reason}; CMD has ended", names.is()),
             };
-            tell_loss(self.run, self.console, message);
+            tell_loss(self.terms, self.console, message);
         }
         false
     }
@@ -290,7 +290,7 @@ impl<'a> Shift<'a> {
             ));
             return;
         }
-        let grace = if self.run.on_lost == OnLost::Kill { Duration::ZERO } else { self.kill_after };
+        let grace = if self.terms.on_lost == OnLost::Kill { Duration::ZERO } else { self.kill_after };
         // Only the end of the lease is known beforehand.
         let end = is_foreseen(reason).then_some(end);
         job.order(Order::Stop { grace, end });
@@ -304,17 +304,17 @@ impl<'a> Shift<'a> {
             }
             reason => format!("{names} {is} lost: {reason}; zklock ends CMD"),
         };
-        match self.run.restart {
+        match self.terms.restart {
             true => self.systemd.status(&message),
             false => self.systemd.stopping(&message),
         }
-        tell_loss(self.run, self.console, message);
+        tell_loss(self.terms, self.console, message);
     }
 
     fn hear(&mut self, ask: &Ask, job: &Job<'_>) {
         // The first ask says it all to the command. If the command ignores it, and the lock is lost later, nobody has told zklock to
         // end.
-        let ends = self.run.on_ask == OnAsk::Term && !self.asked && self.lost.is_none();
+        let ends = self.terms.on_ask == OnAsk::Term && !self.asked && self.lost.is_none();
         if ends {
             self.asked = true;
             self.control.tell(signals::TERM, job);
@@ -328,7 +328,7 @@ impl<'a> Shift<'a> {
 
     /// The message for a lock that was held for as long as the user allows.
     fn overstay(&self, fate: &str) -> String {
-        let longest = self.run.max_hold.map(duration::text).unwrap_or_default();
+        let longest = self.terms.max_hold.map(duration::text).unwrap_or_default();
         let (names, are) = (self.names(), self.names().was());
         format!("{names} {are} held for --max-hold {longest}; {fate}")
     }
@@ -434,7 +434,7 @@ impl<'a> Shift<'a> {
     }
 
     fn may_outlive(&self) -> bool {
-        self.run.on_lost == OnLost::IgnoreAndWarn
+        self.terms.on_lost == OnLost::IgnoreAndWarn
     }
 
     fn names(&self) -> Names {
@@ -457,7 +457,7 @@ impl<'a> Shift<'a> {
         ];
         // Those of a run, a slot or a permit around this one stay the command's own.
         let special = self.grant.special().map(|(name, value)| (name, Some(value)));
-        let kept_back = systemd::kept_back(self.run.notify).iter().map(|name| (*name, None));
+        let kept_back = systemd::kept_back(self.terms.notify).iter().map(|name| (*name, None));
         Ok(always.into_iter().chain(special).chain(kept_back).collect())
     }
 }
@@ -486,8 +486,8 @@ fn lines(items: impl IntoIterator<Item = impl Display>) -> String {
 }
 
 /// A loss is an error of the program, unless it restarts the command.
-fn tell_loss(run: &Run, console: Console, message: impl Display) {
-    if run.restart { console.warn(message) } else { console.error(message) }
+fn tell_loss(terms: &Terms, console: Console, message: impl Display) {
+    if terms.restart { console.warn(message) } else { console.error(message) }
 }
 
 /// Whether the guard is lost, or about to be, by the end of its lease or of the longest hold.

@@ -9,11 +9,19 @@ use super::grant::Grant;
 use super::kin::Kin;
 use super::locks::{Blocked, Locks, Names, Patience};
 use super::pool::Pool;
-use crate::args::{OnLost, Run};
+use crate::args::{OnLost, Wanted};
 use crate::civil;
 use crate::failure::Failure;
 use crate::queue::time_text;
 use crate::text;
+
+/// What the user asks for.
+pub(crate) enum Goal {
+    /// Locks, a run that happens once, or some of a pool.
+    Wanted(Wanted),
+    /// The lead of an election at this path, and what to announce.
+    Lead { path: String, value: String },
+}
 
 pub(super) enum Target {
     Locks(Locks),
@@ -36,42 +44,45 @@ impl Target {
     /// Finds out what the user asks for. With `--every`, the servers say which run that is. It stays the same, however
     /// long the command then waits.
     pub(super) async fn of(
-        run: &Run,
-        value: Option<String>,
+        goal: Goal,
+        on_lost: OnLost,
         session: &Session,
         options: LockOptions,
     ) -> Result<Self, Failure> {
-        if let Some(slot) = &run.slot {
+        let wanted = match goal {
+            Goal::Wanted(wanted) => wanted,
+            Goal::Lead { path, value } => {
+                let election = session.election(&path)?.with_options(options.clone())?;
+                let locks = Locks::of_election(&election, session, options)?;
+                return Ok(Self::Lead(locks, election, value));
+            }
+        };
+        let options = options.layout(wanted.layout.map(Into::into).unwrap_or_default());
+        if let Some(slot) = &wanted.slot {
             return Pool::slot(slot, session, options).map(Self::Pool);
         }
-        if let Some(permits) = &run.permits {
+        if let Some(permits) = &wanted.permits {
             return Pool::permit(permits, session, options).map(Self::Pool);
         }
-        let path = run.path.as_deref().unwrap_or_default();
-        if let Some(value) = value {
-            let election = session.election(path)?.with_options(options.clone())?;
-            let locks = Locks::of_election(&election, session, options)?;
-            return Ok(Self::Lead(locks, election, value));
-        }
-        let locks = Locks::of(run, session, options.clone())?;
-        if run.once.is_none() && run.every.is_none() {
+        let locks = Locks::of(&wanted, session, options.clone())?;
+        if wanted.once.is_none() && wanted.every.is_none() {
             return Ok(Self::Locks(locks));
         }
-        if run.on_lost == OnLost::IgnoreAndWarn {
+        if on_lost == OnLost::IgnoreAndWarn {
             return Err(Failure::usage(
                 "--on-lost ignore-and-warn cannot be used with --once or --every, because it may let two CMDs run at \
                  once; leave out one of these options",
             ));
         }
-        let options = OnceOptions::new().lock(options).keep(run.keep).retry(run.retry);
-        let once = session.once(path)?.with_options(options)?;
-        let name = match (run.every, &run.time_zone) {
+        let options = OnceOptions::new().lock(options).keep(wanted.keep).retry(wanted.retry);
+        let once = session.once(wanted.path.as_deref().unwrap_or_default())?.with_options(options)?;
+        let name = match (wanted.every, &wanted.time_zone) {
             (Some(period), Some(zone)) => {
                 let days = civil::days(period)?;
                 civil::run_name(once.now().await?, zone, days)?
             }
             (Some(period), None) => once.period_name(period).await?,
-            (None, _) => run.once.clone().unwrap_or_default(),
+            (None, _) => wanted.once.unwrap_or_default(),
         };
         Ok(Self::Once(locks, once, name))
     }

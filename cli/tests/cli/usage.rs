@@ -53,7 +53,7 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("run --layout kazoo /lock -- true", "--takeover-delay"),
     ("run --layout go --shared --takeover-delay 1s /lock -- true", "cannot be used with '--shared'"),
     ("run --layout curator-latch --takeover-delay 1s /lock -- true", "curator-latch"),
-    ("lead --layout kazoo --takeover-delay 1s --value a /feed -- true", "cannot be used with '--"),
+    ("lead --layout kazoo --takeover-delay 1s --value a /feed -- true", "unexpected argument '--layout'"),
     // Runs that happen once.
     ("run --once a --every 1d /lock -- true", "cannot be used with"),
     ("run --every 0 /lock -- true", "at least 1"),
@@ -67,7 +67,7 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     // Elections.
     ("lead /feed -- true", "Usage: zklock lead [OPTIONS] --value <TEXT> <PATH> -- <CMD>..."),
     ("lead --value  /feed -- true", "a value is required for '--value <TEXT>'"),
-    ("lead --value a --slot /workers/8 -- true", "cannot be used with"),
+    ("lead --value a --slot /workers/8 -- true", "unexpected argument '--slot'"),
     ("leader", "required"),
     // Looks.
     ("show --watch --json /lock", "cannot be used with"),
