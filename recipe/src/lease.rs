@@ -75,8 +75,6 @@ pub enum SessionEnd {
     Expired,
     /// Its owner closed the session.
     Closed,
-    /// ZooKeeper rejected the session's credentials.
-    AuthFailed,
 }
 
 /// Why a lease is not valid.

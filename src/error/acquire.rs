@@ -116,9 +116,9 @@ pub enum AcquireError {
         /// The lock's path.
         path: String,
     },
-    /// The server rejected the session's credentials.
+    /// The servers reject the session's credentials.
     #[error(
-        "the server rejected the session's credentials, so the session cannot queue at {path}; check the credentials \
+        "the servers reject the session's credentials, so the session cannot queue at {path}; check the credentials \
          and connect a new session"
     )]
     AuthFailed {

@@ -45,7 +45,7 @@ impl Lost {
 
     /// Returns true if the session is over, so that only a new session can help.
     pub fn is_session_over(&self) -> bool {
-        matches!(self.reason, LostReason::SessionClosed | LostReason::AuthFailed)
+        self.reason == LostReason::SessionClosed
     }
 }
 
@@ -74,8 +74,6 @@ pub enum LostReason {
     SessionExpired,
     /// The session was closed, or its runtime is shutting down.
     SessionClosed,
-    /// ZooKeeper rejected the session's credentials.
-    AuthFailed,
     /// Somebody else wrote to the holder's node, or deleted it.
     NodeDeleted,
     /// The guard was released or dropped. Two callers can see this reason: a task that awaits
@@ -87,8 +85,8 @@ pub enum LostReason {
 impl LostReason {
     /// All [labels](Self::label).
     #[cfg(feature = "metrics")]
-    pub(crate) const LABELS: [&str; 6] =
-        ["unconfirmed", "max_hold", "session_expired", "session_closed", "auth_failed", "node_deleted"];
+    pub(crate) const LABELS: [&str; 5] =
+        ["unconfirmed", "max_hold", "session_expired", "session_closed", "node_deleted"];
 
     /// The reason as a label of metrics; `None` if it is no loss.
     pub(super) fn label(self) -> Option<&'static str> {
@@ -97,7 +95,6 @@ impl LostReason {
             Self::MaxHold | Self::MaxHoldEnds { .. } => Some("max_hold"),
             Self::SessionExpired => Some("session_expired"),
             Self::SessionClosed => Some("session_closed"),
-            Self::AuthFailed => Some("auth_failed"),
             Self::NodeDeleted => Some("node_deleted"),
             Self::Released => None,
         }
@@ -109,7 +106,6 @@ impl From<SessionEnd> for LostReason {
         match end {
             SessionEnd::Expired => Self::SessionExpired,
             SessionEnd::Closed => Self::SessionClosed,
-            SessionEnd::AuthFailed => Self::AuthFailed,
         }
     }
 }
@@ -139,7 +135,6 @@ impl fmt::Display for LostReason {
             Self::Unconfirmed => "ZooKeeper did not confirm the session in time",
             Self::SessionExpired => "ZooKeeper expired the session",
             Self::SessionClosed => "the session was closed",
-            Self::AuthFailed => "ZooKeeper rejected the session's credentials",
             Self::NodeDeleted => "somebody else deleted or changed the holder's node",
             Self::Released => "it was released",
         })

@@ -21,8 +21,11 @@ pub(crate) fn end(state: SessionState) -> Option<SessionEnd> {
     match state {
         SessionState::Expired => Some(SessionEnd::Expired),
         SessionState::Closed => Some(SessionEnd::Closed),
-        SessionState::AuthFailed => Some(SessionEnd::AuthFailed),
-        SessionState::Disconnected | SessionState::SyncConnected | SessionState::ConnectedReadOnly => None,
+        // One server that rejects the credentials ends a connection. Another one may accept them.
+        SessionState::AuthFailed
+        | SessionState::Disconnected
+        | SessionState::SyncConnected
+        | SessionState::ConnectedReadOnly => None,
     }
 }
 
@@ -32,7 +35,6 @@ pub(crate) fn failure(error: Error) -> Event {
     match error {
         Error::SessionExpired => Event::SessionOver(SessionEnd::Expired),
         Error::ClientClosed => Event::SessionOver(SessionEnd::Closed),
-        Error::AuthFailed => Event::SessionOver(SessionEnd::AuthFailed),
         Error::NoAuth => Event::Refused(Refusal::NotAuthorized),
         Error::NoChildrenForEphemerals => Event::Refused(Refusal::EphemeralParent),
         Error::NotReadOnly => Event::Refused(Refusal::ReadOnly),

@@ -98,7 +98,7 @@ pub enum ConnectError {
         /// The connect string.
         servers: String,
     },
-    /// A server rejected the credentials, or demands others.
+    /// Each server that answered rejected the credentials, or demands others.
     #[error(
         "the server rejected the credentials, or demands others; check what was given to `auth`, and whether the server \
          demands SASL"

@@ -3,9 +3,9 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use support::{Steps, enqueue, linked, own_server, patient, refused, within};
+use support::{Steps, enqueue, eventually, linked, own_server, patient, refused, within};
 use zklock::{AcquireError, SessionState};
-use zklock_testcontainers::{Link, ZooKeeper};
+use zklock_testcontainers::{Ensemble, Link, RequestKind, ZooKeeper};
 
 const TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -63,19 +63,47 @@ async fn closing_is_final_while_the_next_session_is_being_opened() {
     assert_eq!(session.state(), SessionState::Closed);
 }
 
+/// By this the servers know the scheme of the credentials that these tests have.
+const PROVIDER: [&str; 2] =
+    ["authProvider.1", "org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider"];
+
 #[tokio::test]
-async fn rejected_credentials_are_final() {
-    // The one server knows the scheme; the other one does not, nor the session.
-    let knows = ZooKeeper::builder()
-        .tick_time(support::TICK)
-        .max_session_timeout(TIMEOUT)
-        .java_property(
-            "zookeeper.authProvider.1",
-            "org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider",
-        )
-        .start()
-        .await
-        .unwrap();
+async fn one_server_that_rejects_the_credentials_costs_nothing() {
+    let [key, provider] = PROVIDER;
+    let ensemble = Ensemble::builder(3).tick_time(support::TICK).max_session_timeout(TIMEOUT);
+    let ensemble =
+        ensemble.property_of(0, key, provider).property_of(1, key, provider).start().await.unwrap();
+    let knows = Link::start(ensemble.address(0)).await.unwrap();
+    let rejects = Link::start(ensemble.address(2)).await.unwrap();
+    let servers = format!("{},{}", rejects.address(), knows.address());
+    let session = patient(servers, TIMEOUT).auth("ensemble", "").connect().await.unwrap();
+    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let id = session.id();
+    rejects.reset_counts();
+    knows.refuse();
+    knows.cut();
+    eventually("a rejection", async || rejects.requests_of(RequestKind::Auth) > 0).await;
+    knows.accept();
+    eventually("the connection", async || session.state() == SessionState::Connected).await;
+    assert!(guard.is_held() && session.id() == id);
+    // The next session is opened there, too.
+    knows.refuse();
+    knows.cut();
+    eventually("the end", async || session.state() == SessionState::Expired).await;
+    rejects.reset_counts();
+    eventually("a rejection", async || rejects.requests_of(RequestKind::Auth) > 0).await;
+    knows.accept();
+    eventually("the next session", async || session.state() == SessionState::Connected).await;
+    assert!(!guard.is_held() && session.id() != id);
+}
+
+#[tokio::test]
+async fn credentials_that_every_server_rejects_are_final() {
+    let [key, provider] = PROVIDER;
+    let knows =
+        ZooKeeper::builder().tick_time(support::TICK).max_session_timeout(TIMEOUT).property(key, provider);
+    let knows = knows.start().await.unwrap();
+    // It knows the session as little as the scheme.
     let rejects = own_server().await;
     let link = Link::start(knows.connect_string()).await.unwrap();
     let session = patient(link.address(), TIMEOUT).auth("ensemble", "").connect().await.unwrap();

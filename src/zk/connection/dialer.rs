@@ -92,7 +92,6 @@ impl Dialer {
         for server in self.servers.last_one_first() {
             match self.establish(server).await {
                 Ok(established) => return Ok(established),
-                Err(error @ ConnectError::AuthFailed) => return Err(Refused { error, unanimous: true }),
                 Err(ConnectError::Unreachable { .. }) => unanimous = false,
                 Err(error) => refusal = Some(error),
             }

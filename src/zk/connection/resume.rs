@@ -87,7 +87,7 @@ impl Connections {
             self.link.send_replace(Link::Down);
             self.lease.disconnected();
             drop(served);
-            if let Some(end @ (SessionEnd::Expired | SessionEnd::AuthFailed)) = requests::end(state) {
+            if let Some(end @ SessionEnd::Expired) = requests::end(state) {
                 break self.ended(end);
             }
             served = tokio::select! {
@@ -108,7 +108,7 @@ impl Connections {
         self.lease.ended(end);
         match end {
             SessionEnd::Closed => Closing::Confirmed,
-            SessionEnd::Expired | SessionEnd::AuthFailed => Closing::Unconfirmed,
+            SessionEnd::Expired => Closing::Unconfirmed,
         }
     }
 
@@ -184,9 +184,7 @@ impl Connections {
             }
             self.lease.disconnected();
             let state = timeout(Duration::ZERO, served.gone()).await;
-            if let Some(end @ (SessionEnd::Expired | SessionEnd::AuthFailed)) =
-                state.ok().and_then(requests::end)
-            {
+            if let Some(end @ SessionEnd::Expired) = state.ok().and_then(requests::end) {
                 return Err(end);
             }
             drop(served);
@@ -211,7 +209,6 @@ impl Connections {
                 match self.dialer.resume(server, &self.session, round).await {
                     Ok(opened) => return Ok(opened),
                     Err(Error::SessionExpired) => return Err(SessionEnd::Expired),
-                    Err(Error::AuthFailed) => return Err(SessionEnd::AuthFailed),
                     Err(_) => self.lease.attempt_failed(),
                 }
             }

@@ -31,7 +31,7 @@ pub enum SessionState {
     Expired,
     /// The session was closed, or its runtime is shutting down. This state is final.
     Closed,
-    /// ZooKeeper rejected the session's credentials. This state is final.
+    /// Each server has rejected the session's credentials for a session timeout. This state is final.
     AuthFailed,
     /// The servers refuse to open another session like this one: each of them has refused for a session timeout.
     /// [`Session::failure`](crate::Session::failure) says why. This state is final.
@@ -44,7 +44,6 @@ impl SessionState {
     pub(crate) fn of(lease: &Lease) -> Self {
         match (lease.end(), lease.connection()) {
             (Some(SessionEnd::Expired | SessionEnd::Closed), _) => Self::Expired,
-            (Some(SessionEnd::AuthFailed), _) => Self::AuthFailed,
             (None, Some(_)) => Self::Connected,
             (None, None) => Self::Disconnected,
         }

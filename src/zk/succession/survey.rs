@@ -102,9 +102,6 @@ pub(crate) async fn tick(dialer: &Dialer) -> Result<Duration, Refused> {
                 tick = Some(tick.map_or(another, |tick| tick.with(another)));
                 others.get_or_insert_with(|| Instant::now() + GRACE);
             }
-            Some(Err(Error::AuthFailed)) => {
-                return Err(Refused { error: ConnectError::AuthFailed, unanimous: true });
-            }
             Some(Err(Error::Timeout | Error::NoHosts | Error::ConnectionLoss)) => continue,
             Some(Err(error)) => last = dialer.failure(error),
             None => break,

@@ -164,7 +164,7 @@ impl Scene {
             E::GiveUp,
             E::Forfeit,
         ];
-        events.extend([SessionEnd::Expired, SessionEnd::Closed, SessionEnd::AuthFailed].map(E::SessionOver));
+        events.extend([SessionEnd::Expired, SessionEnd::Closed].map(E::SessionOver));
         events.extend(self.sights());
         let listings = self.placed(New).into_iter().map(|(children, _)| children);
         events.extend(listings.clone().map(E::ListedAfterRelease));
@@ -303,7 +303,7 @@ impl Scene {
                 _ => {}
             }
         }
-        for over in [SessionEnd::Expired, SessionEnd::Closed, SessionEnd::AuthFailed] {
+        for over in [SessionEnd::Expired, SessionEnd::Closed] {
             groups.push((living.clone(), vec![E::SessionOver(over)], end(End::SessionOver(over))));
         }
 
