@@ -145,8 +145,8 @@ impl LockOptions {
     /// has it, too: an election's announcement and the begin of a [`Once`](crate::Once) take a round trip or more of it. If the
     /// limit ends before, the contender queues again.
     ///
-    /// [`Locks`](crate::Locks) hand a hold on only if its next turn can last as [`LocksOptions::lease`](crate::LocksOptions::lease) says:
-    /// some 4.2 seconds by default. With a shorter limit each task acquires the lock in ZooKeeper.
+    /// [`Locks`](crate::Locks) hand a hold on only if its next turn can last as long as a new guard does at least: some 4.2 seconds
+    /// by default. With a shorter limit each task acquires the lock in ZooKeeper.
     ///
     /// Work that goes on after the loss goes on beside the next holder. Stop it when [`Guard::lost`](crate::Guard::lost) resolves, or use
     /// [`Guard::run`](crate::Guard::run). A [`takeover_delay`](Self::takeover_delay) of the waiters gives it time: they take the end

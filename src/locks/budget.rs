@@ -11,12 +11,11 @@ pub(super) const LATE_AFTER: Duration = Duration::from_millis(100);
 pub(super) struct Budget {
     pub(super) turns: u32,
     pub(super) time: Duration,
-    pub(super) lease: Duration,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { turns: 16, time: Duration::from_secs(1), lease: Duration::ZERO }
+        Self { turns: 16, time: Duration::from_secs(1) }
     }
 }
 

@@ -161,7 +161,7 @@ impl Line {
     }
 
     fn is_ample(&self, turn: &Turn) -> bool {
-        turn.is_ample(self.budget.lease, self.max_hold)
+        turn.is_ample(self.max_hold)
     }
 
     /// Does what the stage says. Foreign code, and code that comes back here, runs outside the mutex.

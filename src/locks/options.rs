@@ -34,8 +34,9 @@ impl LocksOptions {
         Self::default()
     }
 
-    /// Sets the options of each lock. A [`max_hold`](LockOptions::max_hold) shorter than what [`lease`](Self::lease) says, some 4.2 seconds
-    /// by default, keeps the process from passing a lock on between its tasks.
+    /// Sets the options of each lock. A lock is passed on only if the next task can hold it for as long as a new guard lasts at least:
+    /// two heartbeats, or one and the stop margin, some 4.2 seconds by default. So a [`max_hold`](LockOptions::max_hold) shorter than
+    /// that keeps the process from passing a lock on.
     pub fn lock(mut self, options: LockOptions) -> Self {
         self.lock = options;
         self
@@ -54,13 +55,6 @@ impl LocksOptions {
     /// [tasks that are polled late](crate::Locks#tasks-that-are-polled-late).
     pub fn time(mut self, time: Duration) -> Self {
         self.budget.time = time;
-        self
-    }
-
-    /// Sets how much of the lease must be left when a lock is passed on. The default is zero: then it is as much as a new
-    /// guard has at least, which is two heartbeats, or one and the stop margin.
-    pub fn lease(mut self, least: Duration) -> Self {
-        self.budget.lease = least;
         self
     }
 }

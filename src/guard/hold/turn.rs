@@ -225,11 +225,11 @@ impl Turn {
     }
 
     /// Whether the hold may be passed on to a turn of this longest time: it lasts as long as a new one would, also for the stop
-    /// margin, and for `least`. The lease alone does not say so: an end that was told is not put off, nor one for which the node must be
+    /// margin. The lease alone does not say so: an end that was told is not put off, nor one for which the node must be
     /// seen again. It wakes nobody, so callers may hold a mutex.
-    pub(crate) fn is_ample(&self, least: Duration, longest: Option<Duration>) -> bool {
+    pub(crate) fn is_ample(&self, longest: Option<Duration>) -> bool {
         let ample = self.held.shared_lease().lengths().ample(self.held.stop_margin);
-        self.held.remaining().min(longest.unwrap_or(Duration::MAX)) >= ample.max(least)
+        self.held.remaining().min(longest.unwrap_or(Duration::MAX)) >= ample
     }
 
     /// Leaves a lock that is lost: by a plain deletion, so that the successors observe their takeover delays.
