@@ -16,12 +16,11 @@ import org.apache.curator.retry.RetryOneTime;
  * A Curator lock that is told what to do, a line at a time, and answers each line with one.
  *
  * Arguments: servers, path, and what it is: `mutex`, or `permits` (of a semaphore of eight, by `laps` only). Lines: `acquire`
- * (answers `waiting`, and `acquired` once it is), `release` (`released`), `add TIMES NODE` (as often: acquires, adds one to the number
- * in the node, releases; `added`), `revoke NODE` (`revoked`), `tell` (`telling`, and from now on `told WORD` for each thing that the
- * client is told of its connection), `laps CLIENTS CYCLES MILLISECONDS` (so many clients, each with a session at the next one of the
- * servers, acquire and release, each so often or until that time is over; `laps`, and for each client a bar and its cycles, each as
- * when it ended and how long it took, in microseconds: `| ENDED/TOOK ENDED/TOOK`). The end of its input ends it. The environment's
- * `PEER_TIMEOUT_MS` is the session timeout.
+ * (answers `waiting`, and `acquired` once it is), `release` (`released`), `revoke NODE` (`revoked`), `tell` (`telling`, and from now on
+ * `told WORD` for each thing that the client is told of its connection), `laps CLIENTS CYCLES MILLISECONDS` (so many clients, each with a
+ * session at the next one of the servers, acquire and release, each so often or until that time is over; `laps`, and for each client a
+ * bar and its cycles, each as when it ended and how long it took, in microseconds: `| ENDED/TOOK ENDED/TOOK`). The end of its input ends
+ * it. The environment's `PEER_TIMEOUT_MS` is the session timeout.
  */
 public final class Peer {
     private static final int TIMEOUT = Integer.parseInt(System.getenv().getOrDefault("PEER_TIMEOUT_MS", "6000"));
@@ -71,15 +70,6 @@ public final class Peer {
             case "release":
                 lock.release();
                 say("released");
-                break;
-            case "add":
-                for (int time = 0; time < Integer.parseInt(words[1]); time++) {
-                    lock.acquire();
-                    int number = Integer.parseInt(new String(client.getData().forPath(words[2])));
-                    client.setData().forPath(words[2], Integer.toString(number + 1).getBytes());
-                    lock.release();
-                }
-                say("added");
                 break;
             case "revoke":
                 Revoker.attemptRevoke(client, words[1]);

@@ -20,8 +20,6 @@ type Client interface {
 	Release() error
 	// Tell has it say what it is told of its session.
 	Tell()
-	// Add adds one to the number at a path, if the service is one that the tests add at.
-	Add(path string) error
 	Close()
 }
 
@@ -90,13 +88,6 @@ func main() {
 		case "release":
 			must(first.Release())
 			fmt.Println("released")
-		case "add":
-			for times := number(words[1]); times > 0; times-- {
-				must(first.Acquire())
-				must(first.Add(words[2]))
-				must(first.Release())
-			}
-			fmt.Println("added")
 		case "tell":
 			first.Tell()
 			fmt.Println("telling")

@@ -62,13 +62,6 @@ def main(*arguments):
         elif word == "release":
             lock.release()
             say("released")
-        elif word == "add":
-            times, node = words
-            for _ in range(int(times)):
-                with lock:
-                    number, _ = client.get(node)
-                    client.set(node, str(int(number) + 1).encode())
-            say("added")
         elif word == "tell":
             client.add_listener(lambda state: say(f"told {state}"))
             say("telling")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/samuel/go-zookeeper/zk"
@@ -11,7 +10,6 @@ import (
 type zooKeeper struct {
 	client *zk.Conn
 	events <-chan zk.Event
-	chroot string
 	*zk.Lock
 }
 
@@ -31,7 +29,7 @@ func open(server, path string) (Client, error) {
 	if _, _, err := client.Exists("/"); err != nil {
 		return nil, err
 	}
-	return zooKeeper{client, events, chroot, zk.NewLock(client, chroot+path, zk.WorldACL(zk.PermAll))}, nil
+	return zooKeeper{client, events, zk.NewLock(client, chroot+path, zk.WorldACL(zk.PermAll))}, nil
 }
 
 func (lock zooKeeper) Session() int64 { return lock.client.SessionID() }
@@ -48,17 +46,4 @@ func (lock zooKeeper) Tell() {
 			fmt.Println("told", strings.TrimPrefix(event.State.String(), "State"))
 		}
 	}()
-}
-
-func (lock zooKeeper) Add(path string) error {
-	data, _, err := lock.client.Get(lock.chroot + path)
-	if err != nil {
-		return err
-	}
-	number, err := strconv.Atoi(string(data))
-	if err != nil {
-		return err
-	}
-	_, err = lock.client.Set(lock.chroot+path, []byte(strconv.Itoa(number+1)), -1)
-	return err
 }

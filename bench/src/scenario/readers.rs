@@ -6,12 +6,8 @@
 //!
 //! Beside readers, one plain waiter is measured, and as many bare watches as there are readers: one handover, and the time
 //! that a server takes to send so many events.
-//!
-//! Before anything is measured, one cycle of other waiters counts those that need no request for their grant: the link
-//! holds back everything that they send meanwhile.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -19,8 +15,6 @@ use futures::future::{BoxFuture, try_join_all};
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
-use zklock_testcontainers::RequestKind;
 
 use super::slice::Slice;
 use crate::peers::{Client, Peer, connect};
@@ -28,15 +22,9 @@ use crate::stage::Stage;
 
 const AT_ONCE: usize = 50;
 
-/// How long grants may take while the link holds back requests: less than a lease.
-const WITHOUT_REQUESTS: Duration = Duration::from_secs(4);
-
 pub(crate) struct Readers {
     writer: Arc<dyn Client>,
     waiters: Vec<Arc<dyn Client>>,
-    peer: Peer,
-    /// Whether the cycle without requests is over.
-    counted: AtomicBool,
     pub(crate) directories: [String; 1],
 }
 
@@ -45,8 +33,6 @@ struct Queue<'a> {
     front: BoxFuture<'a, anyhow::Result<()>>,
     /// Each says when it was granted the lock. It has released by then.
     waiters: Vec<JoinHandle<anyhow::Result<Instant>>>,
-    /// How many of them hold the lock.
-    hold: watch::Receiver<usize>,
 }
 
 impl Readers {
@@ -55,45 +41,27 @@ impl Readers {
         let front = if peer == Peer::Watchers { Peer::Raw } else { Peer::Zklock };
         let writer = connect(front, stage.address(), &directory).await?;
         let waiters = connect_all(peer, waiters as usize, stage.address(), &directory).await?;
-        Ok(Self { writer, waiters, peer, counted: AtomicBool::default(), directories: [directory] })
+        Ok(Self { writer, waiters, directories: [directory] })
     }
 
     /// Returns once each waiter watches the writer, which holds the lock.
-    async fn queue(&self, stage: &Stage, waiters: &[Arc<dyn Client>]) -> anyhow::Result<Queue<'_>> {
+    async fn queue(&self, stage: &Stage) -> anyhow::Result<Queue<'_>> {
         let [directory] = &self.directories;
         let front = self.writer.acquire().await?.release;
         let (told, hold) = watch::channel(0);
-        let all = waiters.len();
+        let all = self.waiters.len();
         let spawn =
             |waiter: &Arc<dyn Client>| tokio::spawn(pass(waiter.clone(), told.clone(), hold.clone(), all));
-        let waiters = waiters.iter().map(spawn).collect();
+        let waiters = self.waiters.iter().map(spawn).collect();
         stage.wait_for_children(directory, all + 1).await?;
         // Each watches the writer twice.
         stage.wait_for_watches(2 * all as u64).await?;
-        Ok(Queue { front, waiters, hold })
-    }
-
-    /// Says how many of as many waiters behind the link need no request for their grant.
-    async fn count(&self, stage: &Stage) -> anyhow::Result<()> {
-        let [directory] = &self.directories;
-        let counted = connect_all(self.peer, self.waiters.len(), &stage.link().address(), directory).await?;
-        let Queue { front, waiters, mut hold } = self.queue(stage, &counted).await?;
-        stage.wait_for_replies(0).await?;
-        // Each connection's next request is held back, and everything behind it.
-        let held_back: Vec<_> = waiters.iter().map(|_| stage.link().hold_request(RequestKind::Any)).collect();
-        front.await?;
-        let all = waiters.len();
-        let _in_time = timeout(WITHOUT_REQUESTS, hold.wait_for(|hold| *hold >= all)).await.is_ok();
-        let granted = *hold.borrow();
-        eprintln!("{granted} of {all} waiters were granted the lock without a request of their own");
-        drop(held_back);
-        self.end(stage, waiters).await?;
-        Ok(())
+        Ok(Queue { front, waiters })
     }
 
     /// From the writer's release to the last grant.
     async fn cycle(&self, stage: &Stage) -> anyhow::Result<Duration> {
-        let Queue { front, waiters, .. } = self.queue(stage, &self.waiters).await?;
+        let Queue { front, waiters } = self.queue(stage).await?;
         let start = Instant::now();
         front.await?;
         let last = self.end(stage, waiters).await?;
@@ -114,9 +82,6 @@ impl Readers {
 
     /// Has each measured client go through so many cycles.
     pub(super) async fn perform(&self, stage: &Stage, cycles: u32) -> anyhow::Result<Slice> {
-        if !self.counted.swap(true, Ordering::Relaxed) {
-            self.count(stage).await?;
-        }
         let mut slice = Slice::default();
         for _ in 0..cycles {
             let time = self.cycle(stage).await?;
