@@ -86,7 +86,10 @@ impl NodeOptions {
         self
     }
 
-    /// Makes the node ephemeral: ZooKeeper deletes it with the guard's session (not with the guard).
+    /// Makes the node ephemeral: ZooKeeper deletes it with the guard's ZooKeeper session (not with the guard). zklock does not close a
+    /// session for being idle once it may own such a node. Keep the paths of all such nodes of a session below 500 KB together:
+    /// [`AcquireError::SessionFull`](crate::AcquireError::SessionFull) does not count them ([why there is a
+    /// limit](https://issues.apache.org/jira/browse/ZOOKEEPER-4306)).
     pub fn ephemeral(mut self) -> Self {
         self.ephemeral = true;
         self

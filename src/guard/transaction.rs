@@ -122,6 +122,9 @@ impl<'guard> Transaction<'guard> {
                 cause,
             })?;
         }
+        if operations.iter().any(|operation| operation.node().options.ephemeral) {
+            turn.held.session().will_own_nodes();
+        }
         send(turn, operations).await
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use support::{Server, Steps, enqueue, eventually, granted, patient, server, within};
 use zklock::ask::Request;
+use zklock::guard::NodeOptions;
 use zklock::{Session, SessionState};
 
 const LOCK: &str = "/lock/orders";
@@ -39,8 +40,8 @@ fn request() -> Request {
 #[tokio::test]
 async fn it_is_closed_and_each_kind_of_use_opens_another_one() {
     let server = server().await;
-    let used: [Session; 4] = connect(&server).await;
-    let [held, waiting, observed, asking] = &used;
+    let used: [Session; 5] = connect(&server).await;
+    let [held, waiting, observed, asking, owning] = &used;
     let guard = held.lock(LOCK).unwrap().acquire().await.unwrap();
     let leadership = held.election("/feed").unwrap().campaign("a").await.unwrap();
     let permit = held.semaphore("/convert", 2).unwrap().acquire().await.unwrap();
@@ -50,6 +51,11 @@ async fn it_is_closed_and_each_kind_of_use_opens_another_one() {
     let mut observer = observed.lock(LOCK).unwrap().holders();
     assert!(within("the holder", observer.next()).await.unwrap().unwrap().is_some());
     let ask = asking.ask(LOCK, request()).await.unwrap();
+    // The node of a caller goes with the session, and not with the guard.
+    let present = owning.lock("/presence").unwrap().acquire().await.unwrap();
+    let node = NodeOptions::new().ephemeral();
+    present.transaction().create_with("/here", "", node).commit().await.unwrap();
+    present.release().await.unwrap();
     let changes = used.each_ref().map(|session| tokio::spawn(change(session.clone())));
 
     let idle: [Session; 5] = connect(&server).await;
@@ -84,7 +90,7 @@ async fn it_is_closed_and_each_kind_of_use_opens_another_one() {
     granted(waiter).await.release().await.unwrap();
     granted(last).await.release().await.unwrap();
     drop((observer, observer_of_next));
-    for session in used.iter().chain(&idle) {
+    for session in used[..4].iter().chain(&idle) {
         until(session, SessionState::Idle).await;
     }
 }

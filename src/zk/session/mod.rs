@@ -8,6 +8,7 @@ pub(crate) mod guards;
 pub(crate) mod late_creates;
 pub(crate) mod polled;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -57,6 +58,8 @@ pub(crate) struct ZkSession {
     writes: watch::Sender<usize>,
     /// Each [`SessionView`] has a clone of it.
     views: Arc<()>,
+    /// Whether callers may have made nodes that go with the session.
+    owns_nodes: AtomicBool,
     guards: Arc<Guards>,
     /// The work that callers should poll.
     pub(crate) polled: Arc<Polled>,
@@ -131,6 +134,7 @@ impl ZkSession {
             background,
             writes: watch::Sender::default(),
             views: Arc::default(),
+            owns_nodes: AtomicBool::new(false),
             polled: Arc::default(),
             late: Arc::default(),
             searches: Searches::new(&chroot),
@@ -150,9 +154,16 @@ impl ZkSession {
         }
     }
 
-    /// Whether an observer, or a write that outlasts the session, needs the session though it does not keep it open.
-    pub(crate) fn is_awaited(&self) -> bool {
-        Arc::strong_count(&self.views) > 1 || *self.writes.borrow() > 0
+    /// Whether an observer, a write that outlasts the session, or a node of a caller needs the session though it does not keep it
+    /// open.
+    pub(crate) fn is_needed(&self) -> bool {
+        let is_awaited = Arc::strong_count(&self.views) > 1 || *self.writes.borrow() > 0;
+        is_awaited || self.owns_nodes.load(Ordering::Relaxed)
+    }
+
+    /// Takes in that a caller is about to make a node that goes with the session. From now on the session does not become idle.
+    pub(crate) fn will_own_nodes(&self) {
+        self.owns_nodes.store(true, Ordering::Relaxed);
     }
 
     /// Asks a quorum to confirm the lease, together with everybody else in this session who asks now. Resolves to whether

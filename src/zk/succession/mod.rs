@@ -73,7 +73,7 @@ enum Opening {
 pub(crate) enum Over {
     /// The session was closed, or its runtime is shutting down.
     Closed,
-    /// ZooKeeper rejected the credentials.
+    /// The servers reject the credentials.
     AuthFailed,
     /// The servers refuse to open another session like it.
     Failed(ConnectError),
@@ -152,7 +152,7 @@ impl Succession {
     fn rest(&self, unused: &mut u32) -> bool {
         let mut present = self.present.lock();
         // Its users have clones of it. Clones are made under this mutex, or from another clone.
-        let has_users = Arc::strong_count(&present.session) > 1 || present.session.is_awaited();
+        let has_users = Arc::strong_count(&present.session) > 1 || present.session.is_needed();
         // A session without a connection is resumed, or expires, and so tells of an outage.
         let counts = !has_users && present.session.lease.connection().is_some();
         *unused = if self.used.swap(false, Ordering::Relaxed) || !counts { 0 } else { *unused + 1 };
@@ -332,8 +332,8 @@ impl Successor {
         loop {
             let next = Instant::now() + APART;
             match self.follow(&mut life).await {
-                Some(SessionEnd::Expired | SessionEnd::Closed) => {}
-                Some(SessionEnd::AuthFailed) | None => return,
+                Some(_) => {}
+                None => return,
             }
             if self.wanted().await.is_none() {
                 return;
@@ -445,15 +445,13 @@ impl Drop for Successor {
 /// Asks every server, again and again, with growing pauses, until one establishes a session. The pauses are jittered,
 /// so that clients which lost their sessions together do not all come back at once.
 ///
-/// `Err` says why no server will establish one: a server rejected the credentials, or every server has refused for good
-/// for a session timeout.
+/// `Err` says why no server will establish one: every server has refused for good for a session timeout.
 async fn redial(dialer: &Dialer) -> Result<Established, ConnectError> {
     let mut pauses = pauses(SHORTEST_PAUSE, LONGEST_PAUSE);
     let mut refused_since = None;
     loop {
         let Refused { error, unanimous } = match establish(dialer).await {
             Ok(established) => return Ok(established),
-            Err(Refused { error: error @ ConnectError::AuthFailed, .. }) => return Err(error),
             Err(refused) => refused,
         };
         if !unanimous {
