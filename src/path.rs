@@ -11,6 +11,9 @@ pub(crate) struct LockPath {
     layout: QueueLayout,
 }
 
+/// A server takes no request of more than 1 MiB by default (`jute.maxbuffer`), and closes the connection. A release has the path twice.
+const LONGEST: usize = 64 * 1024;
+
 /// Why a path cannot be used for a lock or a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -42,6 +45,9 @@ pub enum PathProblem {
     /// The path is `/zookeeper`, or is below it.
     #[error("it is inside /zookeeper, which belongs to the servers; use another path")]
     Reserved,
+    /// The path is too long.
+    #[error("it has {0} bytes, and may have {LONGEST}; use a shorter path")]
+    TooLong(usize),
     /// The path's last name ends with `.once`. Such directories are for the records of [`Once`](crate::Once).
     #[error("it ends with .once, and zklock keeps the records of runs at such paths; use another name")]
     Records,
@@ -144,6 +150,9 @@ pub(crate) fn check_node(path: &str) -> Result<(), PathProblem> {
     let Some(names) = path.strip_prefix('/') else {
         return Err(if path.is_empty() { PathProblem::Empty } else { PathProblem::Relative });
     };
+    if path.len() > LONGEST {
+        return Err(PathProblem::TooLong(path.len()));
+    }
     if let Some(character) = path.chars().find(|c| !is_allowed(*c)) {
         return Err(PathProblem::Character(character.into()));
     }
@@ -203,6 +212,10 @@ mod tests {
         ] {
             assert_eq!(LockPath::parse(path, ""), Err(problem), "{path:?}");
         }
+        assert_eq!(
+            LockPath::parse(&format!("/{}", "a".repeat(LONGEST)), ""),
+            Err(PathProblem::TooLong(LONGEST + 1))
+        );
         // A chroot opens neither the servers' subtree nor a queue.
         assert_eq!(LockPath::parse("/quota", "/zookeeper"), Err(PathProblem::Reserved));
         assert_eq!(LockPath::parse("/b", "/lock/a/lock-0000000001"), Err(PathProblem::Contender));

@@ -155,8 +155,8 @@ async fn own_czxid(client: &Client, entries: &[Entry], created: &[Created]) -> R
     let first = entries.first().zip(created.first());
     let path = first.map(|(entry, created)| entry.lock.path.contender(created.place));
     match client.get_data(&path.unwrap_or_default()).await {
-        Ok((_, stat)) => Ok(stat.czxid),
-        // The contender looks for its nodes then.
-        Err(_) => Err(Report::All(Event::Unanswered)),
+        Ok((_, stat)) if stat.ephemeral_owner == client.session_id().0 => Ok(stat.czxid),
+        // Another contender's node may have the name by now. The contender looks for its nodes then.
+        _ => Err(Report::All(Event::Unanswered)),
     }
 }
