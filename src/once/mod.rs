@@ -45,7 +45,7 @@ const SUFFIX: &str = ".once";
 const PROBE: &str = "@now";
 
 /// A lock whose *runs* are done once. A run has a name, such as the date `2026-11-22`. However many machines claim a
-/// run, one of them gets a [`Run`] and runs it, and the others learn that the run is done.
+/// run, one of them gets a [`Run`] and runs it, and the others learn what became of it.
 ///
 /// A [`Lock`] alone serialises: three machines that start a nightly job under a lock run it three times, one after the
 /// other. A `Once` remembers in ZooKeeper which runs have been. Each run has a *record*, a persistent node in a directory
@@ -78,7 +78,7 @@ const PROBE: &str = "@now";
 /// let today = once.period_name(Duration::from_secs(24 * 60 * 60)).await?; // by ZooKeeper's clock
 /// match once.run(&today, async |run| report(run.name()).await).await? {
 ///     Ran::Now(()) => println!("done"),
-///     Ran::Before(record) => println!("{} has done it", record.owner),
+///     Ran::Before(record) => println!("{} was here before: {}", record.owner, record.state), // may be "failed" or "begun"
 /// }
 /// # Ok(())
 /// # }
