@@ -42,4 +42,15 @@ if [ ! -e "$home/curator" ]; then
     mv "$scratch/curator" "$home/curator"
     say "$(ls "$home/lib" "$home/curator" | grep -c jar) jars are in $home"
 fi
+if [ ! -e "$home/classes.jsa" ]; then
+    say "archiving the server's classes, so that it starts in little more than half the time"
+    scratch="$(mktemp -d)"
+    trap 'rm -rf "$scratch"' EXIT
+    printf 'dataDir=%s\nclientPortAddress=127.93.5.1\nclientPort=21810\nadmin.enableServer=false\n' "$scratch/data" >"$scratch/zoo.cfg"
+    java -Dorg.apache.logging.log4j.level=info -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit="$home/classes.jsa" \
+        -cp "$home/lib/*" org.apache.zookeeper.server.quorum.QuorumPeerMain "$scratch/zoo.cfg" >"$scratch/log" 2>&1 &
+    while kill -0 $! 2>/dev/null && ! grep -q "binding to port" "$scratch/log"; do sleep 0.1; done
+    kill $! 2>/dev/null || true
+    wait $! || [ -e "$home/classes.jsa" ] || say "no archive: $(tail -n 1 "$scratch/log")"
+fi
 echo "$home"

@@ -50,6 +50,8 @@ exit $status
 pub(crate) struct Installation {
     java: PathBuf,
     class_path: String,
+    /// The classes of a server, archived by a Java machine with this class path: a server then starts in little more than half the time.
+    archive: Option<PathBuf>,
 }
 
 impl Installation {
@@ -60,11 +62,13 @@ impl Installation {
             None => on_path("java").ok_or("no `java` on PATH; apt-get install zookeeper brings one")?,
         };
         if let Some(home) = std::env::var_os("ZOOKEEPER_HOME") {
-            let jars = PathBuf::from(home).join("lib");
+            let home = PathBuf::from(home);
+            let jars = home.join("lib");
             if !jars.is_dir() {
                 return Err(format!("ZOOKEEPER_HOME has no directory {}", jars.display()));
             }
-            return Ok(Self { java, class_path: format!("{}/*", jars.display()) });
+            let archive = Some(home.join("classes.jsa")).filter(|archive| archive.exists());
+            return Ok(Self { java, class_path: format!("{}/*", jars.display()), archive });
         }
         let jars = Path::new("/usr/share/java");
         let jar = jars.join("zookeeper.jar");
@@ -78,7 +82,8 @@ impl Installation {
         let logger = jars.join("slf4j-simple.jar");
         // Netty needs this to speak TLS, and the package's own class path lacks it.
         let codec = jars.join("netty-codec.jar");
-        Ok(Self { java, class_path: format!("{}:{}:{}", jar.display(), logger.display(), codec.display()) })
+        let class_path = format!("{}:{}:{}", jar.display(), logger.display(), codec.display());
+        Ok(Self { java, class_path, archive: None })
     }
 }
 
@@ -151,6 +156,8 @@ impl Process {
         let mut command = vec![installation.java.display().to_string()];
         command.push("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn".into());
         command.push("-Dorg.apache.logging.log4j.level=warn".into());
+        let archive = installation.archive.as_ref();
+        command.extend(archive.map(|archive| format!("-XX:SharedArchiveFile={}", archive.display())));
         command.extend(options.jvm_flags());
         command.extend(["-cp".into(), installation.class_path.clone(), MAIN.into()]);
         command.push(config.display().to_string());
