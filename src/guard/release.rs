@@ -38,7 +38,7 @@ impl<K> Guard<K> {
         if self.leave() { self.release_all().await } else { Ok(checked?) }
     }
 
-    /// As [`release`](Self::release), for a guard that several tasks have, in an [`Arc`] or by [`another`](Self::another). It
+    /// As [`release`](Self::release), for a guard that several tasks have, in an [`Arc`](std::sync::Arc) or by [`another`](Self::another). It
     /// releases the lock for all of them. For the other tasks the guard is lost from then on ([`LostReason::Released`]), so
     /// stop them first.
     ///
