@@ -33,13 +33,14 @@ if [ ! -e "$home/curator" ]; then
     set -f # tar matches these, and fails if one of them matches nothing
     tar -xzf "$scratch/pyspark-$pyspark.tar.gz" --directory "$scratch/lib" --strip-components=3 --wildcards $wanted
     set +f
-    rm -rf "$home"
+    rm -rf "$home" "$scratch/pyspark-$pyspark.tar.gz"
     mkdir -p "$home" "$scratch/curator"
     for jar in curator-client curator-framework curator-recipes guava failureaccess; do
         mv "$scratch/lib/$jar"-[0-9]*.jar "$scratch/curator"
     done
     mv "$scratch/lib" "$home/lib"
     mv "$scratch/curator" "$home/curator"
+    rm -rf "$scratch"
     say "$(ls "$home/lib" "$home/curator" | grep -c jar) jars are in $home"
 fi
 if [ ! -e "$home/classes.jsa" ]; then
@@ -47,9 +48,10 @@ if [ ! -e "$home/classes.jsa" ]; then
     scratch="$(mktemp -d)"
     trap 'rm -rf "$scratch"' EXIT
     printf 'dataDir=%s\nclientPortAddress=127.93.5.1\nclientPort=21810\nadmin.enableServer=false\n' "$scratch/data" >"$scratch/zoo.cfg"
-    java -Dorg.apache.logging.log4j.level=info -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit="$home/classes.jsa" \
+    "${JAVA_HOME:+$JAVA_HOME/bin/}java" -Dorg.apache.logging.log4j.level=info -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit="$home/classes.jsa" \
         -cp "$home/lib/*" org.apache.zookeeper.server.quorum.QuorumPeerMain "$scratch/zoo.cfg" >"$scratch/log" 2>&1 &
-    while kill -0 $! 2>/dev/null && ! grep -q "binding to port" "$scratch/log"; do sleep 0.1; done
+    tries=600
+    while [ $((tries -= 1)) -gt 0 ] && kill -0 $! 2>/dev/null && ! grep -qs "binding to port" "$scratch/log"; do sleep 0.1; done
     kill $! 2>/dev/null || true
     wait $! || [ -e "$home/classes.jsa" ] || say "no archive: $(tail -n 1 "$scratch/log")"
 fi

@@ -16,6 +16,6 @@ elif [ "$(id -u)" != 0 ]; then
     as_root=sudo
 fi
 say "installing $*"
-install() { $as_root apt-get install -y -qq --no-install-recommends "$@"; }
+install() { $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null; }
 # The lists of packages may be missing or old.
 install "$@" >/dev/null 2>&1 || { $as_root apt-get update -qq && install "$@"; } >&2

@@ -260,6 +260,7 @@ impl SessionBuilder {
             drift_ppm: self.drift,
             creates_chroot: self.creates_chroot,
             found_chroot: AtomicBool::default(),
+            refusal: Mutex::default(),
             connector: self.connector,
         };
         Ok((dialer, runtime))
@@ -283,6 +284,11 @@ async fn open(dialer: Dialer, runtime: Handle, patience: Duration) -> Result<Ses
     match established.await {
         Ok(Ok(established)) => Ok(Session::new(Succession::start(Some(established), dialer, runtime))),
         Err(_) | Ok(Err(ConnectError::Unreachable { .. })) => {
+            let refusal = dialer.refusal.lock().take();
+            if let Some(refusal) = refusal.filter(|error| !matches!(error, ConnectError::Unreachable { .. }))
+            {
+                return Err(refusal);
+            }
             let servers = dialer.servers.to_string();
             let found = dialer.servers.diagnose(started.checked_add(patience).unwrap_or(far)).await;
             Err(if found.any_is_read_only {

@@ -63,8 +63,8 @@
 //! # A session that nobody uses
 //!
 //! After ten session timeouts without a guard, an acquisition, an observer, an ask or another call, zklock closes the ZooKeeper
-//! session, which then costs the servers nothing. The state is [`SessionState::Idle`]. The next call opens another one; its time
-//! limit includes that.
+//! session, unless a transaction may have made an ephemeral node. The session then costs the servers nothing. The state is
+//! [`SessionState::Idle`]. The next call opens another one; its time limit includes that.
 //!
 //! # Heartbeats
 //!

@@ -15,23 +15,24 @@ use crate::{civil, duration};
 /// The options that are for locks, and not for slots and permits.
 const OF_LOCKS: [&str; 5] = ["path", "shared", "lock", "shared_lock", "occasion"];
 
-const RUN: &str = "\
+/// What each CMD finds in its environment.
+macro_rules! variables {
+    () => {
+        "\
 CMD finds in its environment:
   ZKLOCK_PATH                the lock's path
   ZKLOCK_ACCESS              exclusive, or shared for a reader
   ZKLOCK_TOKEN               the fencing token: let the store refuse a token lower than one it has seen
   ZKLOCK_TOKENS              the token, behind a line with the token of each zklock run or lead around this one
   ZKLOCK_SEQUENCER           the sequencer that `zklock verify` checks
-  ZKLOCK_SESSION_TIMEOUT_MS  the session timeout: how long ZooKeeper keeps the lock after it last heard from the holder
-  ZKLOCK_ONCE                with --once and --every: the name of the run
-  ZKLOCK_SLOT                with --slot: the index, from 0 to COUNT - 1
-  ZKLOCK_PERMITS             with --permits: the weight
+  ZKLOCK_SESSION_TIMEOUT_MS  the session timeout: how long ZooKeeper keeps the lock after it last heard from the holder"
+    };
+}
 
-With --slot and --permits, ZKLOCK_ACCESS and ZKLOCK_SEQUENCER are not set.
-
-With several locks, ZKLOCK_PATH, ZKLOCK_ACCESS and ZKLOCK_SEQUENCER have a line for each lock, in the same order: first \
-those of --lock, then those of --shared-lock. ZKLOCK_TOKEN is one token for all of them.
-
+/// How each CMD runs.
+macro_rules! life {
+    () => {
+        "\
 CMD runs in a process group of its own. When CMD ends, zklock ends everything that CMD started and left behind. Then \
 zklock releases the lock. If the lock is about to be lost, every process of CMD gets SIGTERM. Processes that still run \
 after --kill-after get SIGKILL. This is early enough: they have ended before another contender can hold the lock. If an \
@@ -43,7 +44,27 @@ waiting and leaves the queue.
 
 CMD itself may exit with 75 or 76. To distinguish zklock's 75 from CMD's, give --conflict-exit-code.
 
-`zklock --help` lists the exit codes.";
+`zklock --help` lists the exit codes."
+    };
+}
+
+const RUN: &str = concat!(
+    variables!(),
+    "
+  ZKLOCK_ONCE                with --once and --every: the name of the run
+  ZKLOCK_SLOT                with --slot: the index, from 0 to COUNT - 1
+  ZKLOCK_PERMITS             with --permits: the weight
+
+With --slot and --permits, ZKLOCK_ACCESS and ZKLOCK_SEQUENCER are not set.
+
+With several locks, ZKLOCK_PATH, ZKLOCK_ACCESS and ZKLOCK_SEQUENCER have a line for each lock, in the same order: first \
+those of --lock, then those of --shared-lock. ZKLOCK_TOKEN is one token for all of them.
+
+",
+    life!()
+);
+
+const LEAD: &str = concat!(variables!(), "\n\n", life!());
 
 /// Acquire a lock, run a command, release the lock, and exit with the status of the command.
 #[derive(Args, Debug)]
@@ -58,7 +79,7 @@ pub(crate) struct Run {
 
 /// Campaign in an election, run a command while leading, resign, and exit with the status of the command.
 #[derive(Args, Debug)]
-#[command(override_usage = "zklock lead [OPTIONS] --value <TEXT> <PATH> -- <CMD>...")]
+#[command(after_help = LEAD, override_usage = "zklock lead [OPTIONS] --value <TEXT> <PATH> -- <CMD>...")]
 pub(crate) struct Lead {
     /// The election's path, such as /feed
     pub(crate) path: String,

@@ -220,20 +220,20 @@ impl Vigil {
 pub(super) fn pool_text(vigils: &[Vigil]) -> String {
     let (live, others) = vigils.iter().partition::<Vec<_>, _>(|vigil| vigil.is_silent == Some(false));
     let (silent, unknown) = others.into_iter().partition::<Vec<_>, _>(|vigil| vigil.is_silent == Some(true));
+    let (heard, unknown) = unknown.into_iter().partition::<Vec<_>, _>(|vigil| vigil.heard_by.is_some());
     let mut said = String::new();
-    for vigil in silent.iter().take(MOST) {
+    for vigil in silent.iter().chain(&heard).take(MOST) {
         said += &format!("{} with {}:{}\n", vigil.owner, vigil.what, vigil.life());
     }
-    if silent.len() > MOST {
-        said += &format!(
-            "Of {} the servers have not heard for so long, either.\n",
-            counted(silent.len() - MOST, "more holder")
-        );
+    let more = (silent.len() + heard.len()).saturating_sub(MOST);
+    if more > 0 {
+        said +=
+            &format!("Of {} the servers have not heard for so long, either.\n", counted(more, "more holder"));
     }
-    if let Some(why) = unknown.first().and_then(|vigil| vigil.unknown.as_ref()) {
-        let (holders, live) =
-            (counted(unknown.len(), "holder"), if unknown.len() == 1 { "it lives" } else { "they live" });
-        said += &format!("Of {holders} the servers do not say whether {live} ({}).\n", text::harmless(why));
+    if let Some((vigil, why)) = unknown.first().and_then(|vigil| Some((vigil, vigil.unknown.as_ref()?))) {
+        let (holders, why) = (counted(unknown.len(), "holder"), text::harmless(why));
+        let live = if unknown.len() == 1 { "it lives" } else { "they live" };
+        said += &format!("Of {holders} the servers do not say whether {live} ({}: {why}).\n", vigil.owner);
     }
     if !live.is_empty() {
         let holders = counted(live.len(), "holder");
@@ -290,7 +290,7 @@ mod tests {
         ];
         let told = "a with slot 3: zk1 answered it 6s ago. If it is dead, slot 3 is free by 2001-09-09T01:46:47Z, unless the leader changes.\n\
             a with 2 permits: zk1 answered it 6s ago. If it is dead, 2 permits are free by 2001-09-09T01:46:47Z, unless the leader changes.\n\
-            Of 1 holder the servers do not say whether it lives (zk2: refused).\n\
+            Of 1 holder the servers do not say whether it lives (a: zk2: refused).\n\
             Of 2 holders the servers have heard within half the session timeout.\n";
         assert_eq!(pool_text(&seen), told);
         let many = [(); MOST + 2].map(|()| of(Kind::Slot(1), Contact::Gone));

@@ -56,10 +56,10 @@ fn torture_catches_a_shared_queue_without_a_delay() {
 }
 
 /// A process whose every clock is slow holds for too long once its packets vanish. The fault meets slewed holders alone, for longer
-/// than their sessions last.
+/// than their sessions last. Every third or fifth fault finds somebody who waits and a holder that does not let go.
 #[test]
 fn torture_catches_leases_that_believe_a_slewed_clock() {
-    catches(&["--member", "lock", "--break-leases", "--only", "stop_clock"], ["20", "60", "60"]);
+    catches(&["--member", "lock", "--break-leases", "--only", "stop_clock"], ["40", "60", "60", "60"]);
 }
 
 /// A stopped holder cannot hear that its node was deleted.
@@ -68,12 +68,12 @@ fn torture_catches_deleted_nodes() {
     catches(&["--member", "lock", "--break-nodes", "--only", "stop_shortly"], ["20", "60", "60"]);
 }
 
-fn catches(arguments: &[&str], seconds: [&str; 3]) {
+fn catches<const N: usize>(arguments: &[&str], seconds: [&str; N]) {
     let is_caught = |seconds: &&str| {
         let broken = torture(&[arguments, &["--seconds", seconds]].concat());
         number(&broken["wrong"]["overlaps"]) > 0
     };
-    assert!(seconds.iter().any(is_caught), "no holder was met, three times");
+    assert!(seconds.iter().any(is_caught), "no holder was met in any of {N} runs");
 }
 
 /// Runs a torture, and returns its report. A run whose servers have different nodes in the end says nothing about a lock:

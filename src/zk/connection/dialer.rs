@@ -32,6 +32,8 @@ pub(crate) struct Dialer {
     pub(crate) creates_chroot: bool,
     /// Whether the chroot was there once. A typing error in it was not.
     pub(crate) found_chroot: AtomicBool,
+    /// The last refusal of a server, for a caller whose time ends before every server has answered.
+    pub(crate) refusal: Mutex<Option<ConnectError>>,
     /// The session timeout that the servers are asked for.
     pub(crate) timeout: Duration,
     /// Whether the servers must grant exactly this session timeout.
@@ -93,7 +95,12 @@ impl Dialer {
             match self.establish(server).await {
                 Ok(established) => return Ok(established),
                 Err(ConnectError::Unreachable { .. }) => unanimous = false,
-                Err(error) => refusal = Some(error),
+                // Another reason says more than that one server rejects the credentials.
+                Err(ConnectError::AuthFailed) if refusal.is_some() => {}
+                Err(error) => {
+                    *self.refusal.lock() = Some(error.clone());
+                    refusal = Some(error);
+                }
             }
         }
         Err(Refused { error: refusal.unwrap_or_else(|| self.unreachable()), unanimous })

@@ -201,6 +201,7 @@ impl Connections {
         loop {
             let mut servers = self.dialer.servers.shuffled();
             servers.sort_by_key(|server| server.granted().is_none());
+            let (number, mut rejections) = (servers.len(), 0);
             for server in servers {
                 // Once the request reaches the server, the leader goes by the timeout that this server grants, even if
                 // the answer is lost. So the session goes to no server before that timeout is known.
@@ -209,8 +210,15 @@ impl Connections {
                 match self.dialer.resume(server, &self.session, round).await {
                     Ok(opened) => return Ok(opened),
                     Err(Error::SessionExpired) => return Err(SessionEnd::Expired),
-                    Err(_) => self.lease.attempt_failed(),
+                    Err(error) => {
+                        rejections += usize::from(matches!(error, Error::AuthFailed));
+                        self.lease.attempt_failed();
+                    }
                 }
+            }
+            // Each of these answers has touched the session, so it would live on for as long as zklock asks.
+            if rejections == number {
+                return Err(SessionEnd::Expired);
             }
             sleep(pauses.next().unwrap_or(SHORTEST_PAUSE)).await;
             round = (round + 1) % ROUNDS;

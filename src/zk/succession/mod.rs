@@ -29,6 +29,9 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause between two rounds, without its jitter.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
+/// For how many session timeouts those servers that answer may refuse, while others do not answer: they may accept.
+const LONGEST_REFUSAL: u32 = 10;
+
 /// A ZooKeeper session that nobody uses for as many session timeouts is closed: its heartbeats would cost the servers more than the
 /// next session does.
 const IDLE: u32 = 10;
@@ -445,7 +448,8 @@ impl Drop for Successor {
 /// Asks every server, again and again, with growing pauses, until one establishes a session. The pauses are jittered,
 /// so that clients which lost their sessions together do not all come back at once.
 ///
-/// `Err` says why no server will establish one: every server has refused for good for a session timeout.
+/// `Err` says why no server will establish one: every server has refused for good for a session timeout, or every one that has answered
+/// for ten of them.
 async fn redial(dialer: &Dialer) -> Result<Established, ConnectError> {
     let mut pauses = pauses(SHORTEST_PAUSE, LONGEST_PAUSE);
     let mut refused_since = None;
@@ -454,9 +458,10 @@ async fn redial(dialer: &Dialer) -> Result<Established, ConnectError> {
             Ok(established) => return Ok(established),
             Err(refused) => refused,
         };
-        if !unanimous {
+        let patience = if unanimous { dialer.timeout } else { dialer.timeout * LONGEST_REFUSAL };
+        if let ConnectError::Unreachable { .. } = error {
             refused_since = None;
-        } else if refused_since.get_or_insert_with(Instant::now).elapsed() >= dialer.timeout {
+        } else if refused_since.get_or_insert_with(Instant::now).elapsed() >= patience {
             return Err(error);
         }
         let pause = pauses.next().unwrap_or(LONGEST_PAUSE);

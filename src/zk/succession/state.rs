@@ -21,7 +21,9 @@ pub enum SessionState {
     /// The connection is lost. The ZooKeeper session may live, and its contenders keep their places in the queues for
     /// as long as it does.
     Disconnected,
-    /// Nobody has used the session for ten session timeouts or somewhat more: no guard, acquisition, observer, ask or other call.
+    /// Nobody has used the session for ten session timeouts or somewhat more: no guard, acquisition, observer, ask or other call. (What
+    /// is made from a guard, such as the future of [`lost`](crate::Guard::lost), counts until it ends or is dropped, and so does an
+    /// ephemeral node that a [transaction](crate::guard::Transaction) has made.)
     /// zklock has closed the ZooKeeper session, so that it costs the servers nothing. The next call opens another one, which takes
     /// some round trips. A health check should take this state for a good one, though it says nothing of the servers.
     Idle,
@@ -31,10 +33,10 @@ pub enum SessionState {
     Expired,
     /// The session was closed, or its runtime is shutting down. This state is final.
     Closed,
-    /// Each server has rejected the session's credentials for a session timeout. This state is final.
+    /// The servers reject the session's credentials: each of them has done so for a session timeout, or each one that answers for ten.
+    /// This state is final.
     AuthFailed,
-    /// The servers refuse to open another session like this one: each of them has refused for a session timeout.
-    /// [`Session::failure`](crate::Session::failure) says why. This state is final.
+    /// The servers refuse to open another session like this one, for as long. [`Session::failure`](crate::Session::failure) says why. This state is final.
     Failed,
 }
 

@@ -103,7 +103,10 @@ pub(crate) async fn tick(dialer: &Dialer) -> Result<Duration, Refused> {
                 others.get_or_insert_with(|| Instant::now() + GRACE);
             }
             Some(Err(Error::Timeout | Error::NoHosts | Error::ConnectionLoss)) => continue,
-            Some(Err(error)) => last = dialer.failure(error),
+            Some(Err(error)) => {
+                last = dialer.failure(error);
+                *dialer.refusal.lock() = Some(last.clone());
+            }
             None => break,
         }
         answered += 1;
