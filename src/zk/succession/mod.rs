@@ -14,7 +14,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Timeout};
 use tracing::{info, warn};
-use zklock_recipe::{Lease, SessionEnd};
+use zklock_recipe::Lease;
 
 use self::state::{SessionEvent, SessionState};
 use self::survey::establish;
@@ -334,11 +334,7 @@ impl Successor {
         survey.spawn(async move { survey::grants(&dialer).await });
         loop {
             let next = Instant::now() + APART;
-            match self.follow(&mut life).await {
-                Some(_) => {}
-                None => return,
-            }
-            if self.wanted().await.is_none() {
+            if self.follow(&mut life).await.is_none() || self.wanted().await.is_none() {
                 return;
             }
             let Some(next) = self.open(next).boxed().await else { return };
@@ -346,15 +342,15 @@ impl Successor {
         }
     }
 
-    /// Reports every state of a ZooKeeper session, and closes it once it is idle. Returns how that session ended, or `None` if nobody
-    /// uses the succession any more.
-    async fn follow(&self, life: &mut watch::Receiver<Lease>) -> Option<SessionEnd> {
+    /// Reports every state of a ZooKeeper session, and closes it once it is idle. Returns once it has ended, or `None` if nobody uses
+    /// the succession any more.
+    async fn follow(&self, life: &mut watch::Receiver<Lease>) -> Option<()> {
         let mut connections = None;
         let (mut last, mut unused) = (Instant::now(), 0);
         loop {
-            let (end, state, connection, timeout) = {
+            let (has_ended, state, connection, timeout) = {
                 let lease = life.borrow_and_update();
-                (lease.end(), SessionState::of(&lease), lease.connection(), lease.lengths().timeout)
+                (lease.end().is_some(), SessionState::of(&lease), lease.connection(), lease.lengths().timeout)
             };
             let succession = self.succession.upgrade()?;
             if connection.is_some() && connections.is_some_and(|last| Some(last) != connection) {
@@ -364,15 +360,15 @@ impl Successor {
             connections = connection.or(connections);
             succession.tell(|event| event.state = state);
             drop(succession);
-            if end.is_some() {
-                return end;
+            if has_ended {
+                return Some(());
             }
             tokio::select! {
                 changed = life.changed() => changed.ok()?,
                 () = tokio::time::sleep_until(last + timeout) => {
                     if self.succession.upgrade()?.rest(&mut unused) {
                         info!("nobody uses the ZooKeeper session, so it is closed; the next use opens another one");
-                        return Some(SessionEnd::Closed);
+                        return Some(());
                     }
                     last = Instant::now();
                 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use zklock_recipe::{Lease, SessionEnd};
+use zklock_recipe::Lease;
 
 /// The state of a session, as far as this process knows it.
 ///
@@ -21,10 +21,9 @@ pub enum SessionState {
     /// The connection is lost. The ZooKeeper session may live, and its contenders keep their places in the queues for
     /// as long as it does.
     Disconnected,
-    /// Nobody has used the session for ten session timeouts or somewhat more: no guard, acquisition, observer, ask or other call. (What
-    /// is made from a guard, such as the future of [`lost`](crate::Guard::lost), counts until it ends or is dropped, and so does an
-    /// ephemeral node that a [transaction](crate::guard::Transaction) has made.)
-    /// zklock has closed the ZooKeeper session, so that it costs the servers nothing. The next call opens another one, which takes
+    /// Nobody has used the session for ten session timeouts or somewhat more: no guard, acquisition, observer, ask or other call. A
+    /// future that a guard has given, as by [`lost`](crate::Guard::lost), is a use until the future ends or is dropped. An ephemeral
+    /// node that a [transaction](crate::guard::Transaction) may have made is a use for as long as the ZooKeeper session lives. zklock has closed the ZooKeeper session, so that it costs the servers nothing. The next call opens another one, which takes
     /// some round trips. A health check should take this state for a good one, though it says nothing of the servers.
     Idle,
     /// ZooKeeper has ended the ZooKeeper session, or zklock has given it up, mostly because no server resumed it for a
@@ -36,7 +35,8 @@ pub enum SessionState {
     /// The servers reject the session's credentials: each of them has done so for a session timeout, or each one that answers for ten.
     /// This state is final.
     AuthFailed,
-    /// The servers refuse to open another session like this one, for as long. [`Session::failure`](crate::Session::failure) says why. This state is final.
+    /// The servers refuse to open another session like this one, for as long. [`Session::failure`](crate::Session::failure) says why.
+    /// This state is final.
     Failed,
 }
 
@@ -45,7 +45,7 @@ impl SessionState {
     /// `Closed` beforehand. If a ZooKeeper session was closed in another way, the next one follows it.
     pub(crate) fn of(lease: &Lease) -> Self {
         match (lease.end(), lease.connection()) {
-            (Some(SessionEnd::Expired | SessionEnd::Closed), _) => Self::Expired,
+            (Some(_), _) => Self::Expired,
             (None, Some(_)) => Self::Connected,
             (None, None) => Self::Disconnected,
         }
