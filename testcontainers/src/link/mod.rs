@@ -143,6 +143,17 @@ impl Link {
         self.shared.lock().lose_handshakes = true;
     }
 
+    /// From now on, gives a new session to each client that asks to resume one, as servers other than ZooKeeper do. Current
+    /// connections stay.
+    pub fn renew_sessions(&self) {
+        self.shared.lock().renew_sessions = true;
+    }
+
+    /// Passes one byte toward each client, and then another after this pause. `None` ends that.
+    pub fn drip(&self, pause: Option<Duration>) {
+        self.shared.set_drip(pause);
+    }
+
     /// Loses the reply to the next request of `kind`: the request reaches the server, the link swallows the reply, and
     /// cuts the connection there.
     ///

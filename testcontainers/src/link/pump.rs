@@ -89,7 +89,7 @@ impl Way {
             framer.push(chunk.get(..length).unwrap_or_default());
             let mut passing = Vec::with_capacity(length);
             while let Some(piece) = framer.next() {
-                let frame = match piece {
+                let mut frame = match piece {
                     Piece::Unframed(bytes) => {
                         passing.extend(bytes);
                         continue;
@@ -101,7 +101,13 @@ impl Way {
                     (Toward::Server, true) => self.judge_request(&frame),
                     (Toward::Client, true) => self.judge_reply(&frame),
                     (Toward::Client, false) if self.link.lock().lose_handshakes => Verdict::Close,
-                    (Toward::Server | Toward::Client, false) => Verdict::Forward,
+                    (Toward::Client, false) => Verdict::Forward,
+                    (Toward::Server, false) => {
+                        if self.link.lock().renew_sessions {
+                            ask_for_another_session(&mut frame);
+                        }
+                        Verdict::Forward
+                    }
                 };
                 match verdict {
                     Verdict::Forward => {}
@@ -164,6 +170,14 @@ impl Way {
     }
 }
 
+/// Makes a request to resume a session one for a new session. Its id stands behind the lengths of the frame, the version, the last
+/// zxid and the timeout (`ConnectRequest`).
+fn ask_for_another_session(handshake: &mut [u8]) {
+    if let Some(id) = handshake.get_mut(4 + 4 + 8 + 4..4 + 4 + 8 + 4 + 8) {
+        id.fill(0);
+    }
+}
+
 impl Outlet for Way {
     fn wait_open(&self) -> bool {
         self.link.wait_open(&self.connection, self.toward)
@@ -173,7 +187,16 @@ impl Outlet for Way {
         let Some(mut target) = self.connection.target(self.toward) else { return };
         match item {
             Item::Bytes(bytes) => {
-                if target.write_all(&bytes).is_err() {
+                let mut rest = bytes.as_slice();
+                while let (Toward::Client, Some((byte, others))) = (self.toward, rest.split_first())
+                    && self.link.wait_drip(&self.connection)
+                {
+                    if target.write_all(&[*byte]).is_err() {
+                        return self.link.close(&self.connection);
+                    }
+                    rest = others;
+                }
+                if target.write_all(rest).is_err() {
                     self.link.close(&self.connection);
                 }
             }

@@ -36,6 +36,9 @@ pub(crate) struct Control {
     pub(super) stalled: [bool; 2],
     pub(super) refuse: bool,
     pub(super) lose_handshakes: bool,
+    pub(super) renew_sessions: bool,
+    /// The pause between two bytes toward clients.
+    pub(super) drip: Option<Duration>,
     pub(super) rules: Vec<Arc<Rule>>,
     pub(super) tally: Tally,
     next_id: u64,
@@ -132,6 +135,12 @@ impl Shared {
         self.changed.notify_all();
     }
 
+    /// Slows what goes toward clients, or no more.
+    pub(super) fn set_drip(&self, pause: Option<Duration>) {
+        self.lock().drip = pause;
+        self.changed.notify_all();
+    }
+
     /// Waits until bytes may pass toward this end. Returns false once the connection is closed.
     pub(crate) fn wait_open(&self, connection: &Connection, toward: Toward) -> bool {
         let control = self.changed.wait_while(self.lock(), |it| {
@@ -139,6 +148,15 @@ impl Shared {
         });
         drop(control.unwrap_or_else(PoisonError::into_inner));
         !connection.is_closed()
+    }
+
+    /// Waits until the next byte toward a client is due. Returns false if it need not wait, because nothing drips.
+    pub(super) fn wait_drip(&self, connection: &Connection) -> bool {
+        let control = self.lock();
+        let Some(pause) = control.drip else { return false };
+        let goes_on = |control: &mut Control| control.drip.is_some() && !connection.is_closed();
+        drop(self.changed.wait_timeout_while(control, pause, goes_on));
+        true
     }
 
     /// Waits until the test lets go of `rule`. Returns false once the connection is closed.
