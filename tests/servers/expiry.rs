@@ -3,8 +3,10 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use support::{Steps, enqueue, eventually, linked, own_server, patient, refused, within};
-use zklock::{AcquireError, SessionState};
+use support::{
+    Steps, enqueue, enqueue_behind, eventually, linked, own_server, patient, refused, server, session, within,
+};
+use zklock::{AcquireError, LostReason, ReleaseError, SessionState};
 use zklock_testcontainers::{Ensemble, Link, RequestKind, ZooKeeper};
 
 const TIMEOUT: Duration = Duration::from_secs(4);
@@ -118,4 +120,33 @@ async fn credentials_that_every_server_rejects_are_final() {
     let mut events = session.events();
     assert_eq!(events.next().await.unwrap().state, SessionState::AuthFailed);
     assert_eq!(events.next().await, None);
+}
+
+/// Servers other than ZooKeeper do so. Answers in the other session say nothing of the one that was asked for, which may live on.
+#[tokio::test]
+async fn a_session_that_comes_back_as_another_one_is_over() {
+    let server = server().await;
+    let (link, first) = linked(&server, TIMEOUT).await;
+    let other = session(&server).await;
+    let guard = first.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let waiter = enqueue_behind(&guard, &other.lock("/lock/orders").unwrap()).await;
+    link.renew_sessions();
+    link.cut();
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::SessionExpired);
+    assert!(
+        link.requests_of(RequestKind::CloseSession) > 0,
+        "the session that nobody asked for would stay for its timeout"
+    );
+    within("the grant", waiter).await.unwrap().unwrap().release().await.unwrap();
+
+    let (link, second) = linked(&server, TIMEOUT).await;
+    let unconfirmed = ReleaseError::SessionUnconfirmed { session: second.id(), timeout: TIMEOUT };
+    link.refuse();
+    link.cut();
+    eventually("the outage", async || second.state() == SessionState::Disconnected).await;
+    let mut closing = Steps::new(second.close());
+    assert!(closing.poll().is_pending());
+    link.renew_sessions();
+    link.accept();
+    assert_eq!(within("the end", closing.finished()).await, Err(unconfirmed), "another session was closed");
 }

@@ -192,6 +192,10 @@ impl Dialer {
     ) -> Result<Opened, Error> {
         let opened = self.open(server, self.timeout, Some(session), self.patience(round)).await?;
         server.learn(opened.granted);
+        if opened.client.session_id() != session.id() {
+            opened.close(self.patience(round)).await;
+            return Err(Error::SessionExpired);
+        }
         self.servers.served(Some(server));
         Ok(opened)
     }
