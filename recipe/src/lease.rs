@@ -36,8 +36,9 @@
 //! `known`, it expires the session no earlier than `known + T`.
 //!
 //! A request to resume the session may move the expiry to the request's own instant plus the least timeout that its
-//! server grants, its *floor*. While the request is under way, the lease ends before that. If the request fails, the
-//! leader may still handle it at any time, so from then on `T` is no more than the floor.
+//! server grants, its *floor*. So no request goes to a server with a floor below `T` while the lease is valid: holders
+//! have told the end of the lease to others, who cannot always be told again. If such a request is sent later and fails,
+//! the leader may still handle it at any time, so from then on `T` is no more than the floor.
 //!
 //! # The instant of expiry
 //!
@@ -209,13 +210,17 @@ impl Lease {
     }
 
     /// Takes in that a request to resume the session is about to be sent to a server that grants at least `floor`. The
-    /// previous connection, if it still exists, no longer counts.
-    pub fn attempting(&mut self, now: Moment, floor: Duration) {
-        self.attempt_failed();
-        self.disconnected();
-        let shortest = Lengths::new(floor, &self.reckoning).unwrap_or_else(|short| short);
-        self.deadline = self.deadline.earliest(now.plus(shortest.validity()));
-        self.connection = LeaseConnection::Attempted { since: now, floor };
+    /// previous connection, if it still exists, no longer counts. Returns false, and takes nothing in, if the request might
+    /// bring the end of a valid lease nearer: then it must not be sent.
+    #[must_use]
+    pub fn attempting(&mut self, now: Moment, floor: Duration) -> bool {
+        let may_shorten = floor < self.lengths.timeout && !self.remaining(now).is_zero();
+        if !may_shorten {
+            self.attempt_failed();
+            self.disconnected();
+            self.connection = LeaseConnection::Attempted { since: now, floor };
+        }
+        !may_shorten
     }
 
     /// Takes in that the request to resume the session was not answered. It may have reached the server, or may still
@@ -228,7 +233,8 @@ impl Lease {
         }
     }
 
-    /// Takes in that a server resumed the session with the timeout `granted`. Returns the number of the new connection.
+    /// Takes in that a server resumed the session with the timeout `granted`. Returns the number of the new connection. If
+    /// the server grants less than its floor was said to be, the lease ends earlier than was known.
     /// `Err` means that heartbeats cannot keep such a lease: then no new connection counts, and the lease is never
     /// extended again.
     pub fn resumed(&mut self, granted: Duration) -> Result<u64, Lengths> {

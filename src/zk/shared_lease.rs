@@ -87,7 +87,7 @@ impl SharedLease {
     /// Wakes all if the machine was suspended since they were last woken for that: their timers stood still.
     pub(super) fn wake_after_suspension(&self) {
         if self.was_suspended() {
-            self.lease.send_modify(|_| {});
+            self.wake();
         }
     }
 
@@ -156,12 +156,11 @@ impl SharedLease {
         self.beaten.subscribe()
     }
 
-    /// Takes in that a request to resume the session is about to be sent, to a server that grants no less than this.
-    pub(crate) fn attempting(&self, least: Duration) {
-        self.lease.send_modify(|lease| {
-            self.losing(lease);
-            lease.attempting(clock::now(), least);
-        });
+    /// Takes in that a request to resume the session is about to be sent, to a server that grants no less than this. False if
+    /// it must not be sent now, because it might bring the end of the lease nearer.
+    #[must_use]
+    pub(crate) fn attempting(&self, least: Duration) -> bool {
+        self.lease.send_if_modified(|lease| lease.attempting(clock::now(), least))
     }
 
     /// Takes in that the request to resume the session was not answered.
@@ -180,21 +179,32 @@ impl SharedLease {
     /// Takes in that the connection is lost.
     pub(crate) fn disconnected(&self) {
         self.lease.send_modify(|lease| {
-            self.losing(lease);
+            if let Some(number) = lease.connection() {
+                let now = clock::now();
+                let mut lost = self.lost.lock();
+                lost.retain(|(_, end)| !now.until(*end).is_zero());
+                lost.push_back((number, lease.deadline()));
+            }
             lease.disconnected();
         });
-    }
-
-    fn losing(&self, lease: &Lease) {
-        let Some(number) = lease.connection() else { return };
-        let (mut lost, now) = (self.lost.lock(), clock::now());
-        lost.retain(|(_, end)| !now.until(*end).is_zero());
-        lost.push_back((number, lease.deadline()));
     }
 
     /// Takes in that the session is over.
     pub(crate) fn ended(&self, end: SessionEnd) {
         self.lease.send_modify(|lease| lease.ended(end));
+    }
+
+    /// As [`ended`](Self::ended), but wakes nobody: [`wake`](Self::wake) has to follow.
+    pub(super) fn ended_silently(&self, end: SessionEnd) {
+        self.lease.send_if_modified(|lease| {
+            lease.ended(end);
+            false
+        });
+    }
+
+    /// Wakes all. Their wakers are foreign code.
+    pub(super) fn wake(&self) {
+        self.lease.send_modify(|_| {});
     }
 
     /// Resolves once the session is over.
@@ -300,7 +310,8 @@ mod tests {
         assert!(heard.has_changed().unwrap(), "observers know the age of what they say by heartbeats");
         assert!(!changes.has_changed().unwrap());
         lease.disconnected();
-        lease.attempting(Duration::from_secs(5));
+        assert!(!lease.attempting(Duration::from_secs(5)), "the lease would be shorter");
+        assert!(lease.attempting(Duration::from_secs(10)));
         lease.resumed(Duration::from_secs(10)).unwrap();
         assert!(changes.has_changed().unwrap());
         changes.mark_unchanged();

@@ -272,7 +272,8 @@ impl<'a> Shift<'a> {
             return self.lose(lost.reason, job);
         }
         let end = self.lease_end();
-        if !self.may_outlive() && end > self.end + Duration::from_millis(1) {
+        // The end of a lease comes nearer only if an operator has lowered a server's limit of session timeouts.
+        if !self.may_outlive() && end.abs_diff(self.end) > Duration::from_millis(1) {
             self.end = end;
             job.order(Order::Extend { end });
         }

@@ -9,14 +9,14 @@ use nix::sys::wait::WaitStatus;
 use rustix::process::Signal;
 use tokio::process::Child;
 use zklock::{Session, inspect::Contender};
-use zklock_testcontainers::{Ensemble, Link, ZooKeeper};
+use zklock_testcontainers::{Ensemble, Link, RequestKind, ZooKeeper};
 
 use crate::support;
 use crate::support::witness::{EARLY, Witness};
 use crate::support::{
     SHORTLY, child_of, delete_holder, ended, finished, line, lines, pid, queue, run, signal, until_queued,
 };
-use zklock_test_support::{self, Server, operator};
+use zklock_test_support::{self, Server, eventually, operator};
 
 const PATH: &str = "/lock/payout";
 
@@ -167,6 +167,35 @@ async fn after_a_surprise(what: &str, surprise: impl AsyncFn(&Server, &Contender
         assert!(!is_early || options.is_empty(), "{scenario}: the next one began before all was gone");
         contest.holder_is_told().await;
     }
+}
+
+/// The warden is told the end of the lease, and cannot be told another one while zklock is stopped. So the session moves to no
+/// server that would make the lease shorter.
+#[tokio::test]
+async fn zklock_is_stopped_after_its_server_went_and_another_one_grants_less() {
+    // Servers elect the highest number, so it does not lead.
+    const MEAGRE: usize = 0;
+    let builder = Ensemble::builder(3).tick_time(Duration::from_secs(1));
+    let builder =
+        builder.max_session_timeout(Duration::from_secs(40)).property_of(MEAGRE, "maxSessionTimeout", "4000");
+    let ensemble = builder.start().await.expect("an ensemble");
+    let (ample, meagre) = (
+        Link::start(ensemble.address(1)).await.unwrap(),
+        Link::start(ensemble.address(MEAGRE)).await.unwrap(),
+    );
+    meagre.refuse();
+    let holder = format!("{},{}", ample.address(), meagre.address());
+    let options = ["--session-timeout", "16s"];
+    let mut contest = Contest::start(&holder, &ensemble.address(2), &options, STUBBORN).await;
+    meagre.accept();
+    ample.refuse();
+    ample.cut();
+    let moved = eventually("the session moves", async || meagre.requests_of(RequestKind::Sync) > 0);
+    let _refused = tokio::time::timeout(Duration::from_secs(2), moved).await;
+    signal(&contest.holder, Signal::STOP);
+    contest.outcome("SIGSTOP to zklock without a server that grants as much").await;
+    signal(&contest.holder, Signal::CONT);
+    contest.holder_is_told().await;
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use zklock_test_support::{enqueue_behind, eventually};
 use zklock_testcontainers::{Ensemble, Link};
 
-use super::contest::{Contest, LONG_TIMEOUT, link, path, repeated, resumptions, servers, session, without};
+use super::contest::{Contest, LONG_TIMEOUT, link, path, repeated, servers, session, without};
 use crate::harness::Row;
 
 /// What the holder asks for, and what all servers grant but one.
@@ -81,30 +81,4 @@ pub(super) async fn rolling_change(times: usize) -> Vec<Row> {
         margins.record(contest.outcome().await.margin);
     }
     vec![margins]
-}
-
-/// The request to resume reaches the server, which shortens the session's life, and the holder is not told.
-pub(super) async fn lost_answer(times: usize) -> Vec<Row> {
-    let rows = ["the answer of a server that grants a quarter of its timeout is lost"];
-    let servers = servers().property_of(MEAGRE, LIMIT, limit());
-    repeated(times, servers, rows, async |ensemble, repetition| {
-        let ample = link(ensemble, 1).await;
-        let meagre = link(ensemble, MEAGRE).await;
-        let holder = format!("{},{}", ample.address(), meagre.address());
-        let mut contest = contest(ensemble, holder, &path(repetition)).await;
-        // It does not stay there, as it has asked for more.
-        assert_eq!(contest.holding.timeout(), ASKED);
-        ample.refuse();
-        meagre.refuse();
-        ample.cut();
-        let away = Instant::now();
-        eventually("the last report of the server before", async || away.elapsed() > GRANTED / 2).await;
-        let resumed = resumptions(ensemble, MEAGRE).await;
-        meagre.accept();
-        meagre.lose_handshakes();
-        eventually("a request to resume", async || resumptions(ensemble, MEAGRE).await > resumed).await;
-        meagre.refuse();
-        [contest.outcome().await.margin]
-    })
-    .await
 }

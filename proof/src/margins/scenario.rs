@@ -52,7 +52,6 @@ pub(crate) const SCENARIOS: &[Scenario] = scenarios![
         late_create::until_carried_out(3, Caller::Gone),
     the_holders_session_moves_to_a_server_with_a_lower_limit: differing_servers::move_of_the_session(),
     the_limit_is_lowered_by_a_rolling_change: differing_servers::rolling_change(),
-    the_answer_of_a_server_with_a_lower_limit_is_lost: differing_servers::lost_answer(),
     an_operator_deletes_the_holders_node:
         operator::takes_the_lock("an operator deletes its node", Duration::ZERO, deletes_node),
     an_operator_deletes_the_holders_node_and_waiters_delay:

@@ -32,7 +32,7 @@ fn deadline(lease: &Lease) -> Moment {
 /// Lost and resumed, by a request from this instant.
 fn resume(lease: &mut Lease, from: Moment) -> u64 {
     lease.disconnected();
-    lease.attempting(from, T);
+    assert!(lease.attempting(from, T));
     lease.resumed(T).unwrap()
 }
 
@@ -293,26 +293,45 @@ fn each_connection_has_its_number_and_none_while_there_is_none() {
     assert_eq!(lease.connection(), Some(0));
     lease.disconnected();
     assert_eq!(lease.connection(), None);
-    lease.attempting(at(1), T);
+    assert!(lease.attempting(at(1), T));
     assert_eq!(lease.connection(), None);
     assert_eq!(lease.resumed(T), Ok(1));
     assert_eq!(lease.connection(), Some(1));
-    lease.attempting(at(2), T);
+    assert!(lease.attempting(at(2), T));
     assert_eq!(lease.connection(), None, "given up for the next one");
     assert!(!lease.confirmed(1, at(3), at(3)));
     lease.attempt_failed();
     assert_eq!(lease.connection(), None);
-    lease.attempting(at(4), T);
+    assert!(lease.attempting(at(4), T));
     assert_eq!(lease.resumed(T), Ok(2));
+}
+
+/// Its end may have been told to somebody who cannot be told again.
+#[test]
+fn no_request_to_resume_brings_the_end_of_a_valid_lease_nearer() {
+    let mut lease = established();
+    lease.disconnected();
+    let before = lease.clone();
+    for floor in [0, 6_000, 9_999] {
+        assert!(!lease.attempting(at(8_999), milliseconds(floor)));
+        assert_eq!(lease, before);
+    }
+    for (floor, at_once) in [(10_000, true), (60_000, true), (6_000, false)] {
+        let mut lease = before.clone();
+        let now = at(if at_once { 1_000 } else { 9_000 });
+        assert!(lease.attempting(now, milliseconds(floor)));
+        lease.attempt_failed();
+        let end = if at_once { 9_000 } else { 5_400 };
+        assert_eq!(deadline(&lease), at(end), "{floor}");
+    }
 }
 
 #[test]
 fn the_smallest_timeout_counts_for_good() {
     let mut lease = established();
-    lease.attempting(at(1_000), milliseconds(6_000));
-    assert_eq!(deadline(&lease), at(6_400), "the request may expire the session as early as 7,000");
+    assert!(lease.attempting(at(1_000), T));
     let connection = lease.resumed(milliseconds(8_000)).unwrap();
-    assert_eq!(lease.lengths().timeout, milliseconds(8_000));
+    assert_eq!(deadline(&lease), at(7_200), "the server grants less than it did");
     lease.confirmed(connection, at(1_100), at(1_110));
     assert_eq!(deadline(&lease), at(8_200));
     let connection = resume(&mut lease, at(2_000));
@@ -322,47 +341,44 @@ fn the_smallest_timeout_counts_for_good() {
 
 #[test]
 fn a_request_to_resume_that_was_not_answered_may_be_handled_at_any_time() {
-    let mut lease = established();
-    lease.attempting(at(1_000), milliseconds(6_000));
-    lease.attempt_failed();
-    assert_eq!(lease.lengths().timeout, milliseconds(6_000));
-    assert_eq!(deadline(&lease), at(5_400));
-    let connection = resume(&mut lease, at(3_000));
-    lease.confirmed(connection, at(3_100), at(3_110));
-    assert_eq!(deadline(&lease), at(8_400));
-}
-
-#[test]
-fn a_request_in_place_of_another_means_that_this_one_failed() {
-    let mut lease = established();
-    lease.attempting(at(1_000), milliseconds(6_000));
-    lease.attempting(at(2_000), T);
-    assert_eq!(lease.lengths().timeout, milliseconds(6_000));
+    for replaced in [false, true] {
+        let mut lease = established();
+        assert!(lease.attempting(at(9_100), milliseconds(6_000)));
+        if !replaced {
+            lease.attempt_failed();
+            assert_eq!(lease.lengths().timeout, milliseconds(6_000));
+        }
+        let connection = resume(&mut lease, at(9_200));
+        lease.confirmed(connection, at(9_300), at(9_310));
+        assert_eq!(deadline(&lease), at(0).plus(milliseconds(5_400)), "the session may have expired before");
+        lease.confirmed(connection, at(12_000), at(12_010));
+        assert_eq!(deadline(&lease), at(14_600));
+    }
 }
 
 /// Once it has lapsed, no answer but a confirmation may make it valid, in another term.
 #[test]
-fn a_lease_that_lapsed_by_a_request_to_resume_is_not_revived_by_its_answer() {
+fn a_lease_that_has_lapsed_is_not_revived_by_the_answer_to_a_request_to_resume() {
     let mut lease = established();
     let term = lease.term(at(0)).unwrap();
-    lease.attempting(at(100), milliseconds(5_000));
-    assert_eq!(lease.term(at(4_600)), Err(Lapse::Unconfirmed));
+    assert!(lease.attempting(at(9_200), T));
     let connection = lease.resumed(T).unwrap();
-    assert_eq!(lease.term(at(4_700)), Err(Lapse::Unconfirmed));
-    lease.confirmed(connection, at(4_700), at(4_710));
-    assert_eq!(lease.check(term, at(4_710)), Err(Lapse::Unconfirmed));
-    assert_eq!(deadline(&lease), at(9_100));
+    assert_eq!(lease.term(at(9_300)), Err(Lapse::Unconfirmed));
+    lease.confirmed(connection, at(9_300), at(9_310));
+    lease.confirmed(connection, at(12_000), at(12_010));
+    assert_eq!(lease.check(term, at(12_010)), Err(Lapse::Unconfirmed));
+    assert_eq!(deadline(&lease), at(18_200));
 }
 
 #[test]
 fn a_timeout_that_heartbeats_cannot_keep_ends_the_lease_for_good() {
     let mut lease = established();
-    lease.attempting(at(1_000), T);
+    assert!(lease.attempting(at(1_000), T));
     let lengths = lease.resumed(milliseconds(2_000)).unwrap_err();
     assert_eq!(lengths.timeout, milliseconds(2_000));
     assert_eq!(lease.connection(), None);
     assert_eq!(deadline(&lease), at(1_800));
-    lease.attempting(at(1_100), T);
+    assert!(lease.attempting(at(1_800), T));
     assert_eq!(lease.resumed(T), Err(lengths), "an old follower may still report with that one");
 }
 

@@ -75,8 +75,8 @@ fn every_rule_of_the_world_is_needed() {
         (Flaw::NobodyIsEvicted, neglectful(), GRANTED),
         (Flaw::NobodyIsEvicted, neglectful().with(&[Return]), STUCK),
         (Flaw::LimitsAreIgnored, clipped(5).with(&[Break]), ONE_HOLDER),
-        (Flaw::LimitsAreLearnedLate, clipped(4).with(&[Break, Half]), ONE_HOLDER),
-        (Flaw::HalvesAreForgotten, clipped(4).with(&[Break, Half]), ONE_HOLDER),
+        (Flaw::LimitsAreLearnedLate, clipped(6).with(&[Break, Half]), ONE_HOLDER),
+        (Flaw::HalvesAreForgotten, clipped(6).with(&[Break, Half]), ONE_HOLDER),
         (Flaw::DriftIsIgnored, gaining(), ONE_HOLDER),
         (Flaw::DoubtIsIgnored, timed(5).with(&[Break, Race]), ONE_HOLDER),
         #[cfg(not(debug_assertions))]

@@ -142,9 +142,9 @@ explored! {
     leases_are_kept_by_the_clock: timed(5).with(&[Beat]), 32_561, [GuardLost, LeaseExtended];
     /// A guard ends at its limit while its lease lasts, or by its lease before.
     guards_end_at_their_limits: timed(5).limited(2).with(&[Beat]), 34_805, [LimitReached, GuardLost];
-    leases_are_kept_where_servers_have_different_limits: clipped(5).with(&[Break]), 61_527,
+    leases_are_kept_where_servers_have_different_limits: clipped(5).with(&[Break]), 52_712,
         [GuardLost, MovedToLeader, MovedToFollower];
-    leases_are_kept_though_a_request_to_resume_arrives_late: clipped(4).with(&[Break, Half]), 90_404,
+    leases_are_kept_though_a_request_to_resume_arrives_late: clipped(6).with(&[Break, Half]), 186_952,
         [GuardLost, ResumedLate, MovedToFollower];
     leases_are_kept_though_the_leaders_clock_is_fast: gaining(), 19_768, [GuardLost];
     leases_are_kept_though_sessions_are_resumed_as_they_expire: timed(5).with(&[Break, Race]), 74_974,

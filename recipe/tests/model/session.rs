@@ -219,21 +219,26 @@ impl Run<'_> {
 
     /// Resumes the session at the leader.
     pub(crate) fn reconnect_to_leader(&mut self, index: usize) {
+        if !self.attempt(index, true) {
+            return;
+        }
         if let Some(follower) = &mut self.world.follower {
             follower.moved(index);
         }
         self.note(Witness::MovedToLeader, self.world.sessions[index].follows);
         self.world.sessions[index].follows = false;
-        self.attempt(index, true);
         self.touch(index, true);
         self.reconnect(index);
     }
 
     /// Asks the leader to resume the session, and gives that up; the leader has yet to hear of it.
     pub(crate) fn resume_by_half(&mut self, index: usize) {
+        let is_forgotten = self.setup.flaw == Some(Flaw::HalvesAreForgotten);
+        if !is_forgotten && !self.attempt(index, true) {
+            return;
+        }
         self.world.sessions[index].half = true;
-        if self.setup.flaw != Some(Flaw::HalvesAreForgotten) {
-            self.attempt(index, true);
+        if !is_forgotten {
             self.world.sessions[index].assurance.hears(Lease::attempt_failed);
         }
     }
@@ -260,16 +265,21 @@ impl Run<'_> {
         seconds(self.timeout(leads && self.setup.flaw != Some(Flaw::LimitsAreIgnored)))
     }
 
-    fn attempt(&mut self, index: usize, leads: bool) {
+    /// Whether a request to resume the session may be sent. If it may, the lease knows that it is.
+    fn attempt(&mut self, index: usize, leads: bool) -> bool {
         let is_known = self.setup.flaw != Some(Flaw::LimitsAreLearnedLate);
         let (now, floor) = (at(self.world.now), self.granted(leads && is_known));
-        self.world.sessions[index].assurance.hears(|lease| lease.attempting(now, floor));
+        let mut may = true;
+        self.world.sessions[index].assurance.hears(|lease| may = lease.attempting(now, floor));
         self.end_terms();
+        may
     }
 
     /// Asks the follower to resume the session, which asks the leader. What was sent before is forgotten.
     pub(crate) fn reconnect_to_follower(&mut self, index: usize) {
-        self.attempt(index, false);
+        if !self.attempt(index, false) {
+            return;
+        }
         let session = &mut self.world.sessions[index];
         session.resuming = true;
         if let Some(follower) = &mut self.world.follower {

@@ -172,18 +172,19 @@ impl Dialer {
         share.max(SHORTEST_PATIENCE).min(self.silence())
     }
 
-    /// The least session timeout that this server or another one may grant. zklock asks a server that has not said what it
-    /// grants; `None` if that server does not answer.
+    /// The least session timeout that this server may grant. zklock asks a server that has not said what it grants; `None`
+    /// if that server does not answer.
     pub(crate) async fn least_grant(&self, server: &Server, round: u32) -> Option<Duration> {
         if server.granted().is_none() {
             // Closing this session would take another quorum write. It owns no node, so it may expire.
             let opened = self.open(server, self.timeout, None, self.patience(round)).await.ok()?;
             server.learn(opened.granted);
         }
-        self.servers.iter().filter_map(Server::granted).min()
+        server.granted()
     }
 
-    /// Asks one server to resume a session, in this round of [`ROUNDS`].
+    /// Asks one server to resume a session, in this round of [`ROUNDS`]. If the server gives another session in its place,
+    /// as some servers other than ZooKeeper do, the one that was asked for is over there, and the other one is closed.
     pub(crate) async fn resume(
         &self,
         server: &Server,

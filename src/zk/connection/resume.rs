@@ -196,17 +196,21 @@ impl Connections {
     async fn ask(&self) -> Result<Opened, SessionEnd> {
         let longest = SHORTEST_PAUSE.max(self.lease.lengths().timeout / PAUSES);
         let mut pauses = pauses(SHORTEST_PAUSE, longest);
+        // The one that served last may be silent still.
+        let mut servers = self.dialer.servers.last_one_first();
+        servers.reverse();
         self.dialer.servers.served(None);
         let mut round = 0;
         loop {
-            let mut servers = self.dialer.servers.shuffled();
             servers.sort_by_key(|server| server.granted().is_none());
             let (number, mut rejections) = (servers.len(), 0);
-            for server in servers {
+            for server in &servers {
                 // Once the request reaches the server, the leader goes by the timeout that this server grants, even if
                 // the answer is lost. So the session goes to no server before that timeout is known.
                 let Some(least) = self.dialer.least_grant(server, round).await else { continue };
-                self.lease.attempting(least);
+                if !self.lease.attempting(least) {
+                    continue;
+                }
                 match self.dialer.resume(server, &self.session, round).await {
                     Ok(opened) => return Ok(opened),
                     Err(Error::SessionExpired) => return Err(SessionEnd::Expired),
