@@ -13,7 +13,9 @@ use futures::FutureExt;
 use tracing::{debug, warn};
 use uuid::Uuid;
 use zklock_recipe::acquisition::{Acquisition, Certainty, Effect, Ground, Input};
-use zklock_recipe::{Alone, Arrival, End, Event, Outcome, Own, Patience, Report, Together, Tries};
+use zklock_recipe::{
+    Alone, Arrival, End, Event, Outcome, Own, Patience, Report, SessionEnd, Together, Tries,
+};
 
 use super::attended::Work;
 use super::companion::take_back;
@@ -142,7 +144,9 @@ impl Driver {
     pub(crate) fn handle(&mut self, input: impl Into<Input>) -> Option<Outcome> {
         let input = input.into();
         // A reply may say so before the connection's client knows.
-        input.session_end().into_iter().for_each(|end| self.session.lease.ended(end));
+        if let Some(end) = input.session_end() {
+            self.session.ended(end);
+        }
         let present = self.session.lease.present(self.stop_margin());
         if let Input::LeaseConfirmed | Input::NodesConfirmed(_) = input
             && self.punctuality.hear(present.term.is_ok())
@@ -226,7 +230,7 @@ impl Driver {
                     "a contender cannot tell which node is its own; zklock closes the ZooKeeper session, so that \
                      ZooKeeper deletes the node"
                 );
-                self.session.close();
+                self.session.ended(SessionEnd::Closed);
             }
             Effect::Tell(outcome) => {
                 match outcome {

@@ -291,10 +291,8 @@ impl Held {
 
     /// Resolves once the lease has ended, whether or not the guard was lost before.
     pub(super) async fn lapse(&self) {
-        let session = self.session();
-        while self.shared_lease().check(self.term).is_ok() {
-            session.sleep(self.shared_lease().remaining()).await;
-        }
+        let lease = self.shared_lease();
+        self.when(|| lease.check(self.term).err().ok_or_else(|| lease.remaining())).await;
     }
 
     /// The paths of the holder's nodes.

@@ -292,6 +292,14 @@ impl ZkSession {
         self.lease.ended(SessionEnd::Closed);
     }
 
+    /// Takes in that the session is over. Those who wait for its end are woken by a task of their own: their wakers are foreign
+    /// code, and the caller may hold a mutex.
+    pub(crate) fn ended(&self, end: SessionEnd) {
+        self.lease.ended_silently(end);
+        let lease = self.lease.clone();
+        self.runtime.spawn(async move { lease.wake() });
+    }
+
     /// As [`close`](Self::close), once the writes that outlast the session are done, or a tenth of the session timeout is over.
     pub(crate) fn close_after_writes(&self) {
         let (mut writes, lease) = (self.writes.subscribe(), self.lease.clone());
