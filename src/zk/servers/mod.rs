@@ -20,6 +20,9 @@ use crate::mutex::Mutex;
 /// How long to wait whether a server closes a connection before it has been sent anything.
 const CLOSING: Duration = Duration::from_millis(300);
 
+/// How long zklock remembers the least session timeout that a server granted.
+const REMEMBERED: Duration = Duration::from_secs(3600);
+
 /// The longest answer to a four-letter word that zklock reads, in bytes.
 const LONGEST_ANSWER: u64 = 16 * 1024;
 
@@ -34,8 +37,10 @@ pub(crate) struct Servers {
 /// One server of a connect string.
 pub(crate) struct Server {
     address: ServerAddress,
-    /// The least session timeout that zklock has seen this server grant.
-    granted: Mutex<Option<Duration>>,
+    /// The least session timeout that zklock has seen this server grant lately, and when.
+    granted: Mutex<Option<(Duration, Instant)>>,
+    /// Whether the address certainly stands for one server only.
+    is_single: AtomicBool,
     /// Whether the last connection was to this server, and did not break.
     serves: AtomicBool,
 }
@@ -58,6 +63,7 @@ impl Servers {
                     .map(|address| Server {
                         address,
                         granted: Mutex::default(),
+                        is_single: AtomicBool::default(),
                         serves: AtomicBool::default(),
                     })
                     .collect();
@@ -128,15 +134,29 @@ impl Server {
         connector.connect(&format!("{}{chroot}", self.address.connect_string())).await
     }
 
-    /// Remembers the session timeout that this server granted.
+    /// Remembers the session timeout that this server granted. A limit may be raised, so a lesser one is forgotten after a while,
+    /// unless it may be that of another server with the same name.
     pub(crate) fn learn(&self, granted: Duration) {
+        let now = Instant::now();
         let mut least = self.granted.lock();
-        *least = Some(least.map_or(granted, |least| least.min(granted)));
+        let is_less = least.is_some_and(|(least, seen)| {
+            let is_forgotten = self.is_single.load(Ordering::Relaxed) && now - seen > REMEMBERED;
+            least < granted && !is_forgotten
+        });
+        if !is_less {
+            *least = Some((granted, now));
+        }
     }
 
-    /// The least session timeout that zklock has seen this server grant.
+    /// The least session timeout that zklock has seen this server grant lately.
     pub(crate) fn granted(&self) -> Option<Duration> {
-        *self.granted.lock()
+        self.granted.lock().map(|(granted, _)| granted)
+    }
+
+    /// Finds out whether the address stands for one server only.
+    pub(crate) async fn resolve(&self) {
+        let addresses = async_net::resolve((self.address.host.as_str(), self.address.port)).await;
+        self.is_single.store(addresses.is_ok_and(|addresses| addresses.len() == 1), Ordering::Relaxed);
     }
 
     /// Finds out why this server gave no session; `None` if it is read-only. Every server answers `srvr`, whatever its

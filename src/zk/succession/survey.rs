@@ -146,6 +146,7 @@ fn infer(short: Duration, long: Duration) -> Tick {
 /// does not answer now before the session goes there ([`Dialer::least_grant`]).
 pub(crate) async fn grants(dialer: &Dialer) {
     let ask = async |server: &Server| {
+        server.resolve().await;
         let granted = match settings(dialer, server).await {
             Some(settings) => {
                 let reckoned = dialer.reckoning().tick;
