@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::{Either, select};
 use support::{Server, eventually, linked, make, operator, own_server, patient, server, session, within};
 use zklock::{AcquireError, ConnectError, Session, SessionState};
-use zklock_testcontainers::RequestKind;
+use zklock_testcontainers::{Link, RequestKind};
 use zookeeper_client::Acls;
 
 /// The server that resumes a session may be behind the one before, or partitioned. So its first answer is a quorum's.
@@ -135,4 +135,36 @@ async fn a_chroot_that_was_there_may_go_and_come_back_while_sessions_end() {
     let session = Session::builder(format!("{}/app", server.connect_string())).create_chroot();
     let lock = session.connect().await.unwrap().lock("/locks/orders").unwrap();
     lock.acquire().await.unwrap().release().await.unwrap();
+}
+
+/// A server that lives only just: some of its bytes come, so zookeeper-client waits on, and no answer does.
+#[tokio::test]
+async fn a_server_that_drips_is_left_once_another_one_answers() {
+    const TIMEOUT: Duration = Duration::from_secs(8);
+    let server = server().await;
+    let links = [Link::start(server.address()).await.unwrap(), Link::start(server.address()).await.unwrap()];
+    let servers = server.at(links.each_ref().map(Link::address).join(","));
+    let session = patient(servers, TIMEOUT).connect().await.unwrap();
+    let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let id = session.id();
+    let mut events = session.events();
+    while within("the connection", events.next()).await.unwrap().state != SessionState::Connected {}
+    let (one, other) = match links[0].connections() > 0 {
+        true => (&links[0], &links[1]),
+        false => (&links[1], &links[0]),
+    };
+    other.refuse();
+    one.drip(Some(Duration::from_millis(200)));
+    within("the risk", guard.at_risk()).await;
+    assert_eq!(session.state(), SessionState::Connected, "no other server answers");
+    other.accept();
+    // Before ten session timeouts are over, after which zookeeper-client may have a whole answer.
+    within("the move", async {
+        while events.next().await.unwrap().state != SessionState::Disconnected {}
+        while events.next().await.unwrap().state != SessionState::Connected {}
+    })
+    .await;
+    assert!(guard.is_held() && session.id() == id);
+    assert!(other.requests_of(RequestKind::Multi) > 0);
+    within("safety", guard.safe()).await.unwrap();
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
-use futures::future::{Either, select};
+use futures::FutureExt;
+use futures::future::{Either, select, select_ok};
 use tokio::time::timeout;
 use zklock_recipe::{Lease, Lengths, Moment, Reckoning};
 use zookeeper_client::{Client, Connector, Error, SessionInfo, SessionState};
@@ -81,10 +82,9 @@ impl Dialer {
         Reckoning { tick: self.tick.lock().unwrap_or(DEFAULT_TICK), drift_ppm: self.drift_ppm }
     }
 
-    /// How long a server may be silent before another one is asked: two fifths of the session timeout, by the rule of
-    /// ZooKeeper's clients.
+    /// How long a server may be silent before another one is asked.
     pub(crate) fn silence(&self) -> Duration {
-        self.timeout * 2 / 5
+        silence(self.timeout)
     }
 
     /// Asks each server for a new session, once. If one server refuses for good and another one does not answer, the
@@ -209,6 +209,15 @@ impl Dialer {
         Ok(granted)
     }
 
+    /// Whether a server but the one that serves now gives a session. If that is the only one, whether it gives another.
+    pub(crate) async fn another_answers(&self) -> bool {
+        let mut servers = self.servers.last_one_first();
+        if servers.len() > 1 {
+            servers.remove(0);
+        }
+        select_ok(servers.into_iter().map(|server| self.probe(server, self.timeout).boxed())).await.is_ok()
+    }
+
     async fn open(
         &self,
         server: &Server,
@@ -243,6 +252,11 @@ impl Dialer {
             error => ConnectError::Client { cause: error.to_string() },
         }
     }
+}
+
+/// How long a server may be silent in a session with this timeout: two fifths of it, by the rule of ZooKeeper's clients.
+pub(crate) fn silence(timeout: Duration) -> Duration {
+    timeout * 2 / 5
 }
 
 /// The pauses between rounds in which no server helped; the caller says how long they are. Each is twice as long as the one

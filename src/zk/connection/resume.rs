@@ -12,13 +12,13 @@ use std::time::Duration;
 use futures::FutureExt;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{info, warn};
 use zklock_recipe::SessionEnd;
 use zookeeper_client::{Error, SessionInfo, SessionState};
 
 use super::Connection;
-use super::dialer::{Dialer, Opened, ROUNDS, pauses};
+use super::dialer::{Dialer, Opened, ROUNDS, pauses, silence};
 use super::link::Link;
 use crate::zk::shared_lease::{Sent, SharedLease};
 use crate::{clock, requests};
@@ -77,10 +77,15 @@ impl Connections {
     /// What is seldom done is boxed, so that a session does not keep the memory for it all its life.
     pub(crate) async fn run(self, first: Opened) {
         let mut served = Served::start(0, first);
+        let mut next_silence = Instant::now();
         let closing = loop {
             self.link.send_replace(Link::Up(served.connection.clone()));
             let state = tokio::select! {
                 state = served.gone() => state,
+                () = self.falls_silent(next_silence) => {
+                    next_silence = Instant::now() + self.lease.lengths().timeout;
+                    SessionState::Disconnected
+                }
                 end = self.lease.over() => break self.finish(end, Some(served)).boxed().await,
             };
             warn!("the connection to ZooKeeper is lost");
@@ -100,6 +105,32 @@ impl Connections {
             info!("connected to ZooKeeper");
         };
         self.over.send_replace(Some(closing));
+    }
+
+    /// Resolves once the server has left a heartbeat unanswered for a third of the session timeout or somewhat more, though
+    /// another connection is answered. zookeeper-client waits for as long as any bytes come, and a server that lives only just
+    /// sends some. A server is given up for this once a lease at most, and not before `next`: replies that are long are late, too.
+    async fn falls_silent(&self, next: Instant) {
+        let mut heard = self.lease.heard();
+        loop {
+            let lengths = self.lease.lengths();
+            // The clients of one server do not all leave it together.
+            let patience = silence(lengths.timeout).mul_f64(1.0 - fastrand::f64() / 5.0);
+            if timeout(lengths.heartbeat + patience, heard.changed()).await.is_ok() {
+                continue;
+            }
+            let answered = async {
+                sleep_until(next).await;
+                self.dialer.another_answers().await
+            };
+            tokio::select! {
+                _ = heard.changed() => {}
+                is_answered = answered => if is_answered {
+                    warn!("the server answers no heartbeat, and another connection is answered");
+                    return;
+                }
+            }
+        }
     }
 
     /// Takes in that a server says that the session is over. Only a server that has closed the session has asked a
@@ -178,7 +209,7 @@ impl Connections {
                 let wire = served.connection.wire()?;
                 wire.request(|wire| requests::heartbeat(wire.client)).await
             };
-            if let Ok(Some(true)) = timeout(self.dialer.silence(), barrier).await {
+            if let Ok(Some(true)) = timeout(silence(self.lease.lengths().timeout), barrier).await {
                 self.lease.confirmed(Sent { connection: number, at: sent });
                 return Ok(served);
             }
