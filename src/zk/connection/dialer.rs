@@ -167,9 +167,10 @@ impl Dialer {
     ///
     /// The session does not live for long, so zklock soon leaves a silent server for the next one: if a packet was
     /// lost, TCP may repeat it late. But a server may be far away, so in later rounds each server gets more time.
-    fn patience(&self, round: u32) -> Duration {
-        let share = self.timeout / 2_u32.pow(ROUNDS - round);
-        share.max(SHORTEST_PATIENCE).min(self.silence())
+    fn patience(&self, server: &Server, round: u32) -> Duration {
+        let timeout = server.granted().map_or(self.timeout, |granted| granted.min(self.timeout));
+        let share = timeout / 2_u32.pow(ROUNDS - round);
+        share.max(SHORTEST_PATIENCE).min(silence(timeout))
     }
 
     /// The least session timeout that this server may grant. zklock asks a server that has not said what it grants; `None`
@@ -177,7 +178,7 @@ impl Dialer {
     pub(crate) async fn least_grant(&self, server: &Server, round: u32) -> Option<Duration> {
         if server.granted().is_none() {
             // Closing this session would take another quorum write. It owns no node, so it may expire.
-            let opened = self.open(server, self.timeout, None, self.patience(round)).await.ok()?;
+            let opened = self.open(server, self.timeout, None, self.patience(server, round)).await.ok()?;
             server.learn(opened.granted);
         }
         server.granted()
@@ -191,10 +192,11 @@ impl Dialer {
         session: &SessionInfo,
         round: u32,
     ) -> Result<Opened, Error> {
-        let opened = self.open(server, self.timeout, Some(session), self.patience(round)).await?;
+        let patience = self.patience(server, round);
+        let opened = self.open(server, self.timeout, Some(session), patience).await?;
         server.learn(opened.granted);
         if opened.client.session_id() != session.id() {
-            opened.close(self.patience(round)).await;
+            opened.close(patience).await;
             return Err(Error::SessionExpired);
         }
         self.servers.served(Some(server));

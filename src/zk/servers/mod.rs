@@ -137,7 +137,10 @@ impl Server {
     /// Remembers the session timeout that this server granted. A limit may be raised, so a lesser one is forgotten after a while,
     /// unless it may be that of another server with the same name.
     pub(crate) fn learn(&self, granted: Duration) {
-        let now = Instant::now();
+        self.learn_at(granted, Instant::now());
+    }
+
+    fn learn_at(&self, granted: Duration, now: Instant) {
         let mut least = self.granted.lock();
         let is_less = least.is_some_and(|(least, seen)| {
             let is_forgotten = self.is_single.load(Ordering::Relaxed) && now - seen > REMEMBERED;
@@ -221,4 +224,24 @@ pub(crate) struct ServerSettings {
     pub(crate) shortest: Duration,
     /// The longest session timeout that the server grants.
     pub(crate) longest: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_low_limit_is_forgotten_where_no_other_server_can_have_it() {
+        let second = Duration::from_secs(1);
+        let now = Instant::now();
+        let servers = Servers::parse("127.0.0.1:1,several:1".to_owned(), false).unwrap();
+        servers.servers[0].resolve().await;
+        for (server, later) in servers.iter().zip([16, 4]) {
+            server.learn_at(second * 4, now);
+            server.learn_at(second * 16, now + REMEMBERED);
+            assert_eq!(server.granted(), Some(second * 4));
+            server.learn_at(second * 16, now + REMEMBERED + second);
+            assert_eq!(server.granted(), Some(second * later));
+        }
+    }
 }
