@@ -22,6 +22,7 @@ pub(crate) struct Joint<T> {
 }
 
 /// A handle that does not keep the future.
+#[derive(Clone)]
 pub(crate) struct WeakJoint<T>(Weak<JointCell<T>>);
 
 struct JointCell<T> {

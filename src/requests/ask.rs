@@ -296,7 +296,7 @@ pub(crate) async fn watch_end(
     path: String,
     czxid: i64,
 ) -> Result<Option<BoxFuture<'static, ()>>, Event> {
-    match watching.send(|server| server.data(&path)).await.await {
+    match watching.data(&path).await {
         Ok((_, stat, watcher)) if stat.czxid == czxid => Ok(Some(change(watcher).map(|_| ()).boxed())),
         Ok(_) | Err(Error::NoNode) => Ok(None),
         Err(Error::NoAuth) => Err(Event::Refused(Refusal::NotAuthorized)),

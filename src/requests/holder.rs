@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use zklock_recipe::{Event, QueueLayout, QueuePlace, Stamp};
-use zookeeper_client::{Client, Error};
+use zookeeper_client::{Client, Error, WatchedEvent};
 
 use super::foreign::judge;
 use super::read_nodes::{QueueNode, Seen, existing, is_ours};
 use super::reply::failure;
 use super::sighting::{Found, Sighting, single};
-use super::watchers::{Watcher, Watching};
+use super::watchers::Watching;
 use crate::settings::Settings;
 
 /// Returns the first contender in the queue: one listing and one read. It reads further nodes only if those before them
@@ -97,7 +97,7 @@ pub(crate) async fn watch_holder(
         };
         unread = Some(None);
         for (place, path) in queue {
-            let (data, stat, watcher) = match watching.send(|server| server.data(&path)).await.await {
+            let (data, stat, watcher) = match watching.data(&path).await {
                 Ok(read) => read,
                 Err(Error::NoNode) => continue,
                 Err(Error::NoAuth) => {
@@ -118,6 +118,9 @@ pub(crate) async fn watch_holder(
     }
 }
 
-fn sighting(found: Found<QueueNode>, watcher: Watcher) -> Sighting<QueueNode> {
+fn sighting(
+    found: Found<QueueNode>,
+    watcher: impl Future<Output = WatchedEvent> + Send + 'static,
+) -> Sighting<QueueNode> {
     Sighting { found: Ok(found), changes: Some(single(watcher)) }
 }

@@ -96,26 +96,25 @@ pub(crate) async fn watch_pool(
     is_watched: bool,
 ) -> Result<Option<PoolWatched>, Event> {
     let (directory, connection) = (pool.path.as_str(), before.connection);
-    let (data, children) = match is_watched {
-        true => {
-            let known = Ok((before.data, before.version, before.czxid, None));
-            (known, watching.send(|server| server.children(directory)).await.await)
-        }
-        false => {
-            let reads = watching.send(|server| join(server.data(directory), server.children(directory)));
-            let (data, children) = reads.await.await;
-            (data.map(|(data, stat, watcher)| (data, stat.version, stat.czxid, Some(watcher))), children)
-        }
+    let children = async { watching.send(|server| server.children(directory)).await.await };
+    let (data, children) = if is_watched {
+        (Ok((before.data, before.version, before.czxid, None)), children.await)
+    } else {
+        let (read, children) = join(watching.data(directory), children).await;
+        let data = read
+            .map(|(data, stat, watcher)| (data.to_vec(), stat.version, stat.czxid, Some(watcher.boxed())));
+        (data, children)
     };
     let Some((data, version, czxid, watcher)) = existing(data)? else { return Ok(None) };
     let Some((children, stat, changed)) = existing(children)? else { return Ok(None) };
     if (stat.version, stat.czxid) != (version, czxid) {
         return Ok(None);
     }
-    let told =
-        |watcher| change(watcher).map(|it| it.map_or_else(Event::SessionOver, |_| Event::OwnTouched)).boxed();
+    let told = |watcher: BoxFuture<'static, _>| {
+        change(watcher).map(|it| it.map_or_else(Event::SessionOver, |_| Event::OwnTouched)).boxed()
+    };
     let seen = seen(data, (version, czxid), children, connection);
-    Ok(Some(PoolWatched { seen, data: watcher.map(told), children: told(changed) }))
+    Ok(Some(PoolWatched { seen, data: watcher.map(told), children: told(changed.boxed()) }))
 }
 
 /// Creates the directory of a pool. `Ok(false)` if its parent does not exist.

@@ -9,7 +9,7 @@ use zklock_recipe::{Event, Footing, Stamp};
 use zookeeper_client::{EventType, PersistentWatcher, WatchedEvent};
 
 use super::reply::failure;
-use super::watchers::{Lingering, Watcher, Watching};
+use super::watchers::{Lingering, Watching};
 
 /// Who leads, if anybody does, and the stamp, unless this session may not read it.
 pub(crate) type Found<T> = Option<(Option<Stamp>, T)>;
@@ -59,7 +59,7 @@ fn persistent(watcher: Lingering<PersistentWatcher>) -> Changes {
 }
 
 /// The one change that a watch reports.
-pub(super) fn single(watcher: Watcher) -> Changes {
+pub(super) fn single(watcher: impl Future<Output = WatchedEvent> + Send + 'static) -> Changes {
     stream::once(zxid(watcher)).chain(stream::pending()).boxed()
 }
 

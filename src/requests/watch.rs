@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::{pending, ready};
+use futures::future::{join, pending, ready};
 use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, OtherKind, Own, PathKind, QueuePlace, SessionEnd, Stranger};
 use zookeeper_client as zk;
@@ -13,7 +13,7 @@ use zookeeper_client::{Error, EventType, WatchedEvent};
 use super::confirm::{is, is_hidden, is_there};
 use super::foreign::{judge, lookalike};
 use super::reply::{Reply, end, failure};
-use super::watchers::{Watcher, Watching};
+use super::watchers::{SharedWatcher, Watcher, Watching};
 use crate::node::{NodeData, decode};
 use crate::settings::Settings;
 
@@ -31,10 +31,10 @@ pub(crate) async fn watch_predecessor(
     let Some(path) = lock.contender(predecessor) else { return Event::PredecessorWatched(false).into() };
     let (name, is_ours) =
         (lock.path.child(&path).unwrap_or_default(), path == lock.path.contender(predecessor));
-    let (data, children) = watching.send(|server| (server.data(&path), server.children(&path))).await;
-    let (bytes, stat, data) = match data.await {
+    let children = async { watching.send(|server| server.children(&path)).await.await };
+    let (data, children) = join(watching.data(&path), children).await;
+    let (bytes, stat, data) = match data {
         Ok(read) => read,
-        // The other answer would say the same, so nothing waits for it.
         Err(Error::NoNode) => return Event::PredecessorWatched(false).into(),
         Err(error) => return failure(error).into(),
     };
@@ -56,7 +56,7 @@ pub(crate) async fn watch_predecessor(
     if is_ours && let Some(other) = other_kind(&lock, &bytes) {
         return Event::Foreign(Stranger::Kind(other)).into();
     }
-    let watch = match children.await {
+    let watch = match children {
         Ok((_, _, children)) => end_of(data, children, is_ours).boxed(),
         // The node went while one watch stood.
         Err(Error::NoNode) => ready(Event::PredecessorDeleted).boxed(),
@@ -76,7 +76,7 @@ fn other_kind(lock: &Settings, data: &[u8]) -> Option<OtherKind> {
 /// the watch of its children, of which it has none. Only a release does both in one transaction. A client that may
 /// write to the directory can write to a waiter's node, and that waiter may give up later. That grants nobody. Nor does
 /// another client's contender, whatever it does.
-async fn end_of(data: Watcher, children: Watcher, is_ours: bool) -> Event {
+async fn end_of(data: SharedWatcher, children: Watcher, is_ours: bool) -> Event {
     let gone = match change(children).await {
         Ok(gone) => gone,
         Err(end) => return Event::SessionOver(end),
@@ -99,7 +99,7 @@ fn is_release(written: &WatchedEvent, gone: &WatchedEvent) -> bool {
 /// Watches our own node.
 pub(crate) async fn watch_own(watching: Watching, lock: Arc<Settings>, own: Own) -> Reply {
     let path = lock.path.contender(own.place);
-    match watching.send(|server| server.data(&path)).await.await {
+    match watching.data(&path).await {
         Ok((_, stat, watcher)) => Reply {
             watch: Some(
                 change(watcher)
@@ -125,7 +125,7 @@ fn is_displaced(lock: &Settings, own: &zk::Stat) -> bool {
 }
 
 /// Resolves when the watch fires, or when the session ends.
-pub(super) async fn change(watcher: Watcher) -> Result<WatchedEvent, SessionEnd> {
+pub(super) async fn change(watcher: impl Future<Output = WatchedEvent>) -> Result<WatchedEvent, SessionEnd> {
     // The watcher panics if the client's task has died of a panic. This future is then revoked with its connection.
     match AssertUnwindSafe(watcher).catch_unwind().await {
         Ok(event) if event.event_type == EventType::Session => {

@@ -17,6 +17,7 @@
 //! No path has both a persistent watch and a watch for one event: zookeeper-client removes neither while the other one stands, and
 //! servers before 3.9 would replace the first one. Persistent ones are set on asks and announcements alone.
 
+use std::collections::HashMap;
 use std::future::{poll_fn, ready};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use tokio::sync::Notify;
 use zookeeper_client::{AddWatchMode, Client, Error, OneshotWatcher, PersistentWatcher, Stat, WatchedEvent};
 
 use super::confirm::answered;
+use crate::joint::{Joint, WeakJoint};
 use crate::mutex::Mutex;
 
 /// The watchers of one connection.
@@ -36,7 +38,15 @@ pub(crate) struct Watchers {
     state: Mutex<WatchersState>,
     /// Says that something was left.
     pub(crate) left: Notify,
+    /// The reads under way that watch data, by their paths.
+    reads: Mutex<HashMap<String, WeakJoint<WatchedRead>>>,
 }
+
+/// The answer to a read that watches data.
+type WatchedRead = Result<(Arc<Vec<u8>>, Stat, SharedWatcher), Error>;
+
+/// A watcher that all have who share a read. The last one leaves it to the watchers of its connection.
+pub(super) type SharedWatcher = Joint<WatchedEvent>;
 
 #[derive(Default)]
 struct WatchersState {
@@ -153,6 +163,42 @@ impl Watching {
     pub(super) async fn send<R>(&self, send: impl Fn(&Sender) -> R) -> R {
         self.watchers.send(|| send(&Sender(self))).await
     }
+
+    /// Reads a node, and watches its data. The first poll sends the request. Callers that ask while a read is under way share it: the
+    /// node may have 1 MiB of data, and the session's heartbeats wait behind each answer.
+    ///
+    /// A server answers in order. So an answer that has not come yet is as new as the answer to a read that the caller would send, and
+    /// its watch has not fired. A read that is answered is shared with nobody else: the node's name may have been given again since.
+    pub(super) fn data(&self, path: &str) -> Joint<WatchedRead> {
+        let present = self.watchers.reads.lock().get(path).cloned();
+        // The answer may have come though nobody has taken it in. The poll shows it.
+        if let Some(mut read) = present.as_ref().and_then(WeakJoint::upgrade)
+            && (&mut read).now_or_never().is_none()
+        {
+            return read;
+        }
+        let under_way = UnderWay { watching: self.clone(), path: path.to_owned() };
+        let read = async move {
+            let UnderWay { watching, path } = &under_way;
+            let (data, stat, watcher) = watching.send(|server| server.data(path)).await.await?;
+            Ok((Arc::new(data), stat, Joint::new(watcher.boxed())))
+        };
+        let read = Joint::new(read.boxed());
+        self.watchers.reads.lock().insert(path.to_owned(), read.downgrade());
+        read
+    }
+}
+
+/// A read that others may share, until it is answered or nobody awaits it any more.
+struct UnderWay {
+    watching: Watching,
+    path: String,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.watching.watchers.reads.lock().remove(&self.path);
+    }
 }
 
 /// Sends requests that set watches. Each is sent by the call.
@@ -160,7 +206,7 @@ pub(super) struct Sender<'a>(&'a Watching);
 
 impl Sender<'_> {
     /// Reads a node, and watches its data.
-    pub(super) fn data(
+    fn data(
         &self,
         path: &str,
     ) -> impl Future<Output = Result<(Vec<u8>, Stat, Watcher), Error>> + Send + use<> {
@@ -272,6 +318,8 @@ mod tests {
     use std::cell::Cell;
 
     use futures::channel::oneshot;
+    use zklock_testcontainers::ZooKeeper;
+    use zookeeper_client::{Acls, CreateMode};
 
     use super::*;
 
@@ -342,5 +390,32 @@ mod tests {
         assert!(watchers.forget_fired());
         fire_late.send(()).unwrap();
         assert!(!watchers.forget_fired());
+    }
+
+    /// A watch of a node that is gone has fired, and says nothing of the next node of that name.
+    #[tokio::test]
+    async fn a_read_is_shared_until_its_answer_has_come() {
+        let server = ZooKeeper::builder().start().await.unwrap();
+        let client = Arc::new(Client::connect(&server.connect_string()).await.unwrap());
+        let watching = Watching::new(client.clone(), Arc::default());
+        let make = async || {
+            let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
+            client.create("/node", b"", &persistent).await.unwrap().0.czxid
+        };
+        let first = make().await;
+        let mut reads = [(); 3].map(|()| watching.data("/node"));
+        assert!((&mut reads[0]).now_or_never().is_none());
+        client.delete("/node", None).await.unwrap();
+        // All answers have come, and nobody has taken the first one in.
+        let again = make().await;
+        let (_, stat, last) = watching.data("/node").await.unwrap();
+        assert_eq!(stat.czxid, again);
+        let [gone, one, other] = reads;
+        drop(gone);
+        let [one, other] = [one.await.unwrap(), other.await.unwrap()];
+        assert!(Arc::ptr_eq(&one.0, &other.0) && one.1.czxid == first);
+        assert_eq!(one.2.clone().await, other.2.await);
+        assert!(last.now_or_never().is_none());
+        assert!(watching.watchers.reads.lock().is_empty());
     }
 }

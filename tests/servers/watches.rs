@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use support::{eventually, granted, linked_session, session, within};
-use zklock_testcontainers::RequestKind;
+use support::{eventually, granted, linked_session, operator, session, within};
+use zklock_testcontainers::{Link, RequestKind};
 
 /// The next reader sets its watches on the holder's node while the first reader leaves. Then the release fires two events.
 #[tokio::test]
@@ -56,4 +56,42 @@ async fn an_observer_goes_while_another_one_begins() {
     eventually("the events", async || link.counts().events == events + 2).await;
     held.release();
     assert!(within("the second answer", two.next()).await.unwrap().unwrap().is_none());
+}
+
+/// Anybody may write so much to a node, and a session's heartbeats wait behind each answer with the node's data.
+#[tokio::test]
+async fn those_who_wait_for_one_node_read_it_together() {
+    const EACH: u64 = 100;
+    const LENGTH: usize = 512 * 1024;
+    let (server, link, looking) = linked_session(Duration::from_secs(20)).await;
+    let holder = session(&server).await.rw_lock("/lock/orders").unwrap().write().await.unwrap();
+    operator(&server).await.set_data(&holder.node(), &vec![b'x'; LENGTH], None).await.unwrap();
+    let read_together = async |link: &Link, begin: &mut dyn FnMut()| {
+        link.reset_counts();
+        // Each lists the queue, and then looks at the node.
+        let listed = link.hold_reply(RequestKind::GetChildren);
+        (0..EACH).for_each(|_| begin());
+        eventually("the listings", async || link.requests_of(RequestKind::GetChildren) == EACH).await;
+        listed.release();
+        let is_answered = || link.counts().requests == link.counts().replies;
+        eventually("the looks", async || link.requests_of(RequestKind::GetData) > 0 && is_answered()).await;
+        let (reads, bytes) = (link.requests_of(RequestKind::GetData), link.counts().reply_bytes);
+        assert!(bytes < 10 * LENGTH as u64, "{reads} reads, {bytes} bytes");
+    };
+    let (lock, mut readers) = (looking.rw_lock("/lock/orders").unwrap(), Vec::new());
+    let read = |lock: zklock::RwLock| async move { lock.read().await };
+    read_together(&link, &mut || readers.push(tokio::spawn(read(lock.clone())))).await;
+    let (watched, mut observers) = (looking.lock("/lock/orders").unwrap(), Vec::new());
+    read_together(&link, &mut || observers.push(watched.holders())).await;
+    for observer in &mut observers {
+        let seen = within("the holder", observer.next()).await.unwrap().unwrap();
+        assert_eq!(seen.map(|holder| holder.path), Some(holder.node()));
+    }
+    drop(holder);
+    for reader in readers {
+        granted(reader).await.release().await.unwrap();
+    }
+    for observer in &mut observers {
+        while within("nobody", observer.next()).await.unwrap().unwrap().is_some() {}
+    }
 }
