@@ -103,10 +103,10 @@ compare: ## Measure zklock beside Curator, kazoo, go-zookeeper, zookeeper-client
 bench: servers ## Measure each scenario of zklock in detail, mostly against zookeeper-client (docs/PERFORMANCE.md)
 	scripts/bench.sh
 
-memcheck: servers compiled ## Run the tests of watches under valgrind
+memcheck: servers compiled ## Run the tests of watches under valgrind: of their removal, of observers and of asks
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
 		$(with-server) cargo --config "target.'cfg(all())'.runner='valgrind -q --error-exitcode=9'" \
-		test -p zklock --test servers --features rustix/use-libc `# valgrind has no vDSO` -- watches::
+		test -p zklock --test servers --features rustix/use-libc `# valgrind has no vDSO` -- watches:: observe:: ask::
 
 model: nextest ## Explore the protocol's largest models, of millions of states
 	cargo nextest run --release -p zklock-recipe --profile model

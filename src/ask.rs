@@ -20,7 +20,7 @@ use crate::guard::asks as heard;
 use crate::lock::contender::Contender;
 use crate::lock::options::default_owner;
 use crate::lock::query::query;
-use crate::node::{AskData, encode};
+use crate::node::{ASK, AskData, encode};
 use crate::observe::sight::stale;
 use crate::path::LockPath;
 use crate::requests::{self, Holders, OwnAsk, PlacedAsk};
@@ -317,7 +317,7 @@ impl Asking {
 
     /// Makes the ask's node in this session, unless it stands. The node is deleted once `self.node` is dropped.
     async fn place(&mut self, session: Arc<ZkSession>) -> Result<AskStanding, AskError> {
-        let (path, id) = (self.path.of_child(requests::ASK), self.data.id);
+        let (path, id) = (self.path.of_child(ASK), self.data.id);
         let mut tries = Tries::default();
         let outcome = loop {
             let node = self.node.get_or_insert_with(|| AskNode {

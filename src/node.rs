@@ -7,6 +7,12 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use zklock_recipe::{PathKind, Stock};
 
+/// The name of an ask's node at the path that is asked for.
+pub(crate) const ASK: &str = "ask";
+
+/// The name of an announcement at an election's path.
+pub(crate) const LEADER: &str = "leader";
+
 /// The data of a contender's node: a small JSON object. Operators read it, and zklock finds its own node again by it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeData {

@@ -25,6 +25,7 @@ use crate::lock::acquire::{Passage, Wait};
 use crate::lock::contender::Contender;
 use crate::lock::options::LockOptions;
 use crate::lock::query::query;
+use crate::node::LEADER;
 use crate::observe::Observer;
 use crate::path::LockPath;
 use crate::requests;
@@ -34,9 +35,6 @@ use crate::zk::Succession;
 
 /// The name of the directory in which candidates queue.
 const QUEUE: &str = "queue";
-
-/// The name of the announcement.
-const LEADER: &str = "leader";
 
 /// Why a leader's own transactions leave the announcement alone.
 const OFF_LIMITS: &str =

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::Guard;
 use super::hold::turn::Turn;
-use crate::node::AskData;
+use crate::node::{ASK, AskData};
 use crate::observe::news::News;
 use crate::requests;
 use crate::requests::path_of;
@@ -190,7 +190,7 @@ fn start(turn: &Turn) -> Vec<Listening> {
     let own = turn.nodes().iter().filter(|(lock, _)| !lock.layout().is_shared());
     let follow = |node: &requests::OwnNode| {
         let (lock, own) = node;
-        let path = lock.subject_path().of_child(requests::ASK);
+        let path = lock.subject_path().of_child(ASK);
         let node = lock.path.child(&path_of(node)).unwrap_or_default().to_owned();
         let (asked, subject) = (path.clone(), lock.subject_path().to_string());
         let news = News::start(turn.session(), path, move |client, footing| {

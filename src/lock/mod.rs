@@ -183,10 +183,9 @@ impl Lock {
     /// ```
     pub fn holders(&self) -> Observer<Contender> {
         let settings = self.settings.clone();
-        // The watch fires once, and each look sets another one.
-        let look = move |client, _| {
+        let look = move |client, footing| {
             let holder = |node: QueueNode| Contender::new(0, true, node);
-            requests::watch_holder(client, settings.clone()).map_ok(move |seen| seen.map(holder))
+            requests::watch_holder(client, settings.clone(), footing).map_ok(move |seen| seen.map(holder))
         };
         Observer::start(self.succession(), self.path().to_owned(), look)
     }

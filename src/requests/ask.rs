@@ -21,10 +21,7 @@ use super::sighting::{Sighting, watched};
 use super::watch::change;
 use super::watchers::Watching;
 use crate::acl::Acl;
-use crate::node::{AskData, PoolData, decode};
-
-/// The name of an ask's node at the path that is asked for.
-pub(crate) const ASK: &str = "ask";
+use crate::node::{ASK, AskData, PoolData, decode};
 
 /// Who holds what is at a path.
 pub(crate) enum Holders {

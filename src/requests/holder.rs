@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use zklock_recipe::{Event, QueueLayout, QueuePlace, Stamp};
+use zklock_recipe::{Event, Footing, QueueLayout, QueuePlace};
 use zookeeper_client::{Client, Error, WatchedEvent};
 
 use super::foreign::judge;
 use super::read_nodes::{QueueNode, Seen, existing, is_ours};
 use super::reply::failure;
-use super::sighting::{Found, Sighting, single};
-use super::watchers::Watching;
+use super::sighting::{Found, Sighting, single, watched};
+use super::watchers::{Watching, has_persistent_watches};
 use crate::settings::Settings;
 
 /// Returns the first contender in the queue: one listing and one read. It reads further nodes only if those before them
@@ -58,11 +58,20 @@ pub(super) async fn first(
 ///
 /// The watches are set by reads, which a server refuses to a session that may not read. Only a directory that does not
 /// exist is watched by `exists`, and no ACL can hide that.
+///
+/// If watches of the directory are persistent, by its name, one of these is set instead, unless it stands. It reports each contender
+/// that comes or goes.
 pub(crate) async fn watch_holder(
     watching: Watching,
     lock: Arc<Settings>,
+    footing: Footing,
 ) -> Result<Sighting<QueueNode>, Event> {
     let directory = lock.path.as_str();
+    if has_persistent_watches(directory) {
+        let look = holder(watching.client.clone(), lock.clone());
+        let (changes, seen) = watched(&watching, directory, footing, look).await?;
+        return Ok(Sighting { found: seen.map(|first| first.map(|node| (node.stamp(), node))), changes });
+    }
     // What a round found, if that calls for a watch on the directory: nobody, or somebody who is hidden.
     let mut unread = None;
     // Each round answers a change that came between two requests.
@@ -111,9 +120,8 @@ pub(crate) async fn watch_holder(
                 Err(error) => return Err(failure(error)),
             };
             let is_ours = lock.path.child(&path).is_some_and(|name| is_ours(lock.layout(), name));
-            let stamp = Stamp { token: stat.czxid, zxid: stat.czxid };
             let node = QueueNode { place, path, seen: Some(Seen::new(is_ours, &data, &stat)) };
-            return Ok(sighting(Some((Some(stamp), node)), watcher));
+            return Ok(sighting(Some((node.stamp(), node)), watcher));
         }
     }
 }

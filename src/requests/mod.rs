@@ -27,7 +27,7 @@ mod watch;
 mod watchers;
 
 pub(crate) use announcement::{Announced, announcement, watch_announcement};
-pub(crate) use ask::{ASK, Holders, OwnAsk, PlacedAsk, holders, place, watch_ask, watch_end, withdraw};
+pub(crate) use ask::{Holders, OwnAsk, PlacedAsk, holders, place, watch_ask, watch_end, withdraw};
 pub(crate) use companion::{SharedCompanion, delete_companion, read_companion};
 pub(crate) use confirm::{
     OwnNode, answered, check, confirm, confirm_version, heartbeat, path_of, recover, sync,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use zklock_recipe::{Event, QueueLayout, QueuePlace};
+use zklock_recipe::{Event, QueueLayout, QueuePlace, Stamp};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, MultiReadResult};
 
@@ -17,6 +17,13 @@ pub(crate) struct QueueNode {
     pub(crate) path: String,
     /// What reading the node shows; `None` if this session may not read it.
     pub(crate) seen: Option<Seen>,
+}
+
+impl QueueNode {
+    /// The stamp by which an observer knows the node; `None` if this session may not read it.
+    pub(super) fn stamp(&self) -> Option<Stamp> {
+        self.seen.as_ref().map(|seen| Stamp { token: seen.czxid, zxid: seen.czxid })
+    }
 }
 
 /// What reading a node shows.

@@ -15,7 +15,9 @@
 //! 4. The server answers another request. So these watches are gone, and each of their events has come.
 //!
 //! No path has both a persistent watch and a watch for one event: zookeeper-client removes neither while the other one stands, and
-//! servers before 3.9 would replace the first one. Persistent ones are set on asks and announcements alone.
+//! servers before 3.9 would replace the first one. The name of the node decides ([`has_persistent_watches`]): asks and announcements
+//! are watched by persistent ones alone, and so is the directory of a lock that has such a name. All other nodes have watches for one
+//! event.
 
 use std::collections::HashMap;
 use std::future::{poll_fn, ready};
@@ -31,6 +33,13 @@ use zookeeper_client::{AddWatchMode, Client, Error, OneshotWatcher, PersistentWa
 use super::confirm::answered;
 use crate::joint::{Joint, WeakJoint};
 use crate::mutex::Mutex;
+use crate::node::{ASK, LEADER};
+
+/// Whether the watches of this path are persistent: an ask's, an announcement's, and those of all else at their names. Otherwise
+/// each is for one event.
+pub(super) fn has_persistent_watches(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(|name| [ASK, LEADER].contains(&name))
+}
 
 /// The watchers of one connection.
 #[derive(Default)]
@@ -210,7 +219,7 @@ impl Sender<'_> {
         &self,
         path: &str,
     ) -> impl Future<Output = Result<(Vec<u8>, Stat, Watcher), Error>> + Send + use<> {
-        let (client, path) = (self.0.client.clone(), path.to_owned());
+        let (client, path) = self.for_one_event(path);
         let read = async move { client.get_and_watch_data(&path).await };
         self.sent(read, |(data, stat, watcher), watchers| (data, stat, watchers.oneshot(watcher)))
     }
@@ -220,7 +229,7 @@ impl Sender<'_> {
         &self,
         path: &str,
     ) -> impl Future<Output = Result<(Vec<String>, Stat, Watcher), Error>> + Send + use<> {
-        let (client, path) = (self.0.client.clone(), path.to_owned());
+        let (client, path) = self.for_one_event(path);
         let list = async move { client.get_and_watch_children(&path).await };
         self.sent(list, |(children, stat, watcher), watchers| (children, stat, watchers.oneshot(watcher)))
     }
@@ -230,7 +239,7 @@ impl Sender<'_> {
         &self,
         path: &str,
     ) -> impl Future<Output = Result<(Option<Stat>, Watcher), Error>> + Send + use<> {
-        let (client, path) = (self.0.client.clone(), path.to_owned());
+        let (client, path) = self.for_one_event(path);
         let look = async move { client.check_and_watch_stat(&path).await };
         self.sent(look, |(stat, watcher), watchers| (stat, watchers.oneshot(watcher)))
     }
@@ -240,9 +249,16 @@ impl Sender<'_> {
         &self,
         path: &str,
     ) -> impl Future<Output = Result<Lingering<PersistentWatcher>, Error>> + Send + use<> {
+        debug_assert!(has_persistent_watches(path), "{path} has watches for one event");
         let (client, path) = (self.0.client.clone(), path.to_owned());
         let watch = async move { client.watch(&path, AddWatchMode::Persistent).await };
         self.sent(watch, |watcher, watchers| Lingering::new(watcher, watchers, |it, left| left.keep(it)))
+    }
+
+    /// What a request needs that watches this path for one event.
+    fn for_one_event(&self, path: &str) -> (Arc<Client>, String) {
+        debug_assert!(!has_persistent_watches(path), "{path} has persistent watches");
+        (self.0.client.clone(), path.to_owned())
     }
 
     /// Sends a request. `keep` keeps the watcher of its reply.

@@ -95,3 +95,42 @@ async fn those_who_wait_for_one_node_read_it_together() {
         while within("nobody", observer.next()).await.unwrap().unwrap().is_some() {}
     }
 }
+
+/// A path with both kinds of watches: `make memcheck` shows what the removals of both would do. On servers before 3.9 the watch for
+/// one event would take the place of the other one.
+#[tokio::test]
+async fn no_path_has_a_watch_for_one_event_beside_one_for_all() {
+    for leaders_go in [true, false] {
+        let (server, link, looking) = linked_session(Duration::from_secs(20)).await;
+        let leading = session(&server).await.election("/service").unwrap();
+        let (election, lock) =
+            (looking.election("/service").unwrap(), looking.lock("/service/leader").unwrap());
+        let mut leaders = election.observe();
+        assert_eq!(within("the leader", leaders.next()).await.unwrap().unwrap(), None);
+        let mut holders = lock.holders();
+        assert_eq!(within("the holder", holders.next()).await.unwrap().unwrap(), None);
+        // The watch of one of them is removed a second later, between two requests that the server has answered.
+        let turns = link.requests_of(RequestKind::Exists);
+        let removed = || link.requests_of(RequestKind::Exists) >= turns + 2;
+        if leaders_go {
+            drop(leaders);
+            eventually("the removal", async || removed()).await;
+            // Another watch is being set there while events come.
+            let held = link.hold_request(RequestKind::AddWatch);
+            leaders = election.observe();
+            within("the watch", held.reached()).await;
+            let events = link.counts().events;
+            for leader in ["one", "two"] {
+                leading.campaign(leader).await.unwrap().resign().await.unwrap();
+            }
+            eventually("the events", async || link.counts().events == events + 4).await;
+            held.release();
+            assert_eq!(within("nobody", leaders.next()).await.unwrap().unwrap(), None);
+        } else {
+            drop(holders);
+            eventually("the removal", async || removed()).await;
+        }
+        let _leadership = leading.campaign("three").await.unwrap();
+        assert!(within("the next leader", leaders.next()).await.unwrap().unwrap().is_some());
+    }
+}
