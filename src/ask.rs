@@ -121,6 +121,14 @@ pub enum AskError {
         /// The path.
         path: String,
     },
+    /// The node of the ask would be the directory of a lock, in whose queue somebody is.
+    #[error(
+        "{path}/ask is the directory of a lock, so nobody can be asked at {path}; use another path for that lock"
+    )]
+    Lock {
+        /// The path.
+        path: String,
+    },
     /// A text of the ask is too long, or the ask has too many holders to name.
     #[error("the {what} of an ask has {length} bytes; shorten it to {longest} at most, or ask fewer holders")]
     TooLong {
@@ -154,6 +162,7 @@ impl AskError {
             Self::Shared { .. }
             | Self::Inner { .. }
             | Self::Occupied { .. }
+            | Self::Lock { .. }
             | Self::TooLong { .. }
             | Self::NotAuthorized { .. } => false,
         }
@@ -357,6 +366,7 @@ impl Asking {
                     Err(AskError::Asked { ask: Ask::new(path(), data, ctime) })
                 }
                 Ok(PlacedAsk::Occupied) => Err(AskError::Occupied { path: path() }),
+                Ok(PlacedAsk::LockDirectory) => Err(AskError::Lock { path: path() }),
                 Ok(PlacedAsk::Hidden) => Err(AskError::NotAuthorized { node: node.path.clone() }),
                 Err(Event::SessionOver(end)) => {
                     // The reply may say so before the connection's client knows.

@@ -227,6 +227,7 @@ impl Cause for AcquireError {
                 ),
             ),
             Self::ForeignContender { .. } => Failure::new(Code::NotAcquired, self),
+            Self::Asked { .. } => Failure::new(Code::NotAcquired, text::harmless(&self.to_string())),
             Self::SessionFailed { path, cause } => {
                 let cause = cause.failure();
                 let message = format!(

@@ -2,6 +2,7 @@
 
 use alloc::{string::String, vec::Vec};
 use core::fmt;
+use core::time::Duration;
 
 use crate::contender::Own;
 use crate::lease::{SessionEnd, Term};
@@ -29,6 +30,8 @@ pub enum Refusal {
     NotAuthorized,
     /// The directory is an ephemeral node, which can have no children.
     EphemeralParent,
+    /// The directory is the node of an ask: who asks, and how long the holders have.
+    Asked(String, Duration),
     /// The server takes only reads.
     ReadOnly,
     /// The server does not accept the ACL in the request.
@@ -46,6 +49,7 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Self::NotAuthorized => "not authorized",
             Self::EphemeralParent => "ephemeral nodes can have no children",
+            Self::Asked(..) => "the node of an ask can have no children",
             Self::ReadOnly => "the server is read-only",
             Self::InvalidAcl => "invalid ACL",
             Self::NoChroot => "the chroot does not exist",

@@ -31,6 +31,22 @@ pub enum AcquireError {
         /// The lock's path.
         path: String,
     },
+    /// The lock's path is that of an [ask](crate::Session::ask)'s node, which can have no children: somebody asks the holder of
+    /// the path above to let go. The node goes once the holder has let go, or when the asker's time is over. If the asker
+    /// does not wait for the answer, the node goes once it drops the ask, or with its session.
+    #[error(
+        "{path} is the node of an ask by {who}, who waits for up to {within:?} until the holder of the path above lets go; try \
+         again after that, or use another path"
+    )]
+    Asked {
+        /// The lock's path.
+        path: String,
+        /// Who asks.
+        who: String,
+        /// How long after the ask was made the holder is to have let go. The asker takes the ask back then, if it waits for
+        /// the answer.
+        within: Duration,
+    },
     /// The server cannot reach a quorum, and serves only reads.
     #[error("the server is read-only, so nobody can queue at {path}; bring the quorum back and try again")]
     ReadOnly {
@@ -350,6 +366,7 @@ impl AcquireError {
         match refusal {
             Refusal::NotAuthorized => Self::NotAuthorized { path },
             Refusal::EphemeralParent => Self::EphemeralParent { path },
+            Refusal::Asked(who, within) => Self::Asked { path, who, within },
             Refusal::ReadOnly => Self::ReadOnly { path },
             Refusal::InvalidAcl => Self::InvalidAcl { path },
             Refusal::NoChroot => Self::NoChroot { path },
@@ -373,7 +390,7 @@ impl AcquireError {
 
     /// Returns true if the same call may succeed later with nothing changed by hand. This is the case if the node was
     /// deleted, if ZooKeeper did not answer or did not confirm the record of a run, if the server is read-only, if
-    /// another client's contender is in the directory, and if the session is full.
+    /// another client's contender is in the directory, if an ask stands at the path, and if the session is full.
     ///
     /// Returns false if somebody must act first: on the session, the permissions, the path or the directory. It is also
     /// false for [`SequenceExhausted`](Self::SequenceExhausted): somebody must stop the contenders until the queue is
@@ -382,6 +399,7 @@ impl AcquireError {
         matches!(
             self,
             Self::NodeDeleted { .. }
+                | Self::Asked { .. }
                 | Self::Unanswered { .. }
                 | Self::ReadOnly { .. }
                 | Self::ForeignContender { .. }

@@ -143,6 +143,8 @@ pub(crate) enum PlacedAsk {
     Taken(AskData, i64),
     /// The node there is no ask.
     Occupied,
+    /// The node there is the directory of a lock.
+    LockDirectory,
     /// The session may not read the node there.
     Hidden,
     /// The path does not exist any more, so nobody holds anything there.
@@ -194,6 +196,7 @@ pub(crate) async fn place(
                 return Ok(PlacedAsk::Stands(stat.czxid));
             }
             _ if own.is(&found, &stat) => None,
+            None if is_lock_directory(&client, &node).await? => return Ok(PlacedAsk::LockDirectory),
             None => return Ok(PlacedAsk::Occupied),
             Some(ask) if is_moot(&client, &path, &ask).await? => Some(ask),
             Some(ask) => return Ok(PlacedAsk::Taken(ask, stat.ctime)),
@@ -206,6 +209,12 @@ pub(crate) async fn place(
             (Err(error), _) => return Err(failure(error)),
         }
     }
+}
+
+/// Whether contenders are in this directory.
+async fn is_lock_directory(client: &Client, path: &str) -> Result<bool, Event> {
+    let children = existing(client.list_children(path).await)?.unwrap_or_default();
+    Ok(children.iter().any(|name| QueuePlace::parse(name).is_some()))
 }
 
 /// Whether nobody whom an ask names holds any more. The ask was read before. Its asker has seen them hold before it made the ask, so
@@ -270,6 +279,13 @@ pub(crate) async fn watch_ask(
         Some((Some(Stamp { token: stat.czxid, zxid: stat.czxid }), (ask, stat.ctime)))
     };
     Ok(Sighting { found: found.map(|read| read.and_then(ask)), changes })
+}
+
+/// The ask whose node has this path; `None` if there is none that this session can read.
+pub(super) async fn ask_at(client: &Client, path: &str) -> Option<AskData> {
+    path.strip_suffix(ASK)?.strip_suffix('/')?;
+    let (data, stat) = client.get_data(path).await.ok()?;
+    ask(&data, &stat)
 }
 
 /// The ask in a node, if the node is as an asker makes it.

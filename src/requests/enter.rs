@@ -1,12 +1,14 @@
 //! The requests by which an acquisition enters its queues.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
 use zklock_recipe::nodes::{Entered, entry};
 use zklock_recipe::{Event, Own, QueuePlace, Refusal, Report, Sight, Stranger};
 use zookeeper_client::{Client, Error, MultiReadResult, MultiWriteResult};
 
+use super::ask::ask_at;
 use super::enter_one::{beside, count, create_failure, enter_one, operand, sight};
 use super::path_kind::{above, announced_above};
 use super::read_nodes::read_data;
@@ -35,9 +37,16 @@ pub(crate) async fn enter(
     };
     match input {
         Report::Failed(index, Event::Refused(Refusal::EphemeralParent)) => {
-            let other = announced_above(&client, &entries[index].lock).await;
-            let refused = Event::Refused(Refusal::EphemeralParent);
-            Report::Failed(index, other.map_or(refused, |other| Event::Foreign(Stranger::Kind(other))))
+            let lock = &entries[index].lock;
+            let event = match ask_at(&client, lock.path.as_str()).await {
+                Some(ask) => Event::Refused(Refusal::Asked(ask.who, Duration::from_millis(ask.within))),
+                None => {
+                    let other = announced_above(&client, lock).await;
+                    let refused = Event::Refused(Refusal::EphemeralParent);
+                    other.map_or(refused, |other| Event::Foreign(Stranger::Kind(other)))
+                }
+            };
+            Report::Failed(index, event)
         }
         Report::Entered(nodes) => {
             for (entry, (_, sight)) in entries.iter().zip(&nodes) {

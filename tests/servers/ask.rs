@@ -8,7 +8,7 @@ use support::{
     until_nothing_is_left, until_watched, within,
 };
 use zklock::ask::{Answer, Ask, AskError, Asking, Asks, Request};
-use zklock::{Layout, LockOptions, Session};
+use zklock::{AcquireError, Layout, LockOptions, Session};
 use zklock_testcontainers::RequestKind;
 use zookeeper_client::{Acls, Client, CreateMode};
 
@@ -262,6 +262,26 @@ async fn what_cannot_be_asked() {
     let hidden = ours.ask(PATH, request("why")).await.unwrap_err();
     assert_eq!(hidden, AskError::NotAuthorized { node: guard.node() });
     assert!(guard.is_held());
+}
+
+/// Both need the same node.
+#[tokio::test]
+async fn an_ask_and_a_lock_at_its_node_refuse_each_other() {
+    let (server, [holding, ours]) = sessions().await;
+    let _guard = holding.lock(PATH).unwrap().acquire().await.unwrap();
+    let lock = holding.lock(ASK).unwrap();
+    let standing = asking(&ours, PATH, "why").await;
+    let refused = within("the refusal", lock.acquire()).await.unwrap_err();
+    assert!(refused.is_retryable(), "{refused}");
+    let (path, who) = (ASK.to_owned(), "ops".to_owned());
+    let AcquireError::Asked { within: time, .. } = refused else { panic!("{refused}") };
+    assert_eq!(refused, AcquireError::Asked { path, who, within: time });
+    assert!((WITHIN / 2..=WITHIN).contains(&time), "{time:?}");
+    drop(standing);
+    until_no_ask(&operator(&server).await, ASK).await;
+    let _inner = within("the lock", lock.acquire()).await.unwrap();
+    let refused = ours.ask(PATH, request("why")).await.unwrap_err();
+    assert_eq!(refused, AskError::Lock { path: PATH.to_owned() });
 }
 
 /// Anybody may make a node of that name, again and again.
