@@ -5,7 +5,8 @@ mod tests;
 mod tls;
 
 use std::env;
-use std::path::PathBuf;
+use std::iter;
+use std::path::{self, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -333,6 +334,24 @@ impl Connection {
             false => format!("{TLS}{server}"),
         };
         self.servers.split(',').map(str::trim).map(secured).collect::<Vec<_>>().join(",")
+    }
+
+    /// What a zklock within the command needs to reach the same servers. The command may change its directory, so the names of
+    /// files are absolute. A pipe can be read only once, so its name is left out.
+    pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
+        let files = [
+            ("ZKLOCK_DIGEST_FILE", &self.digest_file),
+            ("ZKLOCK_TLS_CA", &self.tls_ca),
+            ("ZKLOCK_TLS_CERT", &self.tls_cert),
+            ("ZKLOCK_TLS_KEY", &self.tls_key),
+        ];
+        let files = files.into_iter().filter_map(|(variable, file)| {
+            let file = file.as_ref().filter(|file| file.is_file())?;
+            Some((variable, path::absolute(file).ok()?.to_str()?.to_owned()))
+        });
+        let sasl = self.sasl.and_then(|mechanism| mechanism.to_possible_value());
+        let sasl = sasl.map(|mechanism| ("ZKLOCK_SASL", mechanism.get_name().to_owned()));
+        iter::once(("ZKLOCK_SERVERS", self.servers.clone())).chain(sasl).chain(files).collect()
     }
 
     /// The command that examines the same servers in the same way.

@@ -6,9 +6,9 @@ use zklock::Session;
 
 use super::kin::Kin;
 use crate::args::Terms;
+use crate::connection::Connection;
 use crate::console::Console;
 use crate::signals::Signals;
-use crate::silence::Silence;
 use crate::systemd::Systemd;
 use crate::warden::Descendants;
 
@@ -16,7 +16,7 @@ pub(super) struct Context<'a> {
     pub(super) terms: &'a Terms,
     pub(super) descendants: &'a Descendants,
     pub(super) session: &'a Session,
-    pub(super) silence: &'a Silence,
+    pub(super) connection: &'a Connection,
     pub(super) kin: &'a Kin,
     pub(super) signals: &'a mut Signals,
     pub(super) systemd: &'a Systemd,

@@ -62,13 +62,12 @@ pub(crate) async fn run(goal: Goal, terms: Terms, connection: &Connection, conso
     ));
     let (descendants, session, signals) = (&descendants, &session, &mut signals);
     let kin = &Kin::of_this_process();
-    let silence = &connection.silence;
-    silence.answered("", console);
+    connection.silence.answered("", console);
     let context = Context {
         terms: &terms,
         descendants,
         session,
-        silence,
+        connection,
         kin,
         signals,
         systemd: &systemd,

@@ -19,6 +19,7 @@ use super::kin::{Kin, TOKENS};
 use super::locks::Names;
 use crate::args::{OnAsk, OnLost, Terms};
 use crate::clock;
+use crate::connection::Connection;
 use crate::console::Console;
 use crate::duration;
 use crate::exit::Code;
@@ -59,6 +60,7 @@ pub(super) enum Ending {
 pub(super) struct Shift<'a> {
     terms: &'a Terms,
     descendants: &'a Descendants,
+    connection: &'a Connection,
     grant: Grant,
     kin: &'a Kin,
     session_timeout: Duration,
@@ -83,6 +85,7 @@ impl<'a> Shift<'a> {
         Self {
             terms: context.terms,
             descendants: context.descendants,
+            connection: context.connection,
             grant,
             kin: context.kin,
             session_timeout: context.session.timeout(),
@@ -457,9 +460,11 @@ impl<'a> Shift<'a> {
             ("ZKLOCK_SESSION_TIMEOUT_MS", Some(self.session_timeout.as_millis().to_string())),
         ];
         // Those of a run, a slot or a permit around this one stay the command's own.
-        let special = self.grant.special().map(|(name, value)| (name, Some(value)));
+        let special = self.grant.special();
+        let present = special.into_iter().chain(self.connection.variables());
+        let present = present.map(|(name, value)| (name, Some(value)));
         let kept_back = systemd::kept_back(self.terms.notify).iter().map(|name| (*name, None));
-        Ok(always.into_iter().chain(special).chain(kept_back).collect())
+        Ok(always.into_iter().chain(present).chain(kept_back).collect())
     }
 }
 

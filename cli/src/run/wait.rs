@@ -38,7 +38,7 @@ pub(super) async fn wait(
     target: &Target,
     deadline: Option<Instant>,
 ) -> Result<Waited, Failure> {
-    let (asked, console, silence) = (context.terms.timeout, context.console, context.silence);
+    let (asked, console, silence) = (context.terms.timeout, context.console, &context.connection.silence);
     let (session, kin) = (context.session, context.kin);
     let (names, has_place, says_so) = (target.names(), Cell::new(false), &context.says_that_it_waits);
     says_so.set(false);

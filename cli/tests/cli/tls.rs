@@ -87,6 +87,34 @@ async fn a_server_may_ask_who_we_are() {
     refused(&servers, &["--tls-ca", &ca], "alert").await;
 }
 
+/// A command may change its directory, and a pipe can be read only once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_reaches_the_servers_that_its_zklock_was_given_as_options() {
+    let (authority, files) = (Authority::new("one"), Files::new());
+    let identity = authority.certify("server", &["127.0.0.1"]).pem();
+    let server = ZooKeeper::builder().tls(identity).tls_clients(authority.pem()).start().await.unwrap();
+    files.write("ca.pem", &authority.pem());
+    files.write("alice", "alice:wonderland");
+    files.certify(&authority, "worker");
+    let servers = server.connect_string();
+    let options =
+        ["-s", &servers, "--tls-ca", "ca.pem", "--tls-cert", "worker.pem", "--tls-key", "worker.key"];
+    let verify = format!("cd / && exec '{}' verify \"$ZKLOCK_SEQUENCER\"", env!("CARGO_BIN_EXE_zklock"));
+    let within = |more: &[&str], script: &str| {
+        let mut program = support::run("", &[&options, more].concat(), "/lock", script);
+        program.current_dir(files.directory());
+        program
+    };
+    let owned = ["--digest-file", "alice", "--acl", "creator"];
+    output(within(&owned, &verify)).await.is_silent(0, "");
+    let (reader, writer) = std::io::pipe().unwrap();
+    std::io::Write::write_all(&mut &writer, b"alice:wonderland").unwrap();
+    drop(writer);
+    let mut piped = within(&["--digest-file", "/dev/stdin"], "echo \"${ZKLOCK_DIGEST_FILE-none}\"");
+    piped.stdin(reader);
+    output(piped).await.is_silent(0, "none\n");
+}
+
 /// The doctor gets no session within the connect timeout. Its finding is that TLS failed, for this reason.
 async fn refused(servers: &str, options: &[&str], problem: &str) {
     let run = zklock(servers, &[&["doctor", "--json", "--connect-timeout", "5s"], options].concat()).await;
