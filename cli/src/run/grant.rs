@@ -80,6 +80,14 @@ impl Grant {
         self.special.clone()
     }
 
+    /// The name of the run that has begun, if this is one.
+    pub(super) fn run_name(&self) -> Option<String> {
+        match &self.held {
+            Held::Run(run) => Some(run.name().to_owned()),
+            Held::Guard(_) => None,
+        }
+    }
+
     /// The guard, of whichever kind.
     pub(super) fn guard(&self) -> &dyn Hold {
         self.held.guard()

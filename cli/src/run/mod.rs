@@ -133,7 +133,10 @@ async fn hold(mut context: Context<'_>, goal: Goal, started: Instant) -> Outcome
         }
         match Shift::new(&mut context, grant, kill_after).work().await? {
             Ending::Own(status) => return Ok(ExitCode::from(status)),
-            Ending::NeverBegun { told_to_end: Some(signal) } => return Ok(exit::after_signal(signal)),
+            Ending::NeverBegun { told_to_end: Some(signal) } => {
+                target.tell_unended(console);
+                return Ok(exit::after_signal(signal));
+            }
             Ending::NeverBegun { told_to_end: None } => {
                 let names = target.names();
                 console.note(format_args!(
@@ -144,7 +147,10 @@ async fn hold(mut context: Context<'_>, goal: Goal, started: Instant) -> Outcome
             Ending::Lost { told_to_end: None, .. } if terms.restart => {
                 console.note(format_args!("zklock waits for {} again, to restart CMD", target.names()));
             }
-            Ending::Lost { code, .. } => return Ok(code.into()),
+            Ending::Lost { code, .. } => {
+                target.tell_unended(console);
+                return Ok(code.into());
+            }
         }
         waiting_since = Instant::now();
     }

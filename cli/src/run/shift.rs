@@ -17,6 +17,7 @@ use super::hearing::Hearing;
 use super::job::Job;
 use super::kin::{Kin, TOKENS};
 use super::locks::Names;
+use super::target;
 use crate::args::{OnAsk, OnLost, Terms};
 use crate::clock;
 use crate::connection::Connection;
@@ -401,7 +402,11 @@ impl<'a> Shift<'a> {
 
     /// Records how the command has ended, if it ran in a run. Every process is gone by now, and the lock is still held.
     async fn record(self, status: u8) -> Result<Self, RecordError> {
+        let failed = self.grant.run_name().filter(|_| status != 0);
         let grant = self.grant.record(status).await?;
+        if let Some(name) = failed {
+            self.console.warn(target::failed(&name));
+        }
         Ok(Self { grant, ..self })
     }
 

@@ -11,6 +11,7 @@ use super::locks::{Blocked, Locks, Names, Patience};
 use super::pool::Pool;
 use crate::args::{OnLost, Wanted};
 use crate::civil;
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::queue::time_text;
 use crate::text;
@@ -101,6 +102,15 @@ impl Target {
         }
     }
 
+    /// Says what a run is left as whose end is not recorded.
+    pub(super) fn tell_unended(&self, console: Console) {
+        if let Self::Once(_, _, run) = self {
+            console.error(format_args!(
+                "run {run} has begun, and its end is not recorded; it does not run again without --retry"
+            ));
+        }
+    }
+
     /// Says of its names that others have it.
     pub(super) fn busy(&self) -> String {
         match self {
@@ -146,6 +156,10 @@ impl Target {
         };
         Ok(grant.map(Taken::Granted))
     }
+}
+
+pub(super) fn failed(run: &str) -> String {
+    format!("run {run} is recorded as failed; it does not run again without --retry")
 }
 
 pub(super) fn already(record: &Record) -> String {

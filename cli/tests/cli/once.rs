@@ -12,7 +12,7 @@ use zklock::{Session, once::RecordState};
 
 use crate::support::looker::zklock as look;
 use crate::support::witness::Witness;
-use crate::support::{at, ended, finished, output, run, signal, until_queued};
+use crate::support::{at, delete_holder, ended, finished, output, run, signal, until_queued};
 use zklock_test_support::{Server, operator, server, session, until_nothing_is_left};
 
 const PATH: &str = "/lock/report";
@@ -61,9 +61,21 @@ async fn a_failed_command_passes_its_code_on_and_runs_again_only_with_retry() {
     let retry = [&ONCE[..], &["--retry"]].concat();
     // The options, the command, how it ends, what is said, and the record then.
     for (options, script, code, said, record) in [
-        (&ONCE[..], "exit 3", 3, "", (RecordState::Failed, 1)),
+        (
+            &ONCE[..],
+            "exit 3",
+            3,
+            "run 2026-11-22 is recorded as failed; it does not run again without --retry",
+            (RecordState::Failed, 1),
+        ),
         (&ONCE, "exit 4", 79, "has failed already, on ", (RecordState::Failed, 1)),
-        (&retry, "kill -KILL $$", 137, "", (RecordState::Failed, 2)),
+        (
+            &retry,
+            "kill -KILL $$",
+            137,
+            "is recorded as failed; it does not run again without --retry",
+            (RecordState::Failed, 2),
+        ),
         (&retry, "exit 0", 0, "", (RecordState::Succeeded, 3)),
         (&retry, "exit 4", 0, "has been done already: succeeded on ", (RecordState::Succeeded, 3)),
     ] {
@@ -92,6 +104,18 @@ async fn a_killed_holder_leaves_a_run_that_has_begun() {
     let retry = [&ONCE[..], &["--retry"]].concat();
     assert_eq!(output(run(&servers, &retry, PATH, "exit 0")).await.code, 0);
     assert_eq!(recorded(&server).await, (RecordState::Succeeded, 2));
+}
+
+#[tokio::test]
+async fn a_run_whose_lock_is_lost_is_told_to_be_begun() {
+    let (server, servers) = at(server().await);
+    let mut witness = Witness::new();
+    let mut holder = run(&servers, &ONCE, PATH, &witness.of("sleep 1000"));
+    let holder = holder.stderr(Stdio::piped()).spawn().unwrap();
+    witness.began().await;
+    delete_holder(&server, PATH).await;
+    let said = "run 2026-11-22 has begun, and its end is not recorded; it does not run again without --retry";
+    finished(holder).await.is(76, "", said);
 }
 
 /// The record is what the user wants to be sure of.
