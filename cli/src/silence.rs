@@ -69,8 +69,14 @@ impl Silence {
         let mut state = self.state();
         state.since = (state.questions > 0).then(Instant::now);
         if mem::take(&mut state.is_told) {
-            console.note(format_args!("{waiting}ZooKeeper answers again"));
+            // A quiet user has been told of the silence, too.
+            console.max(Console::Normal).note(format_args!("{waiting}ZooKeeper answers again"));
         }
+    }
+
+    /// Whether the user has been told of a silence, and not of its end. The caller tells of the end.
+    pub(crate) fn take_told(&self) -> bool {
+        mem::take(&mut self.state().is_told)
     }
 
     /// Awaits an answer. If it takes long, the user is told once: what has not come, and how long zklock waits for it.

@@ -135,7 +135,7 @@ pub(super) async fn run(
         };
         if is_up {
             // The next silence is told again.
-            connection.silence.answered("", Console::Quiet);
+            let _told_below = connection.silence.take_told();
         }
         if is_up && !was_up {
             console.note("ZooKeeper answers again");

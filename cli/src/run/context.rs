@@ -1,6 +1,7 @@
 //! The things that both the wait for the lock and the run of the command need.
 
 use std::cell::Cell;
+use std::fmt::Display;
 
 use zklock::Session;
 
@@ -23,4 +24,11 @@ pub(super) struct Context<'a> {
     pub(super) console: Console,
     /// Whether a line has said that zklock waits.
     pub(super) says_that_it_waits: Cell<bool>,
+}
+
+impl Context<'_> {
+    pub(super) fn say_that_it_waits(&self, message: impl Display) {
+        self.console.note(message);
+        self.says_that_it_waits.set(true);
+    }
 }

@@ -76,6 +76,7 @@ impl Kin {
         &self,
         session: &Session,
         has_place: &Cell<bool>,
+        says_that_it_waits: &Cell<bool>,
         silence: &Silence,
         console: Console,
     ) -> Infallible {
@@ -97,6 +98,7 @@ impl Kin {
                     _ => "the ZooKeeper session of this contender has expired".to_owned(),
                 };
                 console.warn(format_args!("{why}; zklock joins the queue again, at the end"));
+                says_that_it_waits.set(true);
             }
         }
         pending().await

@@ -84,6 +84,7 @@ pub(crate) async fn run(goal: Goal, terms: Terms, connection: &Connection, conso
 /// Acquires the lock and runs the command, once or again and again.
 async fn hold(mut context: Context<'_>, goal: Goal, started: Instant) -> Outcome {
     let (terms, session, console) = (context.terms, context.session, context.console);
+    let connection = context.connection;
     let kill_after = kill_after(terms, session)?;
     check_longest(terms, kill_after)?;
     let target = tokio::select! {
@@ -96,7 +97,12 @@ async fn hold(mut context: Context<'_>, goal: Goal, started: Instant) -> Outcome
     let mut unstarted = None;
     loop {
         let deadline = terms.timeout.and_then(|timeout| waiting_since.checked_add(timeout));
-        let grant = match wait(&mut context, &target, deadline).await? {
+        let waited = wait(&mut context, &target, deadline).await?;
+        // A user who has read that zklock waits also wants to know that it does not wait any more. A quiet user has
+        // read of a silence, too.
+        let was_silent = connection.silence.take_told();
+        let heard = if was_silent { console.max(Console::Normal) } else { console };
+        let grant = match waited {
             Ok(Taken::Granted(grant)) => grant,
             Ok(Taken::Done(record))
                 if record.state == RecordState::Begun && unstarted == Some(record.token) =>
@@ -112,7 +118,7 @@ async fn hold(mut context: Context<'_>, goal: Goal, started: Instant) -> Outcome
             }
             Ok(Taken::Done(record)) => {
                 if record.state == RecordState::Succeeded {
-                    console.note(target::already(&record));
+                    heard.note(target::already(&record));
                     return Ok(ExitCode::SUCCESS);
                 }
                 // A job that has not succeeded is worth a mail, also from cron with --quiet.
@@ -125,11 +131,10 @@ async fn hold(mut context: Context<'_>, goal: Goal, started: Instant) -> Outcome
         // Of a pool, the grant says which part. Everything else has the names that the user gave.
         let grant = if let Target::Pool(_) = target { grant } else { grant.named(target.names()) };
         let acquired = format!("acquired {}, token {token}", grant.names());
-        // Who has read that zklock waits also wants to know that it does not wait any more.
-        if context.says_that_it_waits.get() {
-            console.note(acquired)
+        if context.says_that_it_waits.take() || was_silent {
+            heard.note(acquired);
         } else {
-            console.detail(acquired)
+            console.detail(acquired);
         }
         match Shift::new(&mut context, grant, kill_after).work().await? {
             Ending::Own(status) => return Ok(ExitCode::from(status)),
@@ -139,13 +144,14 @@ async fn hold(mut context: Context<'_>, goal: Goal, started: Instant) -> Outcome
             }
             Ending::NeverBegun { told_to_end: None } => {
                 let names = target.names();
-                console.note(format_args!(
+                context.say_that_it_waits(format_args!(
                     "{names} {} lost before CMD started; zklock waits again",
                     names.was()
                 ));
             }
             Ending::Lost { told_to_end: None, .. } if terms.restart => {
-                console.note(format_args!("zklock waits for {} again, to restart CMD", target.names()));
+                let names = target.names();
+                context.say_that_it_waits(format_args!("zklock waits for {names} again, to restart CMD"));
             }
             Ending::Lost { code, .. } => {
                 target.tell_unended(console);

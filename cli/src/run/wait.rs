@@ -41,7 +41,6 @@ pub(super) async fn wait(
     let (asked, console, silence) = (context.terms.timeout, context.console, &context.connection.silence);
     let (session, kin) = (context.session, context.kin);
     let (names, has_place, says_so) = (target.names(), Cell::new(false), &context.says_that_it_waits);
-    says_so.set(false);
     context.systemd.status(format_args!("waiting for {names}"));
     let waited = async {
         loop {
@@ -60,6 +59,7 @@ pub(super) async fn wait(
                     console.warn(
                         "somebody deleted this contender's node; zklock joins the queue again, at the end",
                     );
+                    says_so.set(true);
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -70,7 +70,7 @@ pub(super) async fn wait(
     tokio::select! {
         taken = waited => taken.map(Ok),
         signal = context.signals.next_fatal() => Ok(Err(signal)),
-        never = kin.follow(session, &has_place, silence, console) => match never {},
+        never = kin.follow(session, &has_place, says_so, silence, console) => match never {},
         never = silence.watch(session, &waiting, console) => match never {},
         never = context.systemd.keep_pinging() => match never {},
         never = context.descendants.keep_reaping() => match never {},

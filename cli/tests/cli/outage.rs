@@ -3,6 +3,7 @@
 use std::process::Stdio;
 
 use rustix::process::Signal;
+use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use zklock_testcontainers::{Link, RequestKind};
 
@@ -75,6 +76,31 @@ async fn a_wait_goes_on_after_an_outage() {
     link.accept();
     guard.release().await.unwrap();
     assert_eq!(waiter.ended().await, Some(3));
+}
+
+/// The last line does not say that zklock goes on trying, also not to a quiet user, who reads that, too.
+#[tokio::test]
+async fn a_restart_after_an_outage_is_told() {
+    let server = server().await;
+    for quiet in [&[][..], &["--quiet"]] {
+        let link = Link::start(server.address()).await.unwrap();
+        let options = [&["--restart", "--session-timeout", "4s"], quiet].concat();
+        let mut daemon = run(&server.at(link.address()), &options, PATH, "echo up; exec sleep 1000");
+        let mut daemon = Running::start(&mut daemon);
+        assert_eq!(daemon.prints().await, "up");
+        link.refuse();
+        link.cut();
+        while !daemon.tells().await.ends_with("has not answered for 2s or more; zklock goes on trying") {}
+        link.accept();
+        assert_eq!(daemon.prints().await, "up");
+        signal(&daemon.child, Signal::TERM);
+        let mut told = String::new();
+        within("the end", AsyncReadExt::read_to_string(daemon.told.get_mut(), &mut told)).await.unwrap();
+        let last = told.lines().last().unwrap_or_default();
+        // If an answer comes before the grant, it is told, and a quiet user need not know more.
+        let is_told = !quiet.is_empty() && last.ends_with("ZooKeeper answers again");
+        assert!(is_told || last.contains("acquired /lock/away"), "{quiet:?}: {told:?}");
+    }
 }
 
 /// The session moves to another server by itself, and that one says who holds the lock.
