@@ -6,7 +6,7 @@ use std::future::pending;
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
-use zklock::{AcquireError, inspect::places};
+use zklock::{AcquireError, Session, SessionState, inspect::places};
 
 use super::context::Context;
 use super::kin::Kin;
@@ -18,11 +18,18 @@ use crate::exit::Code;
 use crate::failure::Failure;
 use crate::silence::Silence;
 
+/// What is said of servers that hang up at each request of a contender. A network may do so, too.
+const HUNG_UP: &str = "the servers close the connection again and again before this contender has a place in the queue; their logs \
+                       say why: they may be older than 3.6, or its request may be longer than their jute.maxbuffer";
+
 /// How long zklock waits before it says that it waits.
 const UNTOLD: Duration = Duration::from_millis(300);
 
 /// How long the servers may take to say who holds the lock.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often a connection is lost, before a contender has a place, until zklock says that the servers hang up.
+const HANGUPS: u32 = 5;
 
 /// The pause before they are asked again, if the connection was lost.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -41,6 +48,7 @@ pub(super) async fn wait(
     let (asked, console, silence) = (context.terms.timeout, context.console, &context.connection.silence);
     let (session, kin) = (context.session, context.kin);
     let (names, has_place, says_so) = (target.names(), Cell::new(false), &context.says_that_it_waits);
+    let hangups = Cell::new(0);
     context.systemd.status(format_args!("waiting for {names}"));
     let waited = async {
         loop {
@@ -54,6 +62,10 @@ pub(super) async fn wait(
             };
             match answer {
                 Ok(Some(taken)) => return Ok(taken),
+                Ok(None) if !has_place.get() && hangups.get() >= HANGUPS => {
+                    let message = format!("{names} {} not acquired: {HUNG_UP}", names.was());
+                    return Err(Failure::new(Code::Unreachable, message));
+                }
                 Ok(None) => return Err(not_in_time(target, kin, silence, asked, console).await),
                 Err(AcquireError::NodeDeleted { .. }) => {
                     console.warn(
@@ -66,15 +78,42 @@ pub(super) async fn wait(
         }
     };
     let waiting = format!("waiting for {names}: ");
+    let tell_hangups = || {
+        console.warn(format_args!("{waiting}{HUNG_UP}; zklock goes on trying"));
+        says_so.set(true);
+    };
     // An attempt that is dropped takes its contender out of the queue.
     tokio::select! {
         taken = waited => taken.map(Ok),
         signal = context.signals.next_fatal() => Ok(Err(signal)),
         never = kin.follow(session, &has_place, says_so, silence, console) => match never {},
+        never = follow_hangups(session, &has_place, &hangups, tell_hangups) => match never {},
         never = silence.watch(session, &waiting, console) => match never {},
         never = context.systemd.keep_pinging() => match never {},
         never = context.descendants.keep_reaping() => match never {},
     }
+}
+
+/// Counts how often the connection is lost before the contender has a place. Servers hang up if they cannot read its request, and do so
+/// again each time that it is repeated. They answer what else the session asks, so this is no silence.
+async fn follow_hangups(
+    session: &Session,
+    has_place: &Cell<bool>,
+    hangups: &Cell<u32>,
+    tell: impl Fn(),
+) -> Infallible {
+    let mut events = session.events();
+    while let Some(event) = events.next().await {
+        if has_place.get() {
+            hangups.set(0);
+        } else if event.state == SessionState::Disconnected {
+            hangups.set(hangups.get() + 1);
+            if hangups.get() == HANGUPS {
+                tell();
+            }
+        }
+    }
+    pending().await
 }
 
 /// Says who holds what the command waits for, once it is clear that zklock waits.

@@ -5,10 +5,10 @@ use std::process::Stdio;
 use rustix::process::Signal;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
-use zklock_testcontainers::{Link, RequestKind};
+use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
 
 use crate::support::looker::zklock;
-use crate::support::{Running, finished, run, run_on, signal, until_queued, with_session};
+use crate::support::{Running, finished, output, run, run_on, signal, until_queued, with_session};
 use zklock_test_support::{own_server, server, within};
 
 const PATH: &str = "/lock/away";
@@ -174,5 +174,18 @@ async fn silent_servers_are_named_once_before_the_attempt_ends() {
         let ran = zklock(&servers, &[&["--connect-timeout", "4s"], command].concat()).await;
         assert!(ran.code == 69, "{ran:?}");
         assert_eq!(ran.stderr.matches(&told).count(), 1, "{ran:?}");
+    }
+}
+
+/// The servers answer all else that its session asks, so they are not silent.
+#[tokio::test]
+async fn servers_that_hang_up_at_each_attempt_to_queue_are_told() {
+    let server = ZooKeeper::builder().java_property("jute.maxbuffer", "256").start().await.unwrap();
+    let owner = "o".repeat(256);
+    for names in [&[PATH][..], &["--slot", "/workers/2"], &["--once", "today", PATH]] {
+        let options = [&["--timeout", "3s", "--owner", &owner], names].concat();
+        let ran = output(run_on(&server.connect_string(), &options, "echo in")).await;
+        ran.is(69, "", " not acquired: the servers close the connection again and again before this");
+        ran.is(69, "", "jute.maxbuffer; zklock goes on trying\n");
     }
 }
