@@ -1,22 +1,26 @@
 //! How the program reaches ZooKeeper: the options that all commands share, and the sessions and clients made with them.
 
+mod kept;
 #[cfg(test)]
 mod tests;
 mod tls;
 
+use std::convert::Infallible;
 use std::env;
 use std::iter;
 use std::path::{self, PathBuf};
-use std::sync::OnceLock;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use futures::future::join_all;
 use rustls::pki_types::ServerName;
 use tokio::time::{Instant, timeout};
-use zklock::session::{SaslOptions, ServerAddress, ServerFailure, ServerProblem};
+use zklock::session::{SaslOptions, Security, ServerAddress, ServerFailure, ServerProblem};
 use zklock::{ConnectError, Session, SessionBuilder};
 use zookeeper_client::{Client, Connector, Error};
 
+use kept::Kept;
 pub(crate) use tls::Tls;
 
 use crate::closing;
@@ -27,6 +31,7 @@ use crate::failure::{Failure, REJECTED};
 use crate::number::number;
 use crate::silence::Silence;
 use crate::text;
+use crate::word::{self, Mode};
 
 /// The environment variable with the digest credentials. Everybody on the machine can read arguments, so a secret is none.
 const DIGEST: &str = "ZKLOCK_DIGEST";
@@ -40,6 +45,9 @@ const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// it.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long servers may take to show why TLS fails.
+const WORD: Duration = Duration::from_secs(2);
+
 /// Longer than any session timeout that servers grant by default. Asked for it, they grant their longest.
 const LONG_TIMEOUT: Duration = Duration::from_secs(3600);
 
@@ -47,7 +55,7 @@ const LONG_TIMEOUT: Duration = Duration::from_secs(3600);
 const MOST_DRIFT: u32 = 999_999;
 
 /// How to reach ZooKeeper.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
     /// ZooKeeper's connect string: host:port,host:port/chroot
@@ -100,11 +108,13 @@ pub(crate) struct Connection {
 
     /// Since when no server answers.
     #[arg(skip)]
-    pub(crate) silence: Silence,
+    pub(crate) silence: Arc<Silence>,
 
-    /// The digest credentials. A file that is a pipe can be read only once.
     #[arg(skip)]
-    digest: OnceLock<Option<String>>,
+    digest: Kept<Option<String>>,
+
+    #[arg(skip)]
+    tls: Kept<Option<Tls>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -171,10 +181,20 @@ impl Connection {
         self.silence.answered("", console);
         let seen = tokio::select! {
             seen = look(&session) => seen,
-            never = self.silence.watch(&session, "", console) => match never {},
+            never = self.watch_silence(&session, "", console) => match never {},
         };
         closing::session(&session).await;
         seen
+    }
+
+    /// Tells the user if the servers of this session do not answer, and why if it is TLS.
+    pub(crate) async fn watch_silence(
+        &self,
+        session: &Session,
+        waiting: &str,
+        console: Console,
+    ) -> Infallible {
+        self.silence.watch(session, waiting, console, || self.tls_failures()).await
     }
 
     pub(crate) async fn session_to_look(&self) -> Result<Session, Failure> {
@@ -229,7 +249,7 @@ impl Connection {
     async fn told_if_late<T>(&self, attempt: &Attempt, servers: impl Future<Output = T>) -> T {
         let lacks = format!("no server of {:?} has established a session", self.connect_string());
         let bound = format!(" ({} is {})", attempt.option, duration::text(attempt.bound));
-        self.silence.broken_by(servers, &lacks, &bound).await
+        self.silence.broken_by(servers, &lacks, &bound, || self.tls_failures()).await
     }
 
     fn attempt(&self, timeout: Duration) -> Attempt {
@@ -256,15 +276,24 @@ impl Connection {
         if let Some(tick) = self.tick {
             builder = builder.tick(tick);
         }
-        builder = match self.credentials()? {
-            Some(Credentials::Digest(digest)) => builder.auth("digest", digest),
-            Some(Credentials::Sasl(user, password)) => builder.sasl(SaslOptions::digest_md5(user, password)),
-            None => builder,
+        let first = self.security()?;
+        let connection = self.clone();
+        Ok(builder.secured_by(move || connection.security().unwrap_or_else(|_| first.clone())))
+    }
+
+    /// What secures the next connection. Its files are read again each time, because somebody may renew them while the program runs.
+    fn security(&self) -> Result<Security, Failure> {
+        let security = match self.credentials()? {
+            Some(Credentials::Digest(digest)) => Security::new().auth("digest", digest),
+            Some(Credentials::Sasl(user, password)) => {
+                Security::new().sasl(SaslOptions::digest_md5(user, password))
+            }
+            None => Security::new(),
         };
-        if let Some(tls) = self.tls()? {
-            builder = builder.tls(tls.session);
-        }
-        Ok(builder)
+        Ok(match self.tls()? {
+            Some(tls) => security.tls(tls.session),
+            None => security,
+        })
     }
 
     fn failure(&self, error: ConnectError, attempt: &Attempt) -> Failure {
@@ -275,9 +304,7 @@ impl Connection {
                 let each = each(&causes);
                 let message =
                     format!("no server of {servers:?} established a session ({option} is {bound}){each}");
-                let mut failure = Failure::new(Code::Unreachable, message);
-                failure.is_of_tls = causes.iter().any(|failure| failure.cause == ServerProblem::NoTlsSession);
-                failure
+                Failure::new(Code::Unreachable, message)
             }
             error => error.into(),
         }
@@ -407,11 +434,7 @@ impl Connection {
     }
 
     fn digest(&self) -> Result<Option<String>, Failure> {
-        if let Some(digest) = self.digest.get() {
-            return Ok(digest.clone());
-        }
-        let digest = self.read_digest()?;
-        Ok(self.digest.get_or_init(|| digest).clone())
+        self.digest.renewed([&self.digest_file], || self.read_digest())
     }
 
     fn read_digest(&self) -> Result<Option<String>, Failure> {
@@ -441,6 +464,10 @@ impl Connection {
     }
 
     pub(crate) fn tls(&self) -> Result<Option<Tls>, Failure> {
+        self.tls.renewed([&self.tls_ca, &self.tls_cert, &self.tls_key], || self.read_tls())
+    }
+
+    fn read_tls(&self) -> Result<Option<Tls>, Failure> {
         let Some(ca) = &self.tls_ca else {
             return match self.servers.contains(TLS) {
                 true => Err(Failure::usage(
@@ -451,6 +478,29 @@ impl Connection {
         };
         let identity = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
         tls::read(ca, identity).map(Some)
+    }
+
+    /// The same failure, with the reasons if TLS failed.
+    pub(crate) async fn explained(&self, failure: Failure) -> Failure {
+        match failure.code {
+            Code::Unreachable => self.tls_failures().await.into_iter().fold(failure, Failure::with),
+            _ => failure,
+        }
+    }
+
+    /// Why TLS with its servers fails, as their answers to a four-letter word show it. A session does not show it.
+    async fn tls_failures(&self) -> Vec<String> {
+        let (Ok(Some(tls)), Ok(servers)) = (self.tls(), self.servers()) else { return Vec::new() };
+        let deadline = Instant::now() + WORD;
+        let asked = servers.iter().map(async |address| {
+            match word::ask(address, Some(&tls.config), "srvr", deadline).await {
+                Ok(Err(Mode::TlsFailed(why))) => {
+                    Some(text::harmless(&format!("TLS with {address} failed: {why}")))
+                }
+                Ok(_) | Err(_) => None,
+            }
+        });
+        join_all(asked).await.into_iter().flatten().collect()
     }
 
     /// The failure of a client whose credentials the servers do not accept.

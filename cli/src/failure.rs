@@ -53,8 +53,6 @@ pub(crate) struct Failure {
     is_expected: bool,
     /// The path that an ACL keeps from this client, and the permissions that the client needs there.
     forbidden: Option<(String, &'static [Permission])>,
-    /// Whether a server may say why TLS failed.
-    pub(crate) is_of_tls: bool,
 }
 
 pub(crate) type Outcome = Result<ExitCode, Failure>;
@@ -62,7 +60,7 @@ pub(crate) type Outcome = Result<ExitCode, Failure>;
 impl Failure {
     pub(crate) fn new(code: Code, message: impl Display) -> Self {
         let message = message.to_string();
-        Self { code, message, status: None, is_expected: false, forbidden: None, is_of_tls: false }
+        Self { code, message, status: None, is_expected: false, forbidden: None }
     }
 
     pub(crate) fn usage(message: impl Display) -> Self {

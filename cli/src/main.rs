@@ -46,6 +46,7 @@ mod terminal;
 mod text;
 mod verify;
 mod warden;
+mod word;
 
 use std::process::ExitCode;
 
@@ -117,7 +118,7 @@ fn perform(arguments: Arguments, console: Console) -> Outcome {
     let outcome = match outcome {
         Err(failure) => Err(runtime.block_on(async {
             let failure = place::explained(failure, connection).await;
-            servers::explained(failure, connection).await
+            connection.explained(failure).await
         })),
         outcome => outcome,
     };

@@ -80,16 +80,28 @@ impl Silence {
     }
 
     /// Awaits an answer. If it takes long, the user is told once: what has not come, and how long zklock waits for it.
-    pub(crate) async fn broken_by<T>(&self, answer: impl Future<Output = T>, lacks: &str, bound: &str) -> T {
+    pub(crate) async fn broken_by<T>(
+        &self,
+        answer: impl Future<Output = T>,
+        lacks: &str,
+        bound: &str,
+        causes: impl AsyncFn() -> Vec<String>,
+    ) -> T {
         let _question = self.ask();
         tokio::select! {
             answer = answer => answer,
-            never = self.tell(lacks, bound) => match never {},
+            never = self.tell(lacks, bound, causes) => match never {},
         }
     }
 
     /// Asks the servers of this session whether they answer, and tells the user if they do not.
-    pub(crate) async fn watch(&self, session: &Session, waiting: &str, console: Console) -> Infallible {
+    pub(crate) async fn watch(
+        &self,
+        session: &Session,
+        waiting: &str,
+        console: Console,
+        causes: impl AsyncFn() -> Vec<String>,
+    ) -> Infallible {
         let asking = async {
             loop {
                 sleep(PAUSE).await;
@@ -103,12 +115,12 @@ impl Silence {
         let lacks = format!("{waiting}ZooKeeper has not answered");
         tokio::select! {
             never = asking => never,
-            never = self.tell(&lacks, "") => never,
+            never = self.tell(&lacks, "", causes) => never,
         }
     }
 
-    /// Says of each silence that it lasts, at every level of the console.
-    async fn tell(&self, lacks: &str, bound: &str) -> Infallible {
+    /// Says of each silence that it lasts, and its causes as far as they are known, at every level of the console.
+    async fn tell(&self, lacks: &str, bound: &str, causes: impl AsyncFn() -> Vec<String>) -> Infallible {
         let mut looked = Instant::now();
         loop {
             sleep(LOOK).await;
@@ -122,6 +134,10 @@ impl Silence {
                 // At every level: nothing else shows why a quiet program does not go on.
                 Console::Normal
                     .warn(format_args!("{lacks} for {length} or more; zklock goes on trying{bound}"));
+                for cause in causes().await {
+                    Console::Normal.warn(cause);
+                }
+                looked = Instant::now();
             }
         }
     }

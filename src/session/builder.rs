@@ -8,11 +8,11 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 use zklock_recipe::DEFAULT_DRIFT_PPM;
-use zookeeper_client::{Client, Connector};
 
 use super::Session;
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 use super::security::SaslOptions;
+use super::security::Security;
 #[cfg(feature = "tls")]
 use super::security::TlsOptions;
 use crate::mutex::Mutex;
@@ -61,9 +61,12 @@ pub struct SessionBuilder {
     tick: Option<Duration>,
     drift: u32,
     creates_chroot: bool,
-    tls: bool,
-    connector: Connector,
+    security: Security,
+    secured_by: Option<SecuredBy>,
 }
+
+/// Makes what secures each connection.
+type SecuredBy = Box<dyn Fn() -> Security + Send + Sync>;
 
 /// Connecting.
 impl Session {
@@ -96,8 +99,8 @@ impl SessionBuilder {
             tick: None,
             drift: DEFAULT_DRIFT_PPM,
             creates_chroot: false,
-            tls: false,
-            connector: Client::connector(),
+            security: Security::new(),
+            secured_by: None,
         }
     }
 
@@ -164,7 +167,7 @@ impl SessionBuilder {
     /// Authenticates the session, for servers and nodes with an ACL. You may call it more than once. For the scheme
     /// `digest`, the credentials are `user:password`.
     pub fn auth(mut self, scheme: &str, credentials: impl AsRef<[u8]>) -> Self {
-        self.connector = self.connector.with_auth(scheme, credentials.as_ref());
+        self.security = self.security.auth(scheme, credentials);
         self
     }
 
@@ -173,8 +176,7 @@ impl SessionBuilder {
     #[cfg(feature = "tls")]
     #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
     pub fn tls(mut self, options: TlsOptions) -> Self {
-        self.connector = self.connector.with_tls(options.client_options());
-        self.tls = true;
+        self.security = self.security.tls(options);
         self
     }
 
@@ -185,7 +187,39 @@ impl SessionBuilder {
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     #[cfg_attr(docsrs, doc(cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))))]
     pub fn sasl(mut self, options: SaslOptions) -> Self {
-        self.connector = self.connector.with_sasl(options.client_options());
+        self.security = self.security.sasl(options);
+        self
+    }
+
+    /// Secures each connection with what `make` returns, in place of [`auth`](Self::auth) and its like. zklock calls `make`
+    /// once for the connect string, and before each connection, also the later ones of a session. So a process that runs for
+    /// long takes certificates and credentials that are renewed on disk.
+    ///
+    /// `make` must return soon, because no connection is made meanwhile: read small local files, and ask no other server. If it
+    /// returns TLS options at first, the session never connects without TLS.
+    ///
+    /// ```no_run
+    /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::{error::Error, fs::read_to_string as read};
+    /// use zklock::{Session, session::{Security, TlsOptions}};
+    ///
+    /// let tls = TlsOptions::from_pem(&read("ca.pem")?, Some((&read("client.pem")?, &read("client.key")?)))?;
+    /// let renew = |tls: &TlsOptions| -> Result<(), Box<dyn Error>> {
+    ///     Ok(tls.renew(&read("ca.pem")?, Some((&read("client.pem")?, &read("client.key")?)))?)
+    /// };
+    /// let session = Session::builder("zk1:2281,zk2:2281").secured_by(move || {
+    ///     // While the key is not yet that of the certificate, the former ones stay.
+    ///     if let Err(error) = renew(&tls) {
+    ///         eprintln!("the certificates were not renewed: {error}");
+    ///     }
+    ///     Security::new().tls(tls.clone())
+    /// });
+    /// # drop(session);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn secured_by(mut self, make: impl Fn() -> Security + Send + Sync + 'static) -> Self {
+        self.secured_by = Some(Box::new(make));
         self
     }
 
@@ -252,8 +286,10 @@ impl SessionBuilder {
                 longest: LONGEST_TIMEOUT,
             });
         }
+        let security = self.security;
+        let secured_by = self.secured_by.unwrap_or_else(|| Box::new(move || security.clone()));
         let dialer = Dialer {
-            servers: Servers::parse(self.servers, self.tls)?,
+            servers: Servers::parse(self.servers, secured_by().tls)?,
             timeout: asked,
             exact: self.session_timeout.is_some(),
             tick: Mutex::new(self.tick),
@@ -261,7 +297,7 @@ impl SessionBuilder {
             creates_chroot: self.creates_chroot,
             found_chroot: AtomicBool::default(),
             refusal: Mutex::default(),
-            connector: self.connector,
+            connector: Box::new(move || secured_by().connector),
         };
         Ok((dialer, runtime))
     }

@@ -76,7 +76,6 @@
 pub(crate) mod builder;
 mod facts;
 pub(crate) mod locks;
-#[cfg(any(feature = "tls", feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 mod security;
 mod sequencer;
 
@@ -111,6 +110,7 @@ pub use crate::zk::{
 };
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 pub use security::SaslOptions;
+pub use security::Security;
 #[cfg(feature = "tls")]
 pub use security::{InvalidPem, TlsOptions};
 

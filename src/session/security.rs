@@ -1,4 +1,4 @@
-//! How connections are secured: TLS, and SASL.
+//! How connections are secured: TLS, and credentials.
 
 #[cfg(feature = "tls")]
 use rustls::{
@@ -8,9 +8,57 @@ use rustls::{
 };
 #[cfg(feature = "tls")]
 use zookeeper_client as zk;
+use zookeeper_client::{Client, Connector};
+
+/// How a connection is secured, for [`SessionBuilder::secured_by`](crate::SessionBuilder::secured_by).
+#[derive(Clone)]
+#[must_use = "it does nothing until a session connects with it"]
+pub struct Security {
+    pub(crate) connector: Connector,
+    /// Whether it has TLS.
+    pub(super) tls: bool,
+}
+
+impl Security {
+    /// No TLS, and no credentials.
+    pub fn new() -> Self {
+        Self { connector: Client::connector(), tls: false }
+    }
+
+    /// See [`SessionBuilder::auth`](crate::SessionBuilder::auth).
+    pub fn auth(self, scheme: &str, credentials: impl AsRef<[u8]>) -> Self {
+        Self { connector: self.connector.with_auth(scheme, credentials.as_ref()), ..self }
+    }
+
+    /// See [`SessionBuilder::tls`](crate::SessionBuilder::tls).
+    #[cfg(feature = "tls")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
+    pub fn tls(self, options: TlsOptions) -> Self {
+        Self { connector: self.connector.with_tls(options.client_options()), tls: true }
+    }
+
+    /// See [`SessionBuilder::sasl`](crate::SessionBuilder::sasl).
+    #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+    #[cfg_attr(docsrs, doc(cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))))]
+    pub fn sasl(self, options: SaslOptions) -> Self {
+        Self { connector: self.connector.with_sasl(options.client_options()), ..self }
+    }
+}
+
+impl Default for Security {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for Security {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Security").field("tls", &self.tls).finish_non_exhaustive()
+    }
+}
 
 /// What a session trusts, and how it identifies itself, over TLS. Clones share it, so that certificates can be renewed while
-/// the session lives.
+/// the session lives. [`SessionBuilder::secured_by`](crate::SessionBuilder::secured_by) reads files again by itself.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -59,7 +107,7 @@ impl TlsOptions {
         Ok(())
     }
 
-    pub(super) fn client_options(self) -> zk::TlsOptions {
+    fn client_options(self) -> zk::TlsOptions {
         zk::TlsOptions::new().with_certs(self.0)
     }
 }
@@ -138,7 +186,7 @@ impl SaslOptions {
         })
     }
 
-    pub(super) fn client_options(self) -> zookeeper_client::SaslOptions {
+    fn client_options(self) -> zookeeper_client::SaslOptions {
         self.0
     }
 }

@@ -14,7 +14,7 @@ use zklock::session::TlsOptions;
 use crate::failure::Failure;
 
 /// The same settings in three forms.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tls {
     /// For sessions.
     pub(crate) session: TlsOptions,

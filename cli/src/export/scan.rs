@@ -19,7 +19,7 @@ use crate::console::Console;
 use crate::election::Election;
 use crate::exit::Code;
 use crate::failure::Failure;
-use crate::servers::{self, Words, srvr};
+use crate::servers::{Words, srvr};
 
 /// How long a scrape waits for a scan. Prometheus waits for 10 s by default.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -111,14 +111,14 @@ pub(super) async fn run(
     asked: Asked,
     console: Console,
 ) -> Failure {
-    let tls = match connection.tls() {
-        Ok(tls) => tls.map(|tls| tls.config),
-        Err(failure) => return failure,
-    };
+    if let Err(failure) = connection.tls() {
+        return failure;
+    }
     let mut was_up = true;
     loop {
         asked.ask.notified().await;
         let began = Instant::now();
+        let tls = connection.tls().ok().flatten().map(|tls| tls.config);
         let asked_each = join_all(addresses.iter().map(|address| server(tls.as_ref(), address)));
         let (servers, tree) = join(asked_each, look(session, wish, connection)).await;
         let is_up = tree.is_ok();
@@ -127,7 +127,7 @@ pub(super) async fn run(
             Err(failure) if failure.code == Code::Usage => return failure,
             Err(failure) => {
                 if was_up {
-                    let failure = servers::explained(failure, connection).await;
+                    let failure = connection.explained(failure).await;
                     console.warn(format_args!("{failure}; zklock tries again at each scrape"));
                 }
                 None

@@ -46,7 +46,7 @@ pub(super) async fn wait(
     deadline: Option<Instant>,
 ) -> Result<Waited, Failure> {
     let (asked, console, silence) = (context.terms.timeout, context.console, &context.connection.silence);
-    let (session, kin) = (context.session, context.kin);
+    let (session, kin, connection) = (context.session, context.kin, context.connection);
     let (names, has_place, says_so) = (target.names(), Cell::new(false), &context.says_that_it_waits);
     let hangups = Cell::new(0);
     context.systemd.status(format_args!("waiting for {names}"));
@@ -88,7 +88,7 @@ pub(super) async fn wait(
         signal = context.signals.next_fatal() => Ok(Err(signal)),
         never = kin.follow(session, &has_place, says_so, silence, console) => match never {},
         never = follow_hangups(session, &has_place, &hangups, tell_hangups) => match never {},
-        never = silence.watch(session, &waiting, console) => match never {},
+        never = connection.watch_silence(session, &waiting, console) => match never {},
         never = context.systemd.keep_pinging() => match never {},
         never = context.descendants.keep_reaping() => match never {},
     }

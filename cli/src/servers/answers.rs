@@ -1,7 +1,8 @@
 //! Parsers of servers' answers: to the words `srvr` and `conf`, and the ensemble's configuration.
 
-use std::fmt;
 use std::time::Duration;
+
+use crate::word::Mode;
 
 /// A server's answer to `srvr`.
 #[derive(Clone, Debug, Default)]
@@ -13,66 +14,6 @@ pub(crate) struct Words {
     pub(crate) imitator: Option<String>,
     /// The longest time that a request has taken since the server started.
     pub(crate) slowest: Option<Duration>,
-}
-
-/// The mode of a server.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Leader,
-    Follower,
-    Observer,
-    Standalone,
-    ReadOnly,
-    /// The server runs, but has no quorum.
-    NotServing,
-    /// The server was reached, but does not answer.
-    Silent(String),
-    /// The server closes each connection before it has been sent anything.
-    Closes,
-    /// The server was reached, but TLS failed: it speaks none, its certificate is not trusted, or it does not trust the
-    /// client's.
-    TlsFailed(String),
-    /// The server does not say.
-    #[default]
-    Unknown,
-}
-
-impl Mode {
-    /// Whether the server has said that it serves clients.
-    pub(crate) fn serves(&self) -> bool {
-        match self {
-            Self::Leader | Self::Follower | Self::Observer | Self::Standalone => true,
-            // A server whose whitelist lacks the word has answered all the same.
-            Self::Unknown => true,
-            Self::ReadOnly | Self::NotServing | Self::Silent(_) | Self::Closes | Self::TlsFailed(_) => false,
-        }
-    }
-
-    /// Why a server that was reached does not answer.
-    pub(crate) fn problem(&self) -> Option<&str> {
-        match self {
-            Self::Silent(why) | Self::TlsFailed(why) => Some(why),
-            Self::Closes => Some("it closes connections at once"),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Leader => "leader",
-            Self::Follower => "follower",
-            Self::Observer => "observer",
-            Self::Standalone => "standalone",
-            Self::ReadOnly => "read-only",
-            Self::NotServing => "not serving",
-            Self::Silent(_) => "silent",
-            Self::Closes => "closes",
-            Self::TlsFailed(_) => "tls failed",
-            Self::Unknown => "unknown",
-        })
-    }
 }
 
 /// The settings in the answer to `conf`.

@@ -4,8 +4,8 @@
 mod answers;
 mod contact;
 mod questioner;
-mod word;
 
-pub(crate) use answers::{Member, Mode, Settings, Words, members};
+pub(crate) use crate::word::Mode;
+pub(crate) use answers::{Member, Settings, Words, members};
 pub(crate) use contact::{Contact, contacts};
-pub(crate) use questioner::{Questioner, REJECTED, conf, explained, refusal, srvr};
+pub(crate) use questioner::{Questioner, REJECTED, conf, refusal, srvr};

@@ -3,17 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
 use rustls::ClientConfig;
 use tokio::time::Instant;
 use zklock::session::ServerAddress;
 use zookeeper_client::{Client, Connector, Error};
 
-use super::answers::{self, Mode, Settings, Words};
-use super::word;
+use super::answers::{self, Settings, Words};
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::text;
+use crate::word;
 
 /// How often to ask for a session. A server that speaks TLS may answer the credentials before it announces the session, and
 /// clients refuse that. It did so 38 of 334 times on ZooKeeper 3.9.3, and 6 of 506 times on 3.8.0.
@@ -21,9 +19,6 @@ const ATTEMPTS: usize = 10;
 
 /// The longest session timeout of the protocol. A server that is asked for it grants its own longest.
 const LONGEST_TIMEOUT: Duration = Duration::from_millis(i32::MAX as u64);
-
-/// How long servers may take to show why TLS fails.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The settings for the questions.
 pub(crate) struct Questioner {
@@ -57,22 +52,6 @@ impl Questioner {
             }
         }
     }
-}
-
-/// Adds to a failure why TLS failed, as the servers' answers to a four-letter word show it. A session does not show it.
-pub(crate) async fn explained(failure: Failure, connection: &Connection) -> Failure {
-    let (Ok(Some(tls)), Ok(servers), true) = (connection.tls(), connection.servers(), failure.is_of_tls)
-    else {
-        return failure;
-    };
-    let deadline = Instant::now() + PATIENCE;
-    let words = join_all(servers.iter().map(|address| srvr(Some(&tls.config), address, deadline))).await;
-    servers.iter().zip(words).fold(failure, |failure, (address, words)| match words {
-        Ok(Words { mode: Mode::TlsFailed(why), .. }) => {
-            failure.with(text::harmless(&format!("TLS with {address} failed: {why}")))
-        }
-        _ => failure,
-    })
 }
 
 /// Asks a server with a four-letter word how it is. The error says why the server was not reached.

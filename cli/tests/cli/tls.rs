@@ -1,6 +1,6 @@
 //! TLS: which servers the program trusts, and how it proves who it is.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zklock::Session;
 use zklock_testcontainers::ZooKeeper;
@@ -144,4 +144,45 @@ async fn a_certificate_that_has_expired_is_told_by_every_command() {
     exporting.args(["export", "--listen", "127.0.0.1:0", "--tls-ca", &ca, "--connect-timeout", "3s"]);
     let mut exporting = Running::start(&mut exporting);
     while !exporting.tells().await.contains("certificate expired") {}
+}
+
+/// Others renew the certificates of the servers, the authorities, and the client's certificate before its key.
+#[tokio::test]
+async fn certificates_that_are_renewed_on_disk_are_read_again() {
+    let (former, next, files) = (Authority::new("former"), Authority::new("next"), Files::new());
+    let identity = |authority: &Authority| authority.certify("server", &["127.0.0.1"]).pem();
+    let at_the_server = |authority: &Authority| {
+        let trusted = files.write("clients.pem", &authority.pem());
+        (files.write("server.pem", &identity(authority)), trusted)
+    };
+    let (certificate, trusted) = at_the_server(&former);
+    let server = ZooKeeper::builder().tls(identity(&former)).tls_clients(former.pem());
+    let server =
+        server.property("ssl.keyStore.location", certificate).property("ssl.trustStore.location", trusted);
+    let server = server.start().await.unwrap();
+    let (ca, (cert, key)) = (files.write("ca.pem", &former.pem()), files.certify(&former, "worker"));
+    let options =
+        ["--restart", "--session-timeout", "4s", "--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &key];
+    let mut daemon = support::run(&server.connect_string(), &options, "/lock", "echo up; exec sleep 1000");
+    let mut daemon = Running::start(&mut daemon);
+    assert_eq!(daemon.prints().await, "up");
+
+    let renewed = next.certify("worker", &[]);
+    server.kill().await.unwrap();
+    files.write("worker.pem", &renewed.certificate);
+    while !daemon.tells().await.contains("zklock waits for /lock again") {}
+    server.restart().await.unwrap();
+    assert_eq!(daemon.prints().await, "up", "the former pair is kept");
+
+    server.kill().await.unwrap();
+    at_the_server(&next);
+    server.restart().await.unwrap();
+    while !daemon.tells().await.ends_with("zklock goes on trying") {}
+    let silent = Instant::now();
+    assert!(daemon.tells().await.starts_with("zklock: TLS with 127.0.0.1:"));
+    assert!(silent.elapsed() < Duration::from_secs(1));
+
+    files.write("worker.key", &renewed.key);
+    files.write("ca.pem", &next.pem());
+    assert_eq!(daemon.prints().await, "up");
 }

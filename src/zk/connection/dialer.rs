@@ -43,7 +43,8 @@ pub(crate) struct Dialer {
     pub(crate) tick: Mutex<Option<Duration>>,
     /// How far clocks may drift, in parts per million.
     pub(crate) drift_ppm: u32,
-    pub(crate) connector: Connector,
+    /// Makes what secures the next connection.
+    pub(crate) connector: Box<dyn Fn() -> Connector + Send + Sync>,
 }
 
 /// A connection that was just made, and the session timeout that its server granted.
@@ -228,7 +229,7 @@ impl Dialer {
         patience: Duration,
     ) -> Result<Opened, Error> {
         let asked = clock::now();
-        let mut connector = self.connector.clone().with_session_timeout(ask).with_fail_eagerly();
+        let mut connector = (self.connector)().with_session_timeout(ask).with_fail_eagerly();
         if let Some(session) = resume {
             connector = connector.with_session(session.clone());
         }

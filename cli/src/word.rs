@@ -1,5 +1,6 @@
 //! ZooKeeper's four-letter words, over TCP or TLS. They need no session.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,17 +13,75 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 use zklock::session::ServerAddress;
 
-use super::answers::Mode;
-
 /// The longest answer of a ZooKeeper server: `cons` has 200 bytes for each connection. The rest of a longer one is not read.
-pub(super) const LONGEST: u64 = 4 * 1024 * 1024;
+pub(crate) const LONGEST: u64 = 4 * 1024 * 1024;
 
 /// How long to wait whether a server closes a connection before it has been sent anything.
 const CLOSING: Duration = Duration::from_millis(300);
 
+/// The mode of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Leader,
+    Follower,
+    Observer,
+    Standalone,
+    ReadOnly,
+    /// The server runs, but has no quorum.
+    NotServing,
+    /// The server was reached, but does not answer.
+    Silent(String),
+    /// The server closes each connection before it has been sent anything.
+    Closes,
+    /// The server was reached, but TLS failed: it speaks none, its certificate is not trusted, or it does not trust the
+    /// client's.
+    TlsFailed(String),
+    /// The server does not say.
+    #[default]
+    Unknown,
+}
+
+impl Mode {
+    /// Whether the server has said that it serves clients.
+    pub(crate) fn serves(&self) -> bool {
+        match self {
+            Self::Leader | Self::Follower | Self::Observer | Self::Standalone => true,
+            // A server whose whitelist lacks the word has answered all the same.
+            Self::Unknown => true,
+            Self::ReadOnly | Self::NotServing | Self::Silent(_) | Self::Closes | Self::TlsFailed(_) => false,
+        }
+    }
+
+    /// Why a server that was reached does not answer.
+    pub(crate) fn problem(&self) -> Option<&str> {
+        match self {
+            Self::Silent(why) | Self::TlsFailed(why) => Some(why),
+            Self::Closes => Some("it closes connections at once"),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Leader => "leader",
+            Self::Follower => "follower",
+            Self::Observer => "observer",
+            Self::Standalone => "standalone",
+            Self::ReadOnly => "read-only",
+            Self::NotServing => "not serving",
+            Self::Silent(_) => "silent",
+            Self::Closes => "closes",
+            Self::TlsFailed(_) => "tls failed",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
 /// Sends a word to a server, and returns the answer, or the mode of a server that was reached and gives none. The error says
 /// why the server was not reached.
-pub(super) async fn ask(
+pub(crate) async fn ask(
     address: &ServerAddress,
     tls: Option<&Arc<ClientConfig>>,
     word: &str,
