@@ -43,7 +43,7 @@ pub(crate) fn start() -> io::Result<()> {
         let ((sender, added), (chores, given)) = (channel(), channel());
         let thread = |name: &str| thread::Builder::new().name(format!("zklock-{name}"));
         thread("chores").spawn(move || given.into_iter().for_each(perform))?;
-        thread("fail-stop").spawn(move || watch(&added, &chores))?;
+        thread("fail-stop").spawn(move || watch(&added, |turn| look(turn, &chores)))?;
         *watched = Some((process::id(), sender));
     }
     Ok(())
@@ -64,7 +64,9 @@ impl Turn {
     }
 }
 
-fn watch(added: &Receiver<Arc<Turn>>, chores: &Sender<Chore>) {
+/// Looks at each turn that is added: as it comes, whenever it may be lost, and often. `look` says for how long the turn is
+/// certainly held; nothing if the turn need not be watched any more.
+fn watch<T>(added: &Receiver<T>, mut look: impl FnMut(T) -> Option<(T, Duration)>) {
     let (mut turns, mut next) = (Vec::new(), Instant::now());
     loop {
         let looked = if turns.is_empty() {
@@ -73,7 +75,8 @@ fn watch(added: &Receiver<Arc<Turn>>, chores: &Sender<Chore>) {
             vec![turn]
         } else if next <= Instant::now() {
             next = Instant::now() + OFTEN;
-            std::mem::take(&mut turns)
+            // If this takes longer than the pause, the next look is due at once. So those that were added are taken in here, too.
+            std::mem::take(&mut turns).into_iter().chain(added.try_iter()).collect::<Vec<_>>()
         } else {
             match added.recv_timeout(next.saturating_duration_since(Instant::now())) {
                 Ok(turn) => iter::once(turn).chain(added.try_iter().take(AT_ONCE)).collect(),
@@ -81,20 +84,25 @@ fn watch(added: &Receiver<Arc<Turn>>, chores: &Sender<Chore>) {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         };
-        for turn in looked {
-            if let Some(left) = look(&turn, chores) {
-                next = next.min(Instant::now() + left);
-                turns.push(turn);
-            } else {
-                // The thread for it runs for as long as the process does.
-                let _sent = chores.send(Chore::Drop(turn));
-            }
+        for (turn, left) in looked.into_iter().filter_map(&mut look) {
+            next = next.min(Instant::now() + left);
+            turns.push(turn);
         }
     }
 }
 
+/// Says for how long the turn is certainly held. Has it dropped if it is over, or if nobody has a guard of it.
+fn look(turn: Arc<Turn>, chores: &Sender<Chore>) -> Option<(Arc<Turn>, Duration)> {
+    if let Some(left) = held_for(&turn, chores) {
+        return Some((turn, left));
+    }
+    // The thread for it runs for as long as the process does.
+    let _sent = chores.send(Chore::Drop(turn));
+    None
+}
+
 /// For how long the turn is certainly held. `None` if it is over, or if nobody has a guard of it.
-fn look(turn: &Turn, chores: &Sender<Chore>) -> Option<Duration> {
+fn held_for(turn: &Turn, chores: &Sender<Chore>) -> Option<Duration> {
     let loss = turn.held.look().map(|mark| mark.loss.reason);
     let is_kept = turn.shares.load(Ordering::Acquire) > 0 && turn.is_watched.load(Ordering::Acquire);
     if turn.is_over() || !is_kept || loss == Some(LostReason::Released) {
@@ -121,4 +129,23 @@ fn perform(chore: Chore) {
             drop(written);
         }
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_is_looked_at_though_each_look_takes_longer_than_the_pause_between_two() {
+        let ((sender, added), (looked, looks)) = (channel(), channel());
+        let look = move |turn| {
+            thread::sleep(OFTEN);
+            looked.send(turn).ok().map(|()| (turn, OFTEN))
+        };
+        thread::spawn(move || watch(&added, look));
+        sender.send("first").unwrap();
+        assert_eq!(looks.recv(), Ok("first"));
+        sender.send("second").unwrap();
+        assert!(looks.iter().take(10).any(|turn| turn == "second"));
+    }
 }
