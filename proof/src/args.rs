@@ -10,7 +10,7 @@ use crate::torture::{self, Torture};
 /// Looks for two holders of a lock while servers, connections and processes fail.
 ///
 /// Exits with 0 if a lock of zklock never had two holders and kept its other promises, 1 if it did not, 2 if something
-/// could not be measured.
+/// could not be measured, 3 if nothing was wrong and the torture showed too little to prove that (UNPROVEN).
 #[derive(Debug, Parser)]
 #[command(name = "zklock-proof")]
 pub(crate) struct Arguments {

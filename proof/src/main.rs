@@ -21,11 +21,12 @@ use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
 use args::{Arguments, Command};
+use harness::Ruling;
 
 #[tokio::main]
 async fn main() -> ExitCode {
     match run(Arguments::parse()).await {
-        Ok(passed) => ExitCode::from(u8::from(!passed)),
+        Ok(ruling) => ExitCode::from(ruling as u8),
         Err(error) => {
             eprintln!("zklock-proof: {error:#}");
             ExitCode::from(2)
@@ -33,23 +34,22 @@ async fn main() -> ExitCode {
     }
 }
 
-/// False if a promise was broken.
-async fn run(arguments: Arguments) -> anyhow::Result<bool> {
+async fn run(arguments: Arguments) -> anyhow::Result<Ruling> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     // Whichever way this ends, servers and clients end as their values are dropped.
     tokio::select! {
-        passed = perform(arguments.command) => passed,
+        ruling = perform(arguments.command) => ruling,
         _ = interrupt.recv() => bail!("interrupted"),
         _ = terminate.recv() => bail!("terminated"),
     }
 }
 
-async fn perform(command: Command) -> anyhow::Result<bool> {
+async fn perform(command: Command) -> anyhow::Result<Ruling> {
     match command {
         Command::Torture(torture) => torture::run(&torture).await,
-        Command::Margins(margins) => margins::run(&margins).await,
-        Command::Redis(redis) => redis::run(&redis).await,
-        Command::TortureClient { part } => torture::run_client(part).await.map(|()| true),
-        Command::MarginsHolder { part } => margins::hold(part).await.map(|()| true),
+        Command::Margins(margins) => margins::run(&margins).await.map(Ruling::from),
+        Command::Redis(redis) => redis::run(&redis).await.map(Ruling::from),
+        Command::TortureClient { part } => torture::run_client(part).await.map(|()| Ruling::Pass),
+        Command::MarginsHolder { part } => margins::hold(part).await.map(|()| Ruling::Pass),
     }
 }

@@ -77,6 +77,8 @@ use report::Report;
 use servers::{Servers, left};
 use state::State;
 
+use crate::harness::Ruling;
+
 /// How long it may take until every contender was granted its last times, when all servers serve again: some session
 /// timeouts, and a takeover delay each.
 const FINISH_BOUND: Duration = Duration::from_secs(60);
@@ -89,8 +91,7 @@ const END_BOUND: Duration = Duration::from_secs(20);
 /// A run with faults for so long has to show what each member is about; one of all members, for as long as the second.
 const PROVES: (u64, u64) = (120, 180);
 
-/// True if nothing was wrong.
-pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
+pub(crate) async fn run(torture: &Torture) -> anyhow::Result<Ruling> {
     let members = match &torture.member[..] {
         [] => Member::value_variants().to_vec(),
         some => some.to_vec(),
@@ -177,10 +178,10 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<bool> {
     let report = Report::of(torture, seed, &histories, &faults, &omitted, &crashes);
     report.print(torture.json)?;
     journal.write(&report);
-    if report.passed {
+    if report.ruling != Ruling::Fail {
         journal.discard();
     }
-    Ok(report.passed)
+    Ok(report.ruling)
 }
 
 /// Follows what the clients say and what is done to them, until all of them have ended.

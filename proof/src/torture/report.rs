@@ -12,6 +12,7 @@ use zklock_contest::request::Claim;
 use super::args::Torture;
 use super::schedule::Kind;
 use super::slew;
+use crate::harness::Ruling;
 use crate::harness::table::title;
 
 #[derive(Debug, Serialize)]
@@ -19,7 +20,7 @@ pub(crate) struct Report {
     seed: u64,
     seconds: u64,
     clients: u16,
-    pub(crate) passed: bool,
+    pub(crate) ruling: Ruling,
     /// How often each was wrong, with all members; each must be 0.
     wrong: BTreeMap<Wrong, u64>,
     examples: Vec<String>,
@@ -115,7 +116,7 @@ impl Report {
             seed,
             seconds: torture.seconds,
             clients: torture.clients,
-            passed: wrong.values().all(|number| *number == 0),
+            ruling: ruling(&wrong),
             wrong,
             examples,
             faults: count(faults.iter().map(|fault| fault.name.clone())),
@@ -131,6 +132,16 @@ impl Report {
             println!("{self}");
         }
         Ok(())
+    }
+}
+
+/// A run that showed too little has broken no promise.
+fn ruling(wrong: &BTreeMap<Wrong, u64>) -> Ruling {
+    let found = wrong.iter().filter(|(_, number)| **number > 0).map(|(wrong, _)| *wrong);
+    match found.collect::<Vec<_>>()[..] {
+        [] => Ruling::Pass,
+        [Wrong::Unproven] => Ruling::Unproven,
+        [..] => Ruling::Fail,
     }
 }
 
@@ -167,8 +178,12 @@ impl fmt::Display for Report {
         let Self { seed, seconds, clients, .. } = self;
         writeln!(f, "seed {seed}, {clients} clients, {seconds} s of faults\n")?;
         for (wrong, number) in &self.wrong {
-            let word = if *number == 0 { "ok" } else { "WRONG" };
-            writeln!(f, "{word:<5} {number:>6} {wrong:?}: {}", title(wrong))?;
+            let word = match (number, wrong) {
+                (0, _) => "ok",
+                (_, Wrong::Unproven) => "UNPROVEN",
+                (..) => "WRONG",
+            };
+            writeln!(f, "{word:<8} {number:>6} {wrong:?}: {}", title(wrong))?;
         }
         for example in &self.examples {
             writeln!(f, "      {example}")?;
@@ -178,7 +193,7 @@ impl fmt::Display for Report {
         }
         writeln!(f, "\nfaults      {}", plain(&self.faults))?;
         writeln!(f, "not done    {}", plain(&self.omitted))?;
-        write!(f, "{}", if self.passed { "PASS" } else { "FAIL" })
+        write!(f, "{}", plain(&self.ruling))
     }
 }
 
@@ -187,4 +202,18 @@ fn plain(value: &impl Serialize) -> String {
     let text = serde_json::to_string(value).unwrap_or_default();
     let text = text.replace(['"', '{', '}'], "").replace(',', ", ").replace(':', " ");
     if text.is_empty() || text == "null" { "none".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_broken_promise_fails_a_run() {
+        let ruled = |found: &[(Wrong, u64)]| ruling(&found.iter().copied().collect());
+        assert_eq!(ruled(&[(Wrong::Overlaps, 0), (Wrong::Unproven, 0)]), Ruling::Pass);
+        assert_eq!(ruled(&[(Wrong::Overlaps, 0), (Wrong::Unproven, 1)]), Ruling::Unproven);
+        assert_eq!(ruled(&[(Wrong::Overlaps, 1), (Wrong::Unproven, 1)]), Ruling::Fail);
+        assert_eq!(ruled(&[(Wrong::Crashes, 1), (Wrong::Unproven, 0)]), Ruling::Fail);
+    }
 }
