@@ -133,6 +133,11 @@ impl Group {
         self.members.iter().all(|member| member.machine.is_ended())
     }
 
+    /// Whether the caller has the guard, and it is not lost while the session lives.
+    pub(crate) fn is_held(&self) -> bool {
+        self.phase == Phase::Held
+    }
+
     /// Takes in one input, and returns the outputs that follow from it. A request for all takes the place of every
     /// earlier request, and a request for one takes the place of its earlier one, and of one for all.
     pub fn handle(&mut self, input: Report) -> Vec<Output> {

@@ -21,8 +21,8 @@ pub(crate) fn path_of((lock, own): &OwnNode) -> String {
     lock.path.contender(own.place)
 }
 
-/// Makes sure that the node of our node's name is our node, by a read unless that is certain. `Err` is the event that
-/// takes the place of the request: `gone` if it is not our node, or what the read failed with.
+/// Makes sure that the node of our node's name is our node, by a look unless that is certain. `Err` is the event that
+/// takes the place of the request: `gone` if it is not our node, or what the look failed with.
 pub(super) async fn still_ours(
     client: &Client,
     path: &str,
@@ -32,8 +32,19 @@ pub(super) async fn still_ours(
 ) -> Result<(), Event> {
     match certainty {
         Certainty::Seen(_) => Ok(()),
-        Certainty::Unsure => is_there(client, path, own).await?.then_some(()).ok_or(gone),
+        Certainty::Unsure => look(client, path, own).await?.then_some(()).ok_or(gone),
     }
+}
+
+/// Looks whether our node exists, on a server that has what a quorum had when this was asked. The write in front makes sure
+/// that every request which was sent before it on this connection has taken effect, or never will: a server handles one
+/// session's requests in order. The leader refuses requests that come by a server which the session has left. But if that
+/// server had been asked to resume the session, too, the leader may take the session for having gone back there
+/// (`zk::session::late_creates`).
+async fn look(client: &Client, path: &str, own: Own) -> Result<bool, Event> {
+    let (answered, there) = join(answer_of_quorum(client), is_there(client, path, own)).await;
+    answered?;
+    there
 }
 
 /// Whether a node that was found under our node's name is our node. Once the directory was made again, names are used
@@ -60,16 +71,12 @@ pub(super) async fn is_hidden(client: &Client, path: &str) -> Result<bool, Event
     Ok(own.iter().any(|own| own == path))
 }
 
-/// Checks whether our node exists after a reply about it was lost. The write in front makes sure that every request
-/// which was sent before it on this connection has taken effect, or never will: a server handles one session's requests
-/// in order. The leader refuses requests that come by a server which the session has left. But if that server had been
-/// asked to resume the session, too, the leader may take the session for having gone back there (`zk::session::late_creates`).
+/// Checks whether our node exists after a reply about it was lost.
 pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
     let path = lock.path.contender(own.place);
-    match join(answer_of_quorum(&client), is_there(&client, &path, own)).await {
-        (Ok(()), Ok(there)) => Event::Recovered(there.then_some(own)),
-        (Ok(()), Err(failure)) => failure,
-        (Err(unknown), _) => unknown,
+    match look(&client, &path, own).await {
+        Ok(there) => Event::Recovered(there.then_some(own)),
+        Err(failure) => failure,
     }
     .into()
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use support::{
-    Server, enqueue, enqueue_seen_by, eventually, granted, hide, linked, linked_session, operator, sessions,
-    until_nothing_is_left, until_watched, within,
+    Server, Steps, enqueue, enqueue_seen_by, eventually, granted, hide, linked, linked_session, operator,
+    session, sessions, until_nothing_is_left, until_watched, within,
 };
-use zklock::{AcquireError, LostReason};
+use zklock::{AcquireError, LockOptions, LostReason};
 use zklock_testcontainers::RequestKind;
 
 /// An operator deletes the whole queue and its directory.
@@ -59,6 +59,40 @@ async fn the_directory_while_a_holder_is_away() {
     assert!(guard.is_held());
     guard.release().await.unwrap();
     granted(waiter).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+/// Nothing has told the two of the deletions when they give up. By its name each would delete another contender's node.
+#[tokio::test]
+async fn the_directory_of_a_holder_and_a_waiter_who_then_give_up() {
+    let (server, link, unlucky) = linked_session(Duration::from_secs(60)).await;
+    let second = session(&server).await.lock("/lock/orders").unwrap();
+    let unlucky = unlucky.lock("/lock/orders").unwrap();
+    let limited = unlucky.clone().with_options(LockOptions::new().max_hold(Duration::from_secs(2))).unwrap();
+    let guard = limited.acquire().await.unwrap();
+    let waiter = enqueue(&unlucky).await;
+    eventually("the watches", async || link.requests_of(RequestKind::GetData) >= 2).await;
+    // What follows this answer on the connection comes late.
+    let late = link.hold_reply(RequestKind::GetChildren);
+    let mut contenders = Steps::new(unlucky.contenders());
+    assert!(contenders.poll().is_pending());
+    within("the question", late.reached()).await;
+    wipe(&server, 2).await;
+    let holder = second.acquire().await.unwrap();
+    assert_eq!(holder.node(), guard.node());
+    let next = enqueue(&second).await;
+    link.reset_counts();
+    waiter.abort();
+    let gives_up = || link.requests_of(RequestKind::Delete) + link.requests_of(RequestKind::GetData);
+    eventually("the ends", async || gives_up() >= 2).await;
+    late.release();
+    // A deletion would be on its way at the latest now, and is answered before this.
+    contenders.finished().await.unwrap();
+    unlucky.contenders().await.unwrap();
+    holder.verify().await.unwrap();
+    assert_eq!(link.requests_of(RequestKind::Delete), 0);
+    holder.release().await.unwrap();
+    granted(next).await.release().await.unwrap();
     until_nothing_is_left(&server).await;
 }
 

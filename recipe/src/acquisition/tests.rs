@@ -254,9 +254,12 @@ fn a_node_is_named_without_a_look_only_on_the_connection_on_which_it_was_seen() 
     assert_eq!(guarded.handle(watched, later), []);
     assert_eq!(guarded.names(E::Release.into(), later), release(Certainty::Seen(NOW + 1)));
 
-    let delete = |certainty| [single_on(0, A::Delete(SECOND), certainty)];
-    assert_eq!(waiting(Takeover::AtOnce).hears(E::GiveUp.into()), delete(SEEN));
-    assert_eq!(waiting(Takeover::AtOnce).handle(E::GiveUp.into(), DOWN), delete(UNSURE));
+    let deletes = |own| [single_on(0, A::Delete(own), UNSURE)];
+    assert_eq!(waiting(Takeover::AtOnce).handle(E::GiveUp.into(), DOWN), deletes(SECOND));
+    // These callers may not have heard yet what the connection has to say.
+    assert_eq!(waiting(Takeover::AtOnce).hears(E::GiveUp.into()), deletes(SECOND));
+    assert_eq!(held().hears(E::Forfeit.into()), deletes(FIRST));
+    assert_eq!(held().names(E::GiveUp.into(), PRESENT), release(SEEN));
 }
 
 /// A late answer says nothing that a newer one has not said.
@@ -375,18 +378,13 @@ fn a_node_that_is_not_found_makes_the_others_doubtful() {
 /// What our own requests remove is no news.
 #[test]
 fn our_own_removals_leave_the_rest_certain() {
-    let mut leaving = both_held();
-    let delete = |member, own| single(member, A::Delete(own));
-    assert_eq!(leaving.hears(E::Forfeit.into()), [delete(0, FIRST), delete(1, SECOND)]);
-    assert_eq!(leaving.hears(reply_to(0, E::Deleted)), []);
-    assert_eq!(leaving.certainty(Some(NOW)), SEEN);
-
-    let release = single(0, A::Release(FIRST));
-    let mut leaving = half();
-    assert_eq!(leaving.hears(E::GiveUp.into()), [release, delete(1, SECOND)]);
+    let refused = || reply_to(1, E::Refused(REFUSAL));
+    let mut leaving = after(half(), vec![shown(1, E::PredecessorDeleted)]);
+    let leaves = [single(1, A::Delete(SECOND)), single(0, A::Release(FIRST))];
+    assert_eq!(leaving.hears(refused()), leaves);
     assert_eq!(leaving.hears(reply_to(0, E::Released(true))), []);
     assert_eq!(leaving.certainty(Some(NOW)), SEEN);
-    assert_eq!(leaving.hears(reply_to(1, E::Deleted)), [ended(0, End::Released)]);
+    assert_eq!(leaving.hears(reply_to(1, E::Deleted)), [ended(1, End::Refused(REFUSAL))]);
 }
 
 #[test]
@@ -524,10 +522,10 @@ fn requests_count_their_tries_for_all_and_for_each_member() {
 
     // The caller's going is no answer, but a release begins anew.
     let mut leaving = after_at(LAPSED, confirming(LAPSED), vec![lost(), lost()]);
-    let release = |failed| naming(&[FIRST], T::Release, SEEN, tries(failed));
-    assert_eq!(leaving.clone().names(E::GiveUp.into(), PRESENT), release(2));
+    let release = |certainty, failed| naming(&[FIRST], T::Release, certainty, tries(failed));
+    assert_eq!(leaving.clone().names(E::GiveUp.into(), PRESENT), release(UNSURE, 2));
     leaving.hears(Input::LeaseConfirmed);
-    assert_eq!(leaving.names(E::Release.into(), PRESENT), release(0));
+    assert_eq!(leaving.names(E::Release.into(), PRESENT), release(SEEN, 0));
 }
 
 #[test]
@@ -540,7 +538,7 @@ fn an_admitted_contender_asks_for_confirmation_unless_it_was_just_seen() {
     let mut unwanted = Acquisition::of_admitted(FIRST, Some(NOW));
     assert_eq!(
         unwanted.names(E::GiveUp.into(), PRESENT),
-        naming(&[FIRST], T::Release, SEEN, Tries::default())
+        naming(&[FIRST], T::Release, UNSURE, Tries::default())
     );
 }
 

@@ -70,17 +70,17 @@ fn gaining() -> Setup {
 explored! {
     three_waiters_look_in_either_way: Setup { giving_up: false, ..waiters(3) }, 33_507,
         [GrantByRelease, GrantByListing, GrantByCount];
-    three_waiters_give_up_at_any_time: waiters(3).counting(), 106_884,
+    three_waiters_give_up_at_any_time: waiters(3).counting(), 140_347,
         [GrantByRelease, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting];
-    one_waits_and_two_try: of(vec![waits(0), tries(1), tries(2)]).counting(), 94_624,
+    one_waits_and_two_try: of(vec![waits(0), tries(1), tries(2)]).counting(), 123_210,
         [GrantByListing, GrantByCount, Busy];
-    connections_break_and_the_directory_is_reaped: waiters(2).reaped().with(&[Break, Break]), 85_360,
+    connections_break_and_the_directory_is_reaped: waiters(2).reaped().with(&[Break, Break]), 88_030,
         [DirectoryCreated, DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone,
          RemovalFoundUndone, PredecessorVanishedWhileDisconnected, StrayCreate];
     three_waiters_and_a_broken_connection: waiters(3).patient().with(&[Break]), 214_432,
         [GrantByRelease, RecoveryFindsNode, RemovalFoundDone, PredecessorVanishedWhileDisconnected,
          GoneBetweenItsWatches, NodesAsked];
-    sessions_end_in_every_way: waiters(2).with(&[Break, Lapse, Expiry, Closing]), 140_464,
+    sessions_end_in_every_way: waiters(2).with(&[Break, Lapse, Expiry, Closing]), 148_668,
         [GuardLost, GrantAfterLapse, GiveUpOnceGranted, RemovalFoundUndone];
     three_waiters_and_an_expired_session: waiters(3).patient().with(&[Lapse, Expiry]), 227_701,
         [GuardLost, GrantAfterLapse, GrantByListing];
@@ -88,17 +88,17 @@ explored! {
     two_contenders_share_a_session:
         of(vec![waits(0), waits(0), waits(1)]).patient().reaped().with(&[Break]), 310_534,
         [SearchShared, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, DirectoryReset];
-    searches_are_shared: searching(), 18_146, [SearchShared, RecoveryFindsNode, RecoveryFindsNone];
-    holders_watch_their_own_nodes: waiters(2).settling().with(&[Break, Lapse]), 119_374,
+    searches_are_shared: searching(), 18_176, [SearchShared, RecoveryFindsNode, RecoveryFindsNone];
+    holders_watch_their_own_nodes: waiters(2).settling().with(&[Break, Lapse]), 126_288,
         [RemovalFoundDone, GuardLost, GrantByRelease];
     /// Two may believe that they hold a lock which an operator takes away from one of them; what is promised is that
     /// this one is told, that nobody is stuck and that nothing is left behind. Among them is a waiter whose node was
     /// deleted, and who is granted all the same when its predecessor releases.
-    an_operator_deletes_nodes: waiters(2).settling().with(&[Break, Deletion]), 142_498,
+    an_operator_deletes_nodes: waiters(2).settling().with(&[Break, Deletion]), 150_055,
         [HolderTold, ToldByMissingNode];
     /// A write to a node costs its holder the lock, and grants nobody else: neither in place of a waiter that it hits, nor
     /// before the holder's node is gone.
-    anybody_writes_to_nodes: waiters(2).settling().with(&[Break, Write]), 83_828,
+    anybody_writes_to_nodes: waiters(2).settling().with(&[Break, Write]), 89_308,
         [HolderTold, DeletedAfterAWrite, GrantByRelease];
     anybody_writes_to_the_nodes_of_three: waiters(3).patient().settling().with(&[Write]), 216_667,
         [HolderTold, DeletedAfterAWrite, GrantByRelease];
@@ -107,7 +107,7 @@ explored! {
         waiters(2).patient().following(&[0]).settling().with(&[Break, Eviction]), 484_674,
         [GuardLost, ServedAfterItsEnd, AnswerFromThePast];
     /// The delay may take any time, and whatever can happen happens meanwhile.
-    waiters_delay_their_takeover: waiters(2).delayed().with(&[Break, Lapse, Expiry]), 113_041,
+    waiters_delay_their_takeover: waiters(2).delayed().with(&[Break, Lapse, Expiry]), 117_641,
         [TakeoverDelayed, GuardLost, GrantByRelease, GiveUpWhileDelayed];
     three_waiters_delay_their_takeover: waiters(3).patient().delayed().with(&[Lapse, Expiry]), 242_464,
         [TakeoverDelayed, GuardLost, GrantByRelease];
@@ -123,13 +123,13 @@ explored! {
         [AskCounted, GrantByCount, GrantByListing, GrantByRelease, RecoveryFindsNode];
     somebody_asks_while_a_follower_is_behind: asked().patient().following(&[0]).with(&[Lapse]), 52_278,
         [AskCounted, AnswerFromThePast, GuardLost, GrantByRelease];
-    callers_stop_polling: neglectful().with(&[Return]), 36_635,
+    callers_stop_polling: neglectful().with(&[Return]), 40_191,
         [Evicted, PolledAgain, GrantByRelease, GiveUpWhileEntering, GiveUpWhileWaiting];
     callers_stop_polling_while_sessions_end:
-        waiters(2).patient().with(&[Neglect, Return, Break, Lapse, Expiry]), 113_239,
+        waiters(2).patient().with(&[Neglect, Return, Break, Lapse, Expiry]), 116_475,
         [Evicted, PolledAgain, GiveUpOnceGranted, RecoveryFindsNode, GuardLost];
     /// The first contender's session is at a follower, which has everything some time later.
-    a_contender_is_at_a_follower: waiters(2).following(&[0]), 3_004,
+    a_contender_is_at_a_follower: waiters(2).following(&[0]), 3_566,
         [AnswerFromThePast, GrantByRelease, GrantByListing, GrantByCount];
     three_contenders_and_a_follower: waiters(3).patient().following(&[0, 1]), 26_187,
         [AnswerFromThePast, GrantByRelease];

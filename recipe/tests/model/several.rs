@@ -31,11 +31,11 @@ fn waits_for_both(session: usize) -> Actor {
 }
 
 explored! {
-    two_wait_for_two_locks_in_opposite_order: opposite(), 27_996,
+    two_wait_for_two_locks_in_opposite_order: opposite(), 31_254,
         [GrantByRelease, GrantByListing, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting];
     two_that_wait_for_two_locks_lose_their_connections: opposite().patient().with(&[Break]), 23_721,
         [GrantByRelease, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, RemovalFoundUndone];
-    two_that_wait_for_two_locks_lose_their_sessions: opposite().counting().with(&[Lapse, Expiry]), 70_903,
+    two_that_wait_for_two_locks_lose_their_sessions: opposite().counting().with(&[Lapse, Expiry]), 81_861,
         [GuardLost, GrantAfterLapse, GiveUpOnceGranted, GrantByRelease];
     two_that_wait_for_two_locks_delay_their_takeover:
         opposite().patient().delayed().with(&[Lapse, Expiry]), 26_047,
@@ -82,7 +82,7 @@ fn late_create() -> Setup {
 }
 
 explored! {
-    a_create_that_comes_late_is_found_or_deleted: late_create(), 1_392, [RecoveryFindsNone, LateCreateSwept];
+    a_create_that_comes_late_is_found_or_deleted: late_create(), 1_414, [RecoveryFindsNone, LateCreateSwept];
 }
 
 /// Each fault that a group can have.
