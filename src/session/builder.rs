@@ -131,8 +131,9 @@ impl SessionBuilder {
     /// valid for too long.
     ///
     /// If you set no tick, `connect` learns it from the servers. A server includes it in its answer to `conf`, if that
-    /// word is whitelisted there and the connection does not use TLS. Otherwise `connect` infers it from the shortest
-    /// and the longest session timeout that the server grants, which are 2 and 20 ticks by default. If these two limits
+    /// word is whitelisted there and the connection does not use TLS. Otherwise, or if that answer takes longer than 150 ms,
+    /// `connect` infers the tick from the shortest and the longest session timeout that the server grants, which are 2 and 20
+    /// ticks by default. If these two limits
     /// do not fit one tick, somebody set one of them by hand. `connect` then takes the longer of the two possible
     /// ticks. If no lease can be kept with that tick, `connect` fails with [`ConnectError::TickUnknown`]. If both
     /// limits were set by hand, set the tick: two such limits may fit one tick by chance.

@@ -1,8 +1,10 @@
 //! What the servers' ticks and limits of session timeouts come to.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use support::{enqueue, eventually, own_server, refused, server};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 use zklock::{AcquireError, ConnectError, QueryError, Session, SessionState};
 use zklock_testcontainers::ZooKeeper;
 
@@ -16,6 +18,34 @@ async fn a_tick_that_limits_do_not_tell_has_to_be_given() {
     assert_eq!(error, ConnectError::TickUnknown { shorter: tick, longer: Duration::from_secs(30) });
     let session = Session::builder(server.connect_string()).tick(tick).connect().await.unwrap();
     assert_eq!(session.tick(), tick);
+    session.lock("/lock/orders").unwrap().acquire().await.unwrap().release().await.unwrap();
+}
+
+/// A firewall or a proxy may swallow four-letter words, while the server behind it serves sessions.
+#[tokio::test]
+async fn a_session_does_not_wait_for_words_that_nobody_answers() {
+    let server = ZooKeeper::builder().start().await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, upstream) = (listener.local_addr().unwrap(), server.connect_string());
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        loop {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let mut first = [0];
+            client.peek(&mut first).await.unwrap();
+            if first != [0] {
+                // It is no frame, which begins with its length.
+                open.push(client);
+                continue;
+            }
+            let mut server = TcpStream::connect(&upstream).await.unwrap();
+            tokio::spawn(async move { copy_bidirectional(&mut client, &mut server).await });
+        }
+    });
+    let began = Instant::now();
+    let session = Session::connect(address.to_string()).await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert_eq!(session.tick(), Duration::from_secs(2));
     session.lock("/lock/orders").unwrap().acquire().await.unwrap().release().await.unwrap();
 }
 
@@ -53,7 +83,7 @@ async fn a_session_has_no_more_nodes_than_servers_can_end_at_once() {
 #[tokio::test]
 async fn one_session_after_the_other_is_opened_with_a_pause() {
     let server = own_server().await;
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let session = support::session(&server).await;
     let id = session.id();
     server.own().close_session(id).await.unwrap();

@@ -1,10 +1,11 @@
 //! Establishes new ZooKeeper sessions. The servers' tick comes first, because leases are computed with it: zklock asks for the tick,
 //! and for the session timeouts that servers grant.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use futures::StreamExt;
-use futures::future::{join, join_all};
+use futures::future::{Either, join_all, select, try_join};
 use futures::stream::FuturesUnordered;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{debug, warn};
@@ -28,6 +29,10 @@ const LEAST_TICKS: u32 = 2;
 
 /// The longest session timeout that a server with default limits grants, in ticks.
 const MOST_TICKS: u32 = 20;
+
+/// How long a server has for its answer to a four-letter word before zklock probes it as well: a firewall or a proxy may swallow
+/// words. A server that does not know the word says so at once.
+const HEDGE: Duration = Duration::from_millis(150);
 
 /// How long the other servers have for their answers once the first one has answered.
 const GRACE: Duration = Duration::from_secs(1);
@@ -124,11 +129,31 @@ pub(crate) async fn tick(dialer: &Dialer) -> Result<Duration, Refused> {
 }
 
 async fn ask(dialer: &Dialer, server: &Server) -> Result<Tick, Error> {
-    if let Some(settings) = settings(dialer, server).await {
-        return Ok(Tick::Known(settings.tick));
+    let told = async { Some(Tick::Known(settings(dialer, server).await?.tick)) };
+    let probed = async {
+        let (short, long) = try_join(dialer.probe(server, SHORT), dialer.probe(server, LONG)).await?;
+        Ok(infer(short, long))
+    };
+    hedge(told, probed).await
+}
+
+/// Returns what a server says, or what probes find. The probes begin once the server says nothing, or has not answered within
+/// [`HEDGE`]. The first answer counts; if the probes fail, an answer that comes later counts, too.
+async fn hedge<T>(
+    told: impl Future<Output = Option<T>>,
+    probed: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let mut told = pin!(told);
+    match timeout(HEDGE, told.as_mut()).await {
+        Ok(Some(answer)) => return Ok(answer),
+        Ok(None) => return probed.await,
+        Err(_) => {}
     }
-    let (short, long) = join(dialer.probe(server, SHORT), dialer.probe(server, LONG)).await;
-    Ok(infer(short?, long?))
+    match select(told, pin!(probed)).await {
+        Either::Left((Some(answer), _)) | Either::Right((Ok(answer), _)) => Ok(answer),
+        Either::Left((None, probed)) => probed.await,
+        Either::Right((Err(error), told)) => told.await.ok_or(error),
+    }
 }
 
 /// Infers the tick from what a server granted when it was asked for [`SHORT`] and for [`LONG`].
@@ -147,17 +172,15 @@ fn infer(short: Duration, long: Duration) -> Tick {
 pub(crate) async fn grants(dialer: &Dialer) {
     let ask = async |server: &Server| {
         server.resolve().await;
-        let granted = match settings(dialer, server).await {
-            Some(settings) => {
-                let reckoned = dialer.reckoning().tick;
-                if settings.tick > reckoned {
-                    warn!(tick = ?settings.tick, ?reckoned, "a server has a longer tick than zklock computes leases with; set `tick`");
-                }
-                Ok(dialer.timeout.clamp(settings.shortest, settings.longest.max(settings.shortest)))
+        let told = async {
+            let settings = settings(dialer, server).await?;
+            let reckoned = dialer.reckoning().tick;
+            if settings.tick > reckoned {
+                warn!(tick = ?settings.tick, ?reckoned, "a server has a longer tick than zklock computes leases with; set `tick`");
             }
-            None => dialer.probe(server, dialer.timeout).await,
+            Some(dialer.timeout.clamp(settings.shortest, settings.longest.max(settings.shortest)))
         };
-        match granted {
+        match hedge(told, dialer.probe(server, dialer.timeout)).await {
             Ok(granted) => server.learn(granted),
             Err(error) => debug!(%error, "a server does not say which session timeout it grants"),
         }
@@ -171,6 +194,10 @@ async fn settings(dialer: &Dialer, server: &Server) -> Option<ServerSettings> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::{pending, ready};
+
+    use tokio::time::sleep;
+
     use super::*;
 
     fn ms(milliseconds: u64) -> Duration {
@@ -206,6 +233,23 @@ mod tests {
         ] {
             assert_eq!(infer(short, long), tick, "{short:?} {long:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_first_answer_counts_and_probes_begin_if_words_are_not_answered_soon() {
+        async fn late<T>(answer: T) -> T {
+            sleep(2 * HEDGE).await;
+            answer
+        }
+        let (told, silent) = (Some(1), None::<u32>);
+        let (found, failed) = (Ok(2), Err(Error::Timeout));
+        assert_eq!(hedge(ready(told), pending()).await, Ok(1));
+        assert_eq!(hedge(late(told), pending()).await, Ok(1));
+        assert_eq!(hedge(late(told), ready(failed.clone())).await, Ok(1));
+        assert_eq!(hedge(ready(silent), ready(found.clone())).await, found);
+        assert_eq!(hedge(pending(), ready(found.clone())).await, found);
+        assert_eq!(hedge(late(silent), late(found.clone())).await, found);
+        assert_eq!(hedge(late(silent), ready(failed.clone())).await, failed);
     }
 
     #[test]
