@@ -154,12 +154,12 @@ pub enum AcquireError {
         /// How long zklock waited for the answer: half a session timeout.
         waited: Duration,
     },
-    /// The ZooKeeper session has ended, and the servers refuse to open another one like it.
-    #[error("the servers refuse to open another session, so this process cannot queue at {path}: {cause}")]
+    /// The ZooKeeper session has ended, and the servers refuse to open another one like it, or the session's runtime has shut down.
+    #[error("the session has failed, so it cannot queue at {path}: {cause}")]
     SessionFailed {
         /// The lock's path.
         path: String,
-        /// Why the servers refuse, and what to do.
+        /// Why it has failed, and what to do.
         cause: Box<ConnectError>,
     },
     /// The session has so many nodes that the servers may be unable to end it: the paths of its guards' and waiters'

@@ -134,7 +134,7 @@ impl fmt::Display for LostReason {
             Self::MaxHold => "it was held for as long as it may be",
             Self::Unconfirmed => "ZooKeeper did not confirm the session in time",
             Self::SessionExpired => "ZooKeeper expired the session",
-            Self::SessionClosed => "the session was closed",
+            Self::SessionClosed => "the session was closed, or its runtime has shut down",
             Self::NodeDeleted => "somebody else deleted or changed the holder's node",
             Self::Released => "it was released",
         })

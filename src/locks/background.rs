@@ -10,7 +10,7 @@ use super::line::Line;
 use crate::error::AcquireError;
 use crate::guard::hold::turn::Turn;
 use crate::lock::acquire::Wait;
-use crate::zk::Over;
+use crate::zk::{ConnectError, Over};
 
 /// A line has one from when it is to contend, or has a hold, until it has nothing of the lock.
 pub(super) struct LineBackground {
@@ -85,7 +85,10 @@ impl Drop for LineBackground {
     /// Without this task nobody contends: its runtime is shutting down.
     fn drop(&mut self) {
         if !self.done {
-            self.line.fail(&AcquireError::over(self.line.lock.path().to_owned(), Over::Closed));
+            self.line.fail(&AcquireError::over(
+                self.line.lock.path().to_owned(),
+                Over::Failed(ConnectError::RuntimeGone),
+            ));
         }
     }
 }

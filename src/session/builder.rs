@@ -242,7 +242,8 @@ impl SessionBuilder {
         opening.spawn_on(open(dialer, runtime.clone(), patience), &runtime);
         match opening.join_next().await {
             Some(Ok(opened)) => opened,
-            Some(Err(_)) | None => Err(ConnectError::NoRuntime),
+            Some(Err(error)) if error.is_panic() => Err(ConnectError::panicked(&*error.into_panic())),
+            Some(Err(_)) | None => Err(ConnectError::RuntimeGone),
         }
     }
 

@@ -56,9 +56,10 @@
 //! # The runtime
 //!
 //! A session belongs to the runtime in which it was connected. You may await its calls in another runtime, or outside any
-//! runtime. Once its runtime has shut down, no call panics or waits: the session is [`Closed`](SessionState::Closed), its
-//! guards are lost ([`LostReason::SessionClosed`](crate::LostReason::SessionClosed)), and its calls return the errors of a
-//! closed session. Without a runtime, [`Session::connect`] returns [`ConnectError::NoRuntime`].
+//! runtime. Once its runtime has shut down, no call panics or waits: the session has [`Failed`](SessionState::Failed), its
+//! guards are lost ([`LostReason::SessionClosed`](crate::LostReason::SessionClosed)), and its acquisitions return
+//! [`ConnectError::RuntimeGone`] as the cause. So do not keep a session in a `static` if each test has a runtime of its own.
+//! Without a runtime, [`Session::connect`] returns [`ConnectError::NoRuntime`].
 //!
 //! # A session that nobody uses
 //!
@@ -123,8 +124,8 @@ pub use security::{InvalidPem, TlsOptions};
 /// grow to between 10 and 20 seconds. Guards of the old generation are lost for good. Acquisitions that were waiting
 /// join the queue again, at the end. zklock logs each of them and counts it ([`requeued`](Self::requeued)).
 ///
-/// Three states are final. The session is closed, by [`close`](Self::close) or because its runtime has gone. The
-/// servers rejected its credentials. Or it has failed: the servers refuse to open another session like it.
+/// Three states are final. The session was closed. The servers rejected its credentials. Or it has failed: the servers refuse to
+/// open another session like it, or its runtime has gone.
 /// [`events`](Self::events) shows each change of the state.
 ///
 /// Once you have dropped the last clone of the session, its last lock, its last guard and the last future of these,
@@ -390,8 +391,7 @@ impl Session {
         self.succession.dialer.reckoning().tick
     }
 
-    /// Returns why the servers refuse to open another session like this one, once the state is
-    /// [`SessionState::Failed`].
+    /// Returns why no other ZooKeeper session can be opened, once the state is [`SessionState::Failed`].
     pub fn failure(&self) -> Option<ConnectError> {
         self.succession.failure.get().cloned()
     }

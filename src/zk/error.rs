@@ -1,5 +1,6 @@
 //! Why no session could be established.
 
+use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
@@ -104,18 +105,35 @@ pub enum ConnectError {
          demands SASL"
     )]
     AuthFailed,
-    /// The caller is not in a tokio runtime, or the runtime is shutting down, so nothing can run the session's tasks.
+    /// The caller is not in a tokio runtime, so nothing can run the session's tasks.
     #[error("the caller is not in a tokio runtime; connect from inside one")]
     NoRuntime,
-    /// zookeeper-client could not be set up. Usually a TLS or SASL option is wrong.
-    #[error("zookeeper-client could not be set up: {cause}; check the TLS and SASL options")]
+    /// The tokio runtime in which the session was connected has shut down. A session ends with its runtime.
+    #[error(
+        "the tokio runtime of the session has shut down; connect another session in a runtime that goes on"
+    )]
+    RuntimeGone,
+    /// zookeeper-client could not be set up. Usually a TLS or SASL option is wrong, or this process may open no more files.
+    #[error(
+        "zookeeper-client could not be set up: {cause}; check the TLS and SASL options, and how many files this process may open"
+    )]
     Client {
         /// The error, as zookeeper-client words it.
+        cause: String,
+    },
+    /// zklock's task has panicked. The runtime has no timers (`enable_time`), or zklock has a defect.
+    #[error("the task that connects has panicked: {cause}")]
+    Panicked {
+        /// The panic's message.
         cause: String,
     },
 }
 
 impl ConnectError {
+    pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Self {
+        Self::Panicked { cause: panic_text(panic) }
+    }
+
     /// Returns true if the same call may succeed later with nothing changed by the caller: no server answered, or only
     /// servers without a quorum answered.
     pub fn is_retryable(&self) -> bool {
@@ -126,6 +144,12 @@ impl ConnectError {
     pub fn is_session_over(&self) -> bool {
         true
     }
+}
+
+/// Returns the message of a panic.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it has no message").to_owned()
 }
 
 /// Why one server established no session; see [`ConnectError::Unreachable`].

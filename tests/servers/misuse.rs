@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use support::{Server, operator, own_server, server, sessions, within};
+use support::{Server, example, operator, own_server, server, sessions, within};
 use zklock::session::ServerProblem;
-use zklock::{ConnectError, InvalidLock, LockOptions, Session};
+use zklock::{AcquireError, ConnectError, InvalidLock, LockOptions, Session};
 use zklock_testcontainers::{Link, ZooKeeper};
 
 #[tokio::test]
@@ -97,4 +97,35 @@ async fn a_server_with_as_many_connections_as_it_may_have() {
 fn no_runtime() {
     let error = futures::executor::block_on(Session::connect("localhost:2181")).unwrap_err();
     assert_eq!(error, ConnectError::NoRuntime);
+}
+
+#[test]
+fn a_runtime_without_timers() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let error = runtime.block_on(Session::connect("localhost:2181")).unwrap_err();
+    assert!(
+        matches!(&error, ConnectError::Panicked { cause } if cause.contains("timers are disabled")),
+        "{error}"
+    );
+    let lock = runtime
+        .block_on(async { Session::builder("localhost:2181").connect_lazy() })
+        .unwrap()
+        .lock("/lock")
+        .unwrap();
+    let refused = runtime.block_on(lock.acquire()).unwrap_err();
+    assert_eq!(refused, AcquireError::SessionFailed { path: "/lock".into(), cause: Box::new(error) });
+}
+
+/// Its own process: the limit is the whole process's.
+#[tokio::test]
+async fn a_process_that_may_open_few_files() {
+    let server = server().await;
+    // Tokio's runtime has the files that it needs, and async-io's has not.
+    let quickstart =
+        format!("ulimit -n 11; exec {} {}", example("quickstart").display(), server.connect_string());
+    let mut program = tokio::process::Command::new("sh");
+    let output = within("the end", program.args(["-c", &quickstart]).output()).await.unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    let error = told.lines().find(|line| line.starts_with("Error: "));
+    assert!(error.is_some_and(|error| error.contains("Too many open files")), "{told}");
 }

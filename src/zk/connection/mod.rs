@@ -26,6 +26,7 @@ use zookeeper_client::{Client, Error, SessionState, StateWatcher};
 use self::revocable::{Registry, Revocable};
 use crate::mutex::Mutex;
 use crate::requests::{self, Watchers, Watching};
+use crate::zk::error::panic_text;
 
 /// How long a watch that nobody needs any more stays. Most of these fire before.
 const LINGERING: Duration = Duration::from_secs(1);
@@ -136,8 +137,9 @@ pub(crate) async fn open(
     let client = std::future::poll_fn(|cx| {
         let _scope = spawns_core::enter(&spawned);
         let polled = catch_unwind(AssertUnwindSafe(|| connecting.as_mut().poll(cx)));
-        polled.unwrap_or_else(|_| {
-            Poll::Ready(Err(Error::UnexpectedError("zookeeper-client has panicked".to_owned())))
+        polled.unwrap_or_else(|panic| {
+            let cause = format!("zookeeper-client has panicked: {}", panic_text(&*panic));
+            Poll::Ready(Err(Error::UnexpectedError(cause)))
         })
     })
     .await?;

@@ -4,17 +4,19 @@ pub(crate) mod address;
 
 use std::fmt;
 use std::io::ErrorKind;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_net::TcpStream;
+use futures::FutureExt;
 use futures::future::join_all;
 use futures::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 use zookeeper_client::{Client, Connector, Error};
 
 use self::address::ServerAddress;
-use super::error::{ConnectError, ServerFailure, ServerProblem};
+use super::error::{ConnectError, ServerFailure, ServerProblem, panic_text};
 use crate::mutex::Mutex;
 
 /// How long to wait whether a server closes a connection before it has been sent anything.
@@ -193,8 +195,11 @@ impl Server {
         }
     }
 
+    /// Connects. async-net panics if this process may open no more files, and none was opened before.
     async fn reach(&self) -> std::io::Result<TcpStream> {
-        TcpStream::connect((self.address.host.as_str(), self.address.port)).await
+        let connecting = TcpStream::connect((self.address.host.as_str(), self.address.port));
+        let connected = AssertUnwindSafe(connecting).catch_unwind().await;
+        connected.unwrap_or_else(|panic| Err(std::io::Error::other(panic_text(&*panic))))
     }
 
     /// Returns the server's configuration, if the server is configured to answer `conf`. zklock does not ask a server with TLS,

@@ -4,6 +4,7 @@ pub(crate) mod events;
 pub(crate) mod state;
 pub(crate) mod survey;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -50,7 +51,7 @@ pub(crate) struct Succession {
     /// How many times an acquisition had to join its queue again.
     pub(crate) requeued: AtomicU64,
     pub(crate) dialer: Arc<Dialer>,
-    /// Why the servers refuse to open another ZooKeeper session, once they do.
+    /// Why no other ZooKeeper session can be opened, once that is so.
     pub(crate) failure: OnceLock<ConnectError>,
 }
 
@@ -74,11 +75,11 @@ enum Opening {
 /// Why no other ZooKeeper session will follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// The session was closed, or its runtime is shutting down.
+    /// The session was closed.
     Closed,
     /// The servers reject the credentials.
     AuthFailed,
-    /// The servers refuse to open another session like it.
+    /// The servers refuse to open another session like it, or nothing can open one.
     Failed(ConnectError),
 }
 
@@ -108,7 +109,12 @@ impl Succession {
             dialer: dialer.clone(),
             failure: OnceLock::new(),
         });
-        runtime.spawn(Successor { succession: Arc::downgrade(&succession), dialer }.run(life));
+        let successor = Successor { succession: Arc::downgrade(&succession), dialer };
+        runtime.spawn(async move {
+            if let Err(panic) = AssertUnwindSafe(successor.run(life)).catch_unwind().await {
+                successor.fail(ConnectError::panicked(&*panic));
+            }
+        });
         succession
     }
 
@@ -322,7 +328,7 @@ impl Successor {
     /// session, if one is established.
     ///
     /// Opening a session is boxed, so that a `Session` does not keep the memory for it all its life.
-    async fn run(self, life: Option<watch::Receiver<Lease>>) {
+    async fn run(&self, life: Option<watch::Receiver<Lease>>) {
         let mut life = match life {
             Some(life) => life,
             None => match self.open(Instant::now()).boxed().await {
@@ -421,13 +427,15 @@ impl Successor {
         Some(next)
     }
 
-    /// Ends the session for good, because the servers refuse to open another ZooKeeper session.
+    /// Ends the session for good, because no other ZooKeeper session can be opened.
     fn fail(&self, error: ConnectError) {
         let state = match error {
             ConnectError::AuthFailed => SessionState::AuthFailed,
             _ => SessionState::Failed,
         };
-        if let Some(succession) = self.succession.upgrade() {
+        if let Some(succession) = self.succession.upgrade()
+            && !succession.event().state.is_final()
+        {
             let _first = succession.failure.set(error);
             succession.finish(state);
         }
@@ -437,7 +445,7 @@ impl Successor {
 impl Drop for Successor {
     /// Without this task no other ZooKeeper session follows: its runtime is shutting down, or the session is over.
     fn drop(&mut self) {
-        self.succession.upgrade().iter().for_each(|succession| succession.finish(SessionState::Closed));
+        self.fail(ConnectError::RuntimeGone);
     }
 }
 

@@ -30,12 +30,13 @@ pub enum SessionState {
     /// session timeout. The guards of that session are lost. zklock is opening the next one, and acquisitions that were
     /// waiting join the queue again in it.
     Expired,
-    /// The session was closed, or its runtime is shutting down. This state is final.
+    /// The session was closed. This state is final.
     Closed,
     /// The servers reject the session's credentials: each of them has done so for a session timeout, or each one that answers for ten.
     /// This state is final.
     AuthFailed,
-    /// The servers refuse to open another session like this one, for as long. [`Session::failure`](crate::Session::failure) says why.
+    /// The servers refuse to open another session like this one, for as long, or the session's runtime has shut down.
+    /// [`Session::failure`](crate::Session::failure) says why.
     /// This state is final.
     Failed,
 }
