@@ -128,6 +128,12 @@ impl EnsembleBuilder {
         self
     }
 
+    /// Makes server `index` an observer: it serves clients, and has no vote.
+    pub fn observer(mut self, index: usize) -> Self {
+        self.options.observers.push(index);
+        self.property_of(index, "peerType", "observer")
+    }
+
     /// Starts the servers and waits until all of them serve.
     ///
     /// # Errors

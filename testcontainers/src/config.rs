@@ -20,6 +20,8 @@ pub(crate) struct Options {
     pub(crate) properties: Vec<(String, String)>,
     /// Properties of one server of an ensemble, by its index.
     pub(crate) properties_of: Vec<(usize, String, String)>,
+    /// The servers without a vote, by their index.
+    pub(crate) observers: Vec<usize>,
     pub(crate) java_properties: Vec<(String, String)>,
     pub(crate) data_files: Vec<(String, Vec<u8>)>,
     /// The certificate and key to speak TLS with.
@@ -126,7 +128,8 @@ impl Options {
         }
         for member in &layout.members {
             let Member { id, host, quorum_port, election_port } = member;
-            set(&format!("server.{id}"), format!("{host}:{quorum_port}:{election_port}"));
+            let role = if self.observers.contains(&(id - 1)) { ":observer" } else { "" };
+            set(&format!("server.{id}"), format!("{host}:{quorum_port}:{election_port}{role}"));
         }
         if self.tls.is_some() {
             // The default factory, NIO, has no TLS.

@@ -50,4 +50,5 @@ mod stop_margin;
 mod takeover;
 mod tls;
 mod unpolled;
+mod unusual;
 mod watches;

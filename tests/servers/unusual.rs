@@ -1,0 +1,145 @@
+//! Servers with options that few people set, and what a holder and its waiters notice of them.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::future::join_all;
+use support::{
+    BOUND, Server, TICK, eventually, granted, make, monitored, operator, session, until_queued, within,
+};
+use zklock::{AcquireError, Guard, Session};
+use zklock_testcontainers::{Ensemble, EnsembleBuilder, Link, ZooKeeper, ZooKeeperBuilder};
+use zookeeper_client::{Acls, CreateMode};
+
+const PATH: &str = "/lock/orders";
+const CONTENDERS: usize = 6;
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// All guards that were granted. No two of them may say at once that the lock is held.
+#[derive(Clone, Default)]
+struct Granted(Arc<Mutex<Vec<Arc<Guard>>>>);
+
+impl Granted {
+    fn add(&self, guard: Guard) -> Arc<Guard> {
+        let mut guards = self.0.lock().unwrap();
+        assert!(!guards.iter().any(|other| other.is_held()), "two hold the lock");
+        let guard = Arc::new(guard);
+        guards.push(guard.clone());
+        guard
+    }
+}
+
+/// Several contenders, each in a session of its own at one of these servers. The first one holds the lock while `mishap`
+/// happens, and holds it still afterwards. Then each of the others is granted in its turn.
+async fn contend(servers: &[String], mishap: impl AsyncFnOnce()) {
+    let sessions = (0..CONTENDERS).zip(servers.iter().cycle()).map(|(_, servers)| {
+        Session::builder(servers).session_timeout(TIMEOUT).connect_timeout(BOUND).connect()
+    });
+    let sessions = within("the sessions", join_all(sessions)).await;
+    let locks = sessions.into_iter().map(|session| session.unwrap().lock(PATH).unwrap()).collect::<Vec<_>>();
+    let all = Granted::default();
+    let first = all.add(within("the first grant", locks[0].acquire()).await.unwrap());
+    let waiting = locks[1..].iter().cloned().map(|lock| {
+        let all = all.clone();
+        tokio::spawn(
+            async move { while all.add(lock.acquire().await.unwrap()).release_all().await.is_err() {} },
+        )
+    });
+    let waiting = waiting.collect::<Vec<_>>();
+    until_queued(&locks[0], CONTENDERS).await;
+    mishap().await;
+    within("a quorum's confirmation", first.verify()).await.unwrap();
+    first.release_all().await.unwrap();
+    for waiter in waiting {
+        within("the grant of each waiter", waiter).await.unwrap();
+    }
+}
+
+fn ensemble(size: usize) -> EnsembleBuilder {
+    Ensemble::builder(size).tick_time(Duration::from_secs(1))
+}
+
+async fn one(builder: ZooKeeperBuilder) -> Server {
+    let builder = builder.tick_time(TICK).max_session_timeout(Duration::from_secs(60));
+    Server::from(builder.start().await.unwrap())
+}
+
+/// A session is local until its first ephemeral node, and is then known to all servers: it outlives its server.
+#[tokio::test]
+async fn sessions_that_are_upgraded_from_local_ones_outlive_their_server() {
+    let ensemble = ensemble(3).property("localSessionsEnabled", "true");
+    let ensemble = ensemble.property("localSessionsUpgradingEnabled", "true").start().await.unwrap();
+    let follower = ensemble.followers().await.unwrap()[0];
+    let links = join_all((0..3).map(|_| Link::start(ensemble.address(follower)))).await;
+    let links = links.into_iter().map(Result::unwrap).collect::<Vec<_>>();
+    let ways = links.iter().map(Link::address).collect::<Vec<_>>();
+    contend(&ways, async || {
+        ensemble.kill(follower).await.unwrap();
+        let other = ensemble.address((follower + 1) % 3);
+        links.iter().for_each(|link| link.redirect(&other));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_observing_server_is_killed_under_its_clients() {
+    let ensemble = ensemble(4).observer(3).start().await.unwrap();
+    let told = ensemble.admin(3, "srvr").await.unwrap();
+    assert!(told.contains("Mode: observer"), "{told}");
+    let link = Link::start(ensemble.address(3)).await.unwrap();
+    contend(&[link.address(), ensemble.address(0)], async || {
+        ensemble.kill(3).await.unwrap();
+        link.redirect(ensemble.address(1));
+    })
+    .await;
+}
+
+/// Each connection takes a token, and 2.5 tokens come in a second: of all clients that lost their connections at once, few are let
+/// in at once.
+#[tokio::test]
+async fn connections_are_throttled() {
+    let throttle = |key: &str| format!("zookeeper.connection_throttle_{key}");
+    let server = ZooKeeper::builder().java_property(throttle("tokens"), "2");
+    let server = one(server.java_property(throttle("fill_time"), "400")).await;
+    let link = Link::start(server.address()).await.unwrap();
+    contend(&[link.address()], async || link.cut()).await;
+    assert!(monitored(&server, "zk_connection_rejected").await > 0);
+}
+
+/// A request that waits for longer than 1 ms for the ones before it is answered by an error that asks for a retry.
+#[tokio::test]
+async fn requests_are_throttled() {
+    let server = ZooKeeper::builder().java_property("zookeeper.request_throttle_max_requests", "1");
+    let server = server.java_property("zookeeper.request_throttle_stall_time", "5");
+    let server = one(server.java_property("zookeeper.throttled_op_wait_time", "1")).await;
+    contend(&[server.connect_string()], async || {
+        eventually("throttled requests", async || monitored(&server, "zk_throttled_ops").await > 0).await;
+    })
+    .await;
+}
+
+/// The lock's directory counts as well.
+#[tokio::test]
+async fn a_hard_quota_keeps_further_contenders_out_and_those_inside_go_on() {
+    let server = one(ZooKeeper::builder().java_property("zookeeper.enforceQuota", "true")).await;
+    let operator = operator(&server).await;
+    make(&operator, PATH).await;
+    let quota = format!("/zookeeper/quota{PATH}");
+    make(&operator, &quota).await;
+    let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    let limits = b"count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=3";
+    operator.create(&format!("{quota}/zookeeper_limits"), limits, &persistent).await.unwrap();
+    let stats = format!("{quota}/zookeeper_stats");
+    operator.create(&stats, b"count=0,bytes=0", &persistent).await.unwrap();
+    let [holds, waits, late] = [session(&server).await, session(&server).await, session(&server).await];
+    let [holds, waits, late] = [holds, waits, late].map(|session| session.lock(PATH).unwrap());
+    let guard = holds.acquire().await.unwrap();
+    let waiter = support::enqueue(&waits).await;
+    let refused = within("the refusal", late.acquire()).await.unwrap_err();
+    assert!(matches!(refused, AcquireError::Refused { .. }), "{refused}");
+    assert!(guard.is_held());
+    until_queued(&holds, 2).await;
+    guard.release().await.unwrap();
+    granted(waiter).await.release().await.unwrap();
+    late.acquire().await.unwrap().release().await.unwrap();
+}
