@@ -11,7 +11,7 @@
 //! let guard = lock.acquire().await?;     // first come, first served; safe to cancel
 //! guard.run(save(guard.token())).await?; // dropped the moment the lock is lost
 //! guard.release().await?;                // confirmed; a dropped guard is released in the background
-//! session.close().await?;
+//! session.close().await?;                // a program that ends without this leaves its locks for up to 13 s
 //! # Ok(())
 //! # }
 //! ```

@@ -102,8 +102,11 @@ use crate::zk::{Holder, LinkAnswer, Wire, ZkSession};
 ///
 /// Dropping the guard releases the lock in the background, unless other guards of the same hold exist. You may drop it
 /// on any thread, inside or outside a runtime. Nobody waits for this release, and nobody learns whether it was
-/// confirmed. If the runtime is shutting down, the lock stays held until the session expires. Prefer
-/// [`release`](Self::release).
+/// confirmed. Prefer [`release`](Self::release).
+///
+/// **A program that ends right after the drop leaves the lock held** until ZooKeeper expires the session: for up to 13 s by
+/// default. So does a program whose `main` returns early, by `?`. Close the session on every way out of the program
+/// ([`Session::close`](crate::Session::close)).
 ///
 /// Loss is final: a lost guard never becomes valid again, even if its session does. If the loss was not the deletion of
 /// its node, the node stays in the queue until you drop the guard. So as long as the session lives, nobody acquires the
