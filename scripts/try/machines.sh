@@ -11,6 +11,8 @@ zklock="$(realpath "${CARGO_TARGET_DIR:-target}/debug/zklock")"
 docker build --quiet --tag zklock-systemd - >/dev/null <<'END'
 FROM zklock-debian:trixie
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends systemd && rm -rf /var/lib/apt/lists/*
+# The units may write nowhere, and the program of this test writes to /shared.
+RUN for unit in report feed; do mkdir -p /etc/systemd/system/$unit.service.d && printf '[Service]\nReadWritePaths=/shared\n' >/etc/systemd/system/$unit.service.d/shared.conf; done
 RUN mkdir /etc/systemd/system.conf.d && printf '[Manager]\nDefaultStartLimitIntervalSec=1h\n' >/etc/systemd/system.conf.d/limit.conf
 END
 
@@ -36,6 +38,8 @@ say begins
 while :; do sleep 1000 & wait $!; done
 END
 chmod +x "$shared/program"
+: >"$shared/log"
+chmod -R a+rwX "$shared"
 # systemd gets a cgroup of its own, of version 2, which is below the host's if the engine has version 1.
 boot='umount -R /sys/fs/cgroup; mount -t cgroup2 none /mnt; mkdir /mnt/$0; echo $$ >/mnt/$0/cgroup.procs; umount /mnt
     exec unshare --cgroup sh -c "mount -t cgroup2 none /sys/fs/cgroup; exec /lib/systemd/systemd"'

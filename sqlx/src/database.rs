@@ -28,6 +28,9 @@ pub(crate) mod sealed {
 
     /// What a fence does in a transaction.
     pub trait Rows: sqlx::Database {
+        /// The longest name of a fence, in bytes: an index has to have it.
+        const LONGEST_NAME: usize;
+
         fn create(connection: &mut Self::Connection) -> impl Future<Output = sqlx::Result<()>> + Send;
 
         /// Locks the row until the transaction's end, and then reads it. `None` if there is no such row, and so no lock.
@@ -54,10 +57,12 @@ pub(crate) mod sealed {
 
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 macro_rules! rows {
-    ($database:ty, $connection:ty, $migration:literal, $lock:literal) => {
+    ($database:ty, $connection:ty, $longest:expr, $migration:literal, $lock:literal) => {
         impl FenceDatabase for $database {}
 
         impl sealed::Rows for $database {
+            const LONGEST_NAME: usize = $longest;
+
             async fn create(connection: &mut $connection) -> sqlx::Result<()> {
                 connection.execute(include_str!($migration)).await?;
                 Ok(())
@@ -91,12 +96,14 @@ macro_rules! rows {
     };
 }
 
+// An entry of a B-tree of Postgres has 2,704 bytes at most.
 // A SELECT .. FOR UPDATE that had to wait returns the row as the other transaction has left it (READ COMMITTED), or fails
 // with 40001 if that transaction changed it (REPEATABLE READ, SERIALIZABLE). It never returns what was before.
 #[cfg(feature = "postgres")]
 rows!(
     sqlx::Postgres,
     sqlx::PgConnection,
+    2600,
     "../migrations/postgres.sql",
     "SELECT zxid, turn, shared_zxid, shared_turn FROM zklock_fences WHERE name = $1 FOR UPDATE"
 );
@@ -108,6 +115,7 @@ rows!(
 rows!(
     sqlx::Sqlite,
     sqlx::SqliteConnection,
+    usize::MAX,
     "../migrations/sqlite.sql",
     "UPDATE zklock_fences SET zxid = zxid WHERE name = $1 RETURNING zxid, turn, shared_zxid, shared_turn"
 );

@@ -21,6 +21,16 @@ pub enum FenceError {
     /// The guard, which is in this process, is lost. Nothing was written.
     #[error(transparent)]
     Lost(#[from] Lost),
+    /// The name of a fence is too long for the database's index: Postgres takes 2,600 bytes. Nothing was sent.
+    #[error(
+        "the name of a fence has {length} bytes, and this database takes {longest}; use a shorter lock path, or a shorter name"
+    )]
+    NameTooLong {
+        /// The length of the name, in bytes.
+        length: usize,
+        /// The longest name, in bytes.
+        longest: usize,
+    },
     /// The database, or the connection to it, failed. If that was in a commit and not one of the failures after which
     /// [`is_retryable`](FenceError::is_retryable) is true, the transaction may have been committed.
     #[error(transparent)]

@@ -79,6 +79,7 @@ impl Fence {
     ///
     /// * [`FenceError::Stale`] if a holder with a higher token has been here.
     /// * [`FenceError::Lost`] if the guard is lost.
+    /// * [`FenceError::NameTooLong`] if the database cannot keep a fence of that name.
     /// * [`FenceError::Database`] else. Ask [`is_retryable`](FenceError::is_retryable). It is sqlx's `RowNotFound` if the row was
     ///   written and is not there: somebody deletes it again and again, or a policy hides it from the role.
     ///
@@ -91,6 +92,10 @@ impl Fence {
         holder: impl Into<Holder<'g>>,
     ) -> Result<FencedTransaction<'g, DB>, FenceError> {
         let holder = holder.into();
+        let longest = DB::LONGEST_NAME;
+        if let Some(name) = self.names.iter().find(|name| name.len() > longest) {
+            return Err(FenceError::NameTooLong { length: name.len(), longest });
+        }
         // The second round finds the token that the first one has committed, or a higher one. A row that others make at the same
         // time costs one more.
         for _ in 0..ROUNDS {

@@ -63,6 +63,21 @@ async fn the_row_is_judged_as_it_is_when_the_wait_is_over() {
     assert!(is_stale(begin_behind(&place, update, "COMMIT").await, FencingToken::of_turn(7, 1)));
 }
 
+/// Without a bound, Postgres fails at the row's first insertion: the name does not fit into its index.
+#[tokio::test]
+async fn a_name_that_no_index_takes_is_refused() {
+    let place = InPostgres::start("read\\ committed").await;
+    // Postgres compresses names, but not such ones.
+    let name = |length: usize| {
+        let words = (0_u64..).map(|number| format!("{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let name = words.flat_map(|word| word.chars().rev().collect::<Vec<_>>());
+        name.take(length).collect::<String>()
+    };
+    Fence::new(name(2600)).claim(&place.observer, NEW).await.unwrap();
+    let refused = Fence::new("orders").and(name(2800)).claim(&place.observer, NEW).await.unwrap_err();
+    assert!(matches!(refused, FenceError::NameTooLong { length: 2800, longest: 2600 }), "{refused:?}");
+}
+
 #[tokio::test]
 async fn a_conflict_can_be_repeated_and_a_wait_has_a_limit() {
     let place = InPostgres::start("serializable").await;
