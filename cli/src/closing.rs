@@ -8,8 +8,9 @@ use zookeeper_client::Client;
 /// How long a server may take to confirm it. A session that is not closed expires.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-pub(crate) async fn session(session: &Session) {
-    let _unconfirmed = tokio::time::timeout(PATIENCE, session.close()).await;
+/// Closes a session. Returns whether a server has confirmed it: then the session has no node any more.
+pub(crate) async fn session(session: &Session) -> bool {
+    tokio::time::timeout(PATIENCE, session.close()).await.is_ok_and(|closed| closed.is_ok())
 }
 
 /// Closes the session of a plain client. This must be the last clone of the client.

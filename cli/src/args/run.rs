@@ -23,7 +23,7 @@ CMD finds in its environment:
   ZKLOCK_PATH                the lock's path
   ZKLOCK_ACCESS              exclusive, or shared for a reader
   ZKLOCK_TOKEN               the fencing token: let the store refuse a token lower than one it has seen
-  ZKLOCK_TOKENS              the token, behind a line with the token of each zklock run or lead around this one
+  ZKLOCK_TOKENS              TOKEN:SESSION, behind such a line of each zklock run or lead around this one
   ZKLOCK_SEQUENCER           the sequencer that `zklock verify` checks
   ZKLOCK_SESSION_TIMEOUT_MS  the session timeout: how long ZooKeeper keeps the lock after it last heard from the holder
   ZKLOCK_SERVERS             the servers, also those of --servers, for a zklock that CMD runs. In the same way CMD finds the

@@ -13,7 +13,8 @@ use crate::duration;
 use crate::queue::Entry;
 use crate::silence::Silence;
 
-/// The variable with the tokens of a command, and of the commands around it.
+/// The variable with the tokens of a command, and of the commands around it, a line each, as TOKEN:SESSION: each ensemble counts its
+/// tokens from 0, and no two give one session id.
 pub(super) const TOKENS: &str = "ZKLOCK_TOKENS";
 
 /// Why a command waits for a holder that belongs to it.
@@ -38,9 +39,12 @@ impl Kinship {
     }
 }
 
+/// A token, and the session that has it.
+type Held = (i64, i64);
+
 /// The tokens of the commands around this one, and the sessions of this process.
 pub(super) struct Kin {
-    around: Vec<i64>,
+    around: Vec<Held>,
     sessions: RefCell<BTreeSet<i64>>,
 }
 
@@ -48,23 +52,20 @@ impl Kin {
     /// Reads the tokens from the environment.
     pub(super) fn of_this_process() -> Self {
         let tokens = env::var(TOKENS).unwrap_or_default();
-        Self {
-            around: tokens.lines().filter_map(|line| line.parse().ok()).collect(),
-            sessions: RefCell::default(),
-        }
+        Self { around: tokens.lines().filter_map(parse).collect(), sessions: RefCell::default() }
     }
 
-    /// The value of the variable for a command with this token.
-    pub(super) fn with(&self, token: FencingToken) -> String {
-        let tokens = self.around.iter().copied().chain([token.zxid()]);
-        tokens.map(|token| token.to_string()).collect::<Vec<_>>().join("\n")
+    /// The value of the variable for a command with this token, which this session has.
+    pub(super) fn with(&self, token: FencingToken, session: i64) -> String {
+        let tokens = self.around.iter().copied().chain([(token.zxid(), session)]);
+        tokens.map(|(token, session)| format!("{token}:{session:x}")).collect::<Vec<_>>().join("\n")
     }
 
     /// What a holder is to this process, whose present session has this id.
     pub(super) fn of(&self, holder: &Entry, present: i64) -> Option<Kinship> {
         let session = holder.session.map(|session| session.0);
         let had = |id| id != present && self.sessions.borrow().contains(&id);
-        if holder.token.is_some_and(|token| self.around.contains(&token)) {
+        if holder.token.zip(session).is_some_and(|held| self.around.contains(&held)) {
             Some(Kinship::Around)
         } else {
             session.is_some_and(had).then_some(Kinship::FormerSession)
@@ -103,4 +104,10 @@ impl Kin {
         }
         pending().await
     }
+}
+
+fn parse(line: &str) -> Option<Held> {
+    let (token, session) = line.split_once(':')?;
+    // An id may have its highest bit.
+    Some((token.parse().ok()?, u64::from_str_radix(session, 16).ok()?.cast_signed()))
 }

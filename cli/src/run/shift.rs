@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use tokio::signal::unix::{self, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use zklock::ask::{Ask, Asks};
-use zklock::{Lost, LostReason, ReleaseError, Sequencer, once::RecordError};
+use zklock::{Lost, LostReason, ReleaseError, Sequencer, Session, once::RecordError};
 
 use super::context::Context;
 use super::control::{Control, Stop};
@@ -20,6 +20,7 @@ use super::locks::Names;
 use super::target;
 use crate::args::{OnAsk, OnLost, Terms};
 use crate::clock;
+use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
 use crate::duration;
@@ -64,7 +65,7 @@ pub(super) struct Shift<'a> {
     connection: &'a Connection,
     grant: Grant,
     kin: &'a Kin,
-    session_timeout: Duration,
+    session: &'a Session,
     kill_after: Duration,
     signals: &'a mut Signals,
     systemd: &'a Systemd,
@@ -89,7 +90,7 @@ impl<'a> Shift<'a> {
             connection: context.connection,
             grant,
             kin: context.kin,
-            session_timeout: context.session.timeout(),
+            session: context.session,
             kill_after,
             signals: context.signals,
             systemd: context.systemd,
@@ -410,10 +411,12 @@ impl<'a> Shift<'a> {
         Ok(Self { grant, ..self })
     }
 
-    /// Releases the lock. An error if the lock turns out to be lost already, maybe while the command ran.
+    /// Releases the lock; if that fails, by the end of the session, unless the program goes on in it. An error if the lock turns out
+    /// to be lost already, maybe while the command ran.
     async fn release(self) -> Result<(), LostReason> {
         let names = self.names();
-        let Self { grant, signals, console, end, .. } = self;
+        let goes_on = self.terms.restart && self.lost.is_some();
+        let Self { grant, session, signals, console, end, .. } = self;
         let problem = tokio::select! {
             released = grant.release() => match released {
                 Ok(()) => {
@@ -425,10 +428,17 @@ impl<'a> Shift<'a> {
                 Err(ReleaseError::Unconfirmed { .. }) => {
                     "ZooKeeper did not confirm the release before the lease ended".to_owned()
                 }
+                Err(ReleaseError::Refused { cause, .. }) => format!(
+                    "the server refused to delete the holder's node ({cause}); change the ACL of the directory so that it grants DELETE"
+                ),
                 Err(error) => error.to_string(),
             },
             _ = signals.next_fatal() => "a signal ended the wait for the release".to_owned(),
         };
+        if !goes_on && closing::session(session).await {
+            console.detail(format_args!("closed the session, and so released {names}: {problem}"));
+            return Ok(());
+        }
         console.warn(format_args!(
             "CMD has ended, but others may have to wait for {names} until this session expires: {problem}"
         ));
@@ -460,9 +470,9 @@ impl<'a> Shift<'a> {
             ("ZKLOCK_PATH", Some(lines(self.grant.guard().paths()))),
             ("ZKLOCK_ACCESS", known(lines(sequencers.iter().map(access)))),
             ("ZKLOCK_TOKEN", Some(self.grant.guard().token().to_string())),
-            (TOKENS, Some(self.kin.with(self.grant.guard().token()))),
+            (TOKENS, Some(self.kin.with(self.grant.guard().token(), self.session.id()))),
             ("ZKLOCK_SEQUENCER", known(lines(sequencers))),
-            ("ZKLOCK_SESSION_TIMEOUT_MS", Some(self.session_timeout.as_millis().to_string())),
+            ("ZKLOCK_SESSION_TIMEOUT_MS", Some(self.session.timeout().as_millis().to_string())),
         ];
         // Those of a run, a slot or a permit around this one stay the command's own.
         let special = self.grant.special();

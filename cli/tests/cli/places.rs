@@ -4,7 +4,7 @@ use serde_json::Value;
 use zookeeper_client::{Acl, Acls, AuthId, Permission};
 
 use crate::support::looker::{DIGEST, answers, are_refused, authorized, codes, set_acl, zklock, zklock_as};
-use crate::support::{Running, at, with_session};
+use crate::support::{Running, at, output, queue, run, with_session};
 use zklock_test_support::{make, own_server, server};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,6 +148,18 @@ async fn a_refusal_by_an_acl_names_both_sides() {
     let read = zklock_as(&servers, DIGEST, &["show", "/lock/hidden"]).await;
     read.is(0, "nobody holds /lock/hidden\n", "");
     assert_eq!(zklock_as(&servers, DIGEST, &["run", "/lock/hidden", "--", "true"]).await.code, 0);
+}
+
+/// An ACL keeps zklock from deleting its node. The end of its session does not ask the ACL.
+#[tokio::test]
+async fn a_refused_release_is_told_only_if_the_session_cannot_be_closed() {
+    let (server, servers, session) = with_session(server().await).await;
+    let operator = authorized(&server).await;
+    make(&operator, "/lock/kept").await;
+    let kept = [Acl::new(Permission::READ | Permission::CREATE, AuthId::new("world", "anyone"))];
+    set_acl(&operator, "/lock/kept", &kept).await;
+    output(run(&servers, &[], "/lock/kept", "exit 3")).await.is_silent(3, "");
+    assert_eq!(queue(&session, "/lock/kept").await, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
