@@ -9,7 +9,7 @@ use zookeeper_client::{Client, Error, MultiWriteResult};
 
 use super::operation::{Applied, Node, NodeOperation};
 use super::transaction_error::{ConditionProblem, TransactionError};
-use crate::requests::{self, failure};
+use crate::requests::{self, failure, worded};
 
 /// A node of the transaction.
 enum Part {
@@ -53,10 +53,11 @@ pub(super) async fn commit(
             let (operation, path) = (*operation, node.path.clone());
             TransactionError::Condition { operation, path, problem: problem(error) }
         }
-        (Some(Part::Holder(_)), error) => {
-            TransactionError::Refused { path: lock, cause: format!("the holder's own node: {error}") }
-        }
-        (None, error) => TransactionError::Refused { path: lock, cause: error.to_string() },
+        (Some(Part::Holder(_)), error) => TransactionError::Refused {
+            path: lock,
+            cause: format!("the holder's own node: {}", worded(&error)),
+        },
+        (None, error) => TransactionError::Refused { path: lock, cause: worded(&error) },
     }))
 }
 
@@ -85,6 +86,6 @@ fn problem(error: Error) -> ConditionProblem {
         Error::NoAuth => ConditionProblem::NotAuthorized,
         Error::InvalidAcl => ConditionProblem::InvalidAcl,
         Error::QuotaExceeded => ConditionProblem::QuotaExceeded,
-        error => ConditionProblem::Other(error.to_string()),
+        error => ConditionProblem::Other(worded(&error)),
     }
 }

@@ -45,7 +45,7 @@ pub(crate) use read_nodes::{QueueNode, are_there};
 pub(crate) use records::{
     Kept, RecordsPage, all_records, create_records, leader_time, page, record, records,
 };
-pub(crate) use reply::{Reply, end, failure};
+pub(crate) use reply::{Reply, end, failure, worded};
 pub(crate) use search::{KnownNode, LostCreate, Searches, Swept, find, sweep};
 pub(crate) use sighting::{Found, Sighting};
 pub(crate) use transaction::{Operand, commit};

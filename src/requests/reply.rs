@@ -39,11 +39,36 @@ pub(crate) fn failure(error: Error) -> Event {
         Error::NoChildrenForEphemerals => Event::Refused(Refusal::EphemeralParent),
         Error::NotReadOnly => Event::Refused(Refusal::ReadOnly),
         Error::InvalidAcl => Event::Refused(Refusal::InvalidAcl),
-        error if is_definite(&error) => Event::Refused(Refusal::Other(error.to_string())),
+        error if is_definite(&error) => Event::Refused(Refusal::Other(worded(&error))),
         // One of these is `Throttled`: the server did nothing, and asks for a retry.
         _ => Event::Unanswered,
     }
 }
+
+/// A server's error that no other refusal stands for: what it means for a lock, and its remedy.
+pub(crate) fn worded(error: &Error) -> String {
+    let meaning = match error {
+        Error::QuotaExceeded => {
+            "the quota of this path or of one above is used up; show it with `listquota` of zkCli.sh, and raise it"
+        }
+        Error::Unimplemented => {
+            "the server does not know this request, because it is older than ZooKeeper 3.6, or is no ZooKeeper; update it"
+        }
+        Error::UnexpectedErrorCode(LOCAL_SESSION) => {
+            "the servers keep this session as a local one (localSessionsEnabled), which can have no ephemeral nodes; set \
+             localSessionsUpgradingEnabled=true on each server"
+        }
+        Error::UnexpectedErrorCode(NEEDS_SASL) => {
+            "the servers serve only clients that authenticate by SASL; give the session SASL credentials"
+        }
+        error => return error.to_string(),
+    };
+    meaning.to_owned()
+}
+
+/// Codes of `KeeperException` for which zookeeper-client has no name.
+const LOCAL_SESSION: i32 = -120;
+const NEEDS_SASL: i32 = -124;
 
 fn is_definite(error: &Error) -> bool {
     match error {
@@ -71,8 +96,16 @@ mod tests {
     #[test]
     fn only_the_servers_own_codes_are_definite() {
         assert_eq!(failure(Error::NoAuth), Event::Refused(Refusal::NotAuthorized));
-        assert!(matches!(failure(Error::QuotaExceeded), Event::Refused(Refusal::Other(_))));
-        assert!(matches!(failure(Error::UnexpectedErrorCode(-120)), Event::Refused(Refusal::Other(_))));
+        for (error, remedy) in [
+            (Error::QuotaExceeded, "listquota"),
+            (Error::Unimplemented, "older than ZooKeeper 3.6"),
+            (Error::UnexpectedErrorCode(-120), "localSessionsUpgradingEnabled=true"),
+            (Error::UnexpectedErrorCode(-124), "SASL"),
+            (Error::BadVersion, "version"),
+        ] {
+            let Event::Refused(Refusal::Other(cause)) = failure(error) else { panic!("{remedy}") };
+            assert!(cause.contains(remedy), "{cause}");
+        }
         for unknown in [
             Error::ConnectionLoss,
             Error::Timeout,

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use support::{Server, example, operator, own_server, server, sessions, within};
+use support::{Server, example, make, operator, own_server, server, sessions, within};
 use zklock::session::ServerProblem;
 use zklock::{AcquireError, ConnectError, InvalidLock, LockOptions, Session};
-use zklock_testcontainers::{Link, ZooKeeper};
+use zklock_testcontainers::{Ensemble, Link, ZooKeeper};
+use zookeeper_client::{Acls, CreateMode};
 
 #[tokio::test]
 async fn options_that_are_too_long() {
@@ -128,4 +129,42 @@ async fn a_process_that_may_open_few_files() {
     let told = String::from_utf8(output.stderr).unwrap();
     let error = told.lines().find(|line| line.starts_with("Error: "));
     assert!(error.is_some_and(|error| error.contains("Too many open files")), "{told}");
+}
+
+/// An acquisition on these servers is refused, for a reason with this remedy.
+async fn is_refused(servers: &str, remedy: &str) {
+    let session = Session::connect(servers).await.unwrap();
+    let lock = session.lock("/lock/orders").unwrap();
+    let error = within("the refusal", lock.acquire()).await.unwrap_err();
+    assert!(matches!(error, AcquireError::Refused { .. }), "{error:?}");
+    assert!(error.to_string().contains(remedy), "{error}");
+}
+
+#[tokio::test]
+async fn a_quota_that_is_used_up_is_named() {
+    let server = ZooKeeper::builder().property("enforceQuota", "true").start().await.unwrap();
+    let server = Server::from(server);
+    let operator = operator(&server).await;
+    make(&operator, "/lock/orders").await;
+    make(&operator, "/zookeeper/quota/lock").await;
+    let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    for (node, data) in [
+        ("zookeeper_limits", "count=-1,bytes=-1,countHardLimit=2,byteHardLimit=-1"),
+        ("zookeeper_stats", "count=2,bytes=0"),
+    ] {
+        operator
+            .create(&format!("/zookeeper/quota/lock/{node}"), data.as_bytes(), &persistent)
+            .await
+            .unwrap();
+    }
+    is_refused(&server.connect_string(), "the quota of this path or of one above is used up").await;
+}
+
+#[tokio::test]
+async fn local_sessions_are_named_at_each_server() {
+    let ensemble = Ensemble::builder(3).property("localSessionsEnabled", "true").start().await.unwrap();
+    let leader = ensemble.leader().await.unwrap();
+    for index in [leader, (leader + 1) % 3] {
+        is_refused(&ensemble.address(index), "localSessionsUpgradingEnabled=true").await;
+    }
 }
