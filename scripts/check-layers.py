@@ -68,7 +68,7 @@ LAYERS = {
         "fence node",
         "path",
         "acl clock joint layout telemetry",
-        "mutex",
+        "mutex text",
     ]
 }
 

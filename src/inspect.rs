@@ -48,4 +48,5 @@ pub use crate::contender::{Place, places};
 pub use crate::lock::contender::{Contender, ForeignContender};
 pub use crate::observe::{Latest, Observer, WentBack};
 pub use crate::session::locks::{Cut, HeldLock, HeldPool, LocksBelow};
+pub use crate::text::{harmless, is_harmful};
 pub use zklock_recipe::{ForeignClient, Kind, PathKind};

@@ -89,6 +89,7 @@ pub mod semaphore;
 pub mod session;
 mod settings;
 mod telemetry;
+mod text;
 mod zk;
 
 pub use acl::{Acl, Permissions};

@@ -4,6 +4,8 @@ use std::fmt;
 
 use zklock_recipe::{Kind, PathKind, QueueLayout, QueuePlace};
 
+use crate::text::is_harmful;
+
 /// The absolute path of a lock's directory, and the layout of the queue in it. ZooKeeper and zklock accept it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LockPath {
@@ -42,6 +44,13 @@ pub enum PathProblem {
         "it contains the character U+{0:04X}, which ZooKeeper does not allow in a path; leave that character out"
     )]
     Character(u32),
+    /// One of the path's names begins or ends with a blank: to people it is another lock's path.
+    #[error("one of its names begins or ends with a blank, which nobody sees; leave the blank out")]
+    Blank,
+    /// The path contains a character that nobody sees, or that turns the direction of writing
+    /// ([`is_harmful`](crate::inspect::is_harmful)): to people it is another lock's path.
+    #[error("it contains the character U+{0:04X}, which nobody sees; leave that character out")]
+    Invisible(u32),
     /// The path is `/zookeeper`, or is below it.
     #[error("it is inside /zookeeper, which belongs to the servers; use another path")]
     Reserved,
@@ -60,11 +69,11 @@ pub enum PathProblem {
 }
 
 impl LockPath {
-    /// Checks a path. The rules are those of ZooKeeper's `PathUtils.validatePath`, and one more: a lock is neither at
-    /// the root, nor in the servers' own subtree, nor in the queue of another lock. `chroot` is the connect string's
-    /// chroot, or empty.
+    /// Checks a path. The rules are those of ZooKeeper's `PathUtils.validatePath`, and two more: nothing in the path is
+    /// invisible; a lock is neither at the root, nor in the servers' own subtree, nor in the queue of another lock.
+    /// `chroot` is the connect string's chroot, or empty.
     pub(crate) fn parse(path: &str, chroot: &str) -> Result<Self, PathProblem> {
-        check_node(path)?;
+        check_visible(path)?;
         if path == "/" {
             return Err(PathProblem::Root);
         }
@@ -168,6 +177,19 @@ pub(crate) fn check_node(path: &str) -> Result<(), PathProblem> {
     Ok(())
 }
 
+/// Checks the path of a node that zklock may create: the rules of [`check_node`], and nothing in it is invisible. Two paths that look
+/// alike would be two locks.
+pub(crate) fn check_visible(path: &str) -> Result<(), PathProblem> {
+    check_node(path)?;
+    if let Some(character) = path.chars().find(|c| is_harmful(*c)) {
+        return Err(PathProblem::Invisible(character.into()));
+    }
+    match path.split('/').any(|name| name.trim() != name) {
+        true => Err(PathProblem::Blank),
+        false => Ok(()),
+    }
+}
+
 /// Whether a path, from ZooKeeper's root, is in the servers' own subtree, where no lock can be.
 pub(crate) fn is_reserved(absolute: &str) -> bool {
     absolute.strip_prefix("/zookeeper").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -184,7 +206,9 @@ mod tests {
 
     #[test]
     fn good_paths_pass() {
-        for path in ["/lock", "/lock/orders", "/a/.b/c..", "/zookeepers", "/lock/\u{8def}", "/lock/lock-1"] {
+        for path in
+            ["/lock", "/lock/orders", "/a/.b/c..", "/zookeepers", "/lock/\u{8def}", "/lock/lock-1", "/a/b c"]
+        {
             assert_eq!(LockPath::parse(path, "").map(|path| path.path), Ok(path.to_owned()));
         }
         assert!(LockPath::parse("/zookeeper", "/app").is_ok());
@@ -203,6 +227,11 @@ mod tests {
             ("/.", PathProblem::DotName),
             ("/a\0b", PathProblem::Character(0)),
             ("/a\u{7f}", PathProblem::Character(0x7f)),
+            ("/lock/a ", PathProblem::Blank),
+            ("/lock /a", PathProblem::Blank),
+            ("/lock/\u{3000}a", PathProblem::Blank),
+            ("/lock/a\u{200b}", PathProblem::Invisible(0x200b)),
+            ("/lock/\u{202e}a", PathProblem::Invisible(0x202e)),
             ("/zookeeper", PathProblem::Reserved),
             ("/zookeeper/quota", PathProblem::Reserved),
             ("/lock/a/lock-0000000001", PathProblem::Contender),

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::path::check_node;
+use crate::path::check_visible;
+use crate::text::is_harmful;
 use crate::zk::error::ConnectError;
 
 /// The schemes of an address, without TLS and with it.
@@ -33,7 +34,7 @@ impl ServerAddress {
     /// [`ConnectError::Servers`]
     pub fn parse(connect_string: &str, tls: bool) -> Result<(Vec<Self>, String), ConnectError> {
         read(connect_string, tls)
-            .map_err(|cause| ConnectError::Servers { servers: connect_string.to_owned(), cause })
+            .map_err(|cause| ConnectError::Servers { servers: without_secrets(connect_string), cause })
     }
 
     /// Returns a connect string for this server alone, with its scheme and without a chroot.
@@ -50,10 +51,17 @@ impl ServerAddress {
         if text.contains("://") {
             return Err("a scheme is neither tcp:// nor tcp+tls://");
         }
-        if text.contains(|character: char| {
-            character.is_whitespace() || character.is_control() || character == ';'
-        }) {
+        if text.contains(|character: char| character.is_whitespace() || character == ';') {
             return Err("an address contains a blank or a semicolon; commas separate servers");
+        }
+        if text.contains(['"', '\'', '`']) {
+            return Err("an address contains a quotation mark; leave it out");
+        }
+        if text.contains('@') {
+            return Err("an address contains '@'; give credentials apart from the servers");
+        }
+        if text.contains(is_harmful) {
+            return Err("an address contains a character that nobody sees; leave it out");
         }
         if !text.starts_with('[') && text.matches(':').count() > 1 {
             return Err("an IPv6 address needs brackets: [::1]:2181");
@@ -100,9 +108,16 @@ fn read(text: &str, tls: bool) -> Result<(Vec<ServerAddress>, String), String> {
         chroot = below;
     }
     if !chroot.is_empty() {
-        check_node(chroot).map_err(|problem| format!("the chroot is no path: {problem}"))?;
+        check_visible(chroot).map_err(|problem| format!("the chroot is no path: {problem}"))?;
     }
     Ok((servers, chroot.trim_end_matches('/').to_owned()))
+}
+
+/// The text without what stands before an `@`, which may be a password.
+fn without_secrets(text: &str) -> String {
+    let hidden =
+        |server: &str| server.rsplit_once('@').map_or(server.to_owned(), |(_, host)| format!("…@{host}"));
+    text.split(',').map(hidden).collect::<Vec<_>>().join(",")
 }
 
 /// Splits a server from the chroot behind it. The slashes of a scheme begin no chroot.
@@ -156,14 +171,21 @@ mod tests {
             ("zk1,fe80::1:2181", "an IPv6 address needs brackets: [::1]:2181"),
             ("zk 1", "an address contains a blank"),
             ("zk1:2181; zk2:2181", "an address contains a blank or a semicolon; commas separate servers"),
+            ("user:pw@zk1:2181", "an address contains '@'; give credentials apart from the servers"),
+            ("\"zk1:2181\"", "an address contains a quotation mark; leave it out"),
+            ("zk1,'zk2'", "an address contains a quotation mark; leave it out"),
+            ("zk1\u{200b}:2181", "an address contains a character that nobody sees; leave it out"),
+            ("zk1\u{7}", "an address contains a character that nobody sees; leave it out"),
             ("http://zk1:2181", "a scheme is neither tcp:// nor tcp+tls://"),
             ("zk1/app,zk2", "the chroot stands once, after the last server"),
             ("zk1:2181/app,zk2:2181/app", "the chroot stands once, after the last server"),
             ("zk1/app/", "the chroot is no path"),
+            ("zk1/app\u{200b}", "the chroot is no path"),
         ] {
             let error = ServerAddress::parse(text, false).unwrap_err();
             let ConnectError::Servers { servers, cause } = error else { panic!("{error}") };
-            assert!(servers == text && cause.starts_with(expected), "{text:?}: {cause}");
+            assert!(servers == without_secrets(text) && cause.starts_with(expected), "{text:?}: {cause}");
+            assert!(!servers.contains("pw"), "{servers}");
         }
     }
 
