@@ -31,6 +31,8 @@ pub(crate) enum Mode {
     NotServing,
     /// The server was reached, but does not answer.
     Silent(String),
+    /// The server speaks HTTP.
+    Http,
     /// The server closes each connection before it has been sent anything.
     Closes,
     /// The server was reached, but TLS failed: it speaks none, its certificate is not trusted, or it does not trust the
@@ -48,7 +50,12 @@ impl Mode {
             Self::Leader | Self::Follower | Self::Observer | Self::Standalone => true,
             // A server whose whitelist lacks the word has answered all the same.
             Self::Unknown => true,
-            Self::ReadOnly | Self::NotServing | Self::Silent(_) | Self::Closes | Self::TlsFailed(_) => false,
+            Self::ReadOnly
+            | Self::NotServing
+            | Self::Silent(_)
+            | Self::Http
+            | Self::Closes
+            | Self::TlsFailed(_) => false,
         }
     }
 
@@ -56,6 +63,7 @@ impl Mode {
     pub(crate) fn problem(&self) -> Option<&str> {
         match self {
             Self::Silent(why) | Self::TlsFailed(why) => Some(why),
+            Self::Http => Some("it speaks HTTP"),
             Self::Closes => Some("it closes connections at once"),
             _ => None,
         }
@@ -72,6 +80,7 @@ impl fmt::Display for Mode {
             Self::ReadOnly => "read-only",
             Self::NotServing => "not serving",
             Self::Silent(_) => "silent",
+            Self::Http => "http",
             Self::Closes => "closes",
             Self::TlsFailed(_) => "tls failed",
             Self::Unknown => "unknown",
@@ -94,6 +103,7 @@ pub(crate) async fn ask(
     };
     match converse_on(plain, address, tls, word, deadline).await {
         Err(Mode::Silent(_) | Mode::TlsFailed(_)) if closes(address, deadline).await => Ok(Err(Mode::Closes)),
+        Err(Mode::Silent(_)) if speaks_http(address).await => Ok(Err(Mode::Http)),
         answer => Ok(answer),
     }
 }
@@ -108,6 +118,18 @@ async fn closes(address: &ServerAddress, deadline: Instant) -> bool {
         Ok(open) => timeout(CLOSING, open.peek(&mut [0])).await.is_ok_and(|read| !matches!(read, Ok(1..))),
         Err(error) => is_of_closing(&error),
     }
+}
+
+/// Whether a server that answers no word answers a request of HTTP, for which it waits.
+async fn speaks_http(address: &ServerAddress) -> bool {
+    let asked = async {
+        let mut stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
+        let mut begin = [0; 5];
+        stream.read_exact(&mut begin).await?;
+        Ok::<_, io::Error>(begin == *b"HTTP/")
+    };
+    timeout(CLOSING, asked).await.is_ok_and(|answer| answer.is_ok_and(|is_http| is_http))
 }
 
 /// Whether a server has accepted a connection, and has closed it before the client knew that it was made.

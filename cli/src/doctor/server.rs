@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use futures::future::join3;
+use futures::future::{join_all, join3};
 use tokio::time::{Instant, timeout_at};
 use zklock::session::ServerAddress;
 use zookeeper_client::{Client, Error};
@@ -24,7 +24,10 @@ pub(super) async fn ask(questioner: &Questioner, address: ServerAddress) -> Serv
         let late = |_| Err(format!("no answer within {}", duration::text(questioner.patience)));
         timeout_at(deadline, visit(questioner, &address)).await.unwrap_or_else(late)
     };
-    let (hosts, (mut words, settings), visit) = join3(hosts(&address, deadline), words, visit).await;
+    let (hosts, (mut words, settings), mut visit) =
+        join3(resolved(&address.host, deadline), words, visit).await;
+    let members = visit.iter_mut().filter_map(|visit| visit.members.as_mut()).flatten();
+    join_all(members.map(async |member| member.hosts = resolved(&member.host, deadline).await)).await;
     // A proxy on the way may let sessions pass, and no words.
     if visit.is_ok() && !words.as_ref().is_ok_and(|words| words.mode.problem().is_none()) {
         words = Ok(Words::default());
@@ -52,8 +55,8 @@ async fn look_around(client: &Client) -> Result<Visit, Error> {
     })
 }
 
-async fn hosts(address: &ServerAddress, deadline: Instant) -> Vec<IpAddr> {
-    let named = tokio::net::lookup_host((address.host.as_str(), address.port));
+async fn resolved(host: &str, deadline: Instant) -> Vec<IpAddr> {
+    let named = tokio::net::lookup_host((host, 0));
     match timeout_at(deadline, named).await {
         Ok(Ok(hosts)) => hosts.map(|host| host.ip()).collect(),
         Ok(Err(_)) | Err(_) => Vec::new(),

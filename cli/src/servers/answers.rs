@@ -1,5 +1,6 @@
 //! Parsers of servers' answers: to the words `srvr` and `conf`, and the ensemble's configuration.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::word::Mode;
@@ -19,6 +20,8 @@ pub(crate) struct Words {
 /// The settings in the answer to `conf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
+    /// The server's own id. That of a standalone server says nothing.
+    pub(crate) id: Option<u64>,
     pub(crate) tick: Duration,
     pub(crate) shortest_timeout: Duration,
     pub(crate) longest_timeout: Duration,
@@ -29,10 +32,19 @@ pub(crate) struct Settings {
 pub(crate) struct Member {
     pub(crate) id: u64,
     pub(crate) votes: bool,
+    /// The host that clients, or else the other members, reach it by.
+    pub(crate) host: String,
+    /// The port for clients, if the configuration says it.
+    pub(crate) port: Option<u16>,
+    /// The addresses that the host's name stands for.
+    pub(crate) hosts: Vec<IpAddr>,
 }
 
 /// Parses the answer to `srvr`. A server of 3.5 or later gives it, whatever its whitelist says.
 pub(super) fn srvr(answer: &str) -> Words {
+    if answer.starts_with("HTTP/") {
+        return Words { mode: Mode::Http, ..Words::default() };
+    }
     if answer.contains("not currently serving requests") {
         return Words { mode: Mode::NotServing, ..Words::default() };
     }
@@ -64,6 +76,7 @@ pub(super) fn srvr(answer: &str) -> Words {
 pub(super) fn conf(answer: &str) -> Option<Settings> {
     let number = |key| value(answer, key)?.parse().ok();
     Some(Settings {
+        id: value(answer, "serverId=").and_then(|id| id.parse().ok()),
         tick: Duration::from_millis(number("tickTime=")?),
         shortest_timeout: Duration::from_millis(number("minSessionTimeout=")?),
         longest_timeout: Duration::from_millis(number("maxSessionTimeout=")?),
@@ -77,8 +90,24 @@ pub(crate) fn members(config: &str) -> Vec<Member> {
 
 fn member(line: &str) -> Option<Member> {
     let (id, rest) = line.trim().strip_prefix("server.")?.split_once('=')?;
-    let peers = rest.split(';').next().filter(|peers| !peers.is_empty())?;
-    Some(Member { id: id.parse().ok()?, votes: !peers.ends_with(":observer") })
+    let (peers, client) = rest.split_once(';').unwrap_or((rest, ""));
+    let (peer, _) = split(peers.split('|').next().filter(|peer| !peer.is_empty())?);
+    let (host, port) = client.rsplit_once(':').map_or(("", client), |(host, port)| (host, port));
+    let is_any = matches!(host.trim_matches(['[', ']']), "" | "0.0.0.0" | "::" | "0:0:0:0:0:0:0:0");
+    let host = if is_any { peer } else { host };
+    Some(Member {
+        id: id.parse().ok()?,
+        votes: !peers.ends_with(":observer"),
+        host: host.trim_matches(['[', ']']).to_owned(),
+        port: port.parse().ok(),
+        hosts: Vec::new(),
+    })
+}
+
+/// Splits a host from what stands behind it. The host may be an IPv6 address in brackets.
+fn split(text: &str) -> (&str, &str) {
+    let begin = text.find(']').unwrap_or(0);
+    text.split_at(text[begin..].find(':').map_or(text.len(), |colon| begin + colon))
 }
 
 fn value<'a>(answer: &'a str, key: &str) -> Option<&'a str> {
@@ -133,7 +162,7 @@ Node count: 4
         let mode = |answer| srvr(answer).mode;
         assert_eq!(mode("This ZooKeeper instance is not currently serving requests\n"), Mode::NotServing);
         assert_eq!(mode("srvr is not executed because it is not in the whitelist.\n"), Mode::Unknown);
-        assert_eq!(mode("HTTP/1.1 400 Bad Request\r\n\r\n"), Mode::Unknown);
+        assert_eq!(mode("HTTP/1.1 400 Bad Request\r\n\r\n"), Mode::Http);
         assert_eq!(mode("Mode: \u{1b}[2J\n"), Mode::Unknown);
         assert_eq!(srvr("Zookeeper version: \u{1b}[2J\n").version, None);
     }
@@ -143,8 +172,12 @@ Node count: 4
         let answer = "clientPort=2181\ntickTime=2000\nmaxClientCnxns=60\nminSessionTimeout=4000\nmaxSessionTimeout=40000\n\
             serverId=3\ninitLimit=10\n";
         let seconds = Duration::from_secs;
-        let settings =
-            Settings { tick: seconds(2), shortest_timeout: seconds(4), longest_timeout: seconds(40) };
+        let settings = Settings {
+            id: Some(3),
+            tick: seconds(2),
+            shortest_timeout: seconds(4),
+            longest_timeout: seconds(40),
+        };
         assert_eq!(conf(answer), Some(settings));
         assert_eq!(conf("conf is not executed because it is not in the whitelist.\n"), None);
         assert_eq!(conf(&answer.replace("tickTime=2000", "tickTime=-1")), None);
@@ -153,8 +186,20 @@ Node count: 4
     #[test]
     fn the_configuration_names_the_members() {
         let config = "server.1=zk1:2888:3888:participant;0.0.0.0:2181\nserver.2=[::1]:2888:3888;2181\n\
-            server.12=zk3:2888:3888:observer;zk3:2181\ngroup.1=1:2\nversion=100000000\nserver.x=y\nserver.4=";
-        let expected = [(1, true), (2, true), (12, false)].map(|(id, votes)| Member { id, votes });
+            server.12=zk3:2888:3888:observer;zk3:2181\ngroup.1=1:2\nversion=100000000\nserver.x=y\nserver.4=\nserver.5=zk5:2888:3888|zk6:2888:3888:participant";
+        let expected = [
+            (1, true, "zk1", Some(2181)),
+            (2, true, "::1", Some(2181)),
+            (12, false, "zk3", Some(2181)),
+            (5, true, "zk5", None),
+        ];
+        let expected = expected.map(|(id, votes, host, port)| Member {
+            id,
+            votes,
+            host: host.to_owned(),
+            port,
+            hosts: Vec::new(),
+        });
         assert_eq!(members(config), expected);
         assert_eq!(members(""), []);
     }

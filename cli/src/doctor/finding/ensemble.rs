@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::found::Findings;
 use crate::doctor::seen::{Seen, Server};
-use crate::servers::{Mode, REJECTED};
+use crate::servers::{Member, Mode, REJECTED};
 
 pub(super) fn look(seen: &Seen, found: &mut Findings) {
     several_ensembles(seen, found);
@@ -12,6 +12,7 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
         unreachable(server, found);
     }
     leadership(seen, found);
+    membership(seen, found);
 }
 
 /// A leader and a standalone server are sovereign. An ensemble has one sovereign server.
@@ -29,9 +30,7 @@ fn several_ensembles(seen: &Seen, found: &mut Findings) {
             "name the servers of one ensemble only; if a leader was just partitioned or elected, run doctor again",
         );
     }
-    let members = seen.visits().filter_map(|visit| visit.members.as_ref());
-    let ensembles = members.map(|members| members.iter().map(|member| member.id).collect::<BTreeSet<_>>());
-    if ensembles.collect::<BTreeSet<_>>().len() > 1 {
+    if !members_agree(seen) {
         found.danger(
             "members-differ",
             "the servers have different lists of the members of their ensemble. So two majorities are possible, and \
@@ -39,6 +38,13 @@ fn several_ensembles(seen: &Seen, found: &mut Findings) {
             "configure the same list of servers on all of them; on each server, /zookeeper/config has its list",
         );
     }
+}
+
+/// Whether all servers have the same members.
+fn members_agree(seen: &Seen) -> bool {
+    let members = seen.visits().filter_map(|visit| visit.members.as_ref());
+    let ensembles = members.map(|members| members.iter().map(|member| member.id).collect::<BTreeSet<_>>());
+    ensembles.collect::<BTreeSet<_>>().len() <= 1
 }
 
 fn unreachable(server: &Server, found: &mut Findings) {
@@ -60,6 +66,13 @@ fn unreachable(server: &Server, found: &mut Findings) {
                 format!("{address} closes connections at once"),
                 "perhaps its limit maxClientCnxns is reached for this machine: count its connections from here \
                  (`ss -t`), or raise the limit; a proxy closes them if it cannot reach the server behind it",
+            ),
+            (Mode::Http, _) => (
+                "http",
+                format!(
+                    "{address} speaks HTTP: it may be the port of ZooKeeper's AdminServer (admin.serverPort, 8080)"
+                ),
+                "give the port for clients (clientPort, 2181) in --servers",
             ),
             (Mode::TlsFailed(why), _) => (
                 "tls-failed",
@@ -96,6 +109,56 @@ fn unreachable(server: &Server, found: &mut Findings) {
         },
     };
     found.warning(code, what, advice);
+}
+
+/// Members that the connect string lacks, and servers there that are no members. Nothing is said of servers that cannot be told apart:
+/// clients may reach a member by other addresses than the configuration has.
+fn membership(seen: &Seen, found: &mut Findings) {
+    let members = seen.members();
+    if members.is_empty() || is_ambiguous(seen) || !members_agree(seen) {
+        return;
+    }
+    let ids = seen.servers.iter().map(|server| id(server, members)).collect::<Vec<_>>();
+    let is_member = |id: &u64| members.iter().any(|member| member.id == *id);
+    let knows_some = ids.iter().flatten().any(is_member);
+    let is_stranger = |server: &Server| match id(server, members) {
+        Some(id) => !is_member(&id),
+        None => members.iter().all(|member| !member.hosts.is_empty() && !is_at(server, member)),
+    };
+    if let (true, Some(strangers_are)) = (knows_some, seen.named_are(is_stranger)) {
+        found.warning(
+            "no-member",
+            format!("{strangers_are} in --servers, but no member of the ensemble in /zookeeper/config"),
+            "take it out of --servers, or add it to the ensemble",
+        );
+    }
+    let lacks = members.iter().filter(|member| !ids.contains(&Some(member.id)));
+    let lacks = lacks.map(|member| match member.port {
+        Some(port) => format!("server.{} ({}:{port})", member.id, member.host),
+        None => format!("server.{} ({})", member.id, member.host),
+    });
+    let lacks = lacks.collect::<Vec<_>>().join(", ");
+    if !lacks.is_empty() && ids.iter().all(Option::is_some) {
+        found.note(
+            "members-missing",
+            format!("--servers lacks {lacks}, by /zookeeper/config a member of the ensemble"),
+            "name all members in --servers: a program finds no other server if those that it knows are away",
+        );
+    }
+}
+
+/// The server's id: as it says itself, or by the one member that has its address.
+fn id(server: &Server, members: &[Member]) -> Option<u64> {
+    let told = server.settings.and_then(|settings| settings.id);
+    let mut at = members.iter().filter(|member| is_at(server, member));
+    told.or_else(|| at.next().filter(|_| at.next().is_none()).map(|member| member.id))
+}
+
+fn is_at(server: &Server, member: &Member) -> bool {
+    let is_port = member.port.is_none_or(|port| port == server.address.port);
+    let is_host =
+        member.host == server.address.host || member.hosts.iter().any(|host| server.hosts.contains(host));
+    is_port && is_host
 }
 
 fn leadership(seen: &Seen, found: &mut Findings) {

@@ -19,7 +19,12 @@ fn lengths(tick: u64) -> Lengths {
 }
 
 fn server(id: u8, mode: Mode) -> Server {
-    let settings = Settings { tick: seconds(2), shortest_timeout: seconds(4), longest_timeout: seconds(40) };
+    let settings = Settings {
+        id: Some(id.into()),
+        tick: seconds(2),
+        shortest_timeout: seconds(4),
+        longest_timeout: seconds(40),
+    };
     Server {
         address: ServerAddress::parse(&format!("zk{id}"), false).unwrap().0.remove(0),
         hosts: vec![[10, 0, 0, id].into()],
@@ -35,7 +40,15 @@ fn server(id: u8, mode: Mode) -> Server {
 }
 
 fn members(count: u8) -> Vec<Member> {
-    (1..=count).map(|id| Member { id: id.into(), votes: true }).collect()
+    let hosts = |id| vec![[10, 0, 0, id].into()];
+    let member = |id| Member {
+        id: u64::from(id),
+        votes: true,
+        host: format!("zk{id}"),
+        port: Some(2181),
+        hosts: hosts(id),
+    };
+    (1..=count).map(member).collect()
 }
 
 fn healthy() -> Seen {
@@ -159,6 +172,7 @@ fn a_server_may_be_of_no_use() {
     for (mode, code) in [
         (Mode::Silent("it closes the connection".into()), "silent"),
         (Mode::Closes, "closes-connections"),
+        (Mode::Http, "http"),
         (Mode::TlsFailed("received fatal alert".into()), "tls-failed"),
         (Mode::NotServing, "not-serving"),
         (Mode::ReadOnly, "read-only"),
@@ -217,8 +231,38 @@ fn an_ensemble_has_several_voters_that_know_each_other() {
             }
         }
     };
-    assert_found(few(&[true; 4]), &[(Warning, "no-majority")], &[]);
-    assert_found(few(&[true, true, true, false]), &[], &[]);
+    let missing = (Note, "members-missing");
+    assert_found(few(&[true; 4]), &[(Warning, "no-majority"), missing], &[]);
+    assert_found(
+        few(&[true, true, true, false]),
+        &[missing],
+        &["lacks server.3 (zk3:2181), server.4 (zk4:2181)"],
+    );
+    // Without its own word, a server is known by its address.
+    let silent = |seen: &mut Seen| (0..3).for_each(|index| seen.servers[index].settings = None);
+    let by_address = |seen: &mut Seen| {
+        silent(seen);
+        seen.wishes.tick = Some(seconds(2));
+        seen.servers.remove(1);
+        words(seen, 0).mode = Mode::Leader;
+    };
+    assert_found(by_address, &[missing], &["--servers lacks server.2 (zk2:2181)"]);
+    let stranger = |seen: &mut Seen| {
+        silent(seen);
+        seen.wishes.tick = Some(seconds(2));
+        seen.servers[0].hosts = vec![[10, 0, 0, 9].into()];
+        seen.servers[0].address.host = "zk9".into();
+    };
+    assert_found(stranger, &[(Warning, "no-member")], &["zk9:2181 is in --servers, but no member"]);
+    // Behind a proxy no address says who is who.
+    let proxied = |seen: &mut Seen| {
+        silent(seen);
+        seen.wishes.tick = Some(seconds(2));
+        for server in &mut seen.servers {
+            server.address.port = 9000;
+        }
+    };
+    assert_found(proxied, &[], &[]);
     let observers = |seen: &mut Seen| (0..3).for_each(|index| words(seen, index).mode = Mode::Observer);
     assert_found(observers, &[(Warning, "no-leader")], &[]);
 }
@@ -230,7 +274,7 @@ fn a_server_counts_once_and_a_name_for_several_hosts_cannot_be_counted() {
         (0..3).for_each(|index| visit(seen, index).members = Some(members(5)));
         seen.servers[2].hosts = seen.servers[0].hosts.clone();
     };
-    assert_found(twice, &[(Warning, "no-majority")], &["only 2 of 5"]);
+    assert_found(twice, &[(Warning, "no-majority"), (Note, "members-missing")], &["only 2 of 5"]);
     let several = |seen: &mut Seen| {
         seen.servers.truncate(1);
         seen.servers[0].hosts = vec![[10, 0, 0, 1].into(), [10, 0, 0, 2].into(), [10, 0, 0, 3].into()];
@@ -262,12 +306,12 @@ fn the_software_and_its_version_count() {
     let said =
         ["if servers fail, zk2:2181 may", "(ZOOKEEPER-4785 (4643, 4646)); a", "(ZOOKEEPER-4712 (4541))"];
     assert_found(one(1, "3.8.4"), &[(Warning, "forgets-writes")], &said);
-    // A server that stands alone follows nobody.
+    // A server that stands alone follows nobody yet.
     let alone = |seen: &mut Seen| {
         seen.servers = vec![standalone(1)];
         words(seen, 0).version = Some("3.9.3".into());
     };
-    assert_found(alone, &[], &[]);
+    assert_found(alone, &[(Note, "forgets-writes")], &["zk1:2181 stands alone"]);
     let imitated = |seen: &mut Seen| {
         words(seen, 1).version = None;
         words(seen, 1).imitator = Some("ClickHouse Keeper".into());

@@ -64,11 +64,18 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
     }
 }
 
-/// All flaws are in how a follower comes to a new leader. A server that stands alone has none of them.
+/// All flaws are in how a follower comes to a new leader. A server that stands alone has none of them so far.
 fn forgetful(seen: &Seen, found: &mut Findings) {
-    let forgets = |server: &Server, flaw: &Flaw| {
-        server.mode() != Some(&Mode::Standalone) && version(server).is_some_and(|version| flaw.is_in(version))
-    };
+    let has = |server: &Server, flaw: &Flaw| version(server).is_some_and(|version| flaw.is_in(version));
+    let is_alone = |server: &Server| server.mode() == Some(&Mode::Standalone);
+    let forgets = |server: &Server, flaw: &Flaw| !is_alone(server) && has(server, flaw);
+    if let Some(alone) = seen.named(|server| is_alone(server) && FLAWS.iter().any(|flaw| has(server, flaw))) {
+        found.note(
+            "forgets-writes",
+            format!("{alone} stands alone, and forgets nothing. In an ensemble, followers of its version may forget writes"),
+            "update to ZooKeeper 3.9.4 or later before the server becomes a member of an ensemble",
+        );
+    }
     let Some(servers) = seen.named(|server| FLAWS.iter().any(|flaw| forgets(server, flaw))) else { return };
     let present = FLAWS.iter().filter(|flaw| seen.servers.iter().any(|server| forgets(server, flaw)));
     let present = present.map(|flaw| format!("{} ({})", flaw.what, flaw.tickets)).collect::<Vec<_>>();
