@@ -24,6 +24,7 @@ use crate::node::{ASK, AskData, encode};
 use crate::observe::sight::stale;
 use crate::path::LockPath;
 use crate::requests::{self, Holders, OwnAsk, PlacedAsk};
+use crate::text::{LONGEST, harmless};
 use crate::zk::{LATEST, LinkAnswer as Given, Succession, ZkSession};
 
 pub use heard::{Ask, Asks};
@@ -96,7 +97,8 @@ pub enum Answer {
 #[non_exhaustive]
 pub enum AskError {
     /// Somebody else asks at this path already.
-    #[error("{} asks the holder of {} already ({}); try again once that is over", ask.who, ask.path, ask.why)]
+    #[error("{} asks the holder of {} already ({}); try again once that is over",
+        harmless(&ask.who, LONGEST), ask.path, harmless(&ask.why, LONGEST))]
     Asked {
         /// That ask.
         ask: Ask,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::fence::Sequencer;
 use crate::layout::Layout;
 use crate::path::PathProblem;
+use crate::text::{LONGEST, harmless};
 pub(crate) use acquire::LONGEST_NAME;
 pub use acquire::{AcquireError, AnnounceError, NameProblem};
 
@@ -195,7 +196,8 @@ pub enum QueryError {
     /// [`Session::verify_sequencer`](crate::Session::verify_sequencer) says so.
     #[error(
         "the sequencer {sequencer} is outdated: its holder has lost or released the lock; refuse the request that came \
-         with it"
+         with it",
+        sequencer = harmless(&sequencer.to_string(), LONGEST)
     )]
     Outdated {
         /// The sequencer that the caller gave.

@@ -8,7 +8,8 @@ mod tls;
 use std::convert::Infallible;
 use std::env;
 use std::iter;
-use std::path::{self, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -235,7 +236,7 @@ impl Connection {
         };
         let Some(problem) = sasl_problem(&users) else { return Ok(session) };
         closing::session(&session).await;
-        let users = text::harmless(&users.join(" and "));
+        let users = users.join(" and ");
         Err(Failure::new(
             Code::NotAuthorized,
             format_args!(
@@ -387,7 +388,7 @@ impl Connection {
             true => ", with the same options for TLS and credentials",
             false => "",
         };
-        format!("`zklock doctor -s {}`{options}", text::harmless(&self.servers))
+        format!("`zklock doctor -s {}`{options}", self.servers)
     }
 
     /// The chroot; `/` if the connect string has none.
@@ -439,7 +440,10 @@ impl Connection {
 
     fn read_digest(&self) -> Result<Option<String>, Failure> {
         let (source, digest) = match (&self.digest_file, env::var(DIGEST)) {
-            (Some(file), _) => (file.display().to_string(), tls::text(file)?),
+            (Some(file), _) => {
+                warn_of_readers(file);
+                (file.display().to_string(), tls::text(file)?)
+            }
             (None, Ok(digest)) if !digest.is_empty() => (DIGEST.to_owned(), digest),
             (None, Err(env::VarError::NotUnicode(_))) => {
                 return Err(Failure::usage(format_args!("{DIGEST} is not UTF-8")));
@@ -520,6 +524,16 @@ impl Connection {
     }
 }
 
+/// Warns of a file with a secret that everybody on the machine can read. The command line has a file for it lest they can.
+fn warn_of_readers(file: &Path) {
+    if file.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o004 != 0) {
+        Console::Normal.warn(format_args!(
+            "everybody on this machine can read the credentials in {0}; run `chmod 600 {0}`",
+            file.display()
+        ));
+    }
+}
+
 /// What a server has made of the client's SASL credentials, if the client has no identity there, to judge by those it has.
 pub(crate) fn sasl_problem(users: &[String]) -> Option<&'static str> {
     let named = users.iter().find_map(|user| user.strip_prefix("sasl:"));
@@ -557,5 +571,5 @@ fn each(causes: &[ServerFailure]) -> String {
     };
     let causes = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let colon = if causes.is_empty() { "" } else { ": " };
-    format!("{colon}{}{advice}", text::harmless(&causes))
+    format!("{colon}{}{advice}", text::message(&causes))
 }

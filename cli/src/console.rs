@@ -6,6 +6,8 @@ use std::io::{Write, stderr};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 
+use crate::text;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Console {
     Quiet,
@@ -45,6 +47,8 @@ impl Console {
 }
 
 fn print(style: Style, message: impl Display) {
+    // Any client may have written a part of it, and an error of a library may have a text of a server.
+    let message = text::message(&message.to_string());
     print_whole(&format!("zklock: {style}{message}{style:#}\n"));
 }
 

@@ -112,10 +112,6 @@ impl Failure {
         Self { forbidden: known.map(|(path, needed)| (path.to_owned(), needed)), ..self }
     }
 
-    pub(crate) fn harmless(self) -> Self {
-        Self { message: text::harmless(&self.message), ..self }
-    }
-
     pub(crate) fn with(self, fact: impl Display) -> Self {
         Self { message: format!("{}: {fact}", self.message), ..self }
     }

@@ -131,6 +131,6 @@ async fn watch(
 /// What the leader announces; an empty line if nobody leads.
 fn line(found: Option<zklock::election::Leader>) -> String {
     // Any client may have written the value.
-    let value = found.map(|found| text::harmless(&found.value)).unwrap_or_default();
+    let value = found.map(|found| text::whole(&found.value)).unwrap_or_default();
     format!("{value}\n")
 }

@@ -19,7 +19,7 @@ use crate::layout::Layout;
 use crate::pool::{Shares, Stock};
 use crate::queue::Entry;
 use crate::table::{self, Column};
-use crate::{output, place, text};
+use crate::{output, place};
 
 /// How many elections are looked at at the same time.
 const IN_FLIGHT: usize = 64;
@@ -41,7 +41,7 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
         let has_foreign = locks.iter().any(|lock| lock.foreign > 0);
         let is_shared = locks.iter().any(|lock| lock.layout.is_some());
         let columns: [Column<'_, Held>; 7] = [
-            ("PATH", true, &|lock| text::harmless(&lock.path)),
+            ("PATH", true, &|lock| lock.path.clone()),
             ("HOLDER", true, &Held::holder_text),
             ("ARRIVED", true, &|lock| lock.holder.since_text(now)),
             ("WAITING", true, &|lock| lock.waiting.to_string()),

@@ -12,10 +12,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use serde::Serialize;
 use tokio::time::sleep;
+use zklock::inspect::is_harmful;
 
 use crate::exit;
 use crate::failure::{Failure, Outcome};
-use crate::text;
 
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -87,7 +87,7 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<String, Failure> {
 fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len() + 1);
     for character in json.chars() {
-        if character >= '\u{7f}' && text::is_harmful(character) {
+        if character >= '\u{7f}' && is_harmful(character) {
             for unit in character.encode_utf16(&mut [0; 2]) {
                 let _infallible = write!(text, "\\u{unit:04x}");
             }
@@ -120,7 +120,7 @@ mod tests {
     fn escaping_changes_no_value() {
         let value = ["\u{1b}[0m\n", "\u{9b}31m\u{7f}", "\u{202e}\u{e0001}", "mu\u{308}ller"];
         let json = escaped(&serde_json::to_string_pretty(&value).unwrap());
-        assert!(json.lines().all(|line| !line.chars().any(text::is_harmful)), "{json}");
+        assert!(json.lines().all(|line| !line.chars().any(is_harmful)), "{json}");
         assert_eq!(serde_json::from_str::<Vec<String>>(&json).unwrap(), value);
     }
 }

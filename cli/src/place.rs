@@ -11,7 +11,7 @@ use crate::exit::Code;
 use crate::failure::Failure;
 use crate::layout::Layout;
 use crate::pool::{self, Pool};
-use crate::text::{counted, harmless};
+use crate::text::{counted, harmless, message};
 
 /// How many children a path has. It is a failure if the path is not there. No ACL hides that.
 pub(crate) async fn children(session: &Session, path: &str) -> Result<usize, Failure> {
@@ -133,7 +133,7 @@ fn advice(users: &[AuthUser], acl: &[Acl], needed: &[Permission]) -> String {
     };
     let helpers = acl.iter().filter(may_help).collect::<Vec<_>>();
     let whom = helpers.iter().map(|acl| name(acl)).collect::<BTreeSet<_>>();
-    let whom = harmless(&Vec::from_iter(whom).join(" or "));
+    let whom = message(&Vec::from_iter(whom).join(" or "));
     let lacks = missing.into_iter().fold(Permission::NONE, |all, one| all | one);
     match (helpers.is_empty(), credentials(&|scheme| helpers.iter().any(|acl| acl.scheme() == scheme))) {
         (true, _) => format!("no other identity has {} there, so change the ACL", permissions(lacks)),
@@ -188,7 +188,7 @@ fn text(users: &[AuthUser], path: &str, acl: Option<&[Acl]>) -> String {
     });
     let Some(acl) = acl else { return format!("{us}, and do not show it the ACL of {path}{caveat}") };
     let granted = acl.iter().map(|acl| format!("{} {}", name(acl), permissions(acl.permission())));
-    let granted = harmless(&granted.collect::<Vec<_>>().join(", "));
+    let granted = message(&granted.collect::<Vec<_>>().join(", "));
     format!("{us}, and the ACL of {path} grants {granted}{caveat}")
 }
 

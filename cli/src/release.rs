@@ -35,11 +35,10 @@ pub(crate) async fn release(release: Release, connection: &Connection, console: 
     if !release.yes {
         question::possible()?;
     }
-    console.note(format_args!(
-        "{}\n{}",
-        description(path, &chosen, what),
-        consequence(next.as_ref(), spared)
-    ));
+    for line in description(path, &chosen, what).lines() {
+        console.note(line);
+    }
+    console.note(consequence(next.as_ref(), spared));
     let doomed =
         chosen.iter().map(|holder| holder.token.map(|token| (holder.node.as_str(), token)).ok_or(holder));
     let doomed = doomed.collect::<Result<Vec<_>, _>>().map_err(|unread| {

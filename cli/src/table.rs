@@ -3,17 +3,19 @@
 use anstyle::Style;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::text::harmless;
+
 /// The widest cell. A wider one is cut; the JSON has all of it.
 const WIDEST: usize = 80;
 
 const GAP: usize = 2;
 
-/// The lines of a table. Its cells must be free of control characters. Each row has as many cells as the header.
+/// The lines of a table. Its cells may be texts of other clients. Each row has as many cells as the header.
 pub(crate) fn aligned<'a>(
     header: impl AsRef<[&'a str]>,
     rows: impl IntoIterator<Item = impl AsRef<[String]>>,
 ) -> String {
-    let fit = |row: &[String]| row.iter().map(|cell| cut(cell, WIDEST)).collect::<Vec<_>>();
+    let fit = |row: &[String]| row.iter().map(|cell| cut(&harmless(cell), WIDEST)).collect::<Vec<_>>();
     let rows = rows.into_iter().map(|row| fit(row.as_ref())).collect::<Vec<_>>();
     let header = header.as_ref();
     let mut widths = header.iter().map(|name| name.width()).collect::<Vec<_>>();

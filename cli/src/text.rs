@@ -2,29 +2,29 @@
 
 use std::time::Duration;
 
+use zklock::inspect;
+
 use crate::duration;
 
-/// The text with each harmful character written out, as in `\u{1b}`. Such a character could drive a terminal, break a
-/// line or a table, or show other characters in another order. Owners, extra data and the names of nodes may hold some.
+/// How much is shown of one text of another client: an owner, a reason, a node's name.
+const OF_ONE: usize = 256;
+
+/// How much is shown of a whole message, which may have several such texts, and paths.
+const OF_MESSAGE: usize = 4096;
+
+/// A text of another client, for a message or a table.
 pub(crate) fn harmless(text: &str) -> String {
-    let mut fit = String::with_capacity(text.len());
-    for character in text.chars() {
-        if is_harmful(character) {
-            fit.extend(character.escape_default());
-        } else {
-            fit.push(character);
-        }
-    }
-    fit
+    inspect::harmless(text, OF_ONE)
 }
 
-/// Whether it is a control character or a separator of lines or paragraphs, is invisible, or turns the direction of
-/// writing.
-pub(crate) fn is_harmful(character: char) -> bool {
-    character.is_control()
-        || matches!(character,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+/// A message of the program, whatever the texts in it are.
+pub(crate) fn message(text: &str) -> String {
+    inspect::harmless(text, OF_MESSAGE)
+}
+
+/// A text that is a result itself. A part of it would be another result.
+pub(crate) fn whole(text: &str) -> String {
+    inspect::harmless(text, usize::MAX)
 }
 
 /// How long ago something was, or how long it took. Seconds are exact enough for a queue.
@@ -46,21 +46,6 @@ pub(crate) fn counted(number: impl TryInto<u64>, one: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_could_drive_a_terminal_is_written_out() {
-        assert_eq!(harmless("\u{1b}[2J\u{7}\r\n\t"), r"\u{1b}[2J\u{7}\r\n\t");
-        // To some terminals this one character is the same as ESC [.
-        assert_eq!(harmless("\u{9b}31m\u{7f}"), r"\u{9b}31m\u{7f}");
-        assert_eq!(harmless("pay\u{202e}lla\u{2028}"), r"pay\u{202e}lla\u{2028}");
-    }
-
-    #[test]
-    fn what_people_write_stays() {
-        for text in ["", "host:7", "o'brien \"the\" C:\\", "mu\u{308}ller \u{8def} \u{1f512}"] {
-            assert_eq!(harmless(text), text);
-        }
-    }
 
     #[test]
     fn one_thing_is_one() {

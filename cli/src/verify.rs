@@ -10,7 +10,6 @@ use crate::connection::Connection;
 use crate::console::Console;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
-use crate::text;
 
 /// Asks a quorum about each sequencer. A sequencer names its lock from the servers' root, so the chroot of the connect string
 /// does not matter. One sequencer that is outdated is the answer for all of them.
@@ -25,15 +24,11 @@ pub(crate) async fn verify(verify: Verify, connection: &Connection, console: Con
     let mut failures = answers.into_iter().filter_map(Result::err).map(Failure::from).collect::<Vec<_>>();
     // An outdated sequencer is certain, and another error may hide an answer.
     failures.sort_by_key(|failure| failure.code != Code::No);
-    // Any client may have written the sequencer and the path in it.
     if !failures.is_empty() {
-        return Err(failures.swap_remove(0).below(&connection.chroot()).harmless());
+        return Err(failures.swap_remove(0).below(&connection.chroot()));
     }
     for sequencer in sequencers {
-        console.detail(format_args!(
-            "{} is valid: its holder holds the lock",
-            text::harmless(&sequencer.to_string())
-        ));
+        console.detail(format_args!("{sequencer} is valid: its holder holds the lock"));
     }
     Ok(ExitCode::SUCCESS)
 }

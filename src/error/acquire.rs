@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use zklock_recipe::{ForeignClient, OtherKind, PathKind, Refusal, Stock, Wish};
 
+use crate::text::{LONGEST, harmless};
 use crate::zk::{ConnectError, Over};
 
 /// Why a lock was not acquired. The acquisition leaves no node behind, unless the variant says so.
@@ -78,7 +79,8 @@ pub enum AcquireError {
     #[error(
         "{node} is a contender of {client}, and zklock shares no queue with it; use zklock for all \
          contenders at {path}, or use another path, or wait until that node is gone (if the node is not ephemeral and \
-         nobody needs it, delete it)"
+         nobody needs it, delete it)",
+        node = harmless(node, LONGEST)
     )]
     ForeignContender {
         /// The lock's path.

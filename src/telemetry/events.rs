@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use tracing::{Level, debug, enabled, warn};
 
+use crate::text::{LONGEST, harmless};
+
 const TARGET: &str = "zklock::hold";
 
 /// Whether a subscriber wants any of the events. Without one, zklock does nothing for them.
@@ -50,7 +52,7 @@ macro_rules! tell {
             weight = $held.weight,
             token = $held.token,
             turn = $turn.turn,
-            owner = $held.owner,
+            owner = harmless($held.owner, LONGEST),
             $($field = $value,)*
             $message
         )

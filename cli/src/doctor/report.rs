@@ -10,7 +10,7 @@ use super::seen::{Lengths, Seen, Server};
 use crate::duration::text as length;
 use crate::servers::Mode;
 use crate::table;
-use crate::text::harmless;
+use crate::text::{harmless, message};
 
 /// The whole report. It has colours; printing removes them where the output is no terminal. A failure follows it.
 pub(super) fn text(seen: &Seen, findings: &[Finding], fails: bool) -> String {
@@ -61,7 +61,7 @@ fn row(server: &Server) -> [String; 5] {
     let visit = server.visit.as_ref().ok();
     let tick = server.settings.map(|settings| length(settings.tick));
     [
-        harmless(&server.address.to_string()),
+        server.address.to_string(),
         server.mode().map_or("unreachable".to_owned(), Mode::to_string),
         words.and_then(|words| words.version.clone()).unwrap_or_else(unknown),
         tick.unwrap_or_else(unknown),
@@ -85,7 +85,8 @@ fn paragraph(finding: &Finding) -> String {
         Severity::Warning => ("WARNING", AnsiColor::Yellow.on_default().bold()),
         Severity::Note => ("NOTE", Style::new().bold()),
     };
-    let (what, advice) = (harmless(&finding.what), harmless(&finding.advice));
+    let what = message(&finding.what);
+    let advice = message(&finding.advice);
     format!("{style}{label:<7}{style:#}  {what}\n         -> {advice}\n")
 }
 

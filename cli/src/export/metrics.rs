@@ -1,5 +1,7 @@
 //! The page that Prometheus reads.
 
+use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::AtomicU64;
 use std::time::UNIX_EPOCH;
 
@@ -12,9 +14,7 @@ use zklock::inspect::Contender;
 use super::scan::{Scan, Server, Tree};
 use crate::pool::Stock;
 use crate::queue::access;
-
-/// The longest text of another program in a label. Any client may write a long one.
-const LONGEST: usize = 256;
+use crate::text;
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -101,7 +101,7 @@ impl Page {
         self.all(
             "root_readable",
             "Whether the root exists and these credentials may list it.",
-            tree.roots.iter().map(|(root, readable)| (vec![("root", root.clone())], flag(*readable))),
+            tree.roots.iter().map(|(root, readable)| (vec![("root", label(root))], flag(*readable))),
         );
         self.one("hidden_nodes", "Nodes that these credentials may not list.", count(tree.hidden));
         let bounds = ["max-locks", "max-nodes"].map(|bound| vec![("bound", bound.to_owned())]);
@@ -136,7 +136,7 @@ impl Page {
             "The first holder of the lock. The value is always 1.",
             locks.iter().map(|(path, lock)| {
                 // Each grant has another session: with it as a label, each would be a series of its own.
-                let owner = short(lock.holder.owner.as_deref().unwrap_or_default());
+                let owner = label(lock.holder.owner.as_deref().unwrap_or_default());
                 ([at(path), vec![("owner", owner)]].concat(), 1.0)
             }),
         );
@@ -172,7 +172,7 @@ impl Page {
     }
 
     fn elections(&mut self, tree: &Tree) {
-        let of = |path: &str, value: &str| [at(path), vec![("value", short(value))]].concat();
+        let of = |path: &str, value: &str| [at(path), vec![("value", label(value))]].concat();
         self.all(
             "election_leader_info",
             "The leader of an election. The value is always 1. An election without a leader has no series.",
@@ -187,14 +187,18 @@ impl Page {
 }
 
 fn at(path: &str) -> Labels {
-    vec![("path", path.to_owned())]
+    vec![("path", label(path))]
 }
 
-fn short(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+/// A text of another client as the value of a label. Two paths that are cut stay two.
+fn label(text: &str) -> String {
+    let mut shown = text::harmless(text);
+    if shown.ends_with('…') {
+        let mut hash = DefaultHasher::new();
+        text.hash(&mut hash);
+        let _infallible = write!(shown, "{:016x}", hash.finish());
     }
+    shown
 }
 
 fn flag(value: bool) -> f64 {

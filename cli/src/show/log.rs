@@ -12,7 +12,7 @@ use super::sight::{Eye, LOCK, Sight};
 use crate::failure::Outcome;
 use crate::output;
 use crate::queue::Entry;
-use crate::text::{counted, harmless};
+use crate::text::{counted, message};
 
 /// The pause between two looks. Reading a long queue takes time as well.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -50,7 +50,7 @@ pub(super) async fn follow(mut eye: Eye<'_>) -> Outcome {
         let path = last.as_ref().map_or("", |sight| &sight.path);
         for line in lines {
             // Any client may have written some of it.
-            let line = harmless(&format!("{path} {line}"));
+            let line = message(&format!("{path} {line}"));
             if !output::print_to_reader(format!("{at:.3} {line}\n")).await? {
                 return Ok(ExitCode::SUCCESS);
             }

@@ -202,7 +202,7 @@ impl Vigil {
             said += &format!(" If it is dead, {what} {be} free {free}, unless the leader changes.");
         }
         if let Some(why) = &self.unknown {
-            let why = text::harmless(why);
+            let why = text::message(why);
             said += &match heard {
                 Some(_) => {
                     format!(
@@ -231,7 +231,7 @@ pub(super) fn pool_text(vigils: &[Vigil]) -> String {
             &format!("Of {} the servers have not heard for so long, either.\n", counted(more, "more holder"));
     }
     if let Some((vigil, why)) = unknown.first().and_then(|vigil| Some((vigil, vigil.unknown.as_ref()?))) {
-        let (holders, why) = (counted(unknown.len(), "holder"), text::harmless(why));
+        let (holders, why) = (counted(unknown.len(), "holder"), text::message(why));
         let live = if unknown.len() == 1 { "it lives" } else { "they live" };
         said += &format!("Of {holders} the servers do not say whether {live} ({}: {why}).\n", vigil.owner);
     }

@@ -1,6 +1,8 @@
 //! The options that all commands share, from flags, the environment and files.
 
 use std::fs;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 use zklock::{Acl, LockOptions, Session};
@@ -122,6 +124,9 @@ async fn credentials_open_a_lock_that_others_may_not_see() {
     let files = Files::new();
     let alice = files.write("alice", &format!("{SECRET}\n"));
     let mallory = files.write("mallory", "alice:wonder");
+    for (file, mode) in [(&alice, 0o644), (&mallory, 0o640)] {
+        std::fs::set_permissions(file, Permissions::from_mode(mode)).unwrap();
+    }
     // The commands differ in what they ask.
     for command in [["show", "/closed"], ["verify", &claim]] {
         for (variables, arguments, code) in [
@@ -135,6 +140,10 @@ async fn credentials_open_a_lock_that_others_may_not_see() {
             assert_eq!(ran.code, code, "{command:?} {variables:?} {arguments:?}: {ran:?}");
             let advice = "give credentials that the ACL names: --digest-file (or ZKLOCK_DIGEST)";
             assert_eq!(ran.stderr.contains(advice), code == 77, "{command:?}: {ran:?}");
+            // Only one of the files may be read by everybody.
+            let warns = ran.stderr.contains(&format!("run `chmod 600 {alice}`"));
+            assert_eq!(warns, format!("{variables:?}{arguments:?}").contains(&alice), "{ran:?}");
+            assert!(!ran.stderr.contains(&mallory), "{ran:?}");
         }
     }
     assert!(guard.is_held());

@@ -11,11 +11,13 @@ use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::Child;
-use zklock_test_support::{eventually, own_server, server, until_nothing_is_left, within};
+use zklock::inspect::is_harmful;
+use zklock_test_support::{eventually, operator, own_server, server, until_nothing_is_left, within};
 use zklock_testcontainers::{Link, RequestKind};
 
-use crate::support::looker::{NOBODY, answers};
+use crate::support::looker::{NOBODY, answers, codes};
 use crate::support::{ended, line, lines, lock_of, signal, with_session, zklock};
+use crate::words::hold_as_an_enemy;
 
 /// A running exporter.
 struct Exporter {
@@ -50,7 +52,9 @@ impl Exporter {
         let (head, page) = answer.split_once("\r\n\r\n").expect("a head");
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
         assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
-        let scrape = Scrape::parse(page.lines().map(|line| Ok(line.to_owned()))).expect("metrics");
+        // Prometheus takes braces in the value of a label, and this parser does not.
+        let plain = page.replace(r"\\u{1b}", "").replace(r"\\u{202e}", "");
+        let scrape = Scrape::parse(plain.lines().map(|line| Ok(line.to_owned()))).expect("metrics");
         let series = page.lines().filter(|line| !line.starts_with('#')).count();
         assert_eq!(scrape.samples.len(), series, "{page}");
         Metrics { samples: scrape.samples, page: page.to_owned() }
@@ -160,7 +164,7 @@ fn prometheus_takes_the_queries_of_the_dashboard() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_dashboard_and_the_alerts_find_what_they_name() {
     let (server, servers, session) = with_session(own_server().await).await;
-    let awkward = "a \"b\" \\ c\nd";
+    let awkward = "a \"b\" \\ c\nd\u{1b}[2J";
     let orders = lock_of(&session, "/lock/orders", awkward);
     let guard = orders.acquire().await.unwrap();
     let waiter = zklock_test_support::enqueue(&lock_of(&session, "/lock/orders", "waiter")).await;
@@ -210,7 +214,7 @@ async fn the_dashboard_and_the_alerts_find_what_they_name() {
     metrics.is("zklock_lock_holders", &orders, 1.0);
     metrics.is("zklock_lock_waiters", &orders, 1.0);
     // The parser leaves values as they are written.
-    let holder = r#"zklock_lock_holder_info{path="/lock/orders",owner="a \"b\" \\ c\nd"} 1.0"#;
+    let holder = r#"zklock_lock_holder_info{path="/lock/orders",owner="a \"b\" \\ c\\nd\\u{1b}[2J"} 1.0"#;
     assert!(metrics.page.lines().any(|line| line == holder), "{holder}: {}", metrics.page);
     metrics.is("zklock_lock_holder_token", &orders, guard.token().zxid() as f64);
     let [came] = metrics.values("zklock_lock_holder_arrival_timestamp_seconds", &orders)[..] else {
@@ -291,6 +295,23 @@ async fn scrapes_share_a_scan_that_is_bounded() {
     until_nothing_is_left(&server).await;
 }
 
+/// Paths of 200,000 characters, and owners of as many that drive a terminal.
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_paths_and_owners_hide_no_lock_and_fill_no_page() {
+    let (server, servers, session) = with_session(server().await).await;
+    let _guard = lock_of(&session, "/lock/z", "alpha").acquire().await.unwrap();
+    let enemy = operator(&server).await;
+    for last in ["a", "b/queue"] {
+        hold_as_an_enemy(&enemy, &format!("/lock/{}{last}", "x".repeat(200_000))).await;
+    }
+    let exporter = Exporter::start(&servers, &["/lock"]).await;
+    let metrics = exporter.scrape().await;
+    metrics.is("zklock_lock_held", &[("path", "/lock/z")], 1.0);
+    assert_eq!(metrics.values("zklock_lock_held", &[]).len(), 3, "two long paths stay two");
+    assert!(metrics.page.len() < 20_000, "{}", metrics.page.len());
+    assert!(metrics.page.lines().all(|line| !line.contains(is_harmful)));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exporter_needs_neither_servers_nor_polite_clients() {
     let exporter = Exporter::start(NOBODY, &["--connect-timeout", "1s"]).await;
@@ -322,6 +343,12 @@ async fn an_exporter_needs_neither_servers_nor_polite_clients() {
     exporter.scrape().await.is("zklock_up", &[], 0.0);
     assert!(began.elapsed() > Duration::from_secs(3), "the clients took no place: {:?}", began.elapsed());
     drop(unfinished);
+
+    // A port for HTTP, as the AdminServer of ZooKeeper has one.
+    let doctor =
+        crate::support::looker::zklock(&exporter.address, &["doctor", "--json", "--connect-timeout", "2s"])
+            .await;
+    assert_eq!((doctor.code, codes(&doctor.report())), (69, vec!["http"]), "{doctor:?}");
 
     let taken = format!("export --listen {}", exporter.address);
     answers(NOBODY, &[(&taken, 64, "", "--listen"), ("export --max-nodes 0", 64, "", "--max-nodes")]).await;

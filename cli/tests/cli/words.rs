@@ -4,9 +4,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 
 use crate::manual::COMMANDS;
-use crate::support::looker::{NOBODY, contend_as_kazoo, zklock, zklock_as};
-use crate::support::{at, ended, run, with_session};
+use crate::support::looker::{KAZOO, NOBODY, contend_as, contend_as_kazoo, zklock, zklock_as};
+use crate::support::{Running, at, ended, output, run, with_session};
+use zklock::inspect::is_harmful;
 use zklock_test_support::{make, operator, server};
+use zookeeper_client::{Acls, Client, CreateMode};
 
 /// The writes of the program to standard error. Each write to a datagram socket is a datagram of its own.
 async fn pieces(mut program: tokio::process::Command) -> Vec<String> {
@@ -117,4 +119,48 @@ async fn errors_and_advice_name_options_of_the_program() {
         names_no_library_item(&ran.stdout);
         names_no_library_item(&ran.stderr);
     }
+}
+
+/// Holds the lock at this path as somebody does who wants to harm those who look.
+pub(crate) async fn hold_as_an_enemy(client: &Client, path: &str) {
+    make(client, path).await;
+    let owner = format!("\u{1b}[2J\u{202e}evil\n{}", "a".repeat(400_000));
+    let id = "1ef3b5a40e4f4cd59a397a9d3a6b7f10";
+    let data = serde_json::json!({"id": id, "owner": owner, "since": 1, "data": owner}).to_string();
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    client.create(&format!("{path}/lock-"), data.as_bytes(), &options).await.expect("a node");
+}
+
+#[track_caller]
+fn is_fit_to_read(text: &str) {
+    let start = text.chars().take(300).collect::<String>();
+    assert!(text.contains(r"\u{1b}[2J\u{202e}evil\n") || text.contains(r"\u{202e}evil"), "{start:?}");
+    for line in text.lines() {
+        assert!(line.len() < 5000 && !line.contains(is_harmful), "{} bytes: {start:?}", line.len());
+    }
+}
+
+/// An owner of 400,000 characters that drives a terminal, and a node's name that turns the direction of writing.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_other_clients_wrote_is_harmless_and_short() {
+    let (server, servers) = at(server().await);
+    let enemy = operator(&server).await;
+    hold_as_an_enemy(&enemy, "/lock/evil").await;
+    for arguments in [
+        &["show", "/lock/evil"][..],
+        &["ls", "/lock"],
+        &["doctor", "/lock/evil"],
+        &["run", "-t", "1s", "/lock/evil", "--", "true"],
+    ] {
+        println!("{arguments:?}");
+        let ran = zklock(&servers, arguments).await;
+        is_fit_to_read(&format!("{}{}", ran.stdout, ran.stderr));
+    }
+    let mut watch = super::support::zklock(&servers);
+    is_fit_to_read(&Running::start(watch.args(["show", "--watch", "/lock/evil"])).prints().await);
+    let released = zklock(&servers, &["release", "--force", "--yes", "/lock/evil"]).await;
+    is_fit_to_read(&released.stderr);
+    make(&enemy, "/lock/strange").await;
+    contend_as(&enemy, "/lock/strange", &format!("\u{202e}evil{KAZOO}")).await;
+    is_fit_to_read(&output(run(&servers, &[], "/lock/strange", "exit 0")).await.stderr);
 }
