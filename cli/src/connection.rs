@@ -10,7 +10,7 @@ use std::env;
 use std::iter;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{self, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -524,13 +524,16 @@ impl Connection {
     }
 }
 
-/// Warns of a file with a secret that everybody on the machine can read. The command line has a file for it lest they can.
+/// Warns once of a file with a secret that everybody on the machine can read. The command line has a file for it lest they can.
 fn warn_of_readers(file: &Path) {
+    static TOLD: Once = Once::new();
     if file.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o004 != 0) {
-        Console::Normal.warn(format_args!(
-            "everybody on this machine can read the credentials in {0}; run `chmod 600 {0}`",
-            file.display()
-        ));
+        TOLD.call_once(|| {
+            Console::Normal.warn(format_args!(
+                "everybody on this machine can read the credentials in {0}; run `chmod 600 {0}`",
+                file.display()
+            ));
+        });
     }
 }
 
