@@ -11,7 +11,7 @@
 //! | `zklock.acquire.timeouts` | counter | calls that acquired nothing within their timeout; a `try_` is none |
 //! | `zklock.waiters` | gauge | calls that are acquiring now |
 //! | `zklock.hold_time` | histogram | the time from a grant to its release or loss |
-//! | `zklock.lost` | counter | guards that were lost, or let go because their loss was near ([`LockOptions::stop_margin`](crate::LockOptions::stop_margin)), by `reason`: `unconfirmed`, `max_hold`, `session_expired`, `session_closed`, `node_deleted` |
+//! | `zklock.lost` | counter | guards that were lost, or let go because their loss was near ([`LockOptions::stop_margin`](crate::LockOptions::stop_margin)), by `reason`: `unconfirmed`, `max_hold`, `session_expired`, `session_closed`, `node_deleted`, `release_forged` |
 //! | `zklock.lease.remaining` | histogram | what is left of the lease when a heartbeat is due, while the session holds something |
 //! | `leader_election_master_status` | gauge | 1 if this process leads, 0 if it stands by, as Kubernetes has it |
 //!

@@ -273,7 +273,7 @@ impl Acquisition {
         if is_missing || is_gone {
             self.forget();
         }
-        if outputs.contains(&Output::Tell(Outcome::Lost)) {
+        if outputs.iter().any(|output| matches!(output, Output::Tell(Outcome::Lost(_)))) {
             self.is_touched = true;
             self.forget();
         }

@@ -15,11 +15,20 @@ pub enum Command {
     /// The contender holds the lock: give the guard to the caller.
     Grant(Own, Term),
     /// The guard is lost: tell the holder, and then give up.
-    Lose,
+    Lose(Breach),
     /// Nobody can tell which node is ours. It would keep the lock from everybody for as long as the session lives.
     EndSession(Refusal),
     /// The contender has ended, and gives no further command.
     End(End),
+}
+
+/// Why a guard is lost while the session lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Breach {
+    /// Somebody else wrote to our own node, or deleted it.
+    Touched,
+    /// A contender that blocks us is there. So it was not the holder who made the release that granted us.
+    Forged,
 }
 
 /// What the contenders of one acquisition do together.
@@ -50,6 +59,8 @@ pub enum Alone {
     Delay,
     /// Watch our own node.
     WatchOwn(Own),
+    /// List the names of the directory's children, for a holder. Other clients' contenders do not count.
+    Review,
     /// Write to our own node and delete it, in one transaction. A writer's release grants the lock to its successors.
     Release(Own),
     /// Delete our own node.

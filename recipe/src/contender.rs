@@ -153,7 +153,12 @@ pub struct Ahead {
     pub nearest: QueuePlace,
     /// What is known of those that are lower still.
     pub others: Others,
+    /// Whether the queue had at most [`SHORT_QUEUE`] children, so that a holder may list it.
+    pub is_short: bool,
 }
+
+/// The longest queue that a holder lists to see whether the release that granted it was forged.
+pub(crate) const SHORT_QUEUE: usize = 256;
 
 /// What a contender knows of those that block it, except the nearest one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -175,6 +180,7 @@ pub fn standing<S: AsRef<str>>(children: &[S], own: QueuePlace) -> Standing {
         return Standing::Missing;
     }
     let Some(highest) = lower().max() else { return Standing::First };
+    let is_short = children.len() <= SHORT_QUEUE;
     let writer = lower().filter(|place| place.kind == Kind::Exclusive).max();
     let sorted = |places: &mut dyn Iterator<Item = QueuePlace>| {
         let mut sequences = places.map(|place| place.sequence).collect::<Vec<_>>();
@@ -185,7 +191,7 @@ pub fn standing<S: AsRef<str>>(children: &[S], own: QueuePlace) -> Standing {
         (Kind::Shared, None) => Standing::Beside,
         (Kind::Shared, Some(nearest)) => {
             let writers = lower().filter(|place| place.kind == Kind::Exclusive && *place != nearest);
-            Standing::Behind(Ahead { nearest, others: Others::All(sorted(&mut { writers })) })
+            Standing::Behind(Ahead { nearest, others: Others::All(sorted(&mut { writers })), is_short })
         }
         (_, _) => {
             // A writer that has held the lock speaks for all that are lower. Readers speak for themselves, also those in
@@ -195,7 +201,7 @@ pub fn standing<S: AsRef<str>>(children: &[S], own: QueuePlace) -> Standing {
                 1 => Others::All(Vec::new()),
                 _ => Others::Some(sorted(&mut { readers })),
             };
-            Standing::Behind(Ahead { nearest: highest, others })
+            Standing::Behind(Ahead { nearest: highest, others, is_short })
         }
     }
 }

@@ -81,7 +81,7 @@ pub enum Event {
     Withheld,
     /// Reply to `Find` or `Recover`: our node, if it exists.
     Recovered(Option<Own>),
-    /// Reply to `List`: the children's names, none of which is a contender of another client.
+    /// Reply to `List`: the children's names, none of which is a contender of another client. Reply to `Review`: all names.
     Listed(Vec<String>),
     /// As `Listed`, and the last change of the children was the release of a holder of ours.
     ListedAfterRelease(Vec<String>),
@@ -114,6 +114,8 @@ pub enum Event {
     OwnTouched,
     /// Reply to `List` or `Confirm` in a queue that is shared: somebody else has written to our own node.
     OwnWritten,
+    /// The contender has just been granted, and its node exists for a while.
+    Aged,
     /// The holder has held the lock for a while.
     Settled,
     /// The holder releases the lock.

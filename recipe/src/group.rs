@@ -28,7 +28,7 @@
 
 use alloc::vec::Vec;
 
-use crate::command::{Alone, Command, End, Together};
+use crate::command::{Alone, Breach, Command, End, Together};
 use crate::contender::Own;
 use crate::event::{Event, Refusal, Sight};
 use crate::lease::Term;
@@ -106,7 +106,7 @@ pub enum Outcome {
     /// The group holds its locks, with these nodes and in this term of the lease: the caller has the guard.
     Granted(Vec<Own>, Term),
     /// The guard is lost while the session lives. The holder then gives up.
-    Lost,
+    Lost(Breach),
     /// The group has ended, and gives no further output. The number is that of the member whose end it is.
     Ended(usize, End),
 }
@@ -278,11 +278,11 @@ impl Group {
                 }
                 Command::Alone(request) => outputs.push(Output::One(index, request)),
                 Command::Grant(own, term) => granted.get_or_insert((Vec::new(), term)).0.push(own),
-                Command::Lose if self.phase == Phase::Held => {
+                Command::Lose(breach) if self.phase == Phase::Held => {
                     self.phase = Phase::Lost;
-                    outputs.push(Output::Tell(Outcome::Lost));
+                    outputs.push(Output::Tell(Outcome::Lost(breach)));
                 }
-                Command::Lose => {}
+                Command::Lose(_) => {}
                 Command::End(end) => self.ends(index, end),
                 Command::EndSession(refusal) => outputs.push(Output::EndSession(index, refusal)),
             }

@@ -32,7 +32,7 @@
 //!   Held ---------------------------> Releasing ---> Ended
 //!     |    \ Forfeit
 //!     |     +-----------------------> Leaving -----> Ended
-//!     | own node touched
+//!     | own node touched, release forged
 //!     v            Release, GiveUp
 //!   Lost ---------------------------> Leaving -----> Ended
 //!
@@ -40,6 +40,9 @@
 //!
 //!   A contender that knows all who block it (a reader, or the second of two) goes on to the next of them without
 //!   `Looking`.
+//!
+//!   With a takeover delay, a contender that has not seen that nobody else was in front of the writer is `Succeeding` before
+//!   `Confirming`: it lists, and goes on to `Watching` if somebody blocks it.
 //!
 //!   GiveUp anywhere before Confirming ---> Leaving ---> Ended
 //!   Foreign from any look --------------> Leaving ---> Ended
@@ -60,10 +63,12 @@
 //!    gives `Foreign` instead of a listing, and ends the acquisition. So does a look that shows that the path has another
 //!    [kind](PathKind). *Lease*: only `Confirmed` leads to `Held`, and
 //!    the acquisition says `Confirmed` only while the lease is valid.
-//! 2. One transaction that writes to a contender's node and deletes it is that contender's release. Only the command
+//! 2. One transaction that writes to a contender's node and deletes it is that contender's release. Of our commands only
 //!    `Release` does both. The machine gives it only in `Confirming`, in the states of a held lock, and to repeat it:
 //!    that is, only if no contender blocks it. A write alone grants nobody, no matter who wrote. A write and a deletion in a
-//!    later transaction grant nobody either.
+//!    later transaction grant nobody either. Another client can forge a release. So a contender that has not seen that nobody
+//!    else was in front of its predecessor lists: with a takeover delay before its grant, without one after it has held the lock
+//!    for a while, if the queue is short. Until that look (1) may not hold. The look ends the guard if somebody blocks it.
 //! 3. A waiter watches one node, its predecessor. A holder watches its own node. It sets that watch after it has held
 //!    the lock for some 20 ms, so that short critical sections do not pay for it. A member of a group that is first
 //!    while another one waits watches its own node, too. If a watch is lost with its connection, the machine sets it
@@ -109,7 +114,7 @@ mod stage;
 pub mod transaction;
 mod tries;
 
-pub use command::{Alone, Command, End, Together};
+pub use command::{Alone, Breach, Command, End, Together};
 pub use contender::{Ahead, Kind, LAST_SEQUENCE, Others, Own, QueuePlace, Sequence, Standing, standing};
 pub use event::{Event, Refusal, Sight};
 pub use foreign::{Child, Foreign, ForeignClient, session};

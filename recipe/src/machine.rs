@@ -2,8 +2,8 @@
 
 use alloc::{collections::BTreeSet, string::String, vec::Vec};
 
-use crate::command::{Alone, Command, End, Together};
-use crate::contender::{Ahead, Kind, Others, Own, QueuePlace, Sequence, Standing, standing};
+use crate::command::{Alone, Breach, Command, End, Together};
+use crate::contender::{Ahead, Kind, Others, Own, QueuePlace, SHORT_QUEUE, Sequence, Standing, standing};
 use crate::event::{Event, Sight};
 
 /// Whether a contender waits behind others.
@@ -64,6 +64,8 @@ enum MachineState {
     Recovering,
     /// `List` is out. Each of these readers must be in the listing: the contender has seen them, and not their end.
     Looking(Own, Arrival, Vec<Sequence>),
+    /// `List` is out, because the predecessor's node says that its holder released the lock. Another client may have forged that.
+    Succeeding(Own),
     /// `WatchPredecessor` is out.
     Watching(Own, Ahead, Arrival),
     /// The contender watches its predecessor.
@@ -71,14 +73,16 @@ enum MachineState {
     /// No contender is lower, but one vanished; `Delay` is out.
     Delaying(Own),
     /// No contender is lower; `Confirm` is out.
-    Confirming(Own),
+    Confirming(Own, Proof),
     /// The caller has the guard; our own node is not watched yet.
-    Held(Own),
+    Held(Own, Proof),
     /// The caller has the guard; `WatchOwn` is out.
-    Guarding(Own),
+    Guarding(Own, Proof),
     /// The caller has the guard; our own node is watched.
-    Guarded(Own),
-    /// The guard is lost, because somebody else touched our own node.
+    Guarded(Own, Proof),
+    /// The caller has the guard, and our own node is watched; `Review` is out.
+    Reviewing(Own),
+    /// The guard is lost, and the session lives.
     Lost(Own),
     /// `Release` is out.
     Releasing(Own),
@@ -95,6 +99,17 @@ enum MachineState {
     LeaveUnknown(Own, End),
     /// The machine has ended.
     Ended,
+}
+
+/// What shows that nobody blocks a contender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Proof {
+    /// We have seen it. Or the queue is too long for a look.
+    Seen,
+    /// Only the release of our predecessor, which another client may have forged.
+    Told,
+    /// As `Told`, and the look at the queue is due.
+    Due,
 }
 
 /// The next state, and its command.
@@ -119,13 +134,15 @@ impl Machine {
         match self.state {
             Admitted(own)
             | Looking(own, ..)
+            | Succeeding(own)
             | Watching(own, ..)
             | Waiting(own, ..)
             | Delaying(own)
-            | Confirming(own)
-            | Held(own)
-            | Guarding(own)
-            | Guarded(own)
+            | Confirming(own, _)
+            | Held(own, _)
+            | Guarding(own, _)
+            | Guarded(own, _)
+            | Reviewing(own)
             | Lost(own)
             | Releasing(own)
             | ReleaseUnknown(own)
@@ -164,7 +181,7 @@ impl Machine {
 
             (Idle, Event::Begin) => enter(),
             (Idle, Event::GiveUp) => ended(End::GivenUp),
-            (Admitted(own), Event::Begin) => confirm(*own),
+            (Admitted(own), Event::Begin) => confirm(*own, Proof::Seen),
             (Admitted(own), Event::GiveUp) => release(*own),
 
             (Entering, Event::Entered { own, sight }) => self.admitted(own, sight, self.arrival),
@@ -192,10 +209,17 @@ impl Machine {
             }
             // That holder was first, and nobody came or went since.
             (Looking(own, ..), Event::ListedAfterRelease(children)) => match standing(&children, own.place) {
-                Standing::First => confirm(*own),
+                Standing::First => confirm(*own, Proof::Seen),
                 standing => self.placed(*own, standing, Arrival::Queued),
             },
-            (Looking(..), Event::NoDirectory) => ended(End::NodeDeleted),
+            (Succeeding(own), Event::Listed(children) | Event::ListedAfterRelease(children)) => {
+                match standing(&children, own.place) {
+                    Standing::First | Standing::Beside => confirm(*own, Proof::Seen),
+                    // Somebody has forged the release.
+                    standing => self.placed(*own, standing, Arrival::Queued),
+                }
+            }
+            (Looking(..) | Succeeding(_), Event::NoDirectory) => ended(End::NodeDeleted),
             (Watching(own, ahead, arrival), Event::PredecessorWatched(true)) => {
                 wait(*own, ahead.clone(), *arrival)
             }
@@ -203,51 +227,78 @@ impl Machine {
                 self.missed(*own, ahead, *arrival)
             }
             // While the connection was lost, a predecessor may have vanished unseen.
-            (Looking(own, ..), Event::Unanswered) => look(*own, Arrival::Queued),
+            (Looking(own, ..) | Succeeding(own), Event::Unanswered) => look(*own, Arrival::Queued),
             // The same holds here. The contender watches the predecessor again and does not list the whole queue: after
             // a lost connection, thousands of waiters do this at once.
-            (Watching(own, ahead, _), Event::Unanswered) | (Waiting(own, ahead, _), Event::WatchLost) => {
-                watch(*own, ahead.clone(), Arrival::Queued)
-            }
-            (Looking(own, ..) | Watching(own, ..), Event::Refused(refusal)) => {
+            (Watching(own, ahead, _), Event::Unanswered) => watch(*own, ahead.clone(), Arrival::Queued),
+            (Waiting(own, ahead, _), Event::WatchLost) => watch_again(*own, ahead.clone()),
+            (Looking(own, ..) | Succeeding(own) | Watching(own, ..), Event::Refused(refusal)) => {
                 leave(*own, End::Refused(refusal))
             }
-            (Looking(own, ..) | Watching(own, ..), Event::Foreign(foreign)) => {
+            (Looking(own, ..) | Succeeding(own) | Watching(own, ..), Event::Foreign(foreign)) => {
                 leave(*own, End::Foreign(foreign))
             }
             (Waiting(own, ahead, arrival), Event::PredecessorReleased) => self.succeed(*own, ahead, *arrival),
             (Waiting(own, ahead, _), Event::PredecessorDeleted) => self.deserted(*own, ahead),
-            (Delaying(own), Event::Delayed) => confirm(*own),
+            (Delaying(own), Event::Delayed) => confirm(*own, Proof::Seen),
             // We have not held the lock, so we leave by a plain deletion. Our successor then waits for its own delay.
-            (Looking(own, ..) | Watching(own, ..) | Waiting(own, ..) | Delaying(own), Event::GiveUp) => {
-                leave(*own, End::GivenUp)
+            (
+                Looking(own, ..) | Succeeding(own) | Watching(own, ..) | Waiting(own, ..) | Delaying(own),
+                Event::GiveUp,
+            ) => leave(*own, End::GivenUp),
+
+            (Confirming(own, proof), Event::Confirmed(term)) => {
+                (Held(*own, *proof), Some(Command::Grant(*own, term)))
             }
-
-            (Confirming(own), Event::Confirmed(term)) => (Held(*own), Some(Command::Grant(*own, term))),
-            (Confirming(own), Event::Unanswered | Event::Withheld) => confirm(*own),
-            (Confirming(own), Event::Refused(refusal)) => leave(*own, End::Refused(refusal)),
-            (Watching(..) | Confirming(_), Event::OwnTouched) => ended(End::NodeDeleted),
+            (Confirming(own, proof), Event::Unanswered | Event::Withheld) => confirm(*own, *proof),
+            (Confirming(own, _), Event::Refused(refusal)) => leave(*own, End::Refused(refusal)),
+            (Watching(..) | Confirming(..), Event::OwnTouched) => ended(End::NodeDeleted),
             // As the holder's guard would be lost. What checks that nobody has touched the node fails under it, too.
-            (Looking(own, ..) | Confirming(own), Event::OwnWritten) => leave(*own, End::Displaced),
+            (Looking(own, ..) | Succeeding(own) | Confirming(own, _), Event::OwnWritten) => {
+                leave(*own, End::Displaced)
+            }
             // No contender is lower, so we leave by a release, as a holder does. Then the successor need not list.
-            (Confirming(own), Event::GiveUp) => release(*own),
+            (Confirming(own, _), Event::GiveUp) => release(*own),
 
-            (Held(own), Event::Settled) => guard(*own),
-            (Guarding(own), Event::OwnWatched(true)) => (Guarded(*own), None),
-            (Guarding(own), Event::OwnWatched(false)) => lose(*own),
-            (Guarding(own), Event::Unanswered) => guard(*own),
-            // The lock stays held, for as long as the connection lasts on which the node was seen.
-            (Guarding(own), Event::Refused(_)) => (Guarded(*own), None),
-            (Held(own) | Guarding(own) | Guarded(own), Event::OwnTouched) => lose(*own),
-            (Guarded(own), Event::WatchLost) => guard(*own),
+            (Held(own, proof), Event::Aged) => guard(*own, *proof),
+            (Held(own, proof), Event::Settled) => guard(*own, proof.due()),
+            (Guarding(own, proof), Event::Settled) => (Guarding(*own, proof.due()), None),
+            (Guarded(own, Proof::Told), Event::Settled) => review(*own),
+            // If the server refuses the watch, the lock stays held, for as long as the connection lasts on which the node was
+            // seen.
+            (Guarding(own, Proof::Due), Event::OwnWatched(true) | Event::Refused(_)) => review(*own),
+            (Guarding(own, proof), Event::OwnWatched(true) | Event::Refused(_)) => {
+                (Guarded(*own, *proof), None)
+            }
+            (Guarding(own, _), Event::OwnWatched(false)) => lose(*own, Breach::Touched),
+            (Guarding(own, proof), Event::Unanswered) => guard(*own, *proof),
+            (Reviewing(own), Event::Listed(children)) => match standing(&children, own.place) {
+                Standing::First | Standing::Beside => (Guarded(*own, Proof::Seen), None),
+                Standing::Behind(_) => lose(*own, Breach::Forged),
+                Standing::Missing => lose(*own, Breach::Touched),
+            },
+            (Reviewing(own), Event::NoDirectory) => lose(*own, Breach::Touched),
+            // We may not list the queue. As in a queue that is too long, only the release shows that nobody blocks us.
+            (Reviewing(own), Event::Refused(_)) => (Guarded(*own, Proof::Seen), None),
+            (Reviewing(own), Event::Unanswered) => review(*own),
+            (Reviewing(own), Event::WatchLost) => guard(*own, Proof::Due),
+            (Held(own, _) | Guarding(own, _) | Guarded(own, _) | Reviewing(own), Event::OwnTouched) => {
+                lose(*own, Breach::Touched)
+            }
+            (Guarded(own, proof), Event::WatchLost) => guard(*own, *proof),
             // A node that was written to still exists, and its successor waits for its end. A node that was deleted may
             // have left its name to another contender. So we look first.
             (Lost(own), Event::Release | Event::GiveUp | Event::Forfeit) => {
                 recover(*own, LeaveUnknown(*own, End::NodeDeleted))
             }
-            (Held(own) | Guarding(own) | Guarded(own), Event::Release | Event::GiveUp) => release(*own),
+            (
+                Held(own, _) | Guarding(own, _) | Guarded(own, _) | Reviewing(own),
+                Event::Release | Event::GiveUp,
+            ) => release(*own),
             // We leave by a plain deletion, so our successor takes us as vanished.
-            (Held(own) | Guarding(own) | Guarded(own), Event::Forfeit) => leave(*own, End::GivenUp),
+            (Held(own, _) | Guarding(own, _) | Guarded(own, _) | Reviewing(own), Event::Forfeit) => {
+                leave(*own, End::GivenUp)
+            }
 
             (Releasing(_), Event::Released(true)) => ended(End::Released),
             (Releasing(_), Event::Released(false)) => ended(End::NodeDeleted),
@@ -299,7 +350,7 @@ impl Machine {
         }
         match (sight, sequence.previous()) {
             (Sight::Children(children), _) => self.placed(own, standing(&children, own.place), arrival),
-            (Sight::Free, _) => confirm(own),
+            (Sight::Free, _) => confirm(own, Proof::Seen),
             // The other client may ignore our node.
             (Sight::Foreign(foreign), _) => leave(own, End::Foreign(foreign)),
             // The read came after our create in the same session, so the one child is our node.
@@ -312,7 +363,8 @@ impl Machine {
                 if count > 2 && self.patience == Patience::Wait && kind == Kind::Exclusive =>
             {
                 let nearest = QueuePlace { sequence: previous, kind };
-                watch(own, Ahead { nearest, others: Others::Some(Vec::new()) }, arrival)
+                let (others, is_short) = (Others::Some(Vec::new()), count <= SHORT_QUEUE);
+                watch(own, Ahead { nearest, others, is_short }, arrival)
             }
             (Sight::Count(_), _) => look(own, arrival),
             // The read got no answer, so a predecessor may have vanished unseen.
@@ -340,10 +392,10 @@ impl Machine {
             // which.
             (Standing::Beside, Patience::Wait) if delayed => delay(own),
             (Standing::Beside, Patience::Try) if delayed => leave(own, End::Busy),
-            (Standing::First | Standing::Beside, _) => confirm(own),
+            (Standing::First | Standing::Beside, _) => confirm(own, Proof::Seen),
             // Only a listing may show that one of ours released the lock last.
-            (Standing::Behind(Ahead { nearest, .. }), Patience::Wait) if self.is_shared() => {
-                watch(own, Ahead { nearest, others: Others::Some(Vec::new()) }, arrival)
+            (Standing::Behind(ahead), Patience::Wait) if self.is_shared() => {
+                watch(own, Ahead { others: Others::Some(Vec::new()), ..ahead }, arrival)
             }
             (Standing::Behind(mut ahead), Patience::Wait) => {
                 // Only a delay depends on how each of them went.
@@ -362,10 +414,19 @@ impl Machine {
     /// The predecessor has released the lock.
     fn succeed(&self, own: Own, ahead: &Ahead, arrival: Arrival) -> MachineStep {
         match (ahead.nearest.kind, &ahead.others) {
-            // A writer held the lock alone, so nobody was lower than it.
-            (Kind::Exclusive | Kind::Permit(_) | Kind::Slot(_), _) => confirm(own),
+            // A writer held the lock alone, so nobody was lower than it. Of that we need no other proof if we have seen it.
+            (Kind::Exclusive | Kind::Permit(_) | Kind::Slot(_), Others::All(left)) if left.is_empty() => {
+                confirm(own, Proof::Seen)
+            }
+            (Kind::Exclusive | Kind::Permit(_) | Kind::Slot(_), _) => match self.takeover {
+                Takeover::AtOnce if ahead.is_short => confirm(own, Proof::Told),
+                Takeover::AtOnce => confirm(own, Proof::Seen),
+                Takeover::Delayed | Takeover::Mixed => {
+                    (MachineState::Succeeding(own), Some(Command::Alone(Alone::List)))
+                }
+            },
             // A reader did not: other readers may hold the lock beside it.
-            (Kind::Shared, Others::All(left)) => self.follow(own, left, arrival),
+            (Kind::Shared, Others::All(left)) => self.follow(own, ahead, left, arrival),
             (Kind::Shared, Others::Some(readers)) => look_for(own, arrival, readers.clone()),
         }
     }
@@ -374,7 +435,7 @@ impl Machine {
     fn deserted(&self, own: Own, ahead: &Ahead) -> MachineStep {
         match (own.place.kind, &ahead.others) {
             // All readers behind a writer hear of its end at once. None of them lists the queue.
-            (Kind::Shared, Others::All(left)) => self.follow(own, left, Arrival::Queued),
+            (Kind::Shared, Others::All(left)) => self.follow(own, ahead, left, Arrival::Queued),
             // An operator may have deleted our node, too, and a listing shows that.
             _ => look(own, Arrival::Queued),
         }
@@ -385,20 +446,31 @@ impl Machine {
         // Readers release one by one, so a reader that is missing may have vanished.
         let arrival = if ahead.nearest.kind == Kind::Shared { Arrival::Queued } else { arrival };
         match &ahead.others {
-            Others::All(left) => self.follow(own, left, arrival),
+            Others::All(left) => self.follow(own, ahead, left, arrival),
             Others::Some(_) => look(own, arrival),
         }
     }
 
     /// The nearest of those that blocked us is gone, and these are left. Goes on to the nearest of them.
-    fn follow(&self, own: Own, left: &[Sequence], arrival: Arrival) -> MachineStep {
+    fn follow(&self, own: Own, ahead: &Ahead, left: &[Sequence], arrival: Arrival) -> MachineStep {
         match (left.split_last(), own.place.kind) {
             (Some((nearest, left)), _) => {
                 let nearest = QueuePlace { sequence: *nearest, kind: Kind::Exclusive };
-                watch(own, Ahead { nearest, others: Others::All(left.to_vec()) }, arrival)
+                let others = Others::All(left.to_vec());
+                watch(own, Ahead { nearest, others, is_short: ahead.is_short }, arrival)
             }
             (None, Kind::Shared) => self.placed(own, Standing::Beside, arrival),
             (None, _) => self.placed(own, Standing::First, arrival),
+        }
+    }
+}
+
+impl Proof {
+    /// The holder has held the lock for long enough to list the queue.
+    fn due(self) -> Self {
+        match self {
+            Self::Seen => Self::Seen,
+            Self::Told | Self::Due => Self::Due,
         }
     }
 }
@@ -438,13 +510,22 @@ fn watch(own: Own, ahead: Ahead, arrival: Arrival) -> MachineStep {
     (MachineState::Watching(own, ahead, arrival), Some(Command::Alone(Alone::WatchPredecessor(nearest, own))))
 }
 
+/// While the connection was lost, somebody may have vanished unseen, and an operator may have deleted our node. So an exclusive
+/// contender lists the queue once its predecessor is gone.
+fn watch_again(own: Own, mut ahead: Ahead) -> MachineStep {
+    if (own.place.kind, ahead.nearest.kind) == (Kind::Exclusive, Kind::Exclusive) {
+        ahead.others = Others::Some(Vec::new());
+    }
+    watch(own, ahead, Arrival::Queued)
+}
+
 fn wait(own: Own, mut ahead: Ahead, mut arrival: Arrival) -> MachineStep {
     // The release of a writer settles everything. After any other end of it, somebody may have vanished, and an
     // exclusive contender lists the queue.
     if ahead.nearest.kind == Kind::Exclusive {
         arrival = Arrival::Queued;
-        if own.place.kind == Kind::Exclusive {
-            ahead.others = Others::Some(Vec::new());
+        if let (Kind::Exclusive, Others::Some(readers)) = (own.place.kind, &mut ahead.others) {
+            readers.clear();
         }
     }
     (MachineState::Waiting(own, ahead, arrival), None)
@@ -454,16 +535,20 @@ fn delay(own: Own) -> MachineStep {
     (MachineState::Delaying(own), Some(Command::Alone(Alone::Delay)))
 }
 
-fn confirm(own: Own) -> MachineStep {
-    (MachineState::Confirming(own), Some(Command::Together(Together::Confirm)))
+fn confirm(own: Own, proof: Proof) -> MachineStep {
+    (MachineState::Confirming(own, proof), Some(Command::Together(Together::Confirm)))
 }
 
-fn guard(own: Own) -> MachineStep {
-    (MachineState::Guarding(own), Some(Command::Alone(Alone::WatchOwn(own))))
+fn guard(own: Own, proof: Proof) -> MachineStep {
+    (MachineState::Guarding(own, proof), Some(Command::Alone(Alone::WatchOwn(own))))
 }
 
-fn lose(own: Own) -> MachineStep {
-    (MachineState::Lost(own), Some(Command::Lose))
+fn review(own: Own) -> MachineStep {
+    (MachineState::Reviewing(own), Some(Command::Alone(Alone::Review)))
+}
+
+fn lose(own: Own, breach: Breach) -> MachineStep {
+    (MachineState::Lost(own), Some(Command::Lose(breach)))
 }
 
 fn release(own: Own) -> MachineStep {

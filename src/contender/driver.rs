@@ -105,9 +105,9 @@ impl Driver {
         self.locks().filter_map(|lock| lock.max_hold).min()
     }
 
-    /// Returns true once the nodes are old enough for their holder to watch them.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.members.iter().all(Member::is_settled)
+    /// Returns true once the nodes are so old that somebody may have deleted one.
+    pub(crate) fn is_aged(&self) -> bool {
+        self.members.iter().all(Member::is_aged)
     }
 
     /// The connection on which each of our nodes was last seen, if that is known.
@@ -173,7 +173,7 @@ impl Driver {
             match std::future::poll_fn(|cx| self.poll(cx)).await {
                 Outcome::Ended(_, end) => return end,
                 // The caller no longer wants the locks.
-                Outcome::Granted(..) | Outcome::Lost => drop(self.handle(Event::GiveUp)),
+                Outcome::Granted(..) | Outcome::Lost(_) => drop(self.handle(Event::GiveUp)),
             }
         }
     }
@@ -238,7 +238,7 @@ impl Driver {
                         self.drop_requests();
                         self.teller = None;
                     }
-                    Outcome::Lost => self.take_back(),
+                    Outcome::Lost(_) => self.take_back(),
                     Outcome::Ended(..) => {
                         self.drop_requests();
                         self.members.iter_mut().for_each(|member| member.watch = None);
@@ -356,6 +356,9 @@ impl Driver {
             }
             Alone::WatchOwn(own) => {
                 self.ask_for(index, tries, None, move |wire| requests::watch_own(wire.watching(), lock, own))
+            }
+            Alone::Review => {
+                self.ask_for(index, tries, None, |wire| requests::review(wire.client.clone(), lock))
             }
             Alone::Release(own) => self.ask_for(index, tries, certainty.connection(), move |wire| {
                 requests::release_one(wire.client.clone(), (lock, own), certainty)

@@ -76,8 +76,8 @@ impl Member {
         }
     }
 
-    /// Returns true once the node is old enough for its holder to watch it.
-    pub(super) fn is_settled(&self) -> bool {
+    /// Returns true once the node is so old that somebody may have deleted it.
+    pub(super) fn is_aged(&self) -> bool {
         self.node.as_ref().is_none_or(|(since, _)| since.elapsed() >= SETTLING)
     }
 

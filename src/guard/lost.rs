@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use zklock_recipe::{Lapse, SessionEnd};
+use zklock_recipe::{Breach, Lapse, SessionEnd};
 
 /// The guard no longer holds its lock, or cannot be sure that it still holds it. Stop the work that the lock protects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,6 +76,9 @@ pub enum LostReason {
     SessionClosed,
     /// Somebody else wrote to the holder's node, or deleted it.
     NodeDeleted,
+    /// A contender that blocks the holder is still in the queue, so another client has forged the release by which zklock
+    /// granted the guard. Both guards may have been valid for up to 40 ms and a round trip.
+    ReleaseForged,
     /// The guard was released or dropped. Two callers can see this reason: a task that awaits
     /// [`Guard::lost`](crate::Guard::lost), and a task that shares a guard which another task released with
     /// [`Guard::release_all`](crate::Guard::release_all).
@@ -85,8 +88,8 @@ pub enum LostReason {
 impl LostReason {
     /// All [labels](Self::label).
     #[cfg(feature = "metrics")]
-    pub(crate) const LABELS: [&str; 5] =
-        ["unconfirmed", "max_hold", "session_expired", "session_closed", "node_deleted"];
+    pub(crate) const LABELS: [&str; 6] =
+        ["unconfirmed", "max_hold", "session_expired", "session_closed", "node_deleted", "release_forged"];
 
     /// The reason as a label of metrics; `None` if it is no loss.
     pub(super) fn label(self) -> Option<&'static str> {
@@ -96,7 +99,17 @@ impl LostReason {
             Self::SessionExpired => Some("session_expired"),
             Self::SessionClosed => Some("session_closed"),
             Self::NodeDeleted => Some("node_deleted"),
+            Self::ReleaseForged => Some("release_forged"),
             Self::Released => None,
+        }
+    }
+}
+
+impl From<Breach> for LostReason {
+    fn from(breach: Breach) -> Self {
+        match breach {
+            Breach::Touched => Self::NodeDeleted,
+            Breach::Forged => Self::ReleaseForged,
         }
     }
 }
@@ -136,6 +149,9 @@ impl fmt::Display for LostReason {
             Self::SessionExpired => "ZooKeeper expired the session",
             Self::SessionClosed => "the session was closed, or its runtime has shut down",
             Self::NodeDeleted => "somebody else deleted or changed the holder's node",
+            Self::ReleaseForged => {
+                "the release that granted it was forged, and a contender before it is still in the queue"
+            }
             Self::Released => "it was released",
         })
     }

@@ -50,6 +50,12 @@
 //! holder's guard is lost. If an operator removes the holder's right to read its node before deleting the node, the holder
 //! learns of the deletion only at a heartbeat.
 //!
+//! **A client that writes to a node and deletes it in one transaction forges a release.** If it does so to the node of a waiter,
+//! or to a contender that it has made, the next contender is granted while the lock is held. That guard is lost
+//! ([`LostReason::ReleaseForged`]) once it has been held for 20 to 40 ms and a look at the queue was answered. Until then two
+//! guards are valid, and for as long as both are held if the queue had more than 256 children. A `takeover_delay` closes this gap:
+//! the look then comes before the grant.
+//!
 //! **Other ZooKeeper clients have queues of their own.** Curator, kazoo and others create contenders under other names. An
 //! acquisition that sees one fails with [`AcquireError::ForeignContender`](crate::AcquireError::ForeignContender). After the
 //! grant, a holder does not look for such contenders any more. So it does not notice a client that comes later and ignores

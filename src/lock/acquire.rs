@@ -156,7 +156,8 @@ impl Acquirer {
                     // Nobody polled it, or its session is over, or another client has asked it to leave. Without a guard nothing is
                     // lost.
                     None
-                    | Some((_, Outcome::Ended(_, End::SessionOver(_) | End::Displaced) | Outcome::Lost)) => {
+                    | Some((_, Outcome::Ended(_, End::SessionOver(_) | End::Displaced) | Outcome::Lost(_))) =>
+                    {
                         arrival = Arrival::Queued;
                     }
                     Some((_, Outcome::Ended(_, End::Busy))) => return Ok(None),

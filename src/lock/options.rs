@@ -112,7 +112,9 @@ impl LockOptions {
     ///   later, if it resumes the session at that very moment. If the delay is at least the session timeout, this also
     ///   covers a holder that is cut off at that moment;
     /// * an operator who deletes a waiter's node: a waiter with a delay, and in a [`Layout`] each waiter, asks a quorum for its
-    ///   own node before it takes a release for its own grant. That costs it a round trip.
+    ///   own node before it takes a release for its own grant. That costs it a round trip;
+    /// * a client that forges the release of somebody who does not hold the lock: unless a waiter has seen nobody else in front
+    ///   of its predecessor, it lists the queue before its grant. That costs it another round trip.
     ///
     /// The delay does not cover:
     ///

@@ -40,7 +40,7 @@ pub(crate) use leave::{delete, release, release_one};
 pub(crate) use pool::{
     PoolWatched, Stocked, admit, create_pool, look_at_pool, permits, set_stock, settle, unmet, watch_pool,
 };
-pub(crate) use queue::{contenders, list};
+pub(crate) use queue::{contenders, list, review};
 pub(crate) use read_nodes::{QueueNode, are_there};
 pub(crate) use records::{
     Kept, RecordsPage, all_records, create_records, leader_time, page, record, records,

@@ -43,6 +43,16 @@ pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>, own: Option<O
     .into()
 }
 
+/// Lists the names in the directory of a lock that is held. Its queue is not shared.
+pub(crate) async fn review(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
+    match client.list_children(lock.path.as_str()).await {
+        Ok(children) => Event::Listed(children),
+        Err(Error::NoNode) => Event::NoDirectory,
+        Err(error) => failure(error),
+    }
+    .into()
+}
+
 /// Whether somebody has certainly written to our node.
 async fn is_written(client: &Client, lock: &Settings, own: Option<Own>) -> bool {
     let Some(own) = own else { return false };

@@ -15,8 +15,8 @@ use tracing::warn;
 use uuid::Uuid;
 use zklock_recipe::admission::{Admission, AdmissionCommand, AdmissionEvent, AdmissionOutcome, SeenPool};
 use zklock_recipe::{
-    self as recipe, Arrival, End, Event, Kind, Misfit, Outcome, Own, Patience, QueuePlace, Refusal, Takeover,
-    Tries, Wish,
+    self as recipe, Arrival, Breach, End, Event, Kind, Misfit, Outcome, Own, Patience, QueuePlace, Refusal,
+    Takeover, Tries, Wish,
 };
 
 use super::statement::Statement;
@@ -71,7 +71,7 @@ pub(super) async fn admit<K: 'static>(
         }),
         Outcome::Ended(_, End::Refused(refusal)) => Err(refused(refusal)),
         // Somebody has deleted the permit before it was granted, or the session is over.
-        Outcome::Ended(..) | Outcome::Lost => Ok(Passage::Displaced),
+        Outcome::Ended(..) | Outcome::Lost(_) => Ok(Passage::Displaced),
     }
 }
 
@@ -86,7 +86,7 @@ impl MadePermit {
 
     /// Resolves once the permit is granted, or has ended.
     async fn begun(&mut self) -> Outcome {
-        let Some(driver) = &mut self.0 else { return Outcome::Lost };
+        let Some(driver) = &mut self.0 else { return Outcome::Lost(Breach::Touched) };
         match driver.handle(Event::Begin) {
             Some(outcome) => outcome,
             None => poll_fn(|cx| driver.poll(cx)).await,

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
 use support::{
-    Server, Steps, enqueue, enqueue_seen_by, eventually, granted, hide, linked, linked_session, operator,
-    session, sessions, until_nothing_is_left, until_watched, within,
+    Server, Steps, enqueue, enqueue_seen_by, eventually, granted, hide, linked, linked_session,
+    names_transactions, operator, queue, queued, session, sessions, until_nothing_is_left, until_queued,
+    until_watched, within,
 };
-use zklock::{AcquireError, LockOptions, LostReason};
+use zklock::{AcquireError, Guard, LockOptions, LostReason};
 use zklock_testcontainers::RequestKind;
+use zookeeper_client::{Acls, Client, CreateMode};
 
 /// An operator deletes the whole queue and its directory.
 async fn wipe(server: &Server, contenders: usize) {
@@ -137,6 +140,71 @@ async fn a_waiter_whose_predecessor_was_hidden_looks_again() {
     hide(&operator(&server).await, &guard.node()).await;
     guard.release().await.unwrap();
     // After ten session timeouts.
+    granted(waiter).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+/// Makes a contender of a stranger's in the queue. Returns its node.
+async fn intrude(stranger: &Client) -> String {
+    let data = br#"{"id":"5f3a3c1e-4b8e-4c55-8d3a-6f1c2f1f8a01","owner":"stranger"}"#;
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let (_, sequence) = stranger.create("/lock/orders/lock-", data, &options).await.unwrap();
+    format!("/lock/orders/lock-{sequence}")
+}
+
+/// Removes the stranger's contender as if it had held the lock and released it.
+async fn forge_release(stranger: &Client, node: &str) {
+    let mut forged = stranger.new_multi_writer();
+    forged.add_set_data(node, b"", None).unwrap();
+    forged.add_delete(node, None).unwrap();
+    forged.commit().await.unwrap();
+}
+
+/// Its successor is granted while the lock is held, and learns of that once it has held the lock for a while.
+#[tokio::test]
+async fn a_forged_release_costs_its_successor_the_guard() {
+    let (server, [holding, waiting]) = sessions().await;
+    if !names_transactions(&server).await {
+        // Such a server does not show that it was one transaction, so the successor looks before its grant.
+        return;
+    }
+    let (stranger, rivals) = (operator(&server).await, holding.lock("/lock/orders").unwrap());
+    let (lock, read) = (waiting.lock("/lock/orders").unwrap(), waiting.rw_lock("/lock/orders").unwrap());
+    let both = waiting.lock_all(["/lock/bills", "/lock/orders"]).unwrap();
+    let lock = async move { lock.acquire().await.map(Guard::into_any) };
+    let read = async move { read.read().await.map(Guard::into_any) };
+    let both = async move { both.acquire().await.map(Guard::into_any) };
+    for (acquire, watches) in [(lock.boxed(), 1), (read.boxed(), 1), (both.boxed(), 2)] {
+        let held = rivals.acquire().await.unwrap();
+        let node = intrude(&stranger).await;
+        let waiter = queued(async || queue(&rivals).await.len(), acquire).await;
+        until_watched(&server, 1, watches).await;
+        forge_release(&stranger, &node).await;
+        let granted = granted(waiter).await;
+        assert_eq!(within("the loss", granted.lost()).await, LostReason::ReleaseForged);
+        held.check().unwrap();
+        drop(granted);
+        until_queued(&rivals, 1).await;
+        held.release().await.unwrap();
+        until_nothing_is_left(&server).await;
+    }
+}
+
+/// With a takeover delay, the successor looks at the queue before its grant.
+#[tokio::test]
+async fn a_forged_release_grants_nobody_with_a_takeover_delay() {
+    let (server, [holding, waiting]) = sessions().await;
+    let stranger = operator(&server).await;
+    let held = holding.lock("/lock/orders").unwrap().acquire().await.unwrap();
+    let node = intrude(&stranger).await;
+    let options = LockOptions::new().takeover_delay(Duration::from_secs(60));
+    let waiter = enqueue(&waiting.lock("/lock/orders").unwrap().with_options(options).unwrap()).await;
+    until_watched(&server, 1, 1).await;
+    forge_release(&stranger, &node).await;
+    // It goes on to watch the holder.
+    eventually("the watches", async || waiter.is_finished() || server.watches().await == 2).await;
+    assert!(!waiter.is_finished());
+    held.release().await.unwrap();
     granted(waiter).await.release().await.unwrap();
     until_nothing_is_left(&server).await;
 }

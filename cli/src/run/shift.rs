@@ -495,7 +495,7 @@ async fn next(asks: &mut Option<Asks>, listening: Instant) -> Option<Ask> {
 /// Whether a guard that is lost for this reason may have been lost while the command ran. The lease ends at `end`.
 fn concerns_command(reason: LostReason, end: Duration) -> bool {
     match reason {
-        LostReason::NodeDeleted => true,
+        LostReason::NodeDeleted | LostReason::ReleaseForged => true,
         // A session expires only after the lease.
         LostReason::SessionExpired => clock::now() < end,
         _ => false,

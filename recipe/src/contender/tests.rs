@@ -18,11 +18,15 @@ fn expected(lower: &[QueuePlace], kind: Kind) -> Standing {
         (Kind::Shared, _, Some(nearest)) => Standing::Behind(Ahead {
             nearest: lower[nearest],
             others: Others::All(of_kind(&lower[..nearest], Kind::Exclusive)),
+            is_short: true,
         }),
-        (_, [nearest], _) => Standing::Behind(Ahead { nearest: *nearest, others: Others::All(vec![]) }),
+        (_, [nearest], _) => {
+            Standing::Behind(Ahead { nearest: *nearest, others: Others::All(vec![]), is_short: true })
+        }
         // A writer remembers each reader in front of it. The next listing shows the writers.
         (_, [others @ .., nearest], _) => {
-            Standing::Behind(Ahead { nearest: *nearest, others: Others::Some(of_kind(others, Kind::Shared)) })
+            let others = Others::Some(of_kind(others, Kind::Shared));
+            Standing::Behind(Ahead { nearest: *nearest, others, is_short: true })
         }
     }
 }
@@ -58,7 +62,7 @@ fn standing_is_what_sorting_says() {
 fn numbers_that_wrapped_come_before_those_that_did_not() {
     let [last, wrapped, zero] = [i32::MAX, i32::MIN, 0].map(QueuePlace::exclusive);
     let children = [last, wrapped, zero].map(QueuePlace::name);
-    let behind = |nearest, others| Standing::Behind(Ahead { nearest, others });
+    let behind = |nearest, others| Standing::Behind(Ahead { nearest, others, is_short: true });
     assert_eq!(standing(&children, wrapped), Standing::First);
     assert_eq!(standing(&children, zero), behind(wrapped, Others::All(vec![])));
     assert_eq!(standing(&children, last), behind(zero, Others::Some(vec![])));

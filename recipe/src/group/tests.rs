@@ -182,10 +182,10 @@ fn news_of_own_nodes_are_passed_over_while_all_are_confirmed() {
 /// A guard of several locks is lost once.
 #[test]
 fn a_guard_is_lost_with_its_first_node() {
-    assert_eq!(held().handle(All(E::OwnTouched)), [O::Tell(Outcome::Lost)]);
+    assert_eq!(held().handle(All(E::OwnTouched)), [O::Tell(Outcome::Lost(Breach::Touched))]);
     let guarded = vec![All(E::Settled), One(0, E::OwnWatched(true)), One(1, E::OwnWatched(true))];
     let mut group = after(held(), guarded);
-    assert_eq!(group.handle(One(1, E::OwnTouched)), [O::Tell(Outcome::Lost)]);
+    assert_eq!(group.handle(One(1, E::OwnTouched)), [O::Tell(Outcome::Lost(Breach::Touched))]);
     assert_eq!(group.handle(One(0, E::OwnTouched)), []);
     assert_eq!(group.handle(All(E::Forfeit)), [recover(0, FIRST), recover(1, SECOND)]);
     assert_eq!(group.handle(One(1, E::Recovered(None))), []);

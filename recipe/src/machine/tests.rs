@@ -2,6 +2,7 @@
 
 use super::Arrival::*;
 use super::MachineState::*;
+use super::Proof::*;
 use super::{Alone as A, Command as C, Event as E, Together as T, *};
 use crate::contender::LAST_SEQUENCE;
 use crate::event::Refusal;
@@ -11,6 +12,7 @@ use crate::path_kind::Stranger;
 
 mod behind_readers;
 pub(crate) mod exclusive;
+mod forged;
 mod mixed;
 mod shared;
 mod table;
@@ -28,12 +30,12 @@ fn names(places: &[QueuePlace]) -> Vec<String> {
 
 /// Behind this one and perhaps others.
 fn next(nearest: QueuePlace) -> Ahead {
-    Ahead { nearest, others: Others::Some(vec![]) }
+    Ahead { nearest, others: Others::Some(vec![]), is_short: true }
 }
 
 /// Behind this one and nobody else.
 fn only(nearest: QueuePlace) -> Ahead {
-    Ahead { nearest, others: Others::All(vec![]) }
+    Ahead { nearest, others: Others::All(vec![]), is_short: true }
 }
 
 fn stranger() -> Stranger {

@@ -2,15 +2,15 @@
 //! a way that was found so, frozen.
 
 use super::contest::{
-    GRANTED, IN_VAIN, LIMITED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER, ONE_KIND, SEEN, STUCK, TOLD, replay,
-    valid_guards,
+    FOUND, GRANTED, IN_VAIN, LIMITED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER, ONE_KIND, SEEN, STUCK, TOLD,
+    replay, valid_guards,
 };
 use super::follower::Streams;
 use super::mutant::Mutant;
 use super::nodes::Make;
 use super::setup::{Fault::*, Flaw, Setup, mixed, of, timed, tries, waiters, waits};
 use super::step::Step;
-use super::{asked, clipped, evicted, gaining, neglectful, searching};
+use super::{asked, clipped, evicted, forged, gaining, neglectful, searching};
 use crate::world::exploration::{refute, refute_each};
 
 /// Each fault that a machine can have, a model in which it shows, and the rule by which it does.
@@ -36,6 +36,8 @@ fn every_mutant_is_caught() {
         (Mutant::TrustsItsRemoval, waiters(1).with(&[Break]), NO_ORPHAN),
         (Mutant::ForgetsItsCreate, waiters(1), NO_ORPHAN),
         (Mutant::IgnoresItsLoss, waiters(2).settling().with(&[Deletion]), TOLD),
+        (Mutant::TrustsReleases, forged(), FOUND),
+        (Mutant::TrustsReleases, forged().delayed(), ONE_HOLDER),
         (Mutant::TrustsWrites, waiters(3).patient().with(&[Write]), ONE_HOLDER),
         (Mutant::TrustsWritesBeforeDeletions, closing().with(&[Write]), ONE_HOLDER),
         (Mutant::CountsAsks, asked(), IN_VAIN),

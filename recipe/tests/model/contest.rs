@@ -35,6 +35,7 @@ pub(crate) const KEPT: Rule = "no write is superseded";
 pub(crate) const IN_TURN: Rule = "those who wait undisturbed are granted in turn";
 pub(crate) const STUCK: Rule = "nobody is stuck";
 pub(crate) const TOLD: Rule = "a settled holder without a node is told";
+pub(crate) const FOUND: Rule = "a settled holder that is blocked finds that out";
 pub(crate) const LIMITED: Rule = "no guard is valid at its limit";
 pub(crate) const GRANTED: Rule = "every waiter whose session lives is granted in the end";
 
@@ -45,7 +46,7 @@ pub(crate) fn tolerates(setup: &Setup, rule: Rule) -> bool {
     match rule {
         AWAITED | KEPT | SEEN | UNASKED | DELAYED => false,
         NOT_ANOTHERS => setup.is_meddled_with() && !setup.may(&[Fault::Uprooting]),
-        _ => setup.is_meddled_with(),
+        _ => setup.is_overridden(),
     }
 }
 
@@ -104,13 +105,22 @@ pub(crate) fn properties(setup: &Setup) -> Vec<Property<Contest>> {
     }
     // What an operator does is not foreseen, but by a long delay.
     let meddled = setup.is_meddled_with();
-    if !meddled || setup.clock.is_some() {
+    let overridden = setup.is_overridden();
+    if !overridden || setup.clock.is_some() {
         properties.push(Contest::always(ONE_HOLDER, |_, world| !two_hold(world)));
     }
     if meddled || setup.may(&[Fault::Write]) {
         properties.push(Contest::always(TOLD, |contest, world| {
             let settled = |contender: &Contender| contender.settled && contender.holds();
             have_their_nodes(contest, world, settled, |_| true)
+        }));
+    }
+    if setup.is_forged() {
+        properties.push(Contest::always(FOUND, |contest, world| {
+            let is_blocked = |(party, contender): (Party, &Contender)| {
+                contender.settled && contender.holds() && !is_free(world, party)
+            };
+            !world.contenders.iter().enumerate().any(is_blocked) || !is_calm(contest, world)
         }));
     }
     // With a clock, time ends while somebody waits for a delay.
@@ -135,7 +145,7 @@ pub(crate) fn properties(setup: &Setup) -> Vec<Property<Contest>> {
             !world.contenders.iter().any(|contender| contender.holds() && is_over(contender))
         }));
     }
-    if !meddled {
+    if !overridden {
         properties.push(Contest::always(
             "nobody who blocks it is before a valid guard's node",
             |_, world| {

@@ -4,7 +4,8 @@
 
 use zklock_recipe::acquisition::{Certainty, Effect, Ground, Input, Search};
 use zklock_recipe::{
-    Alone, End, Event, Kind, Limit, Outcome, Own, Patience, Report, SessionEnd, Sight, Together,
+    Alone, Breach, End, Event, Kind, Limit, Outcome, Own, Patience, Report, SessionEnd, Sight, Takeover,
+    Together,
 };
 
 use super::contender::{Caller, Contender, Pending, Seated, Target};
@@ -49,7 +50,7 @@ impl Run<'_> {
                 self.over(session, SessionEnd::Closed);
             }
             Effect::Tell(Outcome::Granted(owns, _)) => self.grant(party, &owns),
-            Effect::Tell(Outcome::Lost) => self.lose(party),
+            Effect::Tell(Outcome::Lost(breach)) => self.lose(party, breach),
             Effect::Tell(Outcome::Ended(seat, end)) => self.end(party, seat, end),
         }
     }
@@ -84,6 +85,7 @@ impl Run<'_> {
             Alone::Find => self.search(address, seat, search),
             Alone::Recover(own) => self.request(address, Request::Recover(Some(own))),
             Alone::List => self.request(address, Request::List),
+            Alone::Review => self.request(address, Request::Review),
             Alone::WatchPredecessor(place, _) => {
                 self.request(address, Request::Watch(place));
             }
@@ -216,7 +218,10 @@ impl Run<'_> {
         let asks = |command: &Effect| matches!(command, Effect::One(member, alone, ..) if member == seat && !matches!(alone, Alone::WatchOwn(_)));
         let lists = |command: &Effect| matches!(command, Effect::One(_, Alone::List, ..));
         let breach = match event {
-            Event::PredecessorReleased => commands.iter().any(asks),
+            // With a takeover delay, it lists if there were other writers: somebody may have forged the release.
+            Event::PredecessorReleased => {
+                self.setup.takeover == Takeover::AtOnce && commands.iter().any(asks)
+            }
             Event::PredecessorDeleted | Event::PredecessorWatched(_) => commands.iter().any(lists),
             _ => false,
         };
@@ -337,10 +342,14 @@ impl Run<'_> {
         }
     }
 
-    fn lose(&mut self, party: Party) {
-        (self.witness)(Witness::HolderTold);
+    fn lose(&mut self, party: Party, breach: Breach) {
+        let (witness, may_be) = match breach {
+            Breach::Touched => (Witness::HolderTold, self.setup.touches_nodes()),
+            Breach::Forged => (Witness::ForgeryFound, self.setup.is_forged()),
+        };
+        (self.witness)(witness);
         let held = matches!(self.world.contenders[party].caller, Caller::Holding { .. });
-        self.forbid(CAUSED, !self.setup.touches_nodes() || !held);
+        self.forbid(CAUSED, !may_be || !held);
         self.world.contenders[party].caller = Caller::Holding { valid: false };
     }
 

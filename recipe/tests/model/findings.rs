@@ -21,6 +21,10 @@ pub(crate) enum Witness {
     StrayCreate,
     GuardLost,
     HolderTold,
+    /// A release was forged while a guard was valid.
+    ReleaseForged,
+    /// A holder found that a contender blocks it.
+    ForgeryFound,
     ToldByMissingNode,
     TakeoverDelayed,
     GiveUpWhileDelayed,

@@ -1,15 +1,17 @@
-//! Who is in the first queue's directory besides ours: somebody who asks for the lock, and contenders of another client.
+//! Who is in the first queue's directory besides ours: somebody who asks for the lock, a stranger that forges a release, and
+//! contenders of another client.
 //!
-//! An asker's node comes and goes at any time. Contenders of another client honour our nodes: each it waits until no lower node is there, whosever it is, holds the
+//! An asker's node comes and goes at any time, and so does a forger's. Contenders of another client honour our nodes: each it waits until no lower node is there, whosever it is, holds the
 //! lock without a lease, and releases it by a plain deletion.
 //!
 //! All that it does takes effect on the server at once. So it holds from the first instant in which it could have seen
 //! that nobody is lower, until its node is gone: longer than any real one. A look that shows somebody lower, and the watch
 //! that follows, change nothing for others and are no steps.
 
-use zklock_recipe::Kind;
 use zklock_recipe::transaction::Operation;
+use zklock_recipe::{Kind, nodes};
 
+use super::contest::valid_guards;
 use super::findings::Witness;
 use super::nodes::{Data, Make, Party};
 use super::queues::World;
@@ -38,7 +40,12 @@ pub(crate) enum Stay {
 impl Foreigner {
     /// Whether it need never leave.
     pub(crate) fn may_stay(&self) -> bool {
-        self.make != Make::Ask && self.stay != Stay::Holding
+        self.contends() && self.stay != Stay::Holding
+    }
+
+    /// Whether it is a contender of another client, which honours our nodes.
+    fn contends(&self) -> bool {
+        matches!(self.make, Make::Foreign | Make::Lookalike)
     }
 
     pub(crate) fn new(make: Make) -> Self {
@@ -57,7 +64,7 @@ impl World {
                     steps.push(Step::ForeignerLeaves(index));
                     let is_first = |(_, first): &(_, Node<Data>)| first.data.creator == self.foreign(index);
                     let first = self.leader.tree.children(QUEUE).first();
-                    if foreigner.make != Make::Ask && first.is_some_and(is_first) {
+                    if foreigner.contends() && first.is_some_and(is_first) {
                         steps.push(Step::ForeignerHolds(index));
                     }
                 }
@@ -89,7 +96,16 @@ impl Run<'_> {
 
     pub(crate) fn foreigner_leaves(&mut self, index: usize) {
         let node = self.world.leader.tree.node_of(QUEUE, self.world.foreign(index));
-        self.delete(node.map(|own| Path::Child(QUEUE, own.place)));
+        let path = node.map(|own| Path::Child(QUEUE, own.place));
+        match self.world.foreigners[index].make {
+            Make::Forger => {
+                self.note(Witness::ReleaseForged, valid_guards(&self.world) > 0);
+                let forged = nodes::release(path);
+                let _ = self
+                    .commit(index, forged.into_iter().map(|operation| operation.map(Named::of)).collect());
+            }
+            _ => self.delete(path),
+        }
         self.world.foreigners[index].stay = Stay::Gone;
     }
 }

@@ -61,6 +61,11 @@ fn asked() -> Setup {
     mixed(Make::Ask)
 }
 
+/// Two contend, and a stranger forges a release once.
+fn forged() -> Setup {
+    mixed(Make::Forger).settling()
+}
+
 /// The leader's clock gets ahead of the clients'.
 fn gaining() -> Setup {
     let clock = Clock { end: 6, timeout: 6, lower: 6, drift_ppm: 166_667 };
@@ -111,6 +116,11 @@ explored! {
         [TakeoverDelayed, GuardLost, GrantByRelease, GiveUpWhileDelayed];
     three_waiters_delay_their_takeover: waiters(3).patient().delayed().with(&[Lapse, Expiry]), 242_464,
         [TakeoverDelayed, GuardLost, GrantByRelease];
+    /// Two hold the lock for a while, and then the one whose grant was forged knows.
+    somebody_forges_a_release: forged().with(&[Break]), 1, [ReleaseForged, ForgeryFound, GrantByRelease];
+    /// The contender looks before its grant.
+    somebody_forges_a_release_and_waiters_delay_their_takeover:
+        forged().delayed().with(&[Lapse, Expiry]), 1, [ReleaseForged, TakeoverDelayed, GuardLost];
     another_client_contends: mixed(Make::Foreign).with(&[Lapse, Expiry]), 52_935,
         [ForeignerMet, ForeignerHeldNext, GuardLost, GrantByRelease];
     another_client_contends_under_names_like_ours: mixed(Make::Lookalike).counting().with(&[Break]), 38_963,

@@ -5,7 +5,7 @@
 
 use zklock_recipe::acquisition::{Certainty, Effect, Ground, Input, Search};
 use zklock_recipe::{
-    Alone, Event, Kind, Outcome, Own, Present, QueuePlace, Refusal, Report, Sequence, Sight, Together,
+    Alone, Breach, Event, Kind, Outcome, Own, Present, QueuePlace, Refusal, Report, Sequence, Sight, Together,
 };
 
 use super::contender::Contender;
@@ -40,6 +40,8 @@ pub(crate) enum Mutant {
     ForgetsItsCreate,
     /// It goes on holding the lock when somebody else has touched its node.
     IgnoresItsLoss,
+    /// It takes every release for that of the holder, and does not look at the queue.
+    TrustsReleases,
     /// It takes any write to its predecessor's node for a release.
     TrustsWrites,
     /// It takes a write and a later deletion for a release.
@@ -124,7 +126,7 @@ impl Mutant {
         let (seen, known) = (contender.acquisition.seen(), contender.known());
         let mut commands = contender.acquisition.handle(input, present);
         if matches!(self, Self::RemembersThroughALoss) {
-            if commands.contains(&Effect::Tell(Outcome::Lost)) {
+            if commands.contains(&Effect::Tell(Outcome::Lost(Breach::Touched))) {
                 contender.remembered = seen;
             }
             commands.iter_mut().for_each(|command| trust(command, contender.remembered));
@@ -216,7 +218,10 @@ impl Mutant {
             (Self::RemovesAgain, Effect::One(seat, Alone::Recover(own), ..)) => {
                 answer(*seat, Event::Recovered(Some(*own)))
             }
-            (Self::TakesReadersForHolders, Effect::One(seat, Alone::List, ..))
+            (Self::TrustsReleases, Effect::One(seat, Alone::Review, ..)) => {
+                answer(*seat, Event::Refused(Refusal::NotAuthorized))
+            }
+            (Self::TakesReadersForHolders | Self::TrustsReleases, Effect::One(seat, Alone::List, ..))
                 if matches!(cause, Input::Heard(Report::One(_, Event::PredecessorReleased))) =>
             {
                 answer(*seat, Event::Listed(own(*seat).map(|own| own.place.name()).into_iter().collect()))

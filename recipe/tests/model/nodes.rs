@@ -36,6 +36,8 @@ pub(crate) enum Make {
     Ours,
     /// Another client, under a name like ours.
     Lookalike,
+    /// A stranger, which makes a node as ours are, and removes it as if it had held the lock.
+    Forger,
     /// Another client, under a name of its own.
     Foreign,
     /// Somebody who asks the holder to let go. It is no contender, and its node's name has no number.
@@ -45,7 +47,7 @@ pub(crate) enum Make {
 impl Make {
     pub(crate) fn name(self, place: QueuePlace) -> String {
         match self {
-            Self::Ours | Self::Lookalike => place.name(),
+            Self::Ours | Self::Lookalike | Self::Forger => place.name(),
             Self::Foreign => format!("_c_{}", place.name()),
             Self::Ask => ASK.to_owned(),
         }
@@ -61,7 +63,7 @@ impl Tree<Data> {
     /// The node of a contender's name.
     pub(crate) fn node(&self, queue: usize, place: QueuePlace) -> Option<&Node<Data>> {
         self.get(Path::Child(queue, place))
-            .filter(|node| matches!(node.data.make, Make::Ours | Make::Lookalike))
+            .filter(|node| matches!(node.data.make, Make::Ours | Make::Lookalike | Make::Forger))
     }
 
     /// The node that this contender has in a queue.

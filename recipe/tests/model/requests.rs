@@ -63,6 +63,7 @@ pub(crate) enum Request {
     /// The second half of a heartbeat, sent then.
     Beat(u8),
     List,
+    Review,
     /// Reads a predecessor, and watches its data.
     Watch(QueuePlace),
     WatchOwn(Own),
@@ -92,6 +93,7 @@ impl Request {
             Self::Look(..)
                 | Self::Find(_)
                 | Self::List
+                | Self::Review
                 | Self::Watch(..)
                 | Self::WatchOwn(_)
                 | Self::WatchChildren(_)
@@ -279,6 +281,11 @@ impl Run<'_> {
                 Sight::Foreign(stranger) => Message::Reply(Event::Foreign(stranger)),
                 Sight::Nothing | Sight::Free | Sight::Count(_) => Message::Reply(Event::NoDirectory),
             },
+            Request::Review => {
+                let tree = &self.world.server_of(session).tree;
+                let listed = tree.directories[queue].as_ref().map(|_| Event::Listed(tree.names(queue)));
+                Message::Reply(listed.unwrap_or(Event::NoDirectory))
+            }
             // A watch nobody awaits is removed again; that it was there for a while changes nothing.
             Request::Watch(..) | Request::WatchOwn(_) | Request::WatchChildren(_) if !awaited => return,
             Request::WatchOwn(own) => {

@@ -205,6 +205,17 @@ impl Setup {
         self.may(&[Fault::Deletion, Fault::Eviction, Fault::Uprooting])
     }
 
+    /// Whether somebody forges releases.
+    pub(crate) fn is_forged(&self) -> bool {
+        self.foreigners.contains(&Make::Forger)
+    }
+
+    /// Whether two may hold the lock, as far as the protocol goes: an operator interferes, or a release is forged and no takeover delay
+    /// has its successor look.
+    pub(crate) fn is_overridden(&self) -> bool {
+        self.is_meddled_with() || self.is_forged() && self.takeover == Takeover::AtOnce
+    }
+
     /// Whether anybody but its contender deletes a node, or writes to it.
     pub(crate) fn touches_nodes(&self) -> bool {
         self.may(&[Fault::Deletion, Fault::Write, Fault::Uprooting])

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, select};
@@ -23,7 +23,7 @@ use crate::contender::{Driver, Work};
 use crate::mutex::Mutex;
 use crate::requests::{OwnNode, path_of};
 use crate::telemetry::{self, CallersTurn, FamilyMember, HeldPath};
-use crate::zk::{Holder, Holding, SharedLease, ZkSession};
+use crate::zk::{Holder, Holding, SETTLING, SharedLease, ZkSession};
 
 /// A lock that is held. Its guards and the session's background task share it.
 pub(crate) struct Held {
@@ -43,6 +43,9 @@ pub(crate) struct Held {
     pub(super) ties: AtomicU64,
     /// Wakes the background task while that polls the driver.
     keeper: AtomicWaker,
+    granted: Instant,
+    /// Whether the background task has polled the driver since the grant.
+    is_watched: bool,
     /// Counts the hold; `None` for the turnstile of a pool, which is no hold of the caller's.
     count: Option<telemetry::Hold>,
     /// The turn that a caller has, until its end was told.
@@ -75,12 +78,13 @@ struct Mark {
 
 impl Held {
     pub(super) fn new(mut driver: Driver, nodes: Vec<Own>, term: Term) -> Arc<Self> {
-        // The holder of a turnstile watches its node only while it waits there for room.
-        let (turnstile, settled) = (driver.locks().any(|lock| lock.is_turnstile()), driver.is_settled());
-        let (watches, settles) = (settled && !turnstile, !settled && !turnstile);
-        if watches {
+        // The holder of a turnstile watches its node only while it waits there for room. A forged release costs a pool no more
+        // than its order.
+        let turnstile = driver.locks().any(|lock| lock.is_turnstile());
+        let is_watched = driver.is_aged() && !turnstile;
+        if is_watched {
             // Somebody may have deleted the node of a contender that waited for long. So it watches its node at once.
-            driver.handle(Event::Settled);
+            driver.handle(Event::Aged);
         }
         let (session, stop_margin) = (driver.session.clone(), driver.stop_margin());
         let count = driver.locks().next().filter(|_| !turnstile);
@@ -97,13 +101,15 @@ impl Held {
             driver: Mutex::new(Some(driver)),
             ties: AtomicU64::new(0),
             keeper: AtomicWaker::new(),
+            granted: Instant::now(),
+            is_watched,
             count,
             told: Mutex::default(),
         });
-        if watches {
+        if is_watched {
             session.finish(held.clone().watch());
         }
-        if settles {
+        if !turnstile {
             let weak: Weak<Self> = Arc::downgrade(&held);
             session.settle_later(weak);
         }
@@ -416,7 +422,7 @@ impl Held {
             let outcome = std::task::ready!(polled);
             // A node that was only written to still exists. It stays until the guard is dropped, so that nobody is
             // granted the lock before the loser has finished.
-            let driver = if outcome == Outcome::Lost { None } else { slot.take() };
+            let driver = if let Outcome::Lost(_) = outcome { None } else { slot.take() };
             drop(slot);
             if let Some(reason) = lost_reason(&outcome) {
                 self.lost_for(reason);
@@ -434,12 +440,15 @@ impl Held {
 
 impl Holder for Held {
     fn is_due(&self) -> bool {
-        let driver = self.driver.lock();
-        driver.as_ref().is_none_or(Driver::is_settled)
+        self.granted.elapsed() >= SETTLING
     }
 
     fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>> {
         self.driver.lock().as_mut()?.handle(Event::Settled);
+        if self.is_watched {
+            self.keeper.wake();
+            return None;
+        }
         Some(self.watch())
     }
 
@@ -477,7 +486,8 @@ fn first_of(recorded: &mut Option<Loss>, loss: Loss) -> Mark {
 /// Why the guard is lost after this outcome; `None` if the outcome is what the holder asked for.
 pub(super) fn lost_reason(outcome: &Outcome) -> Option<LostReason> {
     match outcome {
-        Outcome::Lost | Outcome::Ended(_, End::NodeDeleted) => Some(LostReason::NodeDeleted),
+        Outcome::Lost(breach) => Some((*breach).into()),
+        Outcome::Ended(_, End::NodeDeleted) => Some(LostReason::NodeDeleted),
         Outcome::Ended(_, End::SessionOver(end)) => Some((*end).into()),
         Outcome::Ended(..) | Outcome::Granted(..) => None,
     }

@@ -17,7 +17,8 @@ use crate::telemetry;
 use crate::zk::connection::link::{LinkAnswer, Requester};
 use crate::zk::shared_lease::SharedLease;
 
-/// How long a holder holds its lock before it watches its own node: short critical sections need not pay for the watch.
+/// How long a holder holds its lock before it watches its own node, and lists the queue if it has to: short critical sections need
+/// not pay for that.
 pub(crate) const SETTLING: Duration = Duration::from_millis(20);
 
 /// How many nodes a heartbeat looks at, at most.
@@ -30,10 +31,11 @@ const LONGEST_LOOK: usize = 144 * 1024;
 
 /// A guard, as its session uses it.
 pub(crate) trait Holder: Send + Sync {
-    /// Returns true if the guard has been held for [`SETTLING`], so that the background task must take it over.
+    /// Returns true if the guard has been held for [`SETTLING`].
     fn is_due(&self) -> bool;
 
-    /// Returns the future that the background task polls from then on; `None` if the guard is no longer held.
+    /// Takes in that the guard has been held for that long. Returns the future that the background task polls from then on, unless
+    /// it does so already, or the guard is no longer held.
     fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>>;
 
     /// Takes in that a server has shown no node with the name of the holder's node, or another contender's.

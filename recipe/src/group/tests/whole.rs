@@ -9,9 +9,13 @@ fn inputs(event: &E) -> Vec<Report> {
         E::Entered { own, sight } => vec![Entered(vec![(own, sight)])],
         // The other way, they are news of a watch.
         event @ E::OwnTouched => vec![All(event.clone()), Failed(0, event)],
-        event @ (E::Begin | E::Settled | E::Release | E::GiveUp | E::Forfeit | E::SessionOver(_)) => {
-            vec![All(event)]
-        }
+        event @ (E::Begin
+        | E::Aged
+        | E::Settled
+        | E::Release
+        | E::GiveUp
+        | E::Forfeit
+        | E::SessionOver(_)) => vec![All(event)],
         event => vec![All(event.clone()), One(0, event.clone()), Failed(0, event)],
     }
 }
@@ -22,7 +26,7 @@ fn passed_through(command: C) -> Output {
         C::Alone(A::Release(_)) => O::All(T::Release),
         C::Alone(request) => O::One(0, request),
         C::Grant(own, term) => O::Tell(Outcome::Granted(vec![own], term)),
-        C::Lose => O::Tell(Outcome::Lost),
+        C::Lose(breach) => O::Tell(Outcome::Lost(breach)),
         C::EndSession(refusal) => O::EndSession(0, refusal),
         C::End(end) => ended(0, end),
     }

@@ -12,7 +12,7 @@ fn two() -> Vec<String> {
 
 /// Behind the nearest reader, and behind one that must be in the next listing.
 fn both() -> Ahead {
-    Ahead { nearest: READER, others: Others::Some(vec![Sequence(4)]) }
+    Ahead { nearest: READER, others: Others::Some(vec![Sequence(4)]), is_short: true }
 }
 
 /// After the release of the nearest reader. The other one must be in the listing.
@@ -46,7 +46,7 @@ fn scene() -> Scene {
     for arrival in [New, Queued] {
         let (lower, writer) = (only(QueuePlace::shared(4)), only(LOWEST));
         let looking = || Looking(OWN, arrival, vec![]);
-        let first = if arrival == New { to(Confirming(OWN)) } else { delays() };
+        let first = if arrival == New { to(Confirming(OWN, Seen)) } else { delays() };
         let gone = E::PredecessorWatched(false);
         scene.rows.extend([
             (looking(), E::Listed(lower_left.clone()), watches(lower.clone(), arrival)),
@@ -86,7 +86,7 @@ fn all_readers_must_be_seen_again() {
     };
     let behind = |nearest, readers: &[i32]| {
         let readers = readers.iter().copied().map(Sequence).collect();
-        Watching(OWN, Ahead { nearest, others: Others::Some(readers) }, New)
+        Watching(OWN, Ahead { nearest, others: Others::Some(readers), is_short: true }, New)
     };
     let [reader, writer] = [QueuePlace::shared, QueuePlace::exclusive];
     assert_eq!(below(&[reader(1), writer(2), reader(4), reader(5)]), behind(READER, &[1, 4]));

@@ -46,8 +46,11 @@ fn who_finds_that_ours_released_the_lock_does_not() {
 
 #[test]
 fn a_release_of_ours_grants_its_successor() {
-    let events = [sees(&[LOWER, OWN.place]), E::PredecessorWatched(true), E::PredecessorReleased];
-    assert_eq!(commands_after(Patience::Wait, &events), [watches(LOWER), CONFIRM]);
+    let released = [sees(&[LOWER, OWN.place]), E::PredecessorWatched(true), E::PredecessorReleased];
+    let grants = after(&released, &[listed(&[OWN.place])]);
+    assert_eq!(commands_after(Patience::Wait, &grants), [watches(LOWER), LIST, CONFIRM]);
+    let forged = after(&released, &[listed(&[LOWEST, OWN.place])]);
+    assert_eq!(commands_after(Patience::Wait, &forged), [watches(LOWER), LIST, watches(LOWEST)]);
 }
 
 #[test]
@@ -100,7 +103,7 @@ fn a_waiter_in_whose_node_somebody_wrote_leaves() {
     let released = [sees(&[LOWER, OWN.place]), E::PredecessorWatched(true), E::PredecessorReleased];
     for (path, before) in [(&delayed[..], vec![DELAY, CONFIRM]), (&missed, vec![watches(LOWER), LIST])]
         .into_iter()
-        .chain([(&released[..], vec![watches(LOWER), CONFIRM])])
+        .chain([(&released[..], vec![watches(LOWER), LIST])])
     {
         let commands = commands_after(Patience::Wait, &after(path, &[E::OwnWritten, E::Deleted]));
         let leaves = [C::Alone(A::Delete(OWN)), C::End(End::Displaced)];

@@ -19,7 +19,7 @@ fn behind_two() -> Vec<String> {
 
 /// Behind both writers.
 fn both() -> Ahead {
-    Ahead { nearest: SEEN, others: Others::All(vec![LOWEST.sequence]) }
+    Ahead { nearest: SEEN, others: Others::All(vec![LOWEST.sequence]), is_short: true }
 }
 
 fn joined(sight: Sight) -> Event {
@@ -33,7 +33,7 @@ fn waits(ahead: Ahead, _: Arrival) -> MachineState {
 
 fn scene() -> Scene {
     let watches = |arrival| to(Watching(READER, only(LOWEST), arrival));
-    let (confirms, delays) = (|| to(Confirming(READER)), || to(Delaying(READER)));
+    let (confirms, delays) = (|| to(Confirming(READER, Seen)), || to(Delaying(READER)));
     let gone = E::PredecessorWatched(false);
     Scene {
         own: READER,
@@ -49,8 +49,9 @@ fn scene() -> Scene {
             (Watching(READER, both(), Queued), gone.clone(), watches(Queued)),
             (Watching(READER, only(LOWEST), New), gone.clone(), delays()),
             (Watching(READER, only(LOWEST), Queued), gone, delays()),
-            // A writer held the lock alone, and other readers behind it do not matter.
-            (waits(both(), New), E::PredecessorReleased, confirms()),
+            // A writer held the lock alone, and other readers behind it do not matter. That it held it shows only if no other
+            // writer was there.
+            (waits(both(), New), E::PredecessorReleased, to(Succeeding(READER))),
             (waits(only(LOWEST), New), E::PredecessorReleased, confirms()),
             (waits(both(), New), E::PredecessorDeleted, watches(Queued)),
             (waits(only(LOWEST), New), E::PredecessorDeleted, delays()),

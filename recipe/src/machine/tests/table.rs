@@ -32,17 +32,18 @@ pub(super) fn to(state: MachineState) -> Next {
         Entering => C::Together(T::Enter),
         CreatingDirectory => C::Together(T::CreateDirectory),
         Recovering | RecoveringInVain => C::Alone(A::Find),
-        Looking(..) => C::Alone(A::List),
+        Looking(..) | Succeeding(_) => C::Alone(A::List),
         Watching(own, ahead, _) => C::Alone(A::WatchPredecessor(ahead.nearest, *own)),
         Delaying(_) => C::Alone(A::Delay),
-        Confirming(_) => C::Together(T::Confirm),
-        Held(own) => C::Grant(*own, Term::FIRST),
-        Guarding(own) => C::Alone(A::WatchOwn(*own)),
-        Lost(_) => C::Lose,
+        Confirming(..) => C::Together(T::Confirm),
+        Held(own, _) => C::Grant(*own, Term::FIRST),
+        Guarding(own, _) => C::Alone(A::WatchOwn(*own)),
+        Reviewing(_) => C::Alone(A::Review),
+        Lost(_) => C::Lose(Breach::Touched),
         Releasing(own) => C::Alone(A::Release(*own)),
         ReleaseUnknown(own) | LeaveUnknown(own, _) => C::Alone(A::Recover(*own)),
         Leaving(own, _) => C::Alone(A::Delete(*own)),
-        Idle | Admitted(_) | Waiting(..) | Guarded(_) | EnteringInVain | Ended => return (state, None),
+        Idle | Admitted(_) | Waiting(..) | Guarded(..) | EnteringInVain | Ended => return (state, None),
     };
     (state, Some(command))
 }
@@ -64,7 +65,7 @@ impl Scene {
     pub(super) fn placed(&self, arrival: Arrival) -> Vec<(Vec<String>, Next)> {
         let own = self.own;
         // Whoever has waited may have seen a holder vanish.
-        let first = if arrival == New { Confirming(own) } else { Delaying(own) };
+        let first = if arrival == New { Confirming(own, Seen) } else { Delaying(own) };
         let place = |kind| QueuePlace { kind, ..own.place };
         let another = Kind::ALL.map(place).into_iter().find(|place| *place != own.place);
         let mut placed =
@@ -91,10 +92,10 @@ impl Scene {
             (Looking(own, New, vec![]), from(Sight::Count(2))),
             (Looking(own, Queued, vec![]), unseen.clone()),
             (Delaying(own), after(&unseen, &[E::Listed(self.alone())])),
-            (Confirming(own), first),
-            (Held(own), held.clone()),
-            (Guarding(own), after(&held, &[E::Settled])),
-            (Guarded(own), guarded.clone()),
+            (Confirming(own, Seen), first),
+            (Held(own, Seen), held.clone()),
+            (Guarding(own, Seen), after(&held, &[E::Settled])),
+            (Guarded(own, Seen), guarded.clone()),
             (Lost(own), after(&guarded, &[E::OwnTouched])),
             (Releasing(own), after(&held, &[E::Release])),
             (ReleaseUnknown(own), after(&held, &[E::Release, E::Unanswered])),
@@ -108,6 +109,10 @@ impl Scene {
         ];
         for (ahead, children) in &self.behind {
             let watching = from(Sight::Children(children.clone()));
+            if ahead.nearest.kind == Kind::Exclusive && ahead.others != Others::All(vec![]) {
+                let released = [E::PredecessorWatched(true), E::PredecessorReleased];
+                paths.push((Succeeding(own), after(&watching, &released)));
+            }
             for (arrival, path) in [(New, watching.clone()), (Queued, after(&watching, &[E::Unanswered]))] {
                 let waiting = (self.waits)(ahead.clone(), arrival);
                 if !paths.iter().any(|(state, _)| *state == waiting) {
@@ -159,6 +164,7 @@ impl Scene {
             E::WatchLost,
             E::OwnTouched,
             E::OwnWritten,
+            E::Aged,
             E::Settled,
             E::Release,
             E::GiveUp,
@@ -179,10 +185,11 @@ impl Scene {
         let those =
             |are: fn(&MachineState) -> bool| states.iter().filter(|it| are(it)).cloned().collect::<Vec<_>>();
         let living = those(|state| *state != Ended);
-        let looking = those(|state| matches!(state, Looking(..)));
+        let looking = those(|state| matches!(state, Looking(..) | Succeeding(_)));
         let watching = those(|state| matches!(state, Watching(..)));
         let waiting = those(|state| matches!(state, Waiting(..) | Delaying(_)));
-        let holding = vec![Held(own), Guarding(own), Guarded(own)];
+        let holding = vec![Held(own, Seen), Guarding(own, Seen), Guarded(own, Seen)];
+        let confirming = vec![Confirming(own, Seen)];
         let asking = [looking.clone(), watching.clone()].concat();
         let leaving = |end: End| to(Leaving(own, end));
         let given_up = || leaving(End::GivenUp);
@@ -197,7 +204,7 @@ impl Scene {
             (vec![CreatingDirectory], vec![E::DirectoryReady], to(Entering)),
             (vec![CreatingDirectory], vec![E::Unanswered], to(CreatingDirectory)),
             //
-            (vec![Entering], vec![self.entered(Sight::Count(1))], to(Confirming(own))),
+            (vec![Entering], vec![self.entered(Sight::Count(1))], to(Confirming(own, Seen))),
             (vec![Entering], vec![self.entered(Sight::Count(2))], to(Looking(own, New, vec![]))),
             (vec![Entering], vec![self.entered(Sight::Nothing)], to(Looking(own, Queued, vec![]))),
             (vec![Entering], vec![self.entered(Sight::Foreign(stranger()))], leaving(foreign())),
@@ -225,23 +232,27 @@ impl Scene {
             //
             (looking.clone(), vec![E::NoDirectory], end(End::NodeDeleted)),
             (looking.clone(), vec![E::Unanswered], to(Looking(own, Queued, vec![]))),
-            ([watching, vec![Confirming(own)]].concat(), vec![E::OwnTouched], end(End::NodeDeleted)),
-            ([looking.clone(), vec![Confirming(own)]].concat(), vec![E::OwnWritten], leaving(End::Displaced)),
+            ([watching, confirming.clone()].concat(), vec![E::OwnTouched], end(End::NodeDeleted)),
+            ([looking.clone(), confirming.clone()].concat(), vec![E::OwnWritten], leaving(End::Displaced)),
             (asking.clone(), vec![E::Foreign(stranger())], leaving(foreign())),
-            ([asking.clone(), vec![Confirming(own)]].concat(), vec![E::Refused(REFUSAL)], leaving(refused())),
+            ([asking.clone(), confirming.clone()].concat(), vec![E::Refused(REFUSAL)], leaving(refused())),
             ([asking, waiting].concat(), vec![E::GiveUp], given_up()),
             //
-            (vec![Delaying(own)], vec![E::Delayed], to(Confirming(own))),
-            (vec![Confirming(own)], vec![E::Confirmed(Term::FIRST)], to(Held(own))),
-            (vec![Confirming(own)], vec![E::Unanswered, E::Withheld], to(Confirming(own))),
-            (vec![Confirming(own)], vec![E::GiveUp], to(Releasing(own))),
+            (vec![Delaying(own)], vec![E::Delayed], to(Confirming(own, Seen))),
+            (confirming.clone(), vec![E::Confirmed(Term::FIRST)], to(Held(own, Seen))),
+            (confirming.clone(), vec![E::Unanswered, E::Withheld], to(Confirming(own, Seen))),
+            (confirming, vec![E::GiveUp], to(Releasing(own))),
             //
-            (vec![Held(own)], vec![E::Settled], to(Guarding(own))),
-            (vec![Guarding(own)], vec![E::OwnWatched(true), E::Refused(REFUSAL)], to(Guarded(own))),
-            (vec![Guarding(own)], vec![E::OwnWatched(false)], to(Lost(own))),
-            (vec![Guarding(own)], vec![E::Unanswered], to(Guarding(own))),
+            (vec![Held(own, Seen)], vec![E::Aged, E::Settled], to(Guarding(own, Seen))),
+            (
+                vec![Guarding(own, Seen)],
+                vec![E::OwnWatched(true), E::Refused(REFUSAL)],
+                to(Guarded(own, Seen)),
+            ),
+            (vec![Guarding(own, Seen)], vec![E::OwnWatched(false)], to(Lost(own))),
+            (vec![Guarding(own, Seen)], vec![E::Unanswered], to(Guarding(own, Seen))),
             (holding.clone(), vec![E::OwnTouched], to(Lost(own))),
-            (vec![Guarded(own)], vec![E::WatchLost], to(Guarding(own))),
+            (vec![Guarded(own, Seen)], vec![E::WatchLost], to(Guarding(own, Seen))),
             (holding.clone(), vec![E::Release, E::GiveUp], to(Releasing(own))),
             (holding, vec![E::Forfeit], given_up()),
             (
@@ -272,11 +283,25 @@ impl Scene {
         for (children, next) in self.placed(New) {
             groups.push((vec![Entering], vec![self.entered(Sight::Children(children))], next));
         }
-        groups.push((vec![Entering], vec![self.entered(Sight::Free)], to(Confirming(own))));
+        groups.push((vec![Entering], vec![self.entered(Sight::Free)], to(Confirming(own, Seen))));
         for (children, next) in self.placed(Queued) {
             // Whoever went before that release went before its holder was first.
-            let next = if children == self.alone() { to(Confirming(own)) } else { next };
-            groups.push((looking.clone(), vec![E::ListedAfterRelease(children)], next));
+            let (is_alone, confirms) = (children == self.alone(), || to(Confirming(own, Seen)));
+            let is_free = is_alone || Some(&children) == self.beside.as_ref();
+            for state in &looking {
+                let listed = E::ListedAfterRelease(children.clone());
+                match state {
+                    Succeeding(_) => {
+                        let next = if is_free { confirms() } else { next.clone() };
+                        let both = vec![listed, E::Listed(children.clone())];
+                        groups.push((vec![state.clone()], both, next));
+                    }
+                    _ => {
+                        let next = if is_alone { confirms() } else { next.clone() };
+                        groups.push((vec![state.clone()], vec![listed], next));
+                    }
+                }
+            }
         }
         for arrival in [New, Queued] {
             for (children, next) in self.placed(arrival) {
@@ -293,7 +318,10 @@ impl Scene {
         for state in &living {
             match state {
                 Waiting(_, ahead, _) => {
-                    let again = to(Watching(own, ahead.clone(), Queued));
+                    // Somebody may have deleted its node meanwhile, so it lists after the end of an exclusive predecessor.
+                    let lists = (own.place.kind, ahead.nearest.kind) == (Kind::Exclusive, Kind::Exclusive);
+                    let ahead = if lists { next(ahead.nearest) } else { ahead.clone() };
+                    let again = to(Watching(own, ahead, Queued));
                     groups.push((vec![state.clone()], vec![E::WatchLost], again));
                 }
                 Recovering | RecoveringInVain | ReleaseUnknown(_) | LeaveUnknown(..) => {

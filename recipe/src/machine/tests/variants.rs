@@ -53,7 +53,7 @@ fn the_last_numbers_are_not_used() {
 /// once.
 #[test]
 fn only_who_waits_with_a_delay_is_delayed() {
-    let confirms = (Confirming(OWN), Some(C::Together(T::Confirm)));
+    let confirms = (Confirming(OWN, Seen), Some(C::Together(T::Confirm)));
     let is_busy = (Leaving(OWN, End::Busy), Some(C::Alone(A::Delete(OWN))));
     for (patience, takeover, expected) in [
         (Patience::Wait, Takeover::AtOnce, &confirms),
