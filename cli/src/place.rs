@@ -116,6 +116,13 @@ async fn guarded(connection: &Connection, path: &str) -> Option<(Vec<AuthUser>, 
     Some((users.unwrap_or_default(), path, acl))
 }
 
+/// Whether everybody may create nodes in this directory. False if the servers do not show its ACL.
+pub(crate) async fn is_open(connection: &Connection, directory: &str) -> bool {
+    let Some((_, path, Some(acl))) = guarded(connection, directory).await else { return false };
+    let creates = |acl: &Acl| name(acl) == "world:anyone" && acl.permission().has(Permission::CREATE);
+    path == directory && acl.iter().any(creates)
+}
+
 /// Says whose credentials help: those to whom the ACL grants what it does not grant to these users, of what they need.
 fn advice(users: &[AuthUser], acl: &[Acl], needed: &[Permission]) -> String {
     let grants =

@@ -181,7 +181,22 @@ async fn readable(
     let missing = if is_missing { Some(place::missing_at(session, path).await.to_string()) } else { None };
     let path = path.to_owned();
     let refused = None;
-    Ok(Queue { path, missing, refused, layout, contenders, theirs, holders, waiting, first, pool, foreign })
+    let directory = lock.path().to_owned();
+    let open = place::is_open(connection, &directory).await.then_some(directory);
+    Ok(Queue {
+        path,
+        missing,
+        refused,
+        open,
+        layout,
+        contenders,
+        theirs,
+        holders,
+        waiting,
+        first,
+        pool,
+        foreign,
+    })
 }
 
 /// These, with what the servers know of their sessions.

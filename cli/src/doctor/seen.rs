@@ -42,6 +42,8 @@ pub(super) struct Queue {
     pub(super) missing: Option<String>,
     /// Why its queue cannot be read, if an ACL hides it.
     pub(super) refused: Option<String>,
+    /// Its directory, if everybody may create nodes there.
+    pub(super) open: Option<String>,
     /// The client with which zklock shares it.
     pub(super) layout: Option<Layout>,
     /// How many zklock contenders it has.

@@ -98,6 +98,7 @@ async fn contenders_of_other_clients_are_warned_of() {
     let report = doctor(&servers, &paths).await.report();
     let foreign = report["findings"].as_array().unwrap().iter().find(|it| it["code"] == "foreign-contender");
     assert_eq!(foreign.unwrap()["severity"], "warning");
+    assert!(codes(&report).contains(&"open-directory"), "{report}");
 }
 
 #[tokio::test]
@@ -145,7 +146,8 @@ async fn a_server_that_is_down_is_told_with_what_remains() {
     let leader = ensemble.address(ensemble.leader().await.unwrap());
     let run = doctor(&leader, &["/lock"]).await;
     let report = run.report();
-    assert_eq!((run.code, codes(&report)), (1, vec!["no-majority", "members-missing", "path-held"]));
+    let expected = vec!["no-majority", "members-missing", "open-directory", "path-held"];
+    assert_eq!((run.code, codes(&report)), (1, expected));
     let held = report["findings"].as_array().unwrap().last().unwrap();
     assert!(held["what"].as_str().unwrap().contains("names 1 of the 3 servers"), "{report}");
 }

@@ -168,7 +168,7 @@ async fn without_the_word_nobody_claims_to_know() {
     shown.is(0, &shown.stdout, "");
     assert!(shown.stdout.contains("do not say whether it lives (4lw.commands.whitelist of"), "{shown:?}");
     let report = zklock(&servers, &["doctor", "--tick", "2s", "--json", "/lock/orders"]).await.report();
-    assert_eq!(codes(&report), ["path-held"]);
+    assert_eq!(codes(&report), ["open-directory", "path-held"]);
 }
 
 /// Each age is the difference of two clocks.

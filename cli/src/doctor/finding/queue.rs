@@ -16,6 +16,13 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
             shared(queue, layout, found);
         }
         foreign(queue, found);
+        if let Some(directory) = &queue.open {
+            found.note(
+                "open-directory",
+                format!("every client may create nodes in {directory}, and so keep others from the lock, or end a guard"),
+                "give the directory an ACL, for instance by --acl creator when it is created; docs/SECURITY.md has the rest",
+            );
+        }
         verdict(seen, queue, found);
     }
 }

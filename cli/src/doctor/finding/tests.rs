@@ -342,6 +342,8 @@ fn each_path_has_a_verdict() {
     assert_verdict(path(), &[(Note, "path-free")], &["nobody holds /lock"]);
     let forbidden = Queue { refused: some("not for you"), ..path() };
     assert_verdict(forbidden, &[(Warning, "path-forbidden")], &["not for you"]);
+    let open = Queue { open: some("/lock/queue"), ..path() };
+    assert_verdict(open, &[(Note, "open-directory"), (Note, "path-free")], &["create nodes in /lock/queue"]);
     let missing = Queue { missing: some("it is gone"), ..path() };
     assert_verdict(missing, &[(Note, "path-missing")], &["gone"]);
     let held = |contact, waiting| {
