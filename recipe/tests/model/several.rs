@@ -33,7 +33,7 @@ fn waits_for_both(session: usize) -> Actor {
 explored! {
     two_wait_for_two_locks_in_opposite_order: opposite(), 31_254,
         [GrantByRelease, GrantByListing, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting];
-    two_that_wait_for_two_locks_lose_their_connections: opposite().patient().with(&[Break]), 23_721,
+    two_that_wait_for_two_locks_lose_their_connections: opposite().patient().with(&[Break]), 24_267,
         [GrantByRelease, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, RemovalFoundUndone];
     two_that_wait_for_two_locks_lose_their_sessions: opposite().counting().with(&[Lapse, Expiry]), 81_861,
         [GuardLost, GrantAfterLapse, GiveUpOnceGranted, GrantByRelease];
@@ -45,7 +45,7 @@ explored! {
         [HolderTold, ToldByMissingNode, ReleaseFindsNone];
     /// It is first in one queue and waits in the other, and is told at once.
     an_operator_deletes_the_node_of_a_member_that_is_first:
-        of(vec![waits_for_both(0), waits(1)]).patient().with(&[Deletion, Break]), 52_757,
+        of(vec![waits_for_both(0), waits(1)]).patient().with(&[Deletion, Break]), 53_330,
         [FirstAmongWaiting, ToldBeforeTheGrant, ToldByMissingNode];
 }
 
@@ -59,10 +59,10 @@ explored! {
     /// The holder is told of one node, and looks at the other one before it removes the node of that name.
     an_operator_removes_the_directories_of_several_locks: uprooted(), 57_117,
         [HolderTold, DirectoryCreated, DirectoryReset, LookFindsNone];
-    directories_of_several_locks_are_created_and_reaped: opposite().patient().reaped().with(&[Break]), 28_494,
+    directories_of_several_locks_are_created_and_reaped: opposite().patient().reaped().with(&[Break]), 29_040,
         [DirectoryCreated, DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, StrayCreate];
     one_of_two_that_wait_for_two_locks_is_at_a_follower:
-        opposite().patient().following(&[0]).with(&[Break]), 112_076,
+        opposite().patient().following(&[0]).with(&[Break]), 113_641,
         [AnswerFromThePast, MovedToFollower, MovedToLeader, GrantByRelease];
     each_reads_in_one_queue_and_writes_in_the_other: mixed().patient().with(&[Break]), 21_235,
         [ReaderGrantedByRelease, RecoveryFindsNode, RemovalFoundDone];
@@ -72,7 +72,7 @@ explored! {
         Actor { patience: tries(0).patience, ..waits_for_both(0) },
         waits_for_both(1),
         waits_for(2, &[writer(1)]),
-    ]).patient(), 96_977,
+    ]).patient(), 100_913,
         [Busy, GrantByListing];
 }
 
