@@ -99,7 +99,7 @@ impl Run<'_> {
         let path = node.map(|own| Path::Child(QUEUE, own.place));
         match self.world.foreigners[index].make {
             Make::Forger => {
-                self.note(Witness::ReleaseForged, valid_guards(&self.world) > 0);
+                self.note(Witness::ReleaseForged, valid_guards(self.world) > 0);
                 let forged = nodes::release(path);
                 let _ = self
                     .commit(index, forged.into_iter().map(|operation| operation.map(Named::of)).collect());
