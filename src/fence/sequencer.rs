@@ -246,7 +246,7 @@ mod tests {
             session in any::<i64>().prop_filter("a session has an id", |session| *session != 0),
             number in 0..=LAST_SEQUENCE,
             tag in 0..TAGS.len(),
-            path in "(/[a-z:. \u{8def}]{1,4}x){1,3}",
+            path in "(/x[a-z:. \u{8def}]{1,4}x){1,3}",
         ) {
             let (_, layout, kind) = TAGS[tag];
             let place = QueuePlace { sequence: Sequence(number), kind };

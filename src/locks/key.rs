@@ -3,6 +3,7 @@
 use zklock_recipe::Child;
 
 use crate::path::is_allowed;
+use crate::text::is_harmful;
 
 /// Returns the name of a key's directory. Each key has another name.
 ///
@@ -14,8 +15,11 @@ pub(super) fn encode(key: &str) -> String {
         return "%".to_owned();
     }
     let mut name = String::with_capacity(key.len());
-    for character in key.chars() {
-        if matches!(character, '/' | '%') || !is_allowed(character) {
+    let seen = key.len() - key.trim_start().len()..key.trim_end().len();
+    for (index, character) in key.char_indices() {
+        // Nobody sees a blank at an end.
+        let is_seen = seen.contains(&index) && !is_harmful(character);
+        if matches!(character, '/' | '%') || !is_allowed(character) || !is_seen {
             escape(&mut name, character);
         } else {
             name.push(character);
@@ -71,6 +75,8 @@ mod tests {
             ("", "%"),
             ("..", ".%2E"),
             ("a\nb", "a%0Ab"),
+            (" a b ", "%20a b%20"),
+            ("a\u{200b}", "a%E2%80%8B"),
             ("\u{1f512}", "%F0%9F%94%92"),
             ("nightly.once", "nightly.onc%65"),
             ("4006381333931", "400638133393%31"),

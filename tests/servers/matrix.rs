@@ -31,7 +31,7 @@ use support::{
 };
 use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
-use zklock::{AcquireError, LockOptions, LostReason, Session, SessionState};
+use zklock::{AcquireError, ConnectError, LockOptions, LostReason, Session, SessionState};
 use zklock_testcontainers::{Link, RequestKind};
 
 use super::family::{FAMILY, Handle, Held, Member};
@@ -478,7 +478,10 @@ async fn the_end_of_the_runtime_is_told() {
         let late = within("the end", member.handle(&theirs, "/gone/late").acquire()).await;
         for ended in [within("the end", waiter).await.unwrap(), late] {
             let error = ended.map(drop).unwrap_err();
-            assert!(matches!(error, AcquireError::SessionClosed { .. }), "{}: {error}", member.name);
+            let AcquireError::SessionFailed { cause, .. } = &error else {
+                panic!("{}: {error}", member.name)
+            };
+            assert_eq!(**cause, ConnectError::RuntimeGone, "{}", member.name);
         }
     }
 }

@@ -30,8 +30,8 @@ impl Granted {
 }
 
 /// Several contenders, each in a session of its own at one of these servers. The first one holds the lock while `mishap`
-/// happens, and holds it still afterwards. Then each of the others is granted in its turn.
-async fn contend(servers: &[String], mishap: impl AsyncFnOnce()) {
+/// happens, and holds it still afterwards, unless it may lose it. Then each of the others is granted in its turn.
+async fn contend(servers: &[String], may_lose: bool, mishap: impl AsyncFnOnce()) {
     let sessions = (0..CONTENDERS).zip(servers.iter().cycle()).map(|(_, servers)| {
         Session::builder(servers).session_timeout(TIMEOUT).connect_timeout(BOUND).connect()
     });
@@ -48,8 +48,9 @@ async fn contend(servers: &[String], mishap: impl AsyncFnOnce()) {
     let waiting = waiting.collect::<Vec<_>>();
     until_queued(&locks[0], CONTENDERS).await;
     mishap().await;
-    within("a quorum's confirmation", first.verify()).await.unwrap();
-    first.release_all().await.unwrap();
+    let is_kept = within("a quorum's confirmation", first.verify()).await.is_ok();
+    assert!(is_kept || may_lose, "the guard is lost");
+    assert_eq!(first.release_all().await.is_ok(), is_kept);
     for waiter in waiting {
         within("the grant of each waiter", waiter).await.unwrap();
     }
@@ -73,7 +74,7 @@ async fn sessions_that_are_upgraded_from_local_ones_outlive_their_server() {
     let links = join_all((0..3).map(|_| Link::start(ensemble.address(follower)))).await;
     let links = links.into_iter().map(Result::unwrap).collect::<Vec<_>>();
     let ways = links.iter().map(Link::address).collect::<Vec<_>>();
-    contend(&ways, async || {
+    contend(&ways, false, async || {
         ensemble.kill(follower).await.unwrap();
         let other = ensemble.address((follower + 1) % 3);
         links.iter().for_each(|link| link.redirect(&other));
@@ -87,7 +88,7 @@ async fn an_observing_server_is_killed_under_its_clients() {
     let told = ensemble.admin(3, "srvr").await.unwrap();
     assert!(told.contains("Mode: observer"), "{told}");
     let link = Link::start(ensemble.address(3)).await.unwrap();
-    contend(&[link.address(), ensemble.address(0)], async || {
+    contend(&[link.address(), ensemble.address(0)], false, async || {
         ensemble.kill(3).await.unwrap();
         link.redirect(ensemble.address(1));
     })
@@ -102,7 +103,7 @@ async fn connections_are_throttled() {
     let server = ZooKeeper::builder().java_property(throttle("tokens"), "2");
     let server = one(server.java_property(throttle("fill_time"), "400")).await;
     let link = Link::start(server.address()).await.unwrap();
-    contend(&[link.address()], async || link.cut()).await;
+    contend(&[link.address()], false, async || link.cut()).await;
     assert!(monitored(&server, "zk_connection_rejected").await > 0);
 }
 
@@ -112,7 +113,8 @@ async fn requests_are_throttled() {
     let server = ZooKeeper::builder().java_property("zookeeper.request_throttle_max_requests", "1");
     let server = server.java_property("zookeeper.request_throttle_stall_time", "5");
     let server = one(server.java_property("zookeeper.throttled_op_wait_time", "1")).await;
-    contend(&[server.connect_string()], async || {
+    // On a busy machine, each heartbeat may be one of these.
+    contend(&[server.connect_string()], true, async || {
         eventually("throttled requests", async || monitored(&server, "zk_throttled_ops").await > 0).await;
     })
     .await;

@@ -1,6 +1,6 @@
 //! `zklock ask`, and what `zklock run` does when it is asked.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -153,20 +153,21 @@ async fn an_ask_is_no_signal_to_zklock() {
 async fn an_ask_that_cannot_be_printed_costs_nothing() {
     let (_server, servers, session) = with_session(server().await).await;
     const COUNTS: &str = "echo up; while sleep 1; do echo on; done";
-    let (mut unread, full) = std::io::pipe().unwrap();
+    let (mut unread, mut full) = std::io::pipe().unwrap();
     rustix::pipe::fcntl_setpipe_size(&full, 4096).unwrap();
+    full.write_all(&[b'.'; 4096]).unwrap();
     let mut program = run(&servers, &["--session-timeout", "2s", "--tick", "100ms"], PATH, COUNTS);
     let mut child = program.stdout(Stdio::piped()).stderr(full).spawn().unwrap();
     drop(program);
     let mut printed = lines(&mut child.stdout);
     assert_eq!(line(&mut printed).await, "up");
-    let why = Request::new("\u{1b}".repeat(1024), Duration::from_secs(60));
+    let why = Request::new("w".repeat(200), Duration::from_secs(60));
     let asking = session.ask(PATH, why).await.unwrap().unwrap();
     // Three leases.
     for _ in 0..7 {
         assert_eq!(line(&mut printed).await, "on");
     }
-    let mut told = [0; 4096];
+    let mut told = [0; 4096 + 200];
     unread.read_exact(&mut told).unwrap();
     assert!(std::str::from_utf8(&told).unwrap().contains(" asks for /lock/orders by "));
     drop((asking, unread));

@@ -38,7 +38,6 @@ scenarios![
     a_create_of_several_locks_that_was_stuck_and_has_no_caller_blocks_none_of_them,
     the_holders_session_moves_to_a_server_with_a_lower_limit,
     the_limit_is_lowered_by_a_rolling_change,
-    the_answer_of_a_server_with_a_lower_limit_is_lost,
     an_operator_deletes_the_holders_node,
     an_operator_deletes_the_holders_node_and_waiters_delay,
     an_operator_closes_the_holders_session,

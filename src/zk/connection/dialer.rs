@@ -212,13 +212,15 @@ impl Dialer {
         Ok(granted)
     }
 
-    /// Whether a server but the one that serves now gives a session. If that is the only one, whether it gives another.
+    /// Whether a server but the one that serves now gives a session. A name may stand for several servers.
     pub(crate) async fn another_answers(&self) -> bool {
         let mut servers = self.servers.last_one_first();
-        if servers.len() > 1 {
+        if servers.len() > 1 || servers[0].is_single() {
             servers.remove(0);
         }
-        select_ok(servers.into_iter().map(|server| self.probe(server, self.timeout).boxed())).await.is_ok()
+        let asked = servers.into_iter().map(|server| self.probe(server, self.timeout).boxed());
+        let asked = asked.collect::<Vec<_>>();
+        !asked.is_empty() && select_ok(asked).await.is_ok()
     }
 
     async fn open(

@@ -145,7 +145,7 @@ impl Server {
     fn learn_at(&self, granted: Duration, now: Instant) {
         let mut least = self.granted.lock();
         let is_less = least.is_some_and(|(least, seen)| {
-            let is_forgotten = self.is_single.load(Ordering::Relaxed) && now - seen > REMEMBERED;
+            let is_forgotten = self.is_single() && now - seen > REMEMBERED;
             least < granted && !is_forgotten
         });
         if !is_less {
@@ -156,6 +156,11 @@ impl Server {
     /// The least session timeout that zklock has seen this server grant lately.
     pub(crate) fn granted(&self) -> Option<Duration> {
         self.granted.lock().map(|(granted, _)| granted)
+    }
+
+    /// Whether the address certainly stands for one server only.
+    pub(crate) fn is_single(&self) -> bool {
+        self.is_single.load(Ordering::Relaxed)
     }
 
     /// Finds out whether the address stands for one server only.

@@ -4,6 +4,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose, date_time_ymd,
 };
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use tempfile::TempDir;
 
 /// An authority to trust.
@@ -75,6 +77,7 @@ impl Files {
     pub(crate) fn write(&self, name: &str, text: &str) -> String {
         let path = format!("{}/{name}", self.directory());
         std::fs::write(&path, text).expect("a file");
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("a file");
         path
     }
 
