@@ -15,8 +15,9 @@
 //! 1. The group is told `Confirmed` only with a term: the lease is valid at that instant. And a server has shown each of our
 //!    nodes: by the reply that is taken in, or on the present connection.
 //! 2. A request names a node of ours without a look at it only on the connection on which a server last showed us that node.
-//!    On a later one, somebody may have deleted it, and another contender may have its name. A caller that gives up before the
-//!    grant, or after a loss, may not have heard for long what that connection has to say, so then the sight is too old.
+//!    On a later one, somebody may have deleted it, and another contender may have its name. For a contender that
+//!    leaves before the grant because its caller gives up or a look is refused, or after a loss, the sight is too old: it may have
+//!    waited for long, and may not have heard yet what that connection has to say.
 //! 3. If somebody else has touched one of our nodes, we doubt all of them: a common ancestor of the queues may be gone. A holder that
 //!    has heard of it believes no older sight of its nodes, however late that comes.
 //! 4. A create that was not answered, and whose node was not found, may still take effect. The session is told before the
@@ -291,10 +292,6 @@ impl Acquisition {
             }
             Report::All(event) | Report::Failed(_, event) => {
                 count(&mut self.tries, event);
-                // A holder that lets go in time releases in one round trip. Nobody waits for these deletions.
-                if *event == Event::Forfeit || *event == Event::GiveUp && !self.group.is_held() {
-                    self.forget();
-                }
                 event
             }
             Report::One(index, event) => {
@@ -318,6 +315,11 @@ impl Acquisition {
                 event
             }
         };
+        // A holder that lets go in time releases in one round trip. For these deletions nobody is in a hurry.
+        let leaves = matches!(event, Event::GiveUp | Event::Refused(_) | Event::Foreign(_));
+        if *event == Event::Forfeit || leaves && !self.group.is_held() {
+            self.forget();
+        }
         if let Event::PredecessorWatched(_) | Event::Unanswered | Event::WatchLost = event {
             self.arrival = Arrival::Queued;
         }

@@ -143,17 +143,14 @@ async fn a_server_that_drips_is_left_once_another_one_answers() {
     const TIMEOUT: Duration = Duration::from_secs(8);
     let server = server().await;
     let links = [Link::start(server.address()).await.unwrap(), Link::start(server.address()).await.unwrap()];
-    let servers = server.at(links.each_ref().map(Link::address).join(","));
+    let [one, other] = &links;
+    other.refuse();
+    let servers = server.at(format!("{},{}", one.address(), other.address()));
     let session = patient(servers, TIMEOUT).connect().await.unwrap();
     let guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     let id = session.id();
     let mut events = session.events();
     while within("the connection", events.next()).await.unwrap().state != SessionState::Connected {}
-    let (one, other) = match links[0].connections() > 0 {
-        true => (&links[0], &links[1]),
-        false => (&links[1], &links[0]),
-    };
-    other.refuse();
     one.drip(Some(Duration::from_millis(200)));
     within("the risk", guard.at_risk()).await;
     assert_eq!(session.state(), SessionState::Connected, "no other server answers");

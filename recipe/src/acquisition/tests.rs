@@ -259,6 +259,9 @@ fn a_node_is_named_without_a_look_only_on_the_connection_on_which_it_was_seen() 
     // These callers may not have heard yet what the connection has to say.
     assert_eq!(waiting(Takeover::AtOnce).hears(E::GiveUp.into()), deletes(SECOND));
     assert_eq!(held().hears(E::Forfeit.into()), deletes(FIRST));
+    // It has waited, and a listing shows no more than a name.
+    let mut refused = after(waiting(Takeover::AtOnce), vec![shown(0, E::PredecessorDeleted)]);
+    assert_eq!(refused.hears(reply_to(0, E::Refused(REFUSAL))), deletes(SECOND));
     assert_eq!(held().names(E::GiveUp.into(), PRESENT), release(SEEN));
 }
 
@@ -380,13 +383,13 @@ fn a_node_that_is_not_found_makes_the_others_doubtful() {
 /// What our own requests remove is no news.
 #[test]
 fn our_own_removals_leave_the_rest_certain() {
-    let refused = || reply_to(1, E::Refused(REFUSAL));
-    let mut leaving = after(half(), vec![shown(1, E::PredecessorDeleted)]);
+    let mut leaving = Acquisition::new(Patience::Try, Arrival::New, [Takeover::AtOnce; 2]);
+    leaving.hears(begin());
     let leaves = [single(1, A::Delete(SECOND)), single(0, A::Release(FIRST))];
-    assert_eq!(leaving.hears(refused()), leaves);
+    assert_eq!(leaving.hears(entered(&[alone(FIRST), behind(SECOND)])), leaves);
     assert_eq!(leaving.hears(reply_to(0, E::Released(true))), []);
     assert_eq!(leaving.certainty(Some(NOW)), SEEN);
-    assert_eq!(leaving.hears(reply_to(1, E::Deleted)), [ended(1, End::Refused(REFUSAL))]);
+    assert_eq!(leaving.hears(reply_to(1, E::Deleted)), [ended(1, End::Busy)]);
 }
 
 #[test]
