@@ -11,7 +11,7 @@ use super::client::Client;
 use super::place::Place;
 use super::world::World;
 use crate::record::{Event, Reply, Who};
-use crate::request::Request;
+use crate::request::{Request, value};
 
 /// Begins to ask those who hold what is requested to let go, beside the acquisition. It waits for that, or goes early.
 pub fn ask_holders<W: World>(who: Who, place: Place<W>, client: Client<W>, rng: Rng, request: Request) {
@@ -22,9 +22,10 @@ async fn ask<W: World>(who: Who, place: Place<W>, client: Client<W>, mut rng: Rn
     let timeout = place.part.pace.timeout;
     sleep(timeout / 80).await;
     let Some(path) = request.asked_at(place.part.member) else { return };
-    let ask = format!("{who}-{}", place.world.now().0);
     let within = timeout.mul_f64(0.025 + 0.35 * rng.f64());
     let patience = if rng.u32(..3) == 0 { within / 3 } else { Duration::MAX };
+    // Once a stop is over, a task may make two asks at one instant.
+    let ask = format!("{who}-{}", value(&mut rng));
     let request = ask::Request::new(&ask, within).owner(who.to_string());
     let answered = match client.ask(&path, request).await {
         Ok(None) => Ok(Reply::NobodyHolds),
