@@ -105,4 +105,3 @@ pub use id::{ConnectionId, Now, ServerId};
 pub use java::password;
 pub use message::PeerMessage;
 pub use server::Server;
-pub use tree::Taken;

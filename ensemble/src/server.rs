@@ -14,7 +14,7 @@ use crate::prep::{Asker, Preparation};
 use crate::queue::{CommitQueue, Request};
 use crate::role::{Leading, Role};
 use crate::sessions::{Owner, milliseconds};
-use crate::tree::{Taken, Tree};
+use crate::tree::Tree;
 use crate::watches::Watches;
 
 /// The pause between the deletions of two containers: ten thousand a minute.
@@ -112,11 +112,6 @@ impl Server {
         self.tree.was_created(czxid)
     }
 
-    /// The nodes that others took from their sessions by what was applied as the last event was handled.
-    pub fn taken(&self) -> &[Taken] {
-        &self.tree.taken
-    }
-
     /// What the server brings to an election.
     pub fn standing(&self) -> Standing {
         let leader = match &self.role {
@@ -159,7 +154,6 @@ impl Server {
     /// What is due is done by [`Event::Wake`] and [`Event::Expiry`], and by no other event.
     pub fn handle(&mut self, now: Now, event: Event, effects: &mut Vec<Effect>) {
         let turn = &mut Turn { now, effects };
-        self.tree.taken.clear();
         if matches!(self.role, Role::Starting) {
             self.lead_alone(turn);
         }

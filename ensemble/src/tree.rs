@@ -27,23 +27,6 @@ pub(crate) struct Tree {
     pub(crate) sessions: BTreeMap<i64, i32>,
     /// The last transaction that was applied.
     pub(crate) zxid: i64,
-    /// What was taken while the last event was handled.
-    pub(crate) taken: Vec<Taken>,
-}
-
-/// A node that went with its session, and that another session has deleted.
-#[derive(Clone, Debug)]
-pub struct Taken {
-    /// Its path.
-    pub path: String,
-    /// The transaction that created it.
-    pub czxid: i64,
-    /// Its session.
-    pub owner: i64,
-    /// The session that has deleted it.
-    pub by: i64,
-    /// Whether the transaction also wrote to it.
-    pub is_release: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -197,7 +180,6 @@ impl Tree {
             mortal: BTreeSet::new(),
             sessions: BTreeMap::new(),
             zxid: 0,
-            taken: Vec::new(),
         }
     }
 
@@ -271,7 +253,9 @@ impl Tree {
     ) -> Outcome {
         let done = match change {
             Change::Create { .. } => self.create(transaction, change, happenings),
-            Change::Delete { path } => self.delete(path, transaction, happenings).map(|()| Outcome::Deleted),
+            Change::Delete { path } => {
+                self.delete(path, transaction.zxid, happenings).map(|()| Outcome::Deleted)
+            }
             Change::SetData { path, data, version } => self.nodes.get_mut(path_of(path)).map(|node| {
                 node.data.clone_from(data);
                 node.record.version = *version;
@@ -301,7 +285,7 @@ impl Tree {
                 self.ephemerals.remove(&transaction.session);
                 // (k) One transaction, and its nodes go in the order that the leader wrote: that of a hash set.
                 for path in ephemerals {
-                    self.delete(path, transaction, happenings);
+                    self.delete(path, transaction.zxid, happenings);
                 }
                 Some(Outcome::Session)
             }
@@ -358,26 +342,13 @@ impl Tree {
         Some(Outcome::Created { code: *code, path: path.clone(), stat })
     }
 
-    fn delete(
-        &mut self,
-        path: &str,
-        transaction: &Transaction,
-        happenings: &mut Vec<Happening>,
-    ) -> Option<()> {
+    fn delete(&mut self, path: &str, zxid: i64, happenings: &mut Vec<Happening>) -> Option<()> {
         let (above, name) = path.rsplit_once('/')?;
         let node = self.nodes.remove(path)?;
         let parent = self.nodes.get_mut(above)?;
         parent.children.remove(name);
-        parent.record.pzxid = parent.record.pzxid.max(transaction.zxid);
-        let Record { owner, czxid, .. } = node.record;
-        if node.record.kind() == Kind::Ephemeral && owner != transaction.session {
-            let writes =
-                |change: &Change| matches!(change, Change::SetData { path: written, .. } if written == path);
-            let is_release =
-                matches!(&transaction.change, Change::Multi(changes) if changes.iter().any(writes));
-            self.taken.push(Taken { path: path.into(), czxid, owner, by: transaction.session, is_release });
-        }
-        if let Some(ephemerals) = self.ephemerals.get_mut(&owner) {
+        parent.record.pzxid = parent.record.pzxid.max(zxid);
+        if let Some(ephemerals) = self.ephemerals.get_mut(&node.record.owner) {
             ephemerals.remove(path);
         }
         self.mortal.remove(path);

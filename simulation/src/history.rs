@@ -132,7 +132,7 @@ thread_local! {
 
 /// Starts the history of this many processes.
 pub(crate) fn begin(part: &Part, processes: u32) {
-    interventions::begin(part.timeout);
+    interventions::begin();
     let contenders =
         (1..=processes as u16).flat_map(|client| (1..=part.tasks).map(move |task| Who { client, task }));
     let collector = Some(Collector::new(part.member));
@@ -341,15 +341,10 @@ pub(crate) fn unfinished() -> Vec<String> {
     })
 }
 
-/// A server that serves has applied transactions just now. No contender deletes the node of another one. No guard is valid whose node
-/// is gone, except if an operator has deleted the node.
+/// A server that serves has applied transactions just now. No guard is valid whose node is gone, except if an operator has deleted the
+/// node.
 pub(crate) fn applied(world: &World, server: &Server) {
     let now = world.now();
-    // A contender's name ends with a number.
-    let contenders = server.taken().iter().filter(|node| node.path.ends_with(|it: char| it.is_ascii_digit()));
-    for taken in contenders.filter(|node| !interventions::may_take(node, now)) {
-        wrong(format!("a contender has deleted the node of another one: {taken:?}"));
-    }
     let gone = HISTORY.with_borrow(|history| {
         let holds = history.holds.iter().filter(|(_, hold)| {
             hold.granted <= now && hold.given_up.is_none_or(|(at, was_valid)| at > now && was_valid)

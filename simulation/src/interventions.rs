@@ -2,10 +2,8 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use zklock_contest::record::Who;
-use zklock_ensemble::Taken;
 
 struct Resize {
     capacity: u32,
@@ -36,11 +34,6 @@ struct Interventions {
     /// When it was confirmed that the node with this token was written to.
     written: BTreeMap<i64, u64>,
     resizes: Vec<Resize>,
-    operators: BTreeSet<i64>,
-    /// When an operator took each of these nodes: by its path, and its session.
-    taken: BTreeMap<(String, i64), u64>,
-    /// The session timeout.
-    timeout: Duration,
 }
 
 thread_local! {
@@ -48,8 +41,8 @@ thread_local! {
 }
 
 /// Forgets what operators have done.
-pub(crate) fn begin(timeout: Duration) {
-    drop(INTERVENTIONS.replace(Interventions { timeout, ..Interventions::default() }));
+pub(crate) fn begin() {
+    drop(INTERVENTIONS.take());
 }
 
 /// Something of this contender is about to be ended by an operator.
@@ -79,24 +72,6 @@ pub(crate) fn is_excused(guard: [Ended; 2], granted: Option<i64>, who: Who, aske
 /// Whether an operator may have ended the node of a guard, or its session.
 pub(crate) fn is_ended(guard: [Ended; 2]) -> bool {
     INTERVENTIONS.with_borrow(|it| guard.iter().any(|what| it.ended.contains_key(what)))
-}
-
-/// This session is an operator's.
-pub(crate) fn meddles(session: i64) {
-    INTERVENTIONS.with_borrow_mut(|it| _ = it.operators.insert(session));
-}
-
-/// Whether a session may take this node from another one. An operator may, and so may a contender whose own node of that name an
-/// operator has taken: its release checks nothing but the name, and any other deletion follows a look, by much less than this.
-pub(crate) fn may_take(taken: &Taken, now: u64) -> bool {
-    INTERVENTIONS.with_borrow_mut(|it| {
-        if it.operators.contains(&taken.by) {
-            it.taken.insert((taken.path.clone(), taken.owner), now);
-            return true;
-        }
-        let before = it.taken.get(&(taken.path.clone(), taken.by)).copied();
-        before.is_some_and(|before| taken.is_release || now - before < it.timeout.as_nanos() as u64 / 4)
-    })
 }
 
 /// It is confirmed that an operator has written to the node with this token.

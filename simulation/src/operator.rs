@@ -97,10 +97,7 @@ async fn connect(part: &Part) -> Client {
     loop {
         let connector = Client::connector().with_session_timeout(part.timeout);
         match timeout(part.timeout, connector.connect(&part.servers)).await {
-            Ok(Ok(client)) => {
-                interventions::meddles(client.session_id().0);
-                return client;
-            }
+            Ok(Ok(client)) => return client,
             Ok(Err(_)) | Err(_) => sleep(part.timeout / 20).await,
         }
     }
