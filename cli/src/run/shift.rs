@@ -332,11 +332,11 @@ impl<'a> Shift<'a> {
         self.hearing.tell(ends, format!("{who} asks for {path} by {by}: {why}{fate}"));
     }
 
-    /// The message for a lock that was held for as long as the user allows.
+    /// The message for a lock that is near the longest time for which the user allows to hold it.
     fn overstay(&self, fate: &str) -> String {
         let longest = self.terms.max_hold.map(duration::text).unwrap_or_default();
-        let (names, are) = (self.names(), self.names().was());
-        format!("{names} {are} held for --max-hold {longest}; {fate}")
+        let names = self.names();
+        format!("{names} may be held for --max-hold {longest} only; {fate}")
     }
 
     /// How long the warden may take to end every process. Somebody may have stopped the warden.
