@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Backend, Ensemble, Error, ZooKeeper, config::Options};
+use crate::{Backend, Ensemble, Error, ZooKeeper, ZooKeeperImage, config::Options};
 
 macro_rules! builder {
     ($(#[$doc:meta])* $name:ident) => {
@@ -117,6 +117,13 @@ impl ZooKeeperBuilder {
     /// When neither backend works on this machine, an option cannot work, or the server does not serve within a minute.
     pub async fn start(self) -> Result<ZooKeeper, Error> {
         Ensemble::start_with(self.size, &self.options).await.map(ZooKeeper::new)
+    }
+}
+
+/// The image with these options, but for [`backend`](ZooKeeperBuilder::backend): the runner's engine runs it.
+impl From<ZooKeeperBuilder> for ZooKeeperImage {
+    fn from(builder: ZooKeeperBuilder) -> Self {
+        Self::new(1, Vec::new(), builder.options, true)
     }
 }
 

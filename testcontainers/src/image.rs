@@ -4,7 +4,7 @@
 //! the members of an ensemble both come from here. They differ in two points only: a member has peers, and does not wait
 //! until it serves, because it serves only with the others.
 
-use std::{borrow::Cow, time::Duration};
+use std::borrow::Cow;
 
 use testcontainers::core::{CmdWaitFor, ContainerPort, ContainerState, ExecCommand, WaitFor};
 use testcontainers::{CopyToContainer, Image, TestcontainersError};
@@ -46,12 +46,13 @@ const SERVING: &str = "serving";
 /// # }
 /// ```
 ///
-/// `start` returns once the server serves clients. Every option of this type has the default that it has for
-/// [`ZooKeeper`](crate::ZooKeeper). Another name, another tag, a network and the like come from
+/// `start` returns once the server serves clients. Its options are those of a [`ZooKeeperBuilder`](crate::ZooKeeperBuilder):
+/// `ZooKeeperImage::from(ZooKeeper::builder().tick_time(tick))`. A list for `4lw.commands.whitelist` has to contain `srvr`, by
+/// which `start` sees that the server serves. Another name, another tag, a network and the like come from
 /// [`testcontainers::ImageExt`].
 ///
 /// The server is configured by a `zoo.cfg` of its own. So the variables of the image that describe a `zoo.cfg`, such as
-/// `ZOO_TICK_TIME`, have no effect; use [`with_property`](Self::with_property).
+/// `ZOO_TICK_TIME`, have no effect; use [`property`](crate::ZooKeeperBuilder::property).
 ///
 /// `testcontainers` owns the container: it removes the container when the handle is dropped. For faults, several servers,
 /// or a container that is gone even if the test process is killed, use [`ZooKeeper`](crate::ZooKeeper) or
@@ -72,50 +73,6 @@ impl ZooKeeperImage {
     /// The port at which the server takes clients inside its container.
     pub const CLIENT_PORT: ContainerPort = ContainerPort::Tcp(CLIENT);
 
-    /// The length of a tick; 2 s unless set. [Short ticks](crate#short-ticks) shorten the session timeouts that the server
-    /// grants.
-    pub fn with_tick_time(self, tick: Duration) -> Self {
-        self.with(|options| options.tick_time = Some(tick))
-    }
-
-    /// The shortest session timeout that the server grants; two ticks unless set.
-    pub fn with_min_session_timeout(self, timeout: Duration) -> Self {
-        self.with(|options| options.min_session_timeout = Some(timeout))
-    }
-
-    /// The longest session timeout that the server grants; twenty ticks unless set.
-    pub fn with_max_session_timeout(self, timeout: Duration) -> Self {
-        self.with(|options| options.max_session_timeout = Some(timeout))
-    }
-
-    /// Any line of `zoo.cfg`. It replaces the default of the same name.
-    ///
-    /// A list for `4lw.commands.whitelist` has to contain `srvr`, by which `start` sees that the server serves.
-    pub fn with_property(self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.with(|options| options.properties.push((key.into(), value.into())))
-    }
-
-    /// A Java system property, given as `-Dkey=value`. Neither part may contain blanks.
-    pub fn with_java_property(self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.with(|options| options.java_properties.push((key.into(), value.into())))
-    }
-
-    /// A file, such as a prepared [`Snapshot`](crate::Snapshot), that the server finds among its data when it first starts.
-    pub fn with_data_file(self, name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
-        self.with(|options| options.data_files.push((name.into(), bytes.into())))
-    }
-
-    /// The server speaks TLS, too; see [`ZooKeeperBuilder::tls`](crate::ZooKeeperBuilder::tls).
-    pub fn with_tls(self, identity: impl Into<Vec<u8>>) -> Self {
-        self.with(|options| options.tls = Some(identity.into()))
-    }
-
-    /// The server demands a certificate of clients that speak TLS; see
-    /// [`ZooKeeperBuilder::tls_clients`](crate::ZooKeeperBuilder::tls_clients).
-    pub fn with_tls_clients(self, authorities: impl Into<Vec<u8>>) -> Self {
-        self.with(|options| options.tls_clients = Some(authorities.into()))
-    }
-
     /// Server `index` of an ensemble, or of none if it has no `peers`. The ensemble waits until it serves.
     pub(crate) fn member(index: usize, peers: &[Member], options: &Options) -> Self {
         let own =
@@ -127,7 +84,7 @@ impl ZooKeeperImage {
         options.zoo_cfg(&self.layout)
     }
 
-    fn new(id: usize, members: Vec<Member>, options: Options, waits: bool) -> Self {
+    pub(crate) fn new(id: usize, members: Vec<Member>, options: Options, waits: bool) -> Self {
         let layout = Layout {
             conf: CONF.into(),
             data: DATA.into(),
@@ -138,12 +95,6 @@ impl ZooKeeperImage {
         };
         let files = files(&options, &layout);
         Self { options, layout, id, waits, files }
-    }
-
-    fn with(mut self, change: impl FnOnce(&mut Options)) -> Self {
-        change(&mut self.options);
-        self.files = files(&self.options, &self.layout);
-        self
     }
 }
 

@@ -53,9 +53,10 @@ async fn a_holder_whose_name_another_contender_got_by_a_restore_hears_of_it_at_a
         eprintln!("no containers here: a restore is not tested");
         return;
     }
-    let server = ZooKeeperImage::default()
-        .with_property("admin.enableServer", "true")
-        .with_property("admin.serverPort", ADMIN.to_string())
+    let options = ZooKeeper::builder()
+        .property("admin.enableServer", "true")
+        .property("admin.serverPort", ADMIN.to_string());
+    let server = ZooKeeperImage::from(options)
         .with_mapped_port(0, ZooKeeperImage::CLIENT_PORT)
         .with_mapped_port(0, ADMIN.tcp())
         // A stand-in of the official image has this file, and not among the classes of the server.

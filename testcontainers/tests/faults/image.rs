@@ -8,7 +8,7 @@ use testcontainers::runners::AsyncRunner;
 use testcontainers::{ContainerAsync, TestcontainersError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use zklock_testcontainers::{Snapshot, ZooKeeperImage};
+use zklock_testcontainers::{Snapshot, ZooKeeper, ZooKeeperImage};
 
 /// Whether containers can be started here. Where the tests' servers are local processes, there may be no engine.
 async fn has_engine() -> bool {
@@ -30,6 +30,10 @@ async fn has_engine() -> bool {
 async fn address(server: &ContainerAsync<ZooKeeperImage>) -> String {
     let port = server.get_host_port_ipv4(ZooKeeperImage::CLIENT_PORT).await.unwrap();
     format!("{}:{port}", server.get_host().await.unwrap())
+}
+
+fn with_property(key: &str, value: &str) -> ZooKeeperImage {
+    ZooKeeper::builder().property(key, value).into()
 }
 
 /// The answer to `srvr`, asked once.
@@ -66,14 +70,12 @@ async fn options_reach_the_server() {
         return;
     }
     let snapshot = Snapshot::new().node("/prepared", b"yes", 0);
-    let server = ZooKeeperImage::default()
-        .with_tick_time(Duration::from_millis(200))
-        .with_max_session_timeout(Duration::from_secs(8))
-        .with_property("maxClientCnxns", "1")
-        .with_data_file(Snapshot::FILE, snapshot.encode())
-        .start()
-        .await
-        .unwrap();
+    let options = ZooKeeper::builder()
+        .tick_time(Duration::from_millis(200))
+        .max_session_timeout(Duration::from_secs(8))
+        .property("maxClientCnxns", "1")
+        .data_file(Snapshot::FILE, snapshot.encode());
+    let server = ZooKeeperImage::from(options).start().await.unwrap();
     let client = connect_for(&address(&server).await, Duration::from_secs(60)).await;
     assert_eq!(client.session_timeout(), Duration::from_secs(8));
     assert_eq!(client.get_data("/prepared").await.unwrap().0, b"yes");
@@ -102,7 +104,7 @@ async fn a_line_that_cannot_be_one_of_zoo_cfg_is_refused_by_its_name() {
     if !has_engine().await {
         return;
     }
-    let error = ZooKeeperImage::default().with_property("a=b", "c").start().await.unwrap_err();
+    let error = with_property("a=b", "c").start().await.unwrap_err();
     assert!(error.to_string().contains("\"a=b\""), "{error}");
 }
 
@@ -111,7 +113,7 @@ async fn a_server_that_ends_while_it_starts_is_not_waited_for() {
     if !has_engine().await {
         return;
     }
-    let error = ZooKeeperImage::default().with_property("tickTime", "soon").start().await.unwrap_err();
+    let error = with_property("tickTime", "soon").start().await.unwrap_err();
     let is_late = matches!(error, TestcontainersError::WaitContainer(WaitContainerError::StartupTimeout));
     assert!(!is_late, "{error}");
     println!("{error}");
