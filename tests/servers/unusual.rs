@@ -8,8 +8,8 @@ use support::{
     BOUND, Server, TICK, eventually, granted, make, monitored, operator, session, until_queued, within,
 };
 use zklock::{AcquireError, Guard, Session};
-use zklock_testcontainers::{Ensemble, EnsembleBuilder, Link, ZooKeeper, ZooKeeperBuilder};
-use zookeeper_client::{Acls, CreateMode};
+use zklock_testcontainers::{Backend, Ensemble, EnsembleBuilder, Link, ZooKeeper, ZooKeeperBuilder};
+use zookeeper_client::{Acls, Client, CreateMode, EnsembleUpdate};
 
 const PATH: &str = "/lock/orders";
 const CONTENDERS: usize = 6;
@@ -31,7 +31,7 @@ impl Granted {
 
 /// Several contenders, each in a session of its own at one of these servers. The first one holds the lock while `mishap`
 /// happens, and holds it still afterwards, unless it may lose it. Then each of the others is granted in its turn.
-async fn contend(servers: &[String], may_lose: bool, mishap: impl AsyncFnOnce()) {
+async fn contend(servers: &[String], may_lose: bool, mishap: impl AsyncFnOnce(&Guard)) {
     let sessions = (0..CONTENDERS).zip(servers.iter().cycle()).map(|(_, servers)| {
         Session::builder(servers).session_timeout(TIMEOUT).connect_timeout(BOUND).connect()
     });
@@ -47,7 +47,7 @@ async fn contend(servers: &[String], may_lose: bool, mishap: impl AsyncFnOnce())
     });
     let waiting = waiting.collect::<Vec<_>>();
     until_queued(&locks[0], CONTENDERS).await;
-    mishap().await;
+    mishap(&first).await;
     let is_kept = within("a quorum's confirmation", first.verify()).await.is_ok();
     assert!(is_kept || may_lose, "the guard is lost");
     assert_eq!(first.release_all().await.is_ok(), is_kept);
@@ -74,7 +74,7 @@ async fn sessions_that_are_upgraded_from_local_ones_outlive_their_server() {
     let links = join_all((0..3).map(|_| Link::start(ensemble.address(follower)))).await;
     let links = links.into_iter().map(Result::unwrap).collect::<Vec<_>>();
     let ways = links.iter().map(Link::address).collect::<Vec<_>>();
-    contend(&ways, false, async || {
+    contend(&ways, false, async |_| {
         ensemble.kill(follower).await.unwrap();
         let other = ensemble.address((follower + 1) % 3);
         links.iter().for_each(|link| link.redirect(&other));
@@ -88,9 +88,54 @@ async fn an_observing_server_is_killed_under_its_clients() {
     let told = ensemble.admin(3, "srvr").await.unwrap();
     assert!(told.contains("Mode: observer"), "{told}");
     let link = Link::start(ensemble.address(3)).await.unwrap();
-    contend(&[link.address(), ensemble.address(0)], false, async || {
+    contend(&[link.address(), ensemble.address(0)], false, async |_| {
         ensemble.kill(3).await.unwrap();
         link.redirect(ensemble.address(1));
+    })
+    .await;
+}
+
+/// Makes these the only members of the ensemble.
+async fn reconfigure(operator: &Client, members: &[&str]) {
+    eventually("the new members", async || {
+        // A server may not be in step yet, and the reply may be lost with the connection.
+        let _ =
+            operator.update_ensemble(EnsembleUpdate::New { ensemble: members.iter().copied() }, None).await;
+        let Ok((config, _)) = operator.get_config().await else { return false };
+        let config = String::from_utf8(config).unwrap();
+        config.lines().filter(|line| line.starts_with("server.")).eq(members.iter().copied())
+    })
+    .await;
+}
+
+/// A follower that is removed keeps its clients, and goes on without a vote. If the leader is removed, another member leads, and
+/// all clients lose their connections.
+#[tokio::test]
+async fn members_are_removed_and_added_under_a_holder_and_its_waiters() {
+    // A member listens where the others find it, or it could not be reconfigured. So no proxies are between these. No other
+    // process has this host.
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let place =
+        |index| format!("127.{}.{middle}.{low}:{}:{}:participant", 64 + high, 2888 + index, 3888 + index);
+    let mut ensemble = ensemble(3).backend(Backend::Local).property("reconfigEnabled", "true");
+    for index in 0..3 {
+        ensemble = ensemble.property(format!("server.{}", index + 1), place(index));
+    }
+    let ensemble = ensemble.java_property("zookeeper.skipACL", "yes").start().await.unwrap();
+    let line = |index| format!("server.{}={};{}", index + 1, place(index), ensemble.address(index));
+    let lines = [0, 1, 2].map(line);
+    let connector = Client::connector().with_session_timeout(BOUND);
+    let operator = connector.connect(&ensemble.connect_string()).await.unwrap();
+    let leader = ensemble.leader().await.unwrap();
+    let holder = (leader + 1) % 3;
+    let servers = [holder, leader, (leader + 2) % 3].map(|index| ensemble.address(index));
+    contend(&servers, false, async |guard| {
+        for gone in [Some(holder), Some(leader), None] {
+            let members = (0..3).filter(|index| Some(*index) != gone).map(|index| lines[index].as_str());
+            reconfigure(&operator, &members.collect::<Vec<_>>()).await;
+            eventually("a member that leads", async || Some(ensemble.leader().await.unwrap()) != gone).await;
+            within("a quorum's confirmation", guard.verify()).await.unwrap();
+        }
     })
     .await;
 }
@@ -103,7 +148,7 @@ async fn connections_are_throttled() {
     let server = ZooKeeper::builder().java_property(throttle("tokens"), "2");
     let server = one(server.java_property(throttle("fill_time"), "400")).await;
     let link = Link::start(server.address()).await.unwrap();
-    contend(&[link.address()], false, async || link.cut()).await;
+    contend(&[link.address()], false, async |_| link.cut()).await;
     assert!(monitored(&server, "zk_connection_rejected").await > 0);
 }
 
@@ -114,7 +159,7 @@ async fn requests_are_throttled() {
     let server = server.java_property("zookeeper.request_throttle_stall_time", "5");
     let server = one(server.java_property("zookeeper.throttled_op_wait_time", "1")).await;
     // On a busy machine, each heartbeat may be one of these.
-    contend(&[server.connect_string()], true, async || {
+    contend(&[server.connect_string()], true, async |_| {
         eventually("throttled requests", async || monitored(&server, "zk_throttled_ops").await > 0).await;
     })
     .await;
