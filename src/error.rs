@@ -177,7 +177,10 @@ pub enum QueryError {
         path: String,
     },
     /// The connection was lost before the answer came.
-    #[error("the connection was lost while {path} was read; try again")]
+    #[error(
+        "the connection was lost while {path} was read; try again, and if that repeats, look into the servers' log: the request may be \
+         longer than their jute.maxbuffer"
+    )]
     Disconnected {
         /// The lock's path.
         path: String,

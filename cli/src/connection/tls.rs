@@ -48,7 +48,9 @@ pub(super) fn read(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, F
     let private = PrivateKeyDer::from_pem_slice(secret.as_bytes()).map_err(unusable(key))?;
     let config = builder.with_client_auth_cert(chain.map_err(unusable(cert))?, private).map_err(|error| {
         let (cert, key) = (cert.display(), key.display());
-        Failure::usage(format_args!("{cert} and {key} cannot be used together: {error}"))
+        Failure::usage(format_args!(
+            "{cert} and {key} cannot be used together: {error}; name the key that belongs to the certificate"
+        ))
     })?;
     let session = TlsOptions::from_pem(&authorities, Some((&ours, &secret)));
     let session = session.map_err(|error| unusable(key)(error.reason))?;

@@ -54,7 +54,7 @@ impl ServerAddress {
         if text.contains(|character: char| character.is_whitespace() || character == ';') {
             return Err("an address contains a blank or a semicolon; commas separate servers");
         }
-        if text.contains(['"', '\'', '`']) {
+        if text.contains(['"', '\'', '`', '\u{201c}', '\u{201d}']) {
             return Err("an address contains a quotation mark; leave it out");
         }
         if text.contains('@') {

@@ -79,7 +79,7 @@ fn unreachable(server: &Server, found: &mut Findings) {
                 format!("{address} accepts connections, but TLS fails: {why}"),
                 "check that the server uses TLS at this port; that its certificate is for this host, that --tls-ca trusts \
                  it, and that it is valid by this machine's clock; that the server demands no client certificate, or \
-                 --tls-cert gives one",
+                 --tls-cert gives one that it trusts and that is valid",
             ),
             (Mode::NotServing, _) => (
                 "not-serving",
