@@ -16,7 +16,7 @@ use uuid::Uuid;
 use zklock_recipe::admission::{Admission, AdmissionCommand, AdmissionEvent, AdmissionOutcome, SeenPool};
 use zklock_recipe::{
     self as recipe, Arrival, Breach, End, Event, Kind, Misfit, Outcome, Own, Patience, QueuePlace, Refusal,
-    Takeover, Tries, Wish,
+    SessionEnd, Takeover, Tries, Wish,
 };
 
 use super::statement::Statement;
@@ -149,7 +149,7 @@ impl Procedure for Admitting {
         }
         // A reply may say so before the connection's client knows.
         if let AdmissionEvent::SessionOver(end) = event {
-            self.session.lease.ended(end);
+            self.session.ended(end);
         }
         if let Some(watches) = watches {
             self.watches = watches;
@@ -372,7 +372,7 @@ impl Admitting {
                 "an acquisition cannot tell which node is its own; zklock closes the ZooKeeper session, so that \
                  ZooKeeper deletes the node"
             );
-            self.session.close();
+            self.session.ended(SessionEnd::Closed);
         }
     }
 }
