@@ -41,7 +41,7 @@ pub(crate) struct Server {
     address: ServerAddress,
     /// The least session timeout that zklock has seen this server grant lately, and when.
     granted: Mutex<Option<(Duration, Instant)>>,
-    /// Whether the address certainly stands for one server only.
+    /// Whether the name had a single IP address when a session was first connected. A load balancer may have one, too.
     is_single: AtomicBool,
     /// Whether the last connection was to this server, and did not break.
     serves: AtomicBool,
@@ -84,16 +84,10 @@ impl Servers {
         self.servers.iter()
     }
 
-    /// Returns every server, in random order, so that clients spread over the servers.
-    pub(crate) fn shuffled(&self) -> Vec<&Server> {
+    /// Returns every server: first the one that served last, and then the others in random order, so that clients spread.
+    pub(crate) fn last_one_first(&self) -> Vec<&Server> {
         let mut servers = self.servers.iter().collect::<Vec<_>>();
         fastrand::shuffle(&mut servers);
-        servers
-    }
-
-    /// Returns every server, as [`shuffled`](Self::shuffled) does, but first the one that served last.
-    pub(crate) fn last_one_first(&self) -> Vec<&Server> {
-        let mut servers = self.shuffled();
         servers.sort_by_key(|server| !server.serves.load(Ordering::Relaxed));
         servers
     }
@@ -158,12 +152,12 @@ impl Server {
         self.granted.lock().map(|(granted, _)| granted)
     }
 
-    /// Whether the address certainly stands for one server only.
+    /// Whether the name has a single IP address.
     pub(crate) fn is_single(&self) -> bool {
         self.is_single.load(Ordering::Relaxed)
     }
 
-    /// Finds out whether the address stands for one server only.
+    /// Finds out whether the name has a single IP address.
     pub(crate) async fn resolve(&self) {
         let addresses = async_net::resolve((self.address.host.as_str(), self.address.port)).await;
         self.is_single.store(addresses.is_ok_and(|addresses| addresses.len() == 1), Ordering::Relaxed);
