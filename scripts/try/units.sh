@@ -49,12 +49,12 @@ booted b
 
 echo "== candidates are active, whether they lead or not"
 on a systemctl start feed
-until_is a feed active "holds /feed/queue, token "
+until_is a feed active "holds /feed, token "
 on b systemctl start feed
 until_is b feed active "waiting for /feed"
 [ "$(on b zklock leader --servers zk1 /feed)" = a:8080 ] || fail "a does not lead"
 on a systemctl stop feed
-until_is b feed active "holds /feed/queue, token "
+until_is b feed active "holds /feed, token "
 log_is "a begins a ends b begins"
 
 echo "== a command that fails at once is started again and again"
@@ -65,5 +65,5 @@ for ((tries = 0; $(on b systemctl show --value -p NRestarts feed) < 6; tries++))
     sleep 0.5
 done
 rm "$shared/fails"
-until_is b feed active "holds /feed/queue, token "
+until_is b feed active "holds /feed, token "
 echo "units: all of this holds with $(on a systemctl --version | head -n 1)"
