@@ -25,9 +25,9 @@ fn listing(setup: Setup) -> Setup {
 explored! {
     readers_hold_the_lock_beside_each_other: Setup { giving_up: false, ..one_writer() }, 37_140,
         [ReaderGrantedByRelease, GrantBesideAnother, GrantByListing, GrantByCount];
-    readers_and_a_writer_give_up_at_any_time: one_writer().counting(), 110_886,
+    readers_and_a_writer_give_up_at_any_time: one_writer().counting(), 142_313,
         [ReaderGrantedByRelease, GrantBesideAnother, GiveUpWhileEntering, GiveUpWhileWaiting];
-    writers_give_up_before_a_reader: two_writers().counting(), 118_297,
+    writers_give_up_before_a_reader: two_writers().counting(), 153_026,
         [ReaderGrantedByRelease, GrantByRelease, GiveUpWhileEntering, GiveUpWhileWaiting];
     a_reader_and_a_writer_try:
         of(vec![waits(0), Actor { patience: tries(1).patience, ..reads(1) }, tries(2)]).patient(), 16_603,
@@ -48,13 +48,13 @@ fn in_turns() -> Setup {
 }
 
 explored! {
-    readers_vanish_and_writers_give_up_in_turns: in_turns(), 24_570,
+    readers_vanish_and_writers_give_up_in_turns: in_turns(), 21_843,
         [GuardVanished, TakeoverDelayed, GiveUpWhileWaiting, GrantBesideAnother];
     a_reader_is_at_a_follower: one_writer().patient().following(&[1]), 46_991,
         [AnswerFromThePast, ReaderGrantedByRelease, GrantBesideAnother];
     /// A write to a reader's node grants nobody, and neither does one to the writer's before its node is gone.
     anybody_writes_to_the_nodes_of_a_reader_and_a_writer:
-        of(vec![waits(0), reads(1)]).settling().with(&[Break, Write]), 83_074,
+        of(vec![waits(0), reads(1)]).settling().with(&[Break, Write]), 88_495,
         [HolderTold, DeletedAfterAWrite, ReaderGrantedByRelease];
 }
 
