@@ -48,7 +48,7 @@ pub enum PathProblem {
     #[error("one of its names begins or ends with a blank, which nobody sees; leave the blank out")]
     Blank,
     /// The path contains a character that nobody sees, or that turns the direction of writing
-    /// ([`is_harmful`](crate::inspect::is_harmful)): to people it is another lock's path.
+    /// ([`is_harmful`]): to people it is another lock's path.
     #[error("it contains the character U+{0:04X}, which nobody sees; leave that character out")]
     Invisible(u32),
     /// The path is `/zookeeper`, or is below it.

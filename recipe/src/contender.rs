@@ -153,7 +153,7 @@ pub struct Ahead {
     pub nearest: QueuePlace,
     /// What is known of those that are lower still.
     pub others: Others,
-    /// Whether the queue had at most [`SHORT_QUEUE`] children, so that a holder may list it.
+    /// Whether the queue had at most `SHORT_QUEUE` children, so that a holder may list it.
     pub is_short: bool,
 }
 

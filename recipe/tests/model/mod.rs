@@ -171,14 +171,14 @@ mod at_large {
             waiters(3).counting().with(&[Break, Lapse, Expiry]), 14_401_915,
             [GuardLost, GrantAfterLapse, GrantByListing, GrantByRelease, RecoveryFindsNode, RemovalFoundDone];
         three_waiters_that_delay_give_up_and_expire:
-            waiters(3).counting().delayed().with(&[Lapse, Expiry]), 1_365_899,
+            waiters(3).counting().delayed().with(&[Lapse, Expiry]), 1_704_184,
             [TakeoverDelayed, GiveUpWhileDelayed, GiveUpWhileWaiting, GuardLost, GrantAfterLapse];
-        three_wait_and_one_tries: of(vec![waits(0), tries(1), waits(2), waits(3)]).patient(), 1_126_939,
+        three_wait_and_one_tries: of(vec![waits(0), tries(1), waits(2), waits(3)]).patient(), 1_199_389,
             [GrantByRelease, GrantByListing, GrantByCount, Busy];
-        four_waiters_give_up_at_any_time: waiters(4).counting(), 13_856_861,
+        four_waiters_give_up_at_any_time: waiters(4).counting(), 20_899_167,
             [GrantByRelease, GrantByCount, GiveUpWhileEntering, GiveUpWhileWaiting];
         three_waiters_give_up_while_anybody_writes_to_their_nodes:
-            waiters(3).counting().with(&[Write]), 446_180,
+            waiters(3).counting().with(&[Write]), 606_654,
             [DeletedAfterAWrite, GrantByRelease, GiveUpWhileWaiting];
         leases_are_kept_though_streams_stand_still: timed(5).with(&[Beat, Stall, Stall]), 9_639_441,
             [GuardLost, LeaseExtended, ServedAfterItsEnd];
@@ -186,19 +186,19 @@ mod at_large {
             [LimitReached, GuardLost, ServedAfterItsEnd];
         a_delay_of_a_session_timeout_outlasts_what_an_operator_ends: evicted(6), 3_755_225,
             [ServedAfterItsEnd, TakeoverDelayed, GuardLost];
-        leases_are_kept_though_connections_break: timed(5).with(&[Beat, Break, Stall]), 17_575_600,
+        leases_are_kept_though_connections_break: timed(5).with(&[Beat, Break, Stall]), 17_616_853,
             [GuardLost, LeaseExtended, MovedToLeader, MovedToFollower];
         three_contenders_two_at_a_follower_under_every_fault_of_their_sessions:
             waiters(3).patient().following(&[0, 1]).with(&[Break, Lapse, Expiry]), 23_872_315,
             [AnswerFromThePast, ServedAfterItsEnd, MovedToFollower, MovedToLeader, GuardLost];
         leases_are_kept_under_every_fault_of_limits_and_late_requests:
-            clipped(5).with(&[Break, Half, Race]), 183_025,
+            clipped(5).with(&[Break, Half, Race]), 111_981,
             [GuardLost, ResumedLate, MovedToLeader, MovedToFollower];
         anybody_writes_to_nodes_while_connections_break:
-            waiters(3).patient().settling().with(&[Break, Write]), 3_201_074,
+            waiters(3).patient().settling().with(&[Break, Write]), 3_977_272,
             [HolderTold, DeletedAfterAWrite, GrantByRelease, RecoveryFindsNode];
         another_client_contends_under_every_fault_of_sessions:
-            mixed(Make::Foreign).counting().with(&[Break, Lapse, Expiry]), 316_097,
+            mixed(Make::Foreign).counting().with(&[Break, Lapse, Expiry]), 319_138,
             [ForeignerMet, ForeignerHeldNext, GuardLost, GrantByRelease, RecoveryFindsNode];
         three_waiters_whose_directory_is_reaped_and_whose_connections_break:
             waiters(3).counting().reaped().with(&[Break]), 1_942_410,
