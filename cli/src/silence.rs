@@ -122,6 +122,8 @@ impl Silence {
     /// Says of each silence that it lasts, and its causes as far as they are known, at every level of the console.
     async fn tell(&self, lacks: &str, bound: &str, causes: impl AsyncFn() -> Vec<String>) -> Infallible {
         let mut looked = Instant::now();
+        // When to ask for the causes of this silence; `None` once they are told. A server that is down has none yet.
+        let mut next = Some(looked);
         loop {
             sleep(LOOK).await;
             // A process that was stopped could hear nobody.
@@ -129,15 +131,23 @@ impl Silence {
                 let mut state = self.state();
                 state.since = state.since.map(|_| looked);
             }
-            if self.length() >= UNTOLD && !mem::replace(&mut self.state().is_told, true) {
+            if self.length() < UNTOLD {
+                next = Some(looked);
+                continue;
+            }
+            if !mem::replace(&mut self.state().is_told, true) {
                 let length = duration::text(UNTOLD);
                 // At every level: nothing else shows why a quiet program does not go on.
                 Console::Normal
                     .warn(format_args!("{lacks} for {length} or more; zklock goes on trying{bound}"));
-                for cause in causes().await {
+            }
+            if next.is_some_and(|next| next <= looked) {
+                let causes = causes().await;
+                looked = Instant::now();
+                next = causes.is_empty().then_some(looked + UNTOLD);
+                for cause in causes {
                     Console::Normal.warn(cause);
                 }
-                looked = Instant::now();
             }
         }
     }
