@@ -214,13 +214,13 @@ impl Lease {
     /// bring the end of a valid lease nearer: then it must not be sent.
     #[must_use]
     pub fn attempting(&mut self, now: Moment, floor: Duration) -> bool {
-        let may_shorten = floor < self.lengths.timeout && !self.remaining(now).is_zero();
-        if !may_shorten {
-            self.attempt_failed();
-            self.disconnected();
-            self.connection = LeaseConnection::Attempted { since: now, floor };
+        if floor < self.lengths.timeout && !self.remaining(now).is_zero() {
+            return false;
         }
-        !may_shorten
+        self.attempt_failed();
+        self.disconnected();
+        self.connection = LeaseConnection::Attempted { since: now, floor };
+        true
     }
 
     /// Takes in that the request to resume the session was not answered. It may have reached the server, or may still
