@@ -51,18 +51,18 @@ const LATE: Duration = Duration::from_secs(30);
 const TICK: Duration = Duration::from_millis(500);
 
 /// Two clients of one server. The first one creates the node, the second one watches it, and the first one asks the rest;
-/// then it is silent. A container may end at once behind that, so the watch comes first. Returns the connection that hears
-/// of the node's end.
+/// then it is silent. A container may end at once behind that, so the watch comes first, and nobody reads behind it.
+/// Returns the connection that hears of the node's end.
 fn watch_what_ends<W: World>(play: &mut Play<W>, timeout: Duration, creates: &[(i32, &str, i32)]) -> u64 {
     play.step(0, &Step::Connect { timeout: timeout.as_millis() as i32 });
     play.step(1, &Step::Connect { timeout: 9_000 });
     for (code, path, flags) in creates {
         let body = Frame::default().string(path);
         let body = if *code == 2 { body.int(-1) } else { body.string("").with(step::world(31)).int(*flags) };
-        play.step(0, &Step::Ask { code: *code, body: body.0, shown: String::new() });
+        play.step_alone(0, &Step::Ask { code: *code, body: body.0, shown: String::new() });
         if *path == creates[0].1 {
             let watch = Frame::default().string(path).bool(true);
-            play.step(1, &Step::Ask { code: 3, body: watch.0, shown: String::new() });
+            play.step_alone(1, &Step::Ask { code: 3, body: watch.0, shown: String::new() });
         }
     }
     play.connection(1)

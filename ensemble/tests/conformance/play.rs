@@ -47,6 +47,18 @@ impl<W: World> Play<W> {
 
     /// Has a client do this, and then every other one exchange a ping; a sync, if there are several servers. Returns what they got, in words.
     pub(crate) fn step(&mut self, client: usize, step: &Step) -> String {
+        let mut seen = self.step_alone(client, step);
+        for other in 0..self.clients.len() {
+            if other != client && self.clients[other].session != 0 {
+                let _ = write!(seen, "client {other}: ");
+                self.settle(other, &mut seen);
+            }
+        }
+        seen
+    }
+
+    /// Has a client do this, while the others read nothing: what they are told stays to be received.
+    pub(crate) fn step_alone(&mut self, client: usize, step: &Step) -> String {
         while self.clients.len() <= client {
             self.clients.push(Client::default());
         }
@@ -59,12 +71,6 @@ impl<W: World> Play<W> {
             Step::Resume { .. } if self.servers > 1 => self.move_on(client, &mut seen),
             Step::Resume { password, ahead } => self.resume(client, *password, *ahead, &mut seen),
             Step::Ask { code, body, .. } => self.ask(client, *code, body, &mut seen),
-        }
-        for other in 0..self.clients.len() {
-            if other != client && self.clients[other].session != 0 {
-                let _ = write!(seen, "client {other}: ");
-                self.settle(other, &mut seen);
-            }
         }
         seen
     }
