@@ -13,7 +13,7 @@ use zookeeper_client::{Error, EventType, WatchedEvent};
 use super::confirm::{is, is_hidden, is_there};
 use super::foreign::{judge, lookalike};
 use super::reply::{Reply, end, failure};
-use super::watchers::{SharedWatcher, Watcher, Watching};
+use super::watchers::{DataWatcher, Watcher, Watching};
 use crate::node::{NodeData, decode};
 use crate::settings::Settings;
 
@@ -76,7 +76,7 @@ fn other_kind(lock: &Settings, data: &[u8]) -> Option<OtherKind> {
 /// the watch of its children, of which it has none. Only a release does both in one transaction. A client that may
 /// write to the directory can write to a waiter's node, and that waiter may give up later. That grants nobody. Nor does
 /// another client's contender, whatever it does.
-async fn end_of(data: SharedWatcher, children: Watcher, is_ours: bool) -> Event {
+async fn end_of(data: DataWatcher, children: Watcher, is_ours: bool) -> Event {
     let gone = match change(children).await {
         Ok(gone) => gone,
         Err(end) => return Event::SessionOver(end),

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, pending};
+use futures::future::{BoxFuture, Either, pending};
 use tokio::sync::Notify;
 use zookeeper_client::{AddWatchMode, Client, Error, OneshotWatcher, PersistentWatcher, Stat, WatchedEvent};
 
@@ -47,15 +47,18 @@ pub(crate) struct Watchers {
     state: Mutex<WatchersState>,
     /// Says that something was left.
     pub(crate) left: Notify,
-    /// The reads under way that watch data, by their paths.
-    reads: Mutex<HashMap<String, WeakJoint<WatchedRead>>>,
+    /// The reads under way that watch data, by their paths: the one that is shared, if a second caller has asked.
+    reads: Mutex<HashMap<String, Option<WeakJoint<SharedRead>>>>,
 }
 
 /// The answer to a read that watches data.
-type WatchedRead = Result<(Arc<Vec<u8>>, Stat, SharedWatcher), Error>;
+type WatchedRead<W> = Result<(Arc<Vec<u8>>, Stat, W), Error>;
 
-/// A watcher that all have who share a read. The last one leaves it to the watchers of its connection.
-pub(super) type SharedWatcher = Joint<WatchedEvent>;
+/// The answer that all have who share a read. The last one leaves its watcher to the watchers of its connection.
+type SharedRead = WatchedRead<Joint<WatchedEvent>>;
+
+/// A watcher of data, which others may have, too.
+pub(super) type DataWatcher = Either<Watcher, Joint<WatchedEvent>>;
 
 #[derive(Default)]
 struct WatchersState {
@@ -173,28 +176,42 @@ impl Watching {
         self.watchers.send(|| send(&Sender(self))).await
     }
 
-    /// Reads a node, and watches its data. The first poll sends the request. Callers that ask while a read is under way share it: the
-    /// node may have 1 MiB of data, and the session's heartbeats wait behind each answer.
+    /// Reads a node, and watches its data. The first poll sends the request. Callers that ask while a read is under way share a second
+    /// one: the node may have 1 MiB of data, and the session's heartbeats wait behind each answer. A predecessor has mostly one caller,
+    /// so the first one shares nothing, and pays nothing for it.
     ///
     /// A server answers in order. So an answer that has not come yet is as new as the answer to a read that the caller would send, and
     /// its watch has not fired. A read that is answered is shared with nobody else: the node's name may have been given again since.
-    pub(super) fn data(&self, path: &str) -> Joint<WatchedRead> {
-        let present = self.watchers.reads.lock().get(path).cloned();
-        // The answer may have come though nobody has taken it in. The poll shows it.
-        if let Some(mut read) = present.as_ref().and_then(WeakJoint::upgrade)
-            && (&mut read).now_or_never().is_none()
-        {
-            return read;
-        }
-        let under_way = UnderWay { watching: self.clone(), path: path.to_owned() };
-        let read = async move {
-            let UnderWay { watching, path } = &under_way;
-            let (data, stat, watcher) = watching.send(|server| server.data(path)).await.await?;
-            Ok((Arc::new(data), stat, Joint::new(watcher.boxed())))
+    pub(super) async fn data(&self, path: &str) -> WatchedRead<DataWatcher> {
+        let present = {
+            let mut reads = self.watchers.reads.lock();
+            let present = reads.get(path).cloned();
+            if present.is_none() {
+                reads.insert(path.to_owned(), None);
+            }
+            present
         };
-        let read = Joint::new(read.boxed());
-        self.watchers.reads.lock().insert(path.to_owned(), read.downgrade());
-        read
+        let under_way = || UnderWay { watching: self.clone(), path: path.to_owned() };
+        let Some(shared) = present else {
+            let _under_way = under_way();
+            let (data, stat, watcher) = self.send(|server| server.data(path)).await.await?;
+            return Ok((Arc::new(data), stat, Either::Left(watcher)));
+        };
+        // The answer may have come though nobody has taken it in. The poll shows it.
+        let shared = shared.as_ref().and_then(WeakJoint::upgrade);
+        let shared = shared.filter(|read| read.clone().now_or_never().is_none()).unwrap_or_else(|| {
+            let under_way = under_way();
+            let read = async move {
+                let UnderWay { watching, path } = &under_way;
+                let (data, stat, watcher) = watching.send(|server| server.data(path)).await.await?;
+                Ok((Arc::new(data), stat, Joint::new(watcher.boxed())))
+            };
+            let read = Joint::new(read.boxed());
+            self.watchers.reads.lock().insert(path.to_owned(), Some(read.downgrade()));
+            read
+        });
+        let (data, stat, watcher) = shared.await?;
+        Ok((data, stat, Either::Right(watcher)))
     }
 }
 
@@ -335,7 +352,7 @@ mod tests {
 
     use futures::channel::oneshot;
     use zklock_testcontainers::ZooKeeper;
-    use zookeeper_client::{Acls, CreateMode};
+    use zookeeper_client::{Acls, CreateMode, EventType};
 
     use super::*;
 
@@ -419,18 +436,20 @@ mod tests {
             client.create("/node", b"", &persistent).await.unwrap().0.czxid
         };
         let first = make().await;
-        let mut reads = [(); 3].map(|()| watching.data("/node"));
-        assert!((&mut reads[0]).now_or_never().is_none());
+        let mut reads = [(); 4].map(|()| Box::pin(watching.data("/node")));
+        assert!(reads.iter_mut().all(|read| read.now_or_never().is_none()));
         client.delete("/node", None).await.unwrap();
-        // All answers have come, and nobody has taken the first one in.
+        // All answers have come, and nobody has taken them in.
         let again = make().await;
         let (_, stat, last) = watching.data("/node").await.unwrap();
         assert_eq!(stat.czxid, again);
-        let [gone, one, other] = reads;
+        let [alone, gone, one, other] = reads;
         drop(gone);
-        let [one, other] = [one.await.unwrap(), other.await.unwrap()];
-        assert!(Arc::ptr_eq(&one.0, &other.0) && one.1.czxid == first);
-        assert_eq!(one.2.clone().await, other.2.await);
+        let (alone, one, other) = (alone.await.unwrap(), one.await.unwrap(), other.await.unwrap());
+        assert!(Arc::ptr_eq(&one.0, &other.0) && !Arc::ptr_eq(&alone.0, &one.0));
+        assert_eq!([alone.1.czxid, one.1.czxid], [first; 2]);
+        assert_eq!(one.2.await, other.2.await);
+        assert_eq!(alone.2.await.event_type, EventType::NodeDeleted);
         assert!(last.now_or_never().is_none());
         assert!(watching.watchers.reads.lock().is_empty());
     }
