@@ -168,7 +168,7 @@ mod at_large {
 
     explored! {
         three_waiters_under_every_fault_of_their_sessions:
-            waiters(3).counting().with(&[Break, Lapse, Expiry]), 14_401_915,
+            waiters(3).counting().with(&[Break, Lapse, Expiry]), 17_368_148,
             [GuardLost, GrantAfterLapse, GrantByListing, GrantByRelease, RecoveryFindsNode, RemovalFoundDone];
         three_waiters_that_delay_give_up_and_expire:
             waiters(3).counting().delayed().with(&[Lapse, Expiry]), 1_704_184,
@@ -189,7 +189,7 @@ mod at_large {
         leases_are_kept_though_connections_break: timed(5).with(&[Beat, Break, Stall]), 17_616_853,
             [GuardLost, LeaseExtended, MovedToLeader, MovedToFollower];
         three_contenders_two_at_a_follower_under_every_fault_of_their_sessions:
-            waiters(3).patient().following(&[0, 1]).with(&[Break, Lapse, Expiry]), 23_872_315,
+            waiters(3).patient().following(&[0, 1]).with(&[Break, Lapse, Expiry]), 25_360_727,
             [AnswerFromThePast, ServedAfterItsEnd, MovedToFollower, MovedToLeader, GuardLost];
         leases_are_kept_under_every_fault_of_limits_and_late_requests:
             clipped(5).with(&[Break, Half, Race]), 111_981,
@@ -201,7 +201,7 @@ mod at_large {
             mixed(Make::Foreign).counting().with(&[Break, Lapse, Expiry]), 319_138,
             [ForeignerMet, ForeignerHeldNext, GuardLost, GrantByRelease, RecoveryFindsNode];
         three_waiters_whose_directory_is_reaped_and_whose_connections_break:
-            waiters(3).counting().reaped().with(&[Break]), 1_942_410,
+            waiters(3).counting().reaped().with(&[Break]), 2_376_592,
             [DirectoryReset, RecoveryFindsNode, RecoveryFindsNone, RemovalFoundDone, StrayCreate];
     }
 }

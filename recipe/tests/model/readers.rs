@@ -117,23 +117,23 @@ mod at_large {
     }
 
     explored! {
-        two_writers_and_two_readers_close_a_session: two_of_each().with(&[Closing]), 2_207_750,
+        two_writers_and_two_readers_close_a_session: two_of_each().with(&[Closing]), 2_229_453,
             [ReaderGrantedByRelease, GrantBesideAnother, GrantByRelease];
         /// They have come in turns, and may give up.
         two_writers_and_two_readers_under_every_fault_of_their_sessions: Setup {
             opening: [0, 2, 1, 3].map(Step::Begin).to_vec(),
             giving_up: true,
             ..two_of_each().with(&[Break, Lapse, Expiry])
-        }, 621_770,
+        }, 602_118,
             [ReaderGrantedByRelease, RemovalFoundDone, GuardLost, GrantAfterLapse];
-        anybody_writes_to_the_nodes_of_two_writers_and_two_readers: two_of_each().with(&[Write]), 3_466_877,
+        anybody_writes_to_the_nodes_of_two_writers_and_two_readers: two_of_each().with(&[Write]), 3_491_834,
             [ReaderGrantedByRelease, DeletedAfterAWrite];
-        one_of_two_readers_behind_two_writers_is_at_a_follower: two_of_each().following(&[2]), 2_252_115,
+        one_of_two_readers_behind_two_writers_is_at_a_follower: two_of_each().following(&[2]), 2_275_010,
             [AnswerFromThePast, ReaderGrantedByRelease, GrantBesideAnother];
         readers_and_a_writer_lose_their_sessions: one_writer().patient().with(&[Lapse, Expiry]), 226_283,
             [ReaderGrantedByRelease, GrantBesideAnother, GuardLost, GrantAfterLapse];
         two_writers_and_a_reader_delay_their_takeover:
-            two_writers().patient().delayed().with(&[Lapse, Expiry]), 306_741,
+            two_writers().patient().delayed().with(&[Lapse, Expiry]), 317_292,
             [ReaderGrantedByRelease, TakeoverDelayed, GuardLost];
     }
 }

@@ -110,20 +110,20 @@ mod at_large {
 
     explored! {
         two_wait_for_two_locks_under_every_fault_of_their_sessions:
-            opposite().patient().with(&[Break, Lapse, Expiry]), 247_308,
+            opposite().patient().with(&[Break, Lapse, Expiry]), 250_357,
             [GuardLost, GrantAfterLapse, RecoveryFindsNode, RemovalFoundUndone];
-        two_give_up_two_locks_while_their_connections_break: opposite().counting().with(&[Break]), 126_393,
+        two_give_up_two_locks_while_their_connections_break: opposite().counting().with(&[Break]), 142_079,
             [GiveUpWhileEntering, GiveUpWhileWaiting, RecoveryFindsNode, StrayCreate];
         an_operator_deletes_one_node_of_several_while_connections_break:
-            opposite().patient().settling().with(&[Break, Deletion]), 878_605,
+            opposite().patient().settling().with(&[Break, Deletion]), 900_181,
             [HolderTold, ToldByMissingNode, ReleaseFindsNone, RecoveryFindsNode, RemovalFoundDone];
         an_operator_deletes_one_node_of_several_while_callers_give_up:
-            opposite().counting().settling().with(&[Deletion]), 150_223,
+            opposite().counting().settling().with(&[Deletion]), 164_189,
             [HolderTold, ToldByMissingNode, ReleaseFindsNone, GiveUpWhileWaiting];
-        one_gives_up_two_locks_among_those_that_wait_for_one: among_plain().counting(), 240_739,
+        one_gives_up_two_locks_among_those_that_wait_for_one: among_plain().counting(), 306_658,
             [FirstAmongWaiting, GiveUpWhileEntering, GiveUpWhileWaiting];
         one_waits_for_two_locks_among_others_while_connections_break:
-            among_plain().patient().with(&[Break]), 482_787,
+            among_plain().patient().with(&[Break]), 491_471,
             [FirstAmongWaiting, RecoveryFindsNode, RemovalFoundDone];
         one_waits_for_two_locks_among_others_while_sessions_end:
             among_plain().patient().with(&[Lapse, Expiry]), 397_681,
@@ -132,7 +132,7 @@ mod at_large {
             waits_for_both(0),
             waits_for(1, &[writer(1), writer(0)]),
             waits_for_both(2),
-        ]).patient(), 365_714,
+        ]).patient(), 421_458,
             [GrantByRelease];
     }
 }
