@@ -68,6 +68,8 @@ pub(crate) async fn create_directory(client: &Client, lock: &Settings) -> Event 
     }
 }
 
+/// Creates what is above the directory. ZooKeeper may remove an ancestor before the next one is created in it. Then the create of the
+/// directory shows it, as if it had been removed behind this.
 async fn create_ancestors(
     client: &Client,
     lock: &Settings,
@@ -84,7 +86,7 @@ async fn create_ancestors(
             }
             // Sessions that do not create it need it as well, so it is no container.
             let lasting = lock.ancestors_acl.on(CreateMode::Persistent);
-            root.mkdir(chroot, &lasting).await.map_err(failure)?;
+            there_or_removed(root.mkdir(chroot, &lasting).await)?;
         }
     }
     let parent = lock.path.parent().unwrap_or_default();
@@ -95,13 +97,17 @@ async fn create_ancestors(
         _ => parent,
     };
     if !above.is_empty() {
-        client.mkdir(above, &lock.ancestors_acl.on(CreateMode::Container)).await.map_err(failure)?;
+        there_or_removed(client.mkdir(above, &lock.ancestors_acl.on(CreateMode::Container)).await)?;
     }
     if above == parent {
         return Ok(());
     }
-    match client.create(parent, &[], directory).await {
-        Ok(_) | Err(Error::NodeExists) => Ok(()),
+    there_or_removed(client.create(parent, &[], directory).await.map(drop))
+}
+
+fn there_or_removed(created: Result<(), Error>) -> Result<(), Event> {
+    match created {
+        Ok(()) | Err(Error::NodeExists | Error::NoNode) => Ok(()),
         Err(error) => Err(failure(error)),
     }
 }

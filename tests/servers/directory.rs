@@ -1,8 +1,12 @@
 //! The lock's directory: created, reaped, shared with strangers, forbidden.
 
-use support::{Server, make, operator, queue, server, session, until_nothing_is_left, within};
+use std::time::Duration;
+
+use support::{
+    Server, granted, linked_session, make, operator, queue, server, session, until_nothing_is_left, within,
+};
 use zklock::{Acl, AcquireError, LockOptions, Permissions, QueryError, Session};
-use zklock_testcontainers::ZooKeeper;
+use zklock_testcontainers::{RequestKind, ZooKeeper};
 use zookeeper_client::{Acls, CreateMode};
 
 use super::family::FAMILY;
@@ -40,6 +44,27 @@ async fn reaped_between_acquisitions() {
             .await;
         assert!(queue(&lock).await.is_empty());
     }
+}
+
+/// ZooKeeper removes an ancestor that is empty before the next one is created in it.
+#[tokio::test]
+async fn an_ancestor_is_reaped_while_the_directory_is_created() {
+    let (server, link, session) = linked_session(Duration::from_secs(20)).await;
+    let operator = operator(&server).await;
+    let election = session.election("/app/service").unwrap();
+    let mut create = link.hold_request(RequestKind::CreateContainer);
+    let campaign = tokio::spawn(async move { election.campaign("here").await });
+    // The queue, which has no parent yet; then what is above the election.
+    for _ in 0..2 {
+        within("a create", create.reached()).await;
+        let next = link.hold_request(RequestKind::CreateContainer);
+        create.release();
+        create = next;
+    }
+    within("the election's create", create.reached()).await;
+    operator.delete("/app", None).await.unwrap();
+    create.release();
+    granted(campaign).await.resign().await.unwrap();
 }
 
 #[tokio::test]
