@@ -148,6 +148,7 @@ impl Collector {
                     }
                 }
             }
+            Event::Neglects => {}
             Event::Neglected { requeued } => {
                 self.history.neglected += 1;
                 self.history.requeued += requeued;

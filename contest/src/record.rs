@@ -37,6 +37,8 @@ pub enum Event {
     Asks { request: Request, how: How, patience: Option<Duration>, delayed: bool, limit: Option<Duration> },
     /// It contends no more, and has no guard.
     LeftWithout { why: Leaving },
+    /// It is about to leave its acquisition or its release unpolled for a while.
+    Neglects,
     /// It has not polled its acquisition or its release for a while, and its session has queued again so many times meanwhile or then.
     Neglected { requeued: u64 },
     /// It has a guard of these locks, which was valid at this instant; the nodes are in the order of the claims.

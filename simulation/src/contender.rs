@@ -89,7 +89,7 @@ pub(crate) async fn run(process: ProcessId, number: u32, part: Part, mut random:
 /// Orders what each stage is about.
 async fn follow(orderer: Orderer, timeout: Duration) {
     let orders = [
-        (Stage::Calm, Order::Finish),
+        (Stage::Last, Order::Finish),
         (Stage::Eviction, Order::LookAway),
         // The one that holds once more holds until it is lost.
         (Stage::Eviction, Order::Stay(timeout * 1_000)),

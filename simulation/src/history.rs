@@ -6,7 +6,7 @@
 //! what contenders said.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -27,15 +27,9 @@ use zklock_ensemble::Server;
 use crate::cluster::{self, Cluster};
 use crate::interventions::{self, Ended};
 use crate::part::{Part, is_given_at_once};
+use crate::quiet::Quiet;
 use crate::seen::Seen;
 use crate::trace::note;
-
-/// After so many session timeouts in which nobody held anything, somebody has missed that there is room. Sessions that have to expire,
-/// takeover delays and callers that dawdle take up to five. One that waits looks after ten, whatever it has missed.
-const IDLE: u32 = 7;
-
-/// For so long zklock pauses at most before it tries again to open a session.
-const PAUSE: Duration = Duration::from_secs(20);
 
 /// One guard, from its grant on.
 #[derive(Clone)]
@@ -80,8 +74,10 @@ pub(crate) enum Stage {
     /// Contenders contend, and faults happen.
     #[default]
     Storm,
-    /// Contenders are to hold what they contend for once more.
+    /// The faults are over, and contenders go on.
     Calm,
+    /// Contenders are to hold what they contend for once more.
+    Last,
     /// One contender holds once more, until an operator has deleted its node.
     Eviction,
     /// An operator looks whether anything is left.
@@ -105,8 +101,6 @@ struct History {
     asked: BTreeMap<Who, (u64, Request)>,
     /// When each process was stopped last.
     stops: BTreeMap<ProcessId, u64>,
-    /// The last instant at which somebody held, or something went wrong.
-    idle_since: u64,
     registers: BTreeMap<usize, Store>,
     /// What an operator has found in the end.
     found: (Vec<Vec<Entry>>, Records),
@@ -114,16 +108,10 @@ struct History {
     evicted: Option<(Who, bool)>,
     /// How far the end has come.
     stage: Stage,
+    quiet: Quiet,
+    /// The holds that an operator has ended, by their numbers.
+    taken: BTreeSet<u64>,
     outcome: Outcome,
-}
-
-impl History {
-    /// For how long nobody had held anything while this one asked, after all faults.
-    fn idle(&self, who: Who, at: u64) -> Duration {
-        let asked = self.asked.get(&who).map_or(at, |(asked, _)| *asked);
-        let counts = self.stage >= Stage::Calm && self.present.is_empty();
-        Duration::from_nanos(if counts { at.saturating_sub(asked.max(self.idle_since)) } else { 0 })
-    }
 }
 
 thread_local! {
@@ -136,7 +124,8 @@ pub(crate) fn begin(part: &Part, processes: u32) {
     let contenders =
         (1..=processes as u16).flat_map(|client| (1..=part.tasks).map(move |task| Who { client, task }));
     let collector = Some(Collector::new(part.member));
-    let history = History { collector, contenders: contenders.collect(), ..History::default() };
+    let (contenders, quiet) = (contenders.collect(), Quiet::of(part));
+    let history = History { collector, contenders, quiet, ..History::default() };
     drop(HISTORY.replace(history));
 }
 
@@ -165,6 +154,11 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
     if !matches!(event, Event::Holds { .. } | Event::Witnesses { .. }) {
         note(who, format_args!("{event:?}"));
     }
+    let (led, late) = HISTORY.with_borrow_mut(|history| {
+        let led = history.quiet.leads(*who, event).filter(|_| part.member == Member::Election);
+        (led, history.quiet.hear(*who, *at, event))
+    });
+    late.filter(|_| !part.is_foreign(who.client)).into_iter().for_each(wrong);
     match event {
         Event::LeftWithout { why: Leaving::Failed(why) }
             if why.starts_with(LOST_BEFORE)
@@ -174,16 +168,6 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
             wrong(format!("{who} has got a guard that was lost before: {why}"));
         }
         Event::Granted { token, .. } => {
-            let idle = HISTORY.with_borrow(|history| history.idle(*who, *at));
-            // A caller that dawdles loses its place, and may observe a long delay anew.
-            let delays = if part.member == Member::Queue {
-                part.delay.unwrap_or_default() * 3
-            } else {
-                Duration::ZERO
-            };
-            if idle > part.timeout * IDLE + PAUSE + delays {
-                wrong(format!("{who} waited for {idle:?}, though nobody held anything and all was well"));
-            }
             // As long as that, an acquisition may wait for its caller.
             let before = at.saturating_sub((part.timeout * 4).as_nanos() as u64);
             let was_written =
@@ -195,11 +179,12 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
         Event::Lost { .. } | Event::Releases { .. } | Event::Drops { .. } => give_up(*who),
         _ => {}
     }
+    if let Some((token, leads)) = led {
+        announced(token, *at, leads);
+    }
     HISTORY.with_borrow_mut(|history| {
         match event {
             Event::Asks { request, .. } => drop(history.asked.insert(*who, (*at, request.clone()))),
-            // A claim that finds its run done has had the lock for that.
-            Event::Released { .. } | Event::LeftWithout { why: Leaving::Done(_) } => history.idle_since = *at,
             Event::Granted { session, claims, token, .. } => {
                 let (asked, permit) = match history.asked.get(who) {
                     Some((asked, Request::Permit { weight, capacity })) => {
@@ -241,6 +226,19 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
     });
 }
 
+/// Observers are to know soon that somebody leads, or leads no more.
+fn announced(token: FencingToken, at: u64, leads: bool) {
+    let bound = HISTORY.with_borrow(|history| history.quiet.counts(at).then(|| history.quiet.bounds.tale()));
+    let Some(bound) = bound else { return };
+    cluster::later(at + bound.as_nanos() as u64, move |_| {
+        let told = HISTORY.with_borrow(|history| match history.stage < Stage::Eviction {
+            true => history.quiet.told(token, at, leads),
+            false => Vec::new(),
+        });
+        told.into_iter().for_each(wrong);
+    });
+}
+
 /// A signal stops a process, or its machine is suspended.
 pub(crate) fn stopped(process: ProcessId) {
     let now = world::now();
@@ -258,7 +256,6 @@ pub(crate) fn holds(who: Who, guard: &Arc<Held>) {
 fn give_up(who: Who) {
     let hold = HISTORY.with_borrow_mut(|history| {
         let number = history.present.remove(&who)?;
-        history.idle_since = world::now();
         Some((number, history.holds.get(&number)?.clone()))
     });
     let Some((number, hold)) = hold else { return };
@@ -274,8 +271,10 @@ pub(crate) fn call(lock: usize, call: Call) -> Answer {
 }
 
 pub(crate) fn add(fault: &Fault) {
-    HISTORY
-        .with_borrow_mut(|history| history.collector.iter_mut().for_each(|collector| collector.add(fault)));
+    HISTORY.with_borrow_mut(|history| {
+        history.quiet.acts(world::now());
+        history.collector.iter_mut().for_each(|collector| collector.add(fault));
+    });
 }
 
 /// Something happened that must not.
@@ -291,7 +290,10 @@ pub(crate) fn gone(process: ProcessId) {
         for hold in history.holds.values_mut().filter(|hold| hold.process == process) {
             hold.given_up.get_or_insert((now, false));
         }
+        let History { holds, present, .. } = history;
+        present.retain(|_, number| holds.get(number).is_some_and(|hold| hold.process != process));
         if let (Some(client), Some(collector)) = (history.clients.get(&process), &mut history.collector) {
+            history.quiet.gone(*client);
             collector.gone(*client, Instant(now));
         }
     });
@@ -301,7 +303,9 @@ pub(crate) fn enter(stage: Stage) {
     note("stage", format_args!("{stage:?}"));
     HISTORY.with_borrow_mut(|history| {
         history.stage = stage;
-        history.idle_since = history.idle_since.max(world::now());
+        if stage == Stage::Calm {
+            history.quiet.begin(world::now());
+        }
     });
 }
 
@@ -341,8 +345,7 @@ pub(crate) fn unfinished() -> Vec<String> {
     })
 }
 
-/// A server that serves has applied transactions just now. No guard is valid whose node is gone, except if an operator has deleted the
-/// node.
+/// A server that serves has applied transactions just now. No guard is valid whose node is gone; soon, if an operator has deleted the node.
 pub(crate) fn applied(world: &World, server: &Server) {
     let now = world.now();
     let gone = HISTORY.with_borrow(|history| {
@@ -350,16 +353,39 @@ pub(crate) fn applied(world: &World, server: &Server) {
             hold.granted <= now && hold.given_up.is_none_or(|(at, was_valid)| at > now && was_valid)
         });
         let is_gone = |hold: &Hold| hold.token.is_some_and(|it| it <= server.zxid() && !server.has_node(it));
-        let gone = holds.filter(|(_, hold)| is_gone(hold) && !interventions::is_ended(hold.may_be_ended()));
-        gone.map(|(number, hold)| (*number, hold.clone())).collect::<Vec<_>>()
+        holds
+            .filter(|(_, hold)| is_gone(hold))
+            .map(|(number, hold)| (*number, hold.clone()))
+            .collect::<Vec<_>>()
     });
     for (number, hold) in gone {
-        let is_valid =
-            hold.given_up.is_some() || world.within(hold.process, || asked(number, &hold)).unwrap_or(false);
-        if is_valid {
+        if interventions::is_ended(hold.may_be_ended()) {
+            taken(number, now);
+        } else if hold.given_up.is_some() || is_valid(world, number, &hold) {
             wrong(format!("the guard of {}, {:?}, is valid, and its node is gone", hold.who, hold.token));
         }
     }
+}
+
+/// An operator has deleted the node of a hold. The guard is to be lost soon.
+fn taken(number: u64, now: u64) {
+    let bound = HISTORY.with_borrow_mut(|history| {
+        let counts = history.quiet.is_settled(now) && history.taken.insert(number);
+        counts.then(|| history.quiet.bounds.loss())
+    });
+    let Some(bound) = bound else { return };
+    cluster::later(now + bound.as_nanos() as u64, move |cluster: &mut Cluster| {
+        let hold = HISTORY.with_borrow(|history| history.holds.get(&number).cloned());
+        let Some(hold) = hold.filter(|hold| hold.given_up.is_none()) else { return };
+        if is_valid(&cluster.world, number, &hold) {
+            let Hold { who, token, .. } = hold;
+            wrong(format!("the guard of {who}, {token:?}, is valid {bound:?} after its node was deleted"));
+        }
+    });
+}
+
+fn is_valid(world: &World, number: u64, hold: &Hold) -> bool {
+    world.within(hold.process, || asked(number, hold)).unwrap_or(false)
 }
 
 /// Compares a guard with all others at the instant of its grant, which is now.
@@ -381,7 +407,7 @@ fn check(world: &World, number: u64) {
     let valid = others.into_iter().filter(|(other, hold)| match hold.given_up {
         // Its holder gave it up later than now, in a step that is ahead of others.
         Some((_, was_valid)) => was_valid,
-        None => world.within(hold.process, || asked(*other, hold)).unwrap_or(false),
+        None => is_valid(world, *other, hold),
     });
     // What an operator does may leave two guards, if the later one has come to an empty place.
     let is_excused = |taken: &Hold, other: &Hold| {

@@ -15,6 +15,7 @@ mod operator;
 mod part;
 mod peers;
 mod processes;
+mod quiet;
 mod run;
 mod seen;
 mod trace;

@@ -14,6 +14,7 @@ use crate::history::{self, Outcome, Stage};
 use crate::operator::Deed;
 use crate::part::Part;
 use crate::processes::{Processes, SCHEDULED};
+use crate::quiet::Bounds;
 use crate::seen::Seen;
 use crate::trace;
 
@@ -163,6 +164,8 @@ struct System {
     cluster: Cluster,
     all: Processes,
     timeout: Duration,
+    /// After so long the faults do not matter any more.
+    settling: Duration,
     /// How long each contender's turn before its last one takes, behind those of all others.
     turns: Duration,
     /// How much time has been simulated.
@@ -175,6 +178,7 @@ impl System {
         let Plan { part, processes, servers, latency, faults, seed, random, .. } = plan;
         let (timeout, voters) = (part.timeout, servers.len() as u8);
         history::begin(&part, processes);
+        let settling = Bounds::of(&part).settling();
         let turns = (timeout * 4 + part.delay.unwrap_or_default()) * (processes * u32::from(part.tasks));
         let mut cluster = Cluster::new(seed, servers, history::applied);
         let all = Processes::new(part, voters, processes, latency, random);
@@ -188,7 +192,7 @@ impl System {
                 fault.schedule(&mut cluster, &all);
             }
         }
-        Self { cluster, all, timeout, turns, time: Duration::ZERO }
+        Self { cluster, all, timeout, settling, turns, time: Duration::ZERO }
     }
 
     fn run(&mut self, time: Duration) {
@@ -210,6 +214,8 @@ impl System {
         history::enter(Stage::Calm);
         // A stop is a fault. A process that is stopped again and again loses its session each time.
         self.cluster.world.shorten_preemptions(SCHEDULED);
+        self.run(self.settling + self.timeout * 4);
+        history::enter(Stage::Last);
         // From one who finishes to the next one: a killed contender's session, acquisitions before the last one with their
         // delays, their holds, and connecting.
         let longest = self.timeout * 40 + Duration::from_secs(120) + self.turns;

@@ -189,6 +189,7 @@ impl<W: World> Contender<W> {
             if let Some(ended) = polled(calling.as_mut(), awaits).await {
                 return ended;
             }
+            self.say(Event::Neglects);
             neglected = Some(self.client.requeued());
             sleep(lasts).await;
         }
@@ -198,6 +199,7 @@ impl<W: World> Contender<W> {
                 biased;
                 ended = &mut calling => break ended,
                 until = orders.neglect() => {
+                    self.say(Event::Neglects);
                     neglected.get_or_insert_with(|| self.client.requeued());
                     sleep_until(until).await;
                 }

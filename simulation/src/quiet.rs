@@ -1,0 +1,275 @@
+//! What must have happened by when, once no fault is left. Within the faults there is no such bound: each excuse would be a place for a
+//! bug to hide.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use zklock::FencingToken;
+use zklock_contest::history::MAX_HOLD;
+use zklock_contest::record::{Event, Leaving, Who};
+use zklock_contest::request::{CAPACITY, Claim, Request, SLOTS, conflict};
+
+use crate::interventions;
+use crate::part::Part;
+
+/// docs/guide/loss.md: when the ensemble is back, each process opens a new session within about 20 s.
+const REOPENED: Duration = Duration::from_secs(20);
+
+/// docs/guide/keys.md: a process passes a lock on for one second at most. It waits for up to two looks until a task takes its turn.
+const TURNS: Duration = Duration::from_millis(1_200);
+
+/// The bounds of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bounds {
+    timeout: Duration,
+    tick: Duration,
+    delay: Duration,
+}
+
+impl Bounds {
+    pub(crate) fn of(part: &Part) -> Self {
+        Self { timeout: part.timeout, tick: part.tick, delay: part.delay.unwrap_or_default() }
+    }
+
+    /// A request and its answer, if a quorum has to agree. A way takes up to an eightieth of the timeout (`Plan::draw`), the answer takes six
+    /// ways, and servers and schedulers add their moments.
+    fn round(&self) -> Duration {
+        self.timeout / 13 + self.tick / 5 + Duration::from_millis(100)
+    }
+
+    /// Nothing that happened within the faults matters any more: killed contenders have expired (docs/guide/timeouts.md: the session
+    /// timeout plus one and a half ticks), by a new leader's reckoning; sessions have been opened, and late creates have been looked for.
+    pub(crate) fn settling(&self) -> Duration {
+        self.timeout * 2 + self.tick * 2 + REOPENED
+    }
+
+    /// docs/guide/loss.md: the next contender has the lock within milliseconds after a release, or right after a `max_hold`; with a takeover
+    /// delay, after that. On the slowest ways that took 4.9 rounds.
+    pub(crate) fn handover(&self) -> Duration {
+        self.round() * 6 + self.delay
+    }
+
+    /// docs/guide/loss.md: an operator's deletion costs the guard within a round trip, or within some 40 ms of its grant.
+    pub(crate) fn loss(&self) -> Duration {
+        self.round() + Duration::from_millis(40)
+    }
+
+    /// docs/DESIGN.md, Observers: an observer is behind by an event and a read.
+    pub(crate) fn tale(&self) -> Duration {
+        self.round() * 2
+    }
+}
+
+/// One that has asked for something and has not got it.
+struct Waiter {
+    request: Request,
+    asked: u64,
+    /// Whether it has left its call unpolled.
+    is_late: bool,
+    /// The last instant at which somebody was in its way.
+    blocked: u64,
+}
+
+struct Holder {
+    granted: u64,
+    claims: Vec<Claim>,
+    weight: u32,
+    token: Option<FencingToken>,
+    /// Whether it is about to release that.
+    releases: bool,
+    /// Whether it has left its release unpolled.
+    is_late: bool,
+}
+
+/// What contenders and observers do, as far as the bounds need it.
+#[derive(Default)]
+pub(crate) struct Quiet {
+    pub(crate) bounds: Bounds,
+    /// From then on the bounds hold.
+    settled: Option<u64>,
+    waiting: BTreeMap<Who, Waiter>,
+    holding: BTreeMap<Who, Holder>,
+    /// Those that do not poll their calls.
+    neglecting: BTreeSet<Who>,
+    /// Since when each observer observes, and of whom it was told last.
+    observers: BTreeMap<Who, (u64, Option<FencingToken>)>,
+    /// When each node was granted first.
+    turns: BTreeMap<(u16, i64), u64>,
+    /// When an operator did something last.
+    acted: u64,
+}
+
+impl Quiet {
+    pub(crate) fn of(part: &Part) -> Self {
+        Self { bounds: Bounds::of(part), ..Self::default() }
+    }
+
+    /// The faults are over.
+    pub(crate) fn begin(&mut self, now: u64) {
+        self.settled = Some(now + nanoseconds(self.bounds.settling()));
+    }
+
+    /// An operator is about to delete or write something.
+    pub(crate) fn acts(&mut self, now: u64) {
+        self.acted = now;
+    }
+
+    /// Whether nothing of the faults matters any more.
+    pub(crate) fn is_settled(&self, now: u64) -> bool {
+        self.settled.is_some_and(|settled| now >= settled)
+    }
+
+    /// Whether nothing of the faults mattered any more at this instant, nor what an operator did before this instant.
+    pub(crate) fn counts(&self, since: u64) -> bool {
+        self.is_settled(since) && since > self.acted
+    }
+
+    /// Notes which waiters were blocked until now.
+    fn note_blocked(&mut self, now: u64) {
+        let Self { waiting, holding, neglecting, .. } = self;
+        let held = holding.values().map(|holder| holder.weight).sum::<u32>();
+        let capacity = interventions::capacity().unwrap_or(CAPACITY);
+        // One that does not poll may be granted without knowing.
+        let idlers = waiting.iter().filter(|(who, _)| neglecting.contains(*who));
+        let idlers = idlers.map(|(who, waiter)| (*who, waiter.request.clone())).collect::<Vec<_>>();
+        for (who, waiter) in waiting {
+            let conflicts = |claims: &[Claim]| conflict(claims, &waiter.request.claims());
+            let is_blocked = match waiter.request {
+                Request::Permit { weight, .. } => !idlers.is_empty() || held + weight > capacity,
+                Request::Slot(_) => !idlers.is_empty() || holding.len() >= SLOTS as usize,
+                _ => {
+                    holding.values().any(|holder| conflicts(&holder.claims))
+                        || idlers.iter().any(|(idler, request)| idler == who || conflicts(&request.claims()))
+                }
+            };
+            if is_blocked {
+                waiter.blocked = now;
+            }
+        }
+    }
+
+    /// Ends a wait. Others may have waited behind this one.
+    fn leaves(&mut self, who: Who, at: u64) -> Option<Waiter> {
+        let left = self.waiting.remove(&who)?;
+        let claims = left.request.claims();
+        let is_pool = matches!(left.request, Request::Permit { .. } | Request::Slot(_));
+        let behind =
+            self.waiting.values_mut().filter(|it| is_pool || conflict(&claims, &it.request.claims()));
+        behind.for_each(|waiter| waiter.blocked = at);
+        Some(left)
+    }
+
+    /// Returns what came too late, or without a cause.
+    pub(crate) fn hear(&mut self, who: Who, at: u64, event: &Event) -> Option<String> {
+        self.note_blocked(at);
+        match event {
+            Event::Asks { request, .. } => {
+                self.waiting
+                    .insert(who, Waiter { request: request.clone(), asked: at, is_late: false, blocked: at });
+            }
+            Event::Neglects => {
+                self.neglecting.insert(who);
+                self.waiting.entry(who).and_modify(|waiter| waiter.is_late = true);
+                self.holding.entry(who).and_modify(|holder| holder.is_late = true);
+            }
+            Event::Neglected { .. } => drop(self.neglecting.remove(&who)),
+            Event::LeftWithout { why } => {
+                let left = self.leaves(who, at)?;
+                // The limit of a try goes on while nobody polls it.
+                if let Leaving::Failed(why) = why
+                    && self.counts(left.asked)
+                    && !left.is_late
+                    && !why.ends_with(MAX_HOLD)
+                {
+                    return Some(format!("{who} has failed without a cause: {why}"));
+                }
+            }
+            Event::Granted { claims, token, .. } => {
+                let waiter = self.leaves(who, at)?;
+                let weight = waiter.request.weight().unwrap_or_default();
+                let holder = Holder {
+                    granted: at,
+                    claims: claims.clone(),
+                    weight,
+                    token: *token,
+                    releases: false,
+                    is_late: false,
+                };
+                self.holding.insert(who, holder);
+                let since = waiter.blocked.max(self.settled?);
+                let waited = Duration::from_nanos(at.saturating_sub(since));
+                if waited > self.bounds.handover() {
+                    return Some(format!("{who} waited for {waited:?}, though nobody was in its way"));
+                }
+                let token = (*token)?;
+                let first = *self.turns.entry((who.client, token.zxid())).or_insert(at);
+                let age = Duration::from_nanos(at - first);
+                if self.counts(first) && token.turn() > 0 && age > TURNS + self.bounds.round() {
+                    return Some(format!("{who} was passed a lock on that its process had for {age:?}"));
+                }
+            }
+            Event::Lost { reason, .. } => {
+                let granted = self.holding.remove(&who)?.granted;
+                if reason != MAX_HOLD {
+                    // The node of a lost guard stays until its holder has wound down.
+                    let until = at + nanoseconds(self.bounds.timeout / 4);
+                    self.waiting.values_mut().for_each(|waiter| waiter.blocked = until);
+                    if self.counts(granted) {
+                        return Some(format!("{who} has lost its guard without a cause: {reason}"));
+                    }
+                }
+            }
+            Event::Releases { .. } => {
+                drop(self.holding.entry(who).and_modify(|holder| holder.releases = true))
+            }
+            Event::Released { unconfirmed } => {
+                let holder = self.holding.remove(&who)?;
+                if !unconfirmed.is_empty() && self.counts(holder.granted) && !holder.is_late {
+                    return Some(format!("the release of {who} was not confirmed: {unconfirmed}"));
+                }
+            }
+            Event::Drops { .. } => drop(self.holding.remove(&who)),
+            Event::Observes => drop(self.observers.insert(who, (at, None))),
+            Event::Told { leader } => {
+                let told = leader.as_ref().map(|leader| leader.token);
+                self.observers.entry(who).and_modify(|(_, last)| *last = told);
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// Whose lead begins or ends now, if this says so: the token, and whether it begins.
+    pub(crate) fn leads(&self, who: Who, event: &Event) -> Option<(FencingToken, bool)> {
+        match event {
+            Event::Granted { token, .. } => Some(((*token)?, true)),
+            Event::Released { unconfirmed } if !unconfirmed.is_empty() => None,
+            Event::Lost { .. } | Event::Released { .. } | Event::Drops { .. } => {
+                Some((self.holding.get(&who)?.token?, false))
+            }
+            _ => None,
+        }
+    }
+
+    /// A process is gone.
+    pub(crate) fn gone(&mut self, client: u16) {
+        self.waiting.retain(|who, _| who.client != client);
+        self.holding.retain(|who, _| who.client != client);
+        self.neglecting.retain(|who| who.client != client);
+        self.observers.retain(|who, _| who.client != client);
+    }
+
+    /// What is wrong with what observers were told of the one that was granted this token, or released it, at this instant.
+    pub(crate) fn told(&self, token: FencingToken, at: u64, leads: bool) -> Vec<String> {
+        let is_its = |holder: &Holder| holder.token == Some(token) && !holder.releases;
+        let is_present = self.holding.values().any(is_its);
+        let told = self.observers.iter().filter(|(_, (since, _))| *since <= at && leads == is_present);
+        let wrong = told.filter(|(_, (_, last))| leads != (*last == Some(token)));
+        let says = if leads { "does not know" } else { "still names" };
+        wrong.map(|(who, _)| format!("{who} {says} the leader with {token}")).collect()
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
