@@ -148,7 +148,7 @@ impl Collector {
                     }
                 }
             }
-            Event::Neglects => {}
+            Event::Neglects | Event::Unmarked => {}
             Event::Neglected { requeued } => {
                 self.history.neglected += 1;
                 self.history.requeued += requeued;

@@ -55,6 +55,8 @@ pub enum Event {
     Enters,
     /// What came of that, for certain: whether the entry is there.
     Entered { done: bool },
+    /// A transaction with an ephemeral node was refused, though it holds.
+    Unmarked,
     /// It has asked those to let go whose nodes these transactions have created, under this name.
     AsksHolders { ask: String, of: Vec<i64> },
     /// What came of that, or why it asked nobody.

@@ -28,7 +28,7 @@ use crate::cluster::{self, Cluster};
 use crate::interventions::{self, Ended};
 use crate::part::{Part, is_given_at_once};
 use crate::quiet::Quiet;
-use crate::seen::Seen;
+use crate::seen::{Seen, shown};
 use crate::trace::note;
 
 /// One guard, from its grant on.
@@ -140,6 +140,7 @@ pub(crate) fn end(member: Member, timeout: Duration) -> Outcome {
     history.ledgers = registers.into_values().map(|store| store.ledger).collect();
     (history.logs, history.runs.records, history.runs.ranges) = (logs, records, ranges);
     outcome.seen.grants = history.holds.len() as u64;
+    outcome.seen.shown = shown(member, &history);
     outcome.seen.losses = history.holds.iter().filter(|hold| hold.is_lost()).count() as u64;
     outcome.violations.extend(Verdict::of(member, &history).examples);
     outcome

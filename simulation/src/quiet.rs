@@ -179,7 +179,7 @@ impl Quiet {
                 if let Leaving::Failed(why) = why
                     && self.counts(left.asked)
                     && !left.is_late
-                    && !why.ends_with(MAX_HOLD)
+                    && !why.contains(MAX_HOLD)
                 {
                     return Some(format!("{who} has failed without a cause: {why}"));
                 }
@@ -208,6 +208,9 @@ impl Quiet {
                     return Some(format!("{who} was passed a lock on that its process had for {age:?}"));
                 }
             }
+            Event::Unmarked if self.counts(self.holding.get(&who)?.granted) => {
+                return Some(format!("a transaction of {who} was refused, though it holds"));
+            }
             Event::Lost { reason, .. } => {
                 let granted = self.holding.remove(&who)?.granted;
                 if reason != MAX_HOLD {
@@ -224,7 +227,8 @@ impl Quiet {
             }
             Event::Released { unconfirmed } => {
                 let holder = self.holding.remove(&who)?;
-                if !unconfirmed.is_empty() && self.counts(holder.granted) && !holder.is_late {
+                let is_excused = unconfirmed.is_empty() || unconfirmed.contains(MAX_HOLD) || holder.is_late;
+                if !is_excused && self.counts(holder.granted) {
                     return Some(format!("the release of {who} was not confirmed: {unconfirmed}"));
                 }
             }

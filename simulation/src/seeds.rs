@@ -19,6 +19,9 @@ const LONGEST: Duration = Duration::from_secs(120);
 /// One seed in so many runs twice, with another environment the second time.
 const TWICE: u64 = 16;
 
+/// A run of so many minutes is to show what each member is about. One that has not says so, and fails no more for that.
+const PROVES: u64 = 10;
+
 /// The pause between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(10);
 
@@ -68,6 +71,10 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         }
     });
     println!("{}", sums.lock().expect("sums").line(began.elapsed()));
+    if args.minutes >= PROVES && args.mode.is_none() {
+        let unproven = sums.into_inner().expect("sums").1.unproven();
+        unproven.iter().for_each(|missing| println!("not shown: {missing}"));
+    }
     let Some((seed, violations)) = failed.into_inner().expect("a failure") else {
         println!("PASS: nothing was wrong in the seeds from {from} on");
         return ExitCode::SUCCESS;

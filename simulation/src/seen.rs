@@ -4,6 +4,11 @@ use std::fmt;
 use std::ops::AddAssign;
 use std::time::Duration;
 
+use clap::ValueEnum;
+use zklock_contest::history::History;
+use zklock_contest::member::Member;
+use zklock_contest::members::rules;
+
 /// What one run has seen, or several together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
@@ -17,34 +22,61 @@ pub struct Seen {
     pub grants: u64,
     /// How often a guard was lost before it was given up.
     pub losses: u64,
+    /// What members have shown of what they are to show, a bit each.
+    pub shown: u64,
+}
+
+/// What the members are to show, in the order of the bits: what is to be said of it if it was not shown.
+fn to_show(history: &History, of: Option<Member>) -> impl Iterator<Item = (Member, bool, &'static str)> {
+    Member::value_variants().iter().flat_map(move |member| {
+        let other = History::default();
+        let history = if Some(*member) == of { history } else { &other };
+        let proofs = (rules(*member).proofs)(history).into_iter();
+        proofs.map(|(shown, missing)| (*member, shown, missing)).collect::<Vec<_>>()
+    })
+}
+
+/// What a run of this member has shown.
+pub(crate) fn shown(member: Member, history: &History) -> u64 {
+    let all = to_show(history, Some(member)).enumerate();
+    all.filter(|(_, (its, shown, _))| *its == member && *shown).map(|(bit, _)| 1u64 << bit).sum()
 }
 
 impl Seen {
+    /// What was not shown, and should have been by a long run.
+    pub fn unproven(&self) -> Vec<String> {
+        let nothing = History::default();
+        let missing = to_show(&nothing, None).enumerate().filter(|(bit, _)| self.shown & 1 << bit == 0);
+        missing.map(|(_, (member, _, missing))| format!("{member}: {missing}")).collect()
+    }
+
     /// Reads the line.
     pub fn read(line: &str) -> Option<Self> {
         let numbers = line.strip_prefix("seen ")?.split(' ').map(str::parse);
-        let [fingerprint, seconds, faults, grants, losses] = numbers.collect::<Result<Vec<_>, _>>().ok()?[..]
+        let [fingerprint, seconds, faults, grants, losses, shown] =
+            numbers.collect::<Result<Vec<_>, _>>().ok()?[..]
         else {
             return None;
         };
-        Some(Self { fingerprint, time: Duration::from_secs(seconds), faults, grants, losses })
+        Some(Self { fingerprint, time: Duration::from_secs(seconds), faults, grants, losses, shown })
     }
 }
 
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { fingerprint, time, faults, grants, losses } = self;
-        write!(f, "seen {fingerprint} {} {faults} {grants} {losses}", time.as_secs())
+        let Self { fingerprint, time, faults, grants, losses, shown } = self;
+        write!(f, "seen {fingerprint} {} {faults} {grants} {losses} {shown}", time.as_secs())
     }
 }
 
 impl AddAssign for Seen {
     fn add_assign(&mut self, other: Self) {
-        let Self { fingerprint, time, faults, grants, losses } = other;
+        let Self { fingerprint, time, faults, grants, losses, shown } = other;
         self.fingerprint ^= fingerprint;
         self.time += time;
         self.faults += faults;
         self.grants += grants;
         self.losses += losses;
+        self.shown |= shown;
     }
 }

@@ -15,6 +15,9 @@ pub trait AnyGuard {
     /// Whether it is held; otherwise why not.
     fn check(&self) -> Result<(), String>;
 
+    /// The same, by the word of a quorum, if its client asks one.
+    fn verify(&self) -> BoxFuture<'_, Result<(), String>>;
+
     fn lost(&self) -> BoxFuture<'static, String>;
 
     fn remaining(&self) -> Option<Duration>;
@@ -33,6 +36,10 @@ impl<K: 'static> AnyGuard for Guard<K> {
 
     fn check(&self) -> Result<(), String> {
         self.check().map_err(|lost| lost.reason.to_string())
+    }
+
+    fn verify(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { self.verify().await.map_err(|lost| lost.reason.to_string()) })
     }
 
     fn lost(&self) -> BoxFuture<'static, String> {

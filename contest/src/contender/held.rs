@@ -9,6 +9,7 @@ use zklock::{Guard, Sequencer, Slot};
 
 use super::guard::AnyGuard;
 use super::peer::PeerLock;
+use crate::member::LOGS;
 use crate::request::Claim;
 
 pub struct Held {
@@ -68,7 +69,16 @@ impl Held {
 
     /// Creates a node by a transaction under such a lock. Returns whether the node is there; `None` if that is not known.
     pub fn enter(&self, path: String) -> Option<impl Future<Output = Option<bool>>> {
-        let transaction = self.lock()?.transaction().create_with(path, "", NodeOptions::new().sequential());
+        self.create(path, NodeOptions::new().sequential())
+    }
+
+    /// As that, a node that goes with the session.
+    pub fn mark(&self) -> Option<impl Future<Output = Option<bool>>> {
+        self.create(format!("{LOGS}/mark-"), NodeOptions::new().sequential().ephemeral())
+    }
+
+    fn create(&self, path: String, options: NodeOptions) -> Option<impl Future<Output = Option<bool>>> {
+        let transaction = self.lock()?.transaction().create_with(path, "", options);
         Some(async {
             match transaction.commit().await {
                 Ok(_) => Some(true),

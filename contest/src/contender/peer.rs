@@ -3,6 +3,7 @@
 //! fails or is dropped may leave its node in the queue for as long as its session lives, and so may a release whose answer is lost. So each
 //! acquisition has a session of its own.
 
+use std::future::ready;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -101,6 +102,10 @@ impl AnyGuard for PeerLock {
 
     fn check(&self) -> Result<(), String> {
         self.trouble.clone().now_or_never().map_or(Ok(()), Err)
+    }
+
+    fn verify(&self) -> BoxFuture<'_, Result<(), String>> {
+        ready(self.check()).boxed()
     }
 
     fn lost(&self) -> BoxFuture<'static, String> {

@@ -30,6 +30,10 @@ const SAYS: u32 = 40;
 const ASKS: u32 = 4;
 const LISTENS: u32 = 2;
 
+/// A holder asks a quorum before one write in so many, and marks its hold by an ephemeral node in one hold in so many.
+const VERIFIES: u32 = 6;
+const MARKS: u32 = 30;
+
 /// A leader proclaims another value in one of so many rounds of its work.
 const PROCLAIMS: u32 = 4;
 
@@ -252,6 +256,9 @@ impl<W: World> Contender<W> {
         if !shares.is_empty() {
             self.say(Event::Shares { number: shares.len() });
         }
+        if !is_last && self.terms.u32(..MARKS) == 0 {
+            self.mark(&held).await;
+        }
         let claim = if extras.claims { held.sequencer() } else { None };
         if claim.is_some() {
             self.say(Event::Claims);
@@ -379,6 +386,16 @@ impl<W: World> Contender<W> {
         }
     }
 
+    /// Creates an ephemeral node under the lock, if the recipe can.
+    async fn mark(&self, held: &Held) {
+        if let Some(marking) = held.mark()
+            && marking.await == Some(false)
+            && held.check().is_ok()
+        {
+            self.say(Event::Unmarked);
+        }
+    }
+
     /// Writes as a holder does that was stopped between the look at its guard and the write. Only the register can refuse it.
     async fn write_late(&mut self, held: &Held) {
         let read = std::mem::take(&mut self.read);
@@ -448,7 +465,9 @@ impl<W: World> Contender<W> {
                 self.proclaim(held).await;
             }
             // Directly before the write, as every holder should.
-            if held.check().is_err() {
+            let verifies = self.terms.u32(..VERIFIES) == 0;
+            let checked = if verifies { held.verify().await } else { held.check() };
+            if checked.is_err() {
                 return;
             }
             while let Some((lock, read)) = self.read.pop() {
