@@ -112,6 +112,24 @@ impl Server {
         self.tree.was_created(czxid)
     }
 
+    /// Until when a session lasts if nobody touches it, if this server leads and serves, and has not expired it: one timeout after the
+    /// last touch, by the server's monotonic clock. The leader expires it by its next tick.
+    pub fn lasts(&self, session: i64) -> Option<Duration> {
+        match &self.role {
+            Role::Leading(leading) if self.role.serves() => leading.preparation.sessions.lasts(session),
+            _ => None,
+        }
+    }
+
+    /// The sessions that this leader has expired since this was asked last, and those that it expires sooner than it would have,
+    /// because of a touch with a shorter timeout. Each with what [`lasts`](Self::lasts) says of it, or said last.
+    pub fn sooner(&mut self) -> Vec<(i64, Duration)> {
+        match &mut self.role {
+            Role::Leading(leading) => leading.preparation.sessions.sooner(),
+            Role::Starting | Role::Looking | Role::Following(_) => Vec::new(),
+        }
+    }
+
     /// What the server brings to an election.
     pub fn standing(&self) -> Standing {
         let leader = match &self.role {

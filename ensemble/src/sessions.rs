@@ -63,12 +63,16 @@ pub(crate) struct Tracker {
     /// How long sessions that have expired wait to be closed, and those that do.
     delay: Duration,
     expired: VecDeque<(Duration, i64)>,
+    /// Sessions that have expired since somebody asked, or that expire sooner than they would have, with their [`Tracked::lasts`].
+    sooner: Vec<(i64, Duration)>,
 }
 
 #[derive(Debug)]
 struct Tracked {
     closing: bool,
     owner: Option<Owner>,
+    /// One timeout after the last touch.
+    lasts: Duration,
 }
 
 /// (c) By whom a session's requests come: a server, as long as it has one connection to the leader. The leader itself has
@@ -83,23 +87,45 @@ impl Tracker {
     /// (a) A new leader gives every session its whole timeout anew.
     pub(crate) fn new(tick: Duration, delay: Duration, now: Duration, sessions: &BTreeMap<i64, i32>) -> Self {
         let (expiry, expired) = (Buckets::new(tick), VecDeque::new());
-        let mut tracker = Self { sessions: BTreeMap::new(), expiry, delay, expired };
+        let mut tracker = Self { sessions: BTreeMap::new(), expiry, delay, expired, sooner: Vec::new() };
         sessions.iter().for_each(|(session, timeout)| tracker.track(*session, *timeout, now));
         tracker
     }
 
     pub(crate) fn track(&mut self, session: i64, timeout: i32, now: Duration) {
-        self.sessions.entry(session).or_insert(Tracked { closing: false, owner: None });
-        self.expiry.touch(session, now, timeout.unsigned_abs().into());
+        let lasts = Duration::ZERO;
+        self.sessions.entry(session).or_insert(Tracked { closing: false, owner: None, lasts });
+        self.put_off(session, timeout, now);
+    }
+
+    fn put_off(&mut self, session: i64, timeout: i32, now: Duration) {
+        let timeout = timeout.unsigned_abs().into();
+        self.expiry.touch(session, now, timeout);
+        let lasts = now + Duration::from_millis(timeout);
+        if self.lasts(session).is_some_and(|before| before > lasts) {
+            self.sooner.push((session, lasts));
+        }
+        self.sessions.get_mut(&session).into_iter().for_each(|tracked| tracked.lasts = lasts);
     }
 
     /// A sign of life. (b) It asks nobody who the owner is, so a stale connection keeps a moved session alive.
     pub(crate) fn touch(&mut self, session: i64, timeout: i32, now: Duration) -> bool {
         let lives = self.sessions.get(&session).is_some_and(|tracked| !tracked.closing);
         if lives {
-            self.expiry.touch(session, now, timeout.unsigned_abs().into());
+            self.put_off(session, timeout, now);
         }
         lives
+    }
+
+    /// Until when a session lasts if nobody touches it. Once it has expired, touches are in vain.
+    pub(crate) fn lasts(&self, session: i64) -> Option<Duration> {
+        let tracked = self.sessions.get(&session).filter(|tracked| !tracked.closing)?;
+        let has_expired = self.expired.iter().any(|(_, expired)| *expired == session);
+        (!has_expired).then_some(tracked.lasts)
+    }
+
+    pub(crate) fn sooner(&mut self) -> Vec<(i64, Duration)> {
+        std::mem::take(&mut self.sooner)
     }
 
     /// A client has come back by this server. It owns the session from now on, if the session lives.
@@ -156,6 +182,7 @@ impl Tracker {
     /// has it expire again, unless it is over by then.
     pub(crate) fn expire(&mut self, now: Duration) -> Option<i64> {
         while let Some(session) = self.expiry.expire(now) {
+            self.sooner.extend(self.lasts(session).map(|lasts| (session, lasts)));
             self.expired.push_back((now + self.delay, session));
         }
         let (_, session) = *self.expired.front().filter(|(due, _)| *due <= now)?;

@@ -9,6 +9,7 @@ use world::{Clock, Clocks, Direction, Happening, Host, Random, SECOND, World, re
 use zklock_ensemble::{Config, ConnectionId, Effect, Event, Now, Server, ServerId, Standing, elect};
 
 use crate::peers::Peers;
+use crate::slack;
 use crate::trace::note;
 
 /// The longest pause between two looks whether a leader can be elected, in nanoseconds.
@@ -25,6 +26,8 @@ pub(crate) struct Cluster {
     look: fn(&World, &Server),
     /// How many cuts there are between two hosts, and since when.
     cuts: BTreeMap<(Host, Host), (u32, u64)>,
+    /// The last server that began to lead, and its epoch. What an older leader decides is in vain.
+    leader: Option<(u32, Host)>,
 }
 
 struct Machine {
@@ -77,7 +80,7 @@ impl Cluster {
         let world = World::new(random.bits());
         drop(CALLS.take());
         let (machines, peers, cuts) = (BTreeMap::new(), Peers::default(), BTreeMap::new());
-        let mut cluster = Self { world, random, machines, peers, look, cuts };
+        let mut cluster = Self { world, random, machines, peers, look, cuts, leader: None };
         if servers.len() > 1 {
             later(0, Self::elect);
         }
@@ -135,6 +138,7 @@ impl Cluster {
                 Happening::Closed(host, connection) => {
                     self.happens(host, Event::Closed(ConnectionId(connection.0)));
                 }
+                Happening::Read(process) => slack::read(self, process),
                 Happening::Custom(number) => {
                     let call = CALLS.with_borrow_mut(|(_, calls)| calls.remove(&number));
                     call.into_iter().for_each(|call| call(self));
@@ -315,12 +319,38 @@ impl Cluster {
         for effect in effects {
             self.carry_out(host, effect);
         }
+        self.follow_sessions(host);
         let machine = self.machine(host);
         let applied = machine.server.zxid();
         // A server that does not serve may have what was never committed.
         if machine.server.serves() && std::mem::replace(&mut machine.applied, applied) != applied {
             (self.look)(&self.world, &self.machines[&host].server);
         }
+    }
+
+    /// Something has happened at a server. If it leads, sessions may end sooner by that.
+    fn follow_sessions(&mut self, host: Host) {
+        let Machine { server, clocks, .. } = self.machine(host);
+        let (standing, sooner) = (server.standing(), server.sooner());
+        let epoch = (server.serves() && standing.leader == Some(standing.id)).then_some(standing.current);
+        let sooner = sooner.into_iter().filter_map(|(session, at)| {
+            let has_expired = server.lasts(session).is_none();
+            Some((session, true_time(clocks, at)?, has_expired))
+        });
+        let sooner = sooner.collect::<Vec<_>>();
+        let Some(epoch) = epoch else { return };
+        self.leader = self.leader.max(Some((epoch, host)));
+        if self.leader == Some((epoch, host)) {
+            let expired = |has_expired: bool| has_expired.then_some(epoch);
+            sooner.into_iter().for_each(|(session, end, it)| slack::ends(session, end, expired(it)));
+        }
+    }
+
+    /// The epoch of the last leader, and until when a session lasts there, in global time, if nobody touches it.
+    pub(crate) fn lasts(&self, session: i64) -> Option<(u32, Option<u64>)> {
+        let (epoch, host) = self.leader?;
+        let Machine { server, clocks, .. } = &self.machines[&host];
+        Some((epoch, server.lasts(session).and_then(|at| true_time(clocks, at))))
     }
 
     fn carry_out(&mut self, host: Host, effect: Effect) {
@@ -345,6 +375,10 @@ fn source(event: &Event) -> (Option<ConnectionId>, Option<ServerId>) {
             (None, None)
         }
     }
+}
+
+fn true_time(clocks: &Clocks, monotonic: Duration) -> Option<u64> {
+    clocks.when_monotonic(nanoseconds(monotonic))
 }
 
 fn number_of(host: Host) -> ServerId {

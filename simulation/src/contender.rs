@@ -17,6 +17,7 @@ use zklock_contest::request::CAPACITY;
 use crate::history::{self, Stage};
 use crate::interventions;
 use crate::part::Part;
+use crate::slack;
 
 /// The world of one process.
 #[derive(Clone)]
@@ -47,6 +48,7 @@ impl World for Simulated {
 
     fn holds(&self, who: Who, guard: &Arc<Held>) {
         history::holds(who, guard);
+        slack::holds(self.process, guard);
     }
 
     fn capacity(&self) -> u32 {

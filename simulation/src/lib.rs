@@ -18,6 +18,7 @@ mod processes;
 mod quiet;
 mod run;
 mod seen;
+mod slack;
 mod trace;
 
 pub use history::Outcome;

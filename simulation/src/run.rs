@@ -9,13 +9,14 @@ use zklock_contest::member::Member;
 use zklock_ensemble::{Config, ServerId, Version};
 
 use crate::cluster::Cluster;
-use crate::faults::{self, Exposed, Fault};
+use crate::faults::{self, Exposed, Fault, Kind};
 use crate::history::{self, Outcome, Stage};
 use crate::operator::Deed;
 use crate::part::Part;
 use crate::processes::{Processes, SCHEDULED};
 use crate::quiet::Bounds;
 use crate::seen::Seen;
+use crate::slack;
 use crate::trace;
 
 /// What a run is made of, beside its seed.
@@ -62,7 +63,7 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     let (fingerprint, time) = (system.cluster.world.fingerprint(), system.time);
     drop(system);
     let Outcome { seen, violations } = history::end(member, timeout);
-    Outcome { seen: Seen { fingerprint, time, faults, ..seen }, violations }
+    Outcome { seen: Seen { fingerprint, time, faults, slack: slack::seen(), ..seen }, violations }
 }
 
 /// A system and its faults, as they are drawn.
@@ -71,6 +72,8 @@ struct Plan {
     processes: u32,
     servers: Vec<Config>,
     latency: Latency,
+    /// The shortest session timeout that is granted.
+    shortest: Duration,
     /// How long faults happen.
     storm: Duration,
     faults: Vec<Fault>,
@@ -155,7 +158,7 @@ impl Plan {
             true => Latency { least: longest_way / 4, most: longest_way },
             false => Latency::default(),
         };
-        Self { part, processes, servers: configs, latency, storm, faults, seed, random }
+        Self { part, processes, servers: configs, latency, shortest, storm, faults, seed, random }
     }
 }
 
@@ -175,10 +178,12 @@ struct System {
 impl System {
     /// Starts the servers and the processes, and has the faults come.
     fn begin(plan: Plan, choices: &Choices) -> Self {
-        let Plan { part, processes, servers, latency, faults, seed, random, .. } = plan;
+        let Plan { part, processes, servers, latency, shortest, faults, seed, random, .. } = plan;
         let (timeout, voters) = (part.timeout, servers.len() as u8);
         history::begin(&part, processes);
         let settling = Bounds::of(&part).settling();
+        let is_slewed = faults.iter().any(|fault| matches!(fault.kind, Kind::SlewedServer(..)));
+        slack::begin(shortest, part.drift, is_slewed);
         let turns = (timeout * 4 + part.delay.unwrap_or_default()) * (processes * u32::from(part.tasks));
         let mut cluster = Cluster::new(seed, servers, history::applied);
         let all = Processes::new(part, voters, processes, latency, random);

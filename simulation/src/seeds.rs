@@ -176,11 +176,13 @@ impl Sums {
     }
 
     fn line(&self, took: Duration) -> String {
-        let Self(seeds, Seen { time, faults, grants, losses, .. }) = self;
+        let Self(seeds, Seen { time, faults, grants, losses, slack, .. }) = self;
         let hours = time.as_secs_f64() / 3600.0;
         let rate = time.as_secs_f64() / took.as_secs_f64();
+        let slack = slack.map_or("-".to_owned(), |millionths| format!("{:.4}", millionths as f64 / 1e6));
         format!(
-            "{seeds} seeds, {hours:.1} simulated hours ({rate:.0} an hour), {faults} faults, {grants} grants, {losses} losses"
+            "{seeds} seeds, {hours:.1} simulated hours ({rate:.0} an hour), {faults} faults, {grants} grants, {losses} losses, \
+             least slack: {slack} T to spare"
         )
     }
 }

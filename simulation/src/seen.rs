@@ -24,6 +24,9 @@ pub struct Seen {
     pub losses: u64,
     /// What members have shown of what they are to show, a bit each.
     pub shown: u64,
+    /// By how much the slack was larger than it must be at the least, in millionths of the session timeout; `None` if no session
+    /// of a holder has ended early.
+    pub slack: Option<u64>,
 }
 
 /// What the members are to show, in the order of the bits: what is to be said of it if it was not shown.
@@ -53,30 +56,32 @@ impl Seen {
     /// Reads the line.
     pub fn read(line: &str) -> Option<Self> {
         let numbers = line.strip_prefix("seen ")?.split(' ').map(str::parse);
-        let [fingerprint, seconds, faults, grants, losses, shown] =
-            numbers.collect::<Result<Vec<_>, _>>().ok()?[..]
-        else {
+        let numbers = numbers.collect::<Result<Vec<u64>, _>>().ok()?;
+        let [fingerprint, seconds, faults, grants, losses, shown, ref slack @ ..] = numbers[..] else {
             return None;
         };
-        Some(Self { fingerprint, time: Duration::from_secs(seconds), faults, grants, losses, shown })
+        let (time, slack) = (Duration::from_secs(seconds), slack.first().copied());
+        Some(Self { fingerprint, time, faults, grants, losses, shown, slack })
     }
 }
 
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { fingerprint, time, faults, grants, losses, shown } = self;
-        write!(f, "seen {fingerprint} {} {faults} {grants} {losses} {shown}", time.as_secs())
+        let Self { fingerprint, time, faults, grants, losses, shown, slack } = self;
+        write!(f, "seen {fingerprint} {} {faults} {grants} {losses} {shown}", time.as_secs())?;
+        slack.iter().try_for_each(|slack| write!(f, " {slack}"))
     }
 }
 
 impl AddAssign for Seen {
     fn add_assign(&mut self, other: Self) {
-        let Self { fingerprint, time, faults, grants, losses, shown } = other;
+        let Self { fingerprint, time, faults, grants, losses, shown, slack } = other;
         self.fingerprint ^= fingerprint;
         self.time += time;
         self.faults += faults;
         self.grants += grants;
         self.losses += losses;
         self.shown |= shown;
+        self.slack = self.slack.into_iter().chain(slack).min();
     }
 }

@@ -30,6 +30,8 @@ pub enum Happening {
     Received(Host, ConnectionId, Vec<u8>),
     /// The client's end of a connection is closed, or the connection was reset.
     Closed(Host, ConnectionId),
+    /// A process has run, and has taken in bytes that had come for it.
+    Read(ProcessId),
     /// What somebody has asked for by [`at`](crate::at).
     Custom(u64),
 }

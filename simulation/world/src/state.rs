@@ -34,6 +34,8 @@ pub(crate) struct Process {
     pub(crate) wakes: Option<u64>,
     /// Which of its events with a number counts.
     pub(crate) number: u64,
+    /// Whether bytes have come since it ran last.
+    pub(crate) has_bytes: bool,
 }
 
 thread_local! {

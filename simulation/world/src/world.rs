@@ -49,6 +49,7 @@ impl World {
             set: 0,
             wakes: None,
             number: 0,
+            has_bytes: false,
         };
         let now = state::with(|state| {
             state.processes.insert(id, process);
@@ -127,13 +128,23 @@ impl World {
                 return Some(happening);
             }
             match state::with(|state| state.heap.pop())? {
-                Event::Step(id, number) => self.step(id, number),
+                Event::Step(id, number) => {
+                    if self.step(id, number) {
+                        return Some(Happening::Read(id));
+                    }
+                }
                 Event::Arrive(connection, direction) => {
-                    let (wakers, process) =
-                        state::with(|state| state.network.arrive(&mut state.heap, connection, direction));
+                    let (wakers, process) = state::with(|state| {
+                        let arrived = state.network.arrive(&mut state.heap, connection, direction);
+                        let process = arrived.1.and_then(|id| state.processes.get_mut(&id));
+                        process.into_iter().for_each(|it| it.has_bytes |= direction == Direction::ToClient);
+                        arrived
+                    });
                     wakers.into_iter().for_each(Waker::wake);
-                    if let Some(id) = process {
-                        self.step(id, None);
+                    if let Some(id) = process
+                        && self.step(id, None)
+                    {
+                        return Some(Happening::Read(id));
                     }
                 }
                 Event::Custom(number) => return Some(Happening::Custom(number)),
@@ -141,8 +152,9 @@ impl World {
         }
     }
 
-    fn step(&mut self, id: ProcessId, number: Option<u64>) {
-        let Some(runtime) = self.runtimes.get(&id) else { return };
+    /// Returns whether the process has run, and has taken in bytes.
+    fn step(&mut self, id: ProcessId, number: Option<u64>) -> bool {
+        let Some(runtime) = self.runtimes.get(&id) else { return false };
         let begun = state::with(|state| {
             let now = state.heap.now();
             let process = state.processes.get_mut(&id)?;
@@ -157,9 +169,10 @@ impl World {
             let shown = process.clocks.read(Clock::Monotonic, now);
             let later = process.timers.split_off(&(shown + 1, 0));
             let due = std::mem::replace(&mut process.timers, later);
-            Some((process.clocks, process.preemption, now, due))
+            let has_bytes = std::mem::take(&mut process.has_bytes);
+            Some((process.clocks, process.preemption, now, due, has_bytes))
         });
-        let Some((clocks, preemption, now, due)) = begun else { return };
+        let Some((clocks, preemption, now, due, has_bytes)) = begun else { return false };
         due.into_values().for_each(Waker::wake);
         let mut busy = now;
         let wakes = inside(id, clocks, now, preemption, || {
@@ -173,6 +186,7 @@ impl World {
             }
             schedule(state, id);
         });
+        has_bytes
     }
 
     /// Writes bytes to the client of a connection.

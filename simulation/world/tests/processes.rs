@@ -26,7 +26,7 @@ fn run(world: &mut World, until: u64, mut at: impl FnMut(&mut World, u64)) {
     loop {
         match world.advance().expect("the end is on the heap") {
             Happening::Received(_, connection, bytes) => world.send(connection, bytes),
-            Happening::Accepted(..) | Happening::Closed(..) => {}
+            Happening::Accepted(..) | Happening::Closed(..) | Happening::Read(_) => {}
             Happening::Custom(u64::MAX) => return,
             Happening::Custom(number) => at(world, number),
         }
