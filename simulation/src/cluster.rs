@@ -1,7 +1,7 @@
 //! Simulated servers on the world's heap: what reaches them, what they send, and when they want to be woken.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -28,6 +28,25 @@ pub(crate) struct Cluster {
     cuts: BTreeMap<(Host, Host), (u32, u64)>,
     /// The last server that began to lead, and its epoch. What an older leader decides is in vain.
     leader: Option<(u32, Host)>,
+    /// Connections on which a client has said nothing yet.
+    silent: BTreeSet<world::ConnectionId>,
+    /// Calls by their numbers, and what each waits for.
+    awaited: Vec<(Moment, u64)>,
+}
+
+/// What somebody may wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// A client sends or receives something, after it has done so a number of times.
+    Bytes(Host, Direction, u32),
+    /// A server has the first request of a client's new connection: the session may move to it now.
+    Moves(Host),
+    /// The client receives the answer to that.
+    Resumed(Host),
+    /// An election is over: a majority has joined its leader.
+    Elected,
+    /// The leader has created a node.
+    Created,
 }
 
 struct Machine {
@@ -80,7 +99,17 @@ impl Cluster {
         let world = World::new(random.bits());
         drop(CALLS.take());
         let (machines, peers, cuts) = (BTreeMap::new(), Peers::default(), BTreeMap::new());
-        let mut cluster = Self { world, random, machines, peers, look, cuts, leader: None };
+        let mut cluster = Self {
+            world,
+            random,
+            machines,
+            peers,
+            look,
+            cuts,
+            leader: None,
+            silent: BTreeSet::new(),
+            awaited: Vec::new(),
+        };
         if servers.len() > 1 {
             later(0, Self::elect);
         }
@@ -107,20 +136,41 @@ impl Cluster {
         later(self.world.now() + nanoseconds(time), call);
     }
 
-    /// Calls the function as this client sends or receives something, after it has done so a number of times; or after this
-    /// time at the latest.
-    pub(crate) fn amid(
-        &mut self,
-        (client, direction, skipped): (Host, Direction, u32),
-        latest: Duration,
-        call: impl FnOnce(&mut Self) + 'static,
-    ) {
+    /// Calls the function at this moment, or after this time at the latest.
+    pub(crate) fn amid(&mut self, moment: Moment, latest: Duration, call: impl FnOnce(&mut Self) + 'static) {
         let first = Rc::new(Cell::new(Some(Box::new(call) as Call)));
         let second = first.clone();
         let number =
             numbered(Box::new(move |cluster| first.take().into_iter().for_each(|call| call(cluster))));
-        self.world.await_bytes(client, direction, skipped, number);
+        self.when(moment, number);
         self.after(latest, move |cluster| second.take().into_iter().for_each(|call| call(cluster)));
+    }
+
+    fn when(&mut self, moment: Moment, number: u64) {
+        match moment {
+            Moment::Bytes(client, direction, skipped) => {
+                self.world.await_bytes(client, direction, skipped, number);
+            }
+            moment => self.awaited.push((moment, number)),
+        }
+    }
+
+    /// The numbers of the calls that wait for this. They do not wait any more.
+    fn waiting_for(&mut self, moment: Moment) -> Vec<u64> {
+        self.awaited.extract_if(.., |(awaited, _)| *awaited == moment).map(|(_, number)| number).collect()
+    }
+
+    fn reached(&mut self, moment: Moment) {
+        let now = self.world.now();
+        self.waiting_for(moment).into_iter().for_each(|number| world::at(now, number));
+    }
+
+    /// A server has the first request of a connection.
+    fn moves(&mut self, client: Host) {
+        self.reached(Moment::Moves(client));
+        for number in self.waiting_for(Moment::Resumed(client)) {
+            self.world.await_bytes(client, Direction::ToClient, 0, number);
+        }
     }
 
     pub(crate) fn run(&mut self, until: Duration) {
@@ -130,12 +180,19 @@ impl Cluster {
             let Some(happening) = self.world.advance() else { return };
             match happening {
                 Happening::Accepted(host, connection) => {
+                    self.silent.insert(connection);
                     self.happens(host, Event::Accepted(ConnectionId(connection.0)));
                 }
                 Happening::Received(host, connection, bytes) => {
                     self.happens(host, Event::Received(ConnectionId(connection.0), bytes));
+                    if self.silent.remove(&connection)
+                        && let Some(client) = self.world.client(connection)
+                    {
+                        self.moves(client);
+                    }
                 }
                 Happening::Closed(host, connection) => {
+                    self.silent.remove(&connection);
                     self.happens(host, Event::Closed(ConnectionId(connection.0)));
                 }
                 Happening::Read(process) => slack::read(self, process),
@@ -325,6 +382,11 @@ impl Cluster {
         // A server that does not serve may have what was never committed.
         if machine.server.serves() && std::mem::replace(&mut machine.applied, applied) != applied {
             (self.look)(&self.world, &self.machines[&host].server);
+            if self.leader.is_some_and(|(_, leader)| leader == host)
+                && self.machines[&host].server.has_node(applied)
+            {
+                self.reached(Moment::Created);
+            }
         }
     }
 
@@ -339,7 +401,10 @@ impl Cluster {
         });
         let sooner = sooner.collect::<Vec<_>>();
         let Some(epoch) = epoch else { return };
-        self.leader = self.leader.max(Some((epoch, host)));
+        if self.leader.is_none_or(|(before, _)| before < epoch) {
+            self.leader = Some((epoch, host));
+            self.reached(Moment::Elected);
+        }
         if self.leader == Some((epoch, host)) {
             let expired = |has_expired: bool| has_expired.then_some(epoch);
             sooner.into_iter().for_each(|(session, end, it)| slack::ends(session, end, expired(it)));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use world::{Direction, Host, Latency, MILLISECOND, ProcessId, Random, SECOND};
 
-use crate::cluster::{Cluster, server};
+use crate::cluster::{Cluster, Moment, server};
 use crate::history;
 use crate::operator::Deed;
 use crate::processes::{Processes, host, is_server};
@@ -23,21 +23,27 @@ pub(crate) struct Fault {
     pub kind: Kind,
 }
 
-/// A fault begins amid the requests and answers of a process: most of the time nothing is under way.
+/// A fault begins amid something, such as the requests and answers of a process: most of the time nothing is under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Amid {
-    process: u32,
-    direction: Direction,
-    skipped: u32,
+    what: Moment,
     latest: Duration,
 }
 
 impl Amid {
     fn draw(random: &mut Random, process: u32, timeout: Duration) -> Option<Self> {
         let direction = [Direction::ToServer, Direction::ToClient][random.below(2) as usize];
-        let skipped = random.below(4) as u32;
-        random.once_in(2).then_some(Self { process, direction, skipped, latest: timeout / 2 })
+        let bytes = Moment::Bytes(host(process), direction, random.below(4) as u32);
+        let what = if random.once_in(3) { turn_of_events(random, process) } else { bytes };
+        random.once_in(2).then_some(Self { what, latest: timeout / 2 })
     }
+}
+
+/// A moment at which something has changed for a process or for all.
+fn turn_of_events(random: &mut Random, process: u32) -> Moment {
+    let client = host(process);
+    [Moment::Moves(client), Moment::Resumed(client), Moment::Elected, Moment::Created]
+        [random.below(4) as usize]
 }
 
 #[derive(Clone, Debug)]
@@ -56,6 +62,8 @@ pub(crate) enum Kind {
     Mute(Host),
     /// The hosts with these numbers are cut off from all others.
     Split(Vec<usize>),
+    /// A process and the server that it is connected to are cut off from all others.
+    Pair(u32),
     /// The connections between two hosts are reset.
     Reset(Host, Host),
     /// Bytes between two hosts take up to so long.
@@ -143,6 +151,13 @@ pub(crate) fn draw(random: &mut Random, world: &Exposed, until: Duration) -> Vec
                 break;
             }
             faults.push(fault.clone());
+            if random.once_in(3) {
+                // It ends on time, because the next fault follows its end.
+                faults.last_mut().into_iter().for_each(|fault| fault.amid = None);
+                let next = follow_up(random, place, timeout, ends);
+                faults.extend(Some(next).filter(|next| next.at + timeout + next.lasts <= until));
+                break;
+            }
             // What is broken breaks again, shortly before or after it is whole. The next fault is the same one, as with a link that
             // flaps, or another one at the same place.
             if random.once_in(2) {
@@ -155,6 +170,20 @@ pub(crate) fn draw(random: &mut Random, world: &Exposed, until: Duration) -> Vec
             kind = if random.once_in(2) { fault.kind } else { self::kind(random, world, place) };
         }
     }
+}
+
+/// What a cut has held arrives after the cut, and then both sides act upon it. This fault begins right then, or at another turn of
+/// events, and lasts for longer than a lease: nothing makes good what went wrong.
+fn follow_up(random: &mut Random, place: Place, timeout: Duration, at: Duration) -> Fault {
+    let Place { process, server: this, .. } = place;
+    let delivery = Moment::Bytes(host(process), Direction::ToClient, 0);
+    let what = if random.once_in(2) { delivery } else { turn_of_events(random, process) };
+    let pair = Kind::Pair(process);
+    let kind = [pair.clone(), pair, Kind::Alone(this), Kind::Isolated(host(process))]
+        [random.below(4) as usize]
+        .clone();
+    let lasts = timeout + Duration::from_nanos(random.below(timeout.as_nanos() as u64));
+    Fault { at, amid: Some(Amid { what, latest: timeout }), lasts, kind }
 }
 
 fn length(random: &mut Random, timeout: Duration, kind: &Kind) -> Duration {
@@ -217,15 +246,21 @@ impl Fault {
     pub(crate) fn schedule(self, cluster: &mut Cluster, processes: &Processes) {
         let processes = processes.clone();
         cluster.after(self.at, move |cluster| match self.amid {
-            Some(Amid { process, direction, skipped, latest }) => {
-                let begin = move |cluster: &mut Cluster| self.begin(cluster, processes);
-                cluster.amid((host(process), direction, skipped), latest, begin);
+            Some(Amid { what, latest }) => {
+                cluster.amid(what, latest, move |cluster| self.begin(cluster, processes));
             }
             None => self.begin(cluster, processes),
         });
     }
 
-    fn begin(self, cluster: &mut Cluster, processes: Processes) {
+    fn begin(mut self, cluster: &mut Cluster, processes: Processes) {
+        if let Kind::Pair(process) = self.kind {
+            // The process is at another server later.
+            let pair = [Some(host(process)), cluster.world.server_of(host(process))];
+            let all = processes.hosts().into_iter().enumerate();
+            let side = all.filter(|(_, host)| pair.contains(&Some(*host))).map(|(number, _)| number);
+            self.kind = Kind::Split(side.collect());
+        }
         note("fault", format_args!("{:?} for {:?}", self.kind, self.lasts));
         self.apply(cluster, &processes, true);
         cluster.after(self.lasts, move |cluster| self.end(cluster, &processes));
@@ -293,7 +328,7 @@ impl Fault {
                 cluster.world.turn_clocks(id, |clocks, _| clocks.set(now, seconds * SECOND as i64));
             }),
             Kind::Operated(deed) if begins => processes.operate(cluster, deed),
-            Kind::Reset(..) | Kind::Set(..) | Kind::Operated(_) => {}
+            Kind::Reset(..) | Kind::Set(..) | Kind::Operated(_) | Kind::Pair(_) => {}
         }
     }
 }

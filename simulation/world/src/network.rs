@@ -294,6 +294,16 @@ impl Network {
         }
     }
 
+    pub(crate) fn client(&self, id: ConnectionId) -> Option<Host> {
+        self.connections.get(&id).map(|connection| connection.client)
+    }
+
+    /// The server of a client's first connection that is open.
+    pub(crate) fn server_of(&self, client: Host) -> Option<Host> {
+        let open = |it: &&Connection| it.client == client && it.near.is_open && it.far == Far::Open;
+        self.connections.values().find(open).map(|connection| connection.server)
+    }
+
     /// Has the caller's event happen as this client sends bytes, or receives some, after it has done so a number of times.
     pub(crate) fn await_bytes(&mut self, client: Host, direction: Direction, skipped: u32, number: u64) {
         self.awaited.push(Awaited { client, direction, skipped, number });

@@ -219,6 +219,16 @@ impl World {
         state::with(|state| state.network.is_cut(from, to))
     }
 
+    /// The client of a connection.
+    pub fn client(&self, connection: ConnectionId) -> Option<Host> {
+        state::with(|state| state.network.client(connection))
+    }
+
+    /// The server of a client's first connection that is open.
+    pub fn server_of(&self, client: Host) -> Option<Host> {
+        state::with(|state| state.network.server_of(client))
+    }
+
     /// Has [`advance`](Self::advance) return `Custom` with this number as this client sends something, or receives something, after
     /// it has done so a number of times.
     pub fn await_bytes(&mut self, client: Host, direction: Direction, skipped: u32, number: u64) {
