@@ -108,7 +108,8 @@ async fn node(operator: &Client, path: String) -> Result<Option<Node>, Error> {
     }
 }
 
-fn owner(data: &[u8]) -> Option<Who> {
+/// Whose node it is that has these data.
+pub fn owner(data: &[u8]) -> Option<Who> {
     let data: serde_json::Value = serde_json::from_slice(data).ok()?;
     data.get("owner")?.as_str()?.parse().ok()
 }

@@ -39,6 +39,9 @@ pub struct Config {
     pub extended_types: bool,
     /// The address that every client has: its identity of the scheme `ip`.
     pub client_address: String,
+    /// The nodes that are there from the first, parents first, each with the number of children that were created in it: as in data of
+    /// before.
+    pub nodes: Vec<(String, i32)>,
     /// How many transactions the disk has beside its snapshot before they become part of it.
     pub log_length: usize,
     /// The contents of `/zookeeper/config` in an ensemble.
@@ -79,6 +82,7 @@ impl Config {
             expiry_delay: Duration::ZERO,
             extended_types: false,
             client_address: "127.0.0.1".into(),
+            nodes: Vec::new(),
             log_length: 10_000,
             members: format!("{}version=0", (1..=voters).map(member).collect::<String>()),
         }

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use crate::{transaction::Transaction, tree::Tree};
+use crate::{config::Config, transaction::Transaction, tree::Tree};
 
 #[derive(Debug)]
 pub(crate) struct Disk {
@@ -17,8 +17,9 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    pub(crate) fn new(length: usize) -> Self {
-        Self { snapshot: Tree::new(), log: VecDeque::new(), length, accepted: 0, current: 0 }
+    pub(crate) fn new(config: &Config) -> Self {
+        let (snapshot, length) = (Tree::new(&config.nodes), config.log_length);
+        Self { snapshot, log: VecDeque::new(), length, accepted: 0, current: 0 }
     }
 
     /// The last transaction in the log.

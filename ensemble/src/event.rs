@@ -21,6 +21,9 @@ pub enum Event {
     Elected(Appointment),
     /// A session expires now, if this server leads and serves, and the session lives. No real server is asked to.
     Expire(i64),
+    /// These nodes are deleted now, in one transaction, if this server leads and serves: as by a client that may do so, and whose request
+    /// takes no time.
+    Delete(Vec<String>),
     /// From now on the server does nothing that its clients ask for, and says so, or serves them again: (q).
     Throttle(bool),
     /// Sessions and connections expire whose time has come, though more has arrived than was delivered.

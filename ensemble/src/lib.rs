@@ -105,3 +105,4 @@ pub use id::{ConnectionId, Now, ServerId};
 pub use java::password;
 pub use message::PeerMessage;
 pub use server::Server;
+pub use tree::Ephemeral;

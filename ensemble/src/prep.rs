@@ -297,7 +297,11 @@ impl Preparation {
     }
 
     fn check_session(&mut self, context: &Context<'_>) -> Result<(), i32> {
-        self.sessions.check(context.asker.session, context.asker.by)
+        match context.asker.session {
+            // The server itself asks.
+            0 => Ok(()),
+            session => self.sessions.check(session, context.asker.by),
+        }
     }
 }
 

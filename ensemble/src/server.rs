@@ -14,7 +14,7 @@ use crate::prep::{Asker, Preparation};
 use crate::queue::{CommitQueue, Request};
 use crate::role::{Leading, Role};
 use crate::sessions::{Owner, milliseconds};
-use crate::tree::Tree;
+use crate::tree::{Ephemeral, Tree};
 use crate::watches::Watches;
 
 /// The pause between the deletions of two containers: ten thousand a minute.
@@ -59,7 +59,7 @@ impl Server {
     /// A server with an empty disk. A standalone server serves from its first event on, one of an ensemble once it has heard
     /// of a leader.
     pub fn new(config: Config) -> Self {
-        let disk = Disk::new(config.log_length);
+        let disk = Disk::new(&config);
         Self::start(config, disk, Numbers::default())
     }
 
@@ -71,7 +71,7 @@ impl Server {
 
     /// The server after a loss of its disk.
     pub fn lose_disk(self) -> Self {
-        let disk = Disk::new(self.config.log_length);
+        let disk = Disk::new(&self.config);
         Self::start(self.config, disk, self.numbers)
     }
 
@@ -105,6 +105,16 @@ impl Server {
     /// Whether the server serves clients.
     pub fn serves(&self) -> bool {
         self.role.serves()
+    }
+
+    /// Whether the server serves clients, and leads.
+    pub fn leads(&self) -> bool {
+        self.role.serves() && matches!(self.role, Role::Leading(_))
+    }
+
+    /// The nodes that go with a session, as far as the server has applied.
+    pub fn ephemerals(&self) -> impl Iterator<Item = Ephemeral<'_>> {
+        self.tree.ephemeral_nodes()
     }
 
     /// Whether the tree has a node that was created by this transaction, as far as the server has applied it.
@@ -188,6 +198,7 @@ impl Server {
             Event::PeerGone(peer) => self.peer_gone(peer, turn),
             Event::Elected(appointment) => self.appoint(appointment, turn),
             Event::Expire(session) => self.expire(session, turn),
+            Event::Delete(paths) => self.delete(paths, turn),
             Event::Throttle(throttles) => self.throttles = throttles,
             Event::Expiry => self.expire_silent(turn),
             Event::Wake => {
@@ -231,6 +242,13 @@ impl Server {
             && leading.preparation.sessions.end(session)
         {
             self.submit(self.internal(session, Write::CloseSession), turn);
+        }
+    }
+
+    fn delete(&mut self, paths: Vec<String>, turn: &mut Turn<'_>) {
+        if self.leads() {
+            let deletes = paths.into_iter().map(|path| Write::Delete { path, version: -1 });
+            self.submit(self.internal(0, Write::Multi(deletes.collect())), turn);
         }
     }
 

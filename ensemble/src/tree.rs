@@ -68,6 +68,19 @@ pub(crate) struct Stat {
     children: usize,
 }
 
+/// A node that goes with its session.
+#[derive(Clone, Copy, Debug)]
+pub struct Ephemeral<'a> {
+    /// Its path.
+    pub path: &'a str,
+    /// Its data.
+    pub data: &'a [u8],
+    /// The transaction that created it.
+    pub czxid: i64,
+    /// The session.
+    pub owner: i64,
+}
+
 /// What a change came to. The reply is made of it.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
@@ -158,14 +171,17 @@ fn shown(path: &str) -> String {
 }
 
 impl Tree {
-    pub(crate) fn new() -> Self {
+    /// A tree that has these nodes besides those of each tree, each with its number of creations.
+    pub(crate) fn new(former: &[(String, i32)]) -> Self {
         let mut nodes = BTreeMap::new();
-        for path in ["", "/zookeeper", "/zookeeper/quota", CONFIG] {
+        let always = ["", "/zookeeper", "/zookeeper/quota", CONFIG].map(|path| (path, 0));
+        let former = former.iter().map(|(path, creations)| (path.as_str(), *creations));
+        for (path, creations) in always.into_iter().chain(former) {
             let list = match path {
                 CONFIG => vec![Grant::anyone(READ)],
                 _ => Grant::everything(),
             };
-            let mut node = Node::new(Vec::new(), list, Record::default());
+            let mut node = Node::new(Vec::new(), list, Record { creations, ..Record::default() });
             if path == CONFIG {
                 node.record.aversion = -1;
             }
@@ -210,6 +226,16 @@ impl Tree {
 
     pub(crate) fn ephemerals(&self, session: i64) -> HashSet {
         self.ephemerals.get(&session).map_or_else(|| HashSet::new(BUCKETS), HashSet::copy)
+    }
+
+    pub(crate) fn ephemeral_nodes(&self) -> impl Iterator<Item = Ephemeral<'_>> {
+        let ephemerals = self.nodes.iter().filter(|(_, node)| node.record.kind() == Kind::Ephemeral);
+        ephemerals.map(|(path, Node { data, record, .. })| Ephemeral {
+            path,
+            data,
+            czxid: record.czxid,
+            owner: record.owner,
+        })
     }
 
     pub(crate) fn has_mortal(&self) -> bool {
@@ -320,6 +346,7 @@ impl Tree {
         let Change::Create { code, path, data, list, owner, parent_cversion } = change else { return None };
         let (above, name) = path.rsplit_once('/')?;
         let parent = self.nodes.get_mut(above)?;
+        // At the end the number stays, and pending creates wrap (`DataTree.createNode`, 3.9.5:475; `PrepRequestProcessor`, 3.9.5:684).
         if *parent_cversion > parent.record.creations {
             parent.record.creations = *parent_cversion;
             parent.record.pzxid = transaction.zxid;

@@ -18,6 +18,8 @@ const ELECTION: u64 = SECOND;
 pub(crate) struct Cluster {
     /// The world, with the network and the processes. The cluster takes what the world says of servers.
     pub world: World,
+    /// Whether somebody replaces a server's machine though the others lack what it has acknowledged.
+    pub forgets: bool,
     /// The run's own randomness.
     pub random: Random,
     machines: BTreeMap<Host, Machine>,
@@ -101,6 +103,7 @@ impl Cluster {
         let (machines, peers, cuts) = (BTreeMap::new(), Peers::default(), BTreeMap::new());
         let mut cluster = Self {
             world,
+            forgets: false,
             random,
             machines,
             peers,
@@ -255,12 +258,15 @@ impl Cluster {
     }
 
     /// Empties the disk of a server that is down, as somebody does who replaces its machine. ZooKeeper forgets what was
-    /// acknowledged if another server has less, or has promised less to leaders, so nobody replaces the machine then.
+    /// acknowledged if another server has less, or has promised less to leaders, so nobody replaces the machine then. Servers
+    /// that forget lose transactions, and no promise: otherwise tokens would go back.
     pub(crate) fn empty_disk(&mut self, host: Host) {
         let lost = self.machines[&host].server.standing();
         let mut others = self.machines.values().map(|machine| machine.server.standing());
         let has_all = |other: Standing| {
-            other.logged >= lost.logged && other.current >= lost.current && other.accepted >= lost.accepted
+            (self.forgets || other.logged >= lost.logged)
+                && other.current >= lost.current
+                && other.accepted >= lost.accepted
         };
         if self.machines.len() == 1 || !others.all(has_all) {
             return;
@@ -319,6 +325,20 @@ impl Cluster {
         for host in self.machines.keys().copied().collect::<Vec<_>>() {
             self.happens(host, Event::Expire(session));
         }
+    }
+
+    /// Deletes these nodes in one transaction, as a client of the leader's whose request takes no time.
+    pub(crate) fn delete(&mut self, paths: &[String]) {
+        for host in self.machines.keys().copied().collect::<Vec<_>>() {
+            self.happens(host, Event::Delete(paths.to_vec()));
+        }
+    }
+
+    /// The server that leads and serves, and has applied the most.
+    pub(crate) fn leader(&self) -> Option<&Server> {
+        let running = self.machines.values().filter(|machine| matches!(machine.state, State::Running));
+        let leading = running.map(|machine| &machine.server).filter(|server| server.leads());
+        leading.max_by_key(|server| server.zxid())
     }
 
     /// Has a server refuse what it is asked for, or serve again.
@@ -436,9 +456,12 @@ fn source(event: &Event) -> (Option<ConnectionId>, Option<ServerId>) {
     match event {
         Event::Accepted(client) | Event::Received(client, _) | Event::Closed(client) => (Some(*client), None),
         Event::FromPeer(peer, _) | Event::PeerGone(peer) => (None, Some(*peer)),
-        Event::Elected(_) | Event::Expire(_) | Event::Throttle(_) | Event::Expiry | Event::Wake => {
-            (None, None)
-        }
+        Event::Elected(_)
+        | Event::Expire(_)
+        | Event::Delete(_)
+        | Event::Throttle(_)
+        | Event::Expiry
+        | Event::Wake => (None, None),
     }
 }
 

@@ -26,6 +26,7 @@ pub(crate) struct Fault {
 /// A fault begins amid something, such as the requests and answers of a process: most of the time nothing is under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Amid {
+    process: u32,
     what: Moment,
     latest: Duration,
 }
@@ -35,7 +36,7 @@ impl Amid {
         let direction = [Direction::ToServer, Direction::ToClient][random.below(2) as usize];
         let bytes = Moment::Bytes(host(process), direction, random.below(4) as u32);
         let what = if random.once_in(3) { turn_of_events(random, process) } else { bytes };
-        random.once_in(2).then_some(Self { what, latest: timeout / 2 })
+        random.once_in(2).then_some(Self { process, what, latest: timeout / 2 })
     }
 }
 
@@ -74,7 +75,7 @@ pub(crate) enum Kind {
     Paused(Host),
     /// A server crashes, and is started again afterwards.
     Crashed(Host),
-    /// As that, and its machine is replaced meanwhile if the others have all that its disk has.
+    /// As that, and its machine is replaced meanwhile, if the others have all that its disk has or servers forget.
     Replaced(Host),
     /// A server has too much to do, and does nothing that it is asked for.
     Overloaded(Host),
@@ -106,6 +107,8 @@ pub(crate) struct Exposed {
     pub(crate) slowest: Duration,
     /// Whether leases allow for servers whose clocks are slewed.
     pub(crate) slews_servers: bool,
+    /// Whether a disk is lost though others lack what it has.
+    pub(crate) forgets: bool,
     /// Whether an operator deletes nodes of contenders.
     pub(crate) is_operated: bool,
     /// Whether an operator changes a capacity.
@@ -183,7 +186,7 @@ fn follow_up(random: &mut Random, place: Place, timeout: Duration, at: Duration)
         [random.below(4) as usize]
         .clone();
     let lasts = timeout + Duration::from_nanos(random.below(timeout.as_nanos() as u64));
-    Fault { at, amid: Some(Amid { what, latest: timeout }), lasts, kind }
+    Fault { at, amid: Some(Amid { process, what, latest: timeout }), lasts, kind }
 }
 
 fn length(random: &mut Random, timeout: Duration, kind: &Kind) -> Duration {
@@ -214,6 +217,7 @@ fn kind(random: &mut Random, world: &Exposed, place: Place) -> Kind {
             if random.once_in(2) { Kind::Slow(this, other, most) } else { Kind::Far(far, most) }
         }
         6 => Kind::Paused(this),
+        7 if world.forgets => Kind::Replaced(this),
         7 => Kind::Crashed(this),
         8 | 9 => Kind::Stopped(process),
         10 => Kind::Suspended(process),
@@ -221,9 +225,10 @@ fn kind(random: &mut Random, world: &Exposed, place: Place) -> Kind {
         12 => Kind::Died(process),
         13 | 14 => Kind::Slewed(process, rates[random.below(3) as usize]),
         15 if world.slews_servers => Kind::SlewedServer(this, rates[random.between(1, 2) as usize]),
-        16 | 17 if world.is_operated => Kind::Operated(match random.below(5) {
+        16 | 17 if world.is_operated => Kind::Operated(match random.below(6) {
             0 => Deed::Touch,
             1 => Deed::EndSession,
+            3 => Deed::Clear,
             2 if world.is_resized => Deed::Resize(random.between(1, 5) as u32),
             _ => Deed::Delete,
         }),
@@ -246,7 +251,7 @@ impl Fault {
     pub(crate) fn schedule(self, cluster: &mut Cluster, processes: &Processes) {
         let processes = processes.clone();
         cluster.after(self.at, move |cluster| match self.amid {
-            Some(Amid { what, latest }) => {
+            Some(Amid { what, latest, .. }) => {
                 cluster.amid(what, latest, move |cluster| self.begin(cluster, processes));
             }
             None => self.begin(cluster, processes),
@@ -262,6 +267,10 @@ impl Fault {
             self.kind = Kind::Split(side.collect());
         }
         note("fault", format_args!("{:?} for {:?}", self.kind, self.lasts));
+        if let Kind::Operated(deed) = self.kind {
+            return processes.operate(cluster, deed, self.amid.map(|amid| amid.process));
+        }
+        history::disturbed(true, 0);
         self.apply(cluster, &processes, true);
         cluster.after(self.lasts, move |cluster| self.end(cluster, &processes));
     }
@@ -269,6 +278,9 @@ impl Fault {
     fn end(&self, cluster: &mut Cluster, processes: &Processes) {
         note("fault", format_args!("{:?} is over", self.kind));
         self.apply(cluster, processes, false);
+        // Bytes that were held arrive later, servers elect, and sessions are resumed.
+        let quiet = self.lasts * 2 + processes.timeout() * 3;
+        history::disturbed(false, cluster.world.now() + quiet.as_nanos() as u64);
     }
 
     fn apply(&self, cluster: &mut Cluster, processes: &Processes, begins: bool) {
@@ -327,7 +339,6 @@ impl Fault {
             Kind::Set(process, seconds) if begins => processes.with(process, |id| {
                 cluster.world.turn_clocks(id, |clocks, _| clocks.set(now, seconds * SECOND as i64));
             }),
-            Kind::Operated(deed) if begins => processes.operate(cluster, deed),
             Kind::Reset(..) | Kind::Set(..) | Kind::Operated(_) | Kind::Pair(_) => {}
         }
     }

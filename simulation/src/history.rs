@@ -25,11 +25,14 @@ use zklock_contest::request::{CAPACITY, Claim, Request, conflict};
 use zklock_ensemble::Server;
 
 use crate::cluster::{self, Cluster};
-use crate::interventions::{self, Ended};
+use crate::interventions::{self, Taken};
 use crate::part::{Part, is_given_at_once};
 use crate::quiet::Quiet;
 use crate::seen::{Seen, shown};
 use crate::trace::note;
+
+/// What must not be either where servers forget.
+const UNFORGOTTEN: [&str; 4] = ["Orphans", "Overstayed", "Unfinished", "Crashes"];
 
 /// One guard, from its grant on.
 #[derive(Clone)]
@@ -53,10 +56,15 @@ struct Hold {
 }
 
 impl Hold {
-    /// What an operator may end of the hold.
-    fn may_be_ended(&self) -> [Ended; 2] {
-        let session = Ended::Session(self.session);
-        [self.token.map_or(session, Ended::Node), session]
+    /// What an operator may have taken from the hold.
+    fn taken(&self) -> Taken {
+        let Self { token, session, granted, process, .. } = *self;
+        let gone = token.and_then(interventions::gone_since);
+        let in_quiet = HISTORY.with_borrow(|history| {
+            let is_stopped = history.stage < Stage::Calm && history.stopped_anyhow.contains(&process);
+            !is_stopped && history.faults == 0 && gone.is_some_and(|gone| gone > history.quiet_from)
+        });
+        Taken { token, session, granted, in_quiet }
     }
 }
 
@@ -101,7 +109,14 @@ struct History {
     asked: BTreeMap<Who, (u64, Request)>,
     /// When each process was stopped last.
     stops: BTreeMap<ProcessId, u64>,
+    /// The processes that a scheduler may keep from running for as long as a signal would.
+    stopped_anyhow: BTreeSet<ProcessId>,
+    /// How many faults last, and when the consequences of the others are over.
+    faults: u32,
+    quiet_from: u64,
     registers: BTreeMap<usize, Store>,
+    /// Whether servers forget what they have acknowledged. No lock is safe then.
+    forgets: bool,
     /// What an operator has found in the end.
     found: (Vec<Vec<Entry>>, Records),
     /// Who holds once more in the end, and whether that is over.
@@ -120,18 +135,19 @@ thread_local! {
 
 /// Starts the history of this many processes.
 pub(crate) fn begin(part: &Part, processes: u32) {
-    interventions::begin();
+    interventions::begin(part);
     let contenders =
         (1..=processes as u16).flat_map(|client| (1..=part.tasks).map(move |task| Who { client, task }));
     let collector = Some(Collector::new(part.member));
-    let (contenders, quiet) = (contenders.collect(), Quiet::of(part));
-    let history = History { collector, contenders, quiet, ..History::default() };
+    let (contenders, quiet, forgets) = (contenders.collect(), Quiet::of(part), part.forgets);
+    let history = History { collector, contenders, quiet, forgets, ..History::default() };
     drop(HISTORY.replace(history));
 }
 
 /// Ends the history, judges it, and returns what was seen.
 pub(crate) fn end(member: Member, timeout: Duration) -> Outcome {
-    let History { collector, registers, found: (logs, (records, ranges)), mut outcome, .. } = HISTORY.take();
+    let History { collector, registers, forgets, found: (logs, (records, ranges)), mut outcome, .. } =
+        HISTORY.take();
     let Some(collector) = collector else { return outcome };
     let mut history = collector.finish(Instant(u64::MAX));
     // Without a majority for the whole of the faults, servers show what was committed before.
@@ -142,7 +158,8 @@ pub(crate) fn end(member: Member, timeout: Duration) -> Outcome {
     outcome.seen.grants = history.holds.len() as u64;
     outcome.seen.shown = shown(member, &history);
     outcome.seen.losses = history.holds.iter().filter(|hold| hold.is_lost()).count() as u64;
-    outcome.violations.extend(Verdict::of(member, &history).examples);
+    let counts = |example: &String| !forgets || UNFORGOTTEN.iter().any(|wrong| example.starts_with(wrong));
+    outcome.violations.extend(Verdict::of(member, &history).examples.into_iter().filter(counts));
     outcome
 }
 
@@ -173,7 +190,7 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
             let before = at.saturating_sub((part.timeout * 4).as_nanos() as u64);
             let was_written =
                 token.is_some_and(|token| interventions::was_written_before(token.zxid(), before));
-            if part.member == Member::Queue && was_written {
+            if part.member == Member::Queue && was_written && !part.forgets {
                 wrong(format!("{who} was granted by a node that was written to: it was asked to leave"));
             }
         }
@@ -237,6 +254,19 @@ fn announced(token: FencingToken, at: u64, leads: bool) {
             false => Vec::new(),
         });
         told.into_iter().for_each(wrong);
+    });
+}
+
+/// A scheduler may keep this process from running for as long as a signal would.
+pub(crate) fn stops_anyhow(process: ProcessId) {
+    HISTORY.with_borrow_mut(|history| history.stopped_anyhow.insert(process));
+}
+
+/// A fault begins, or it is over and so are its consequences from this instant on.
+pub(crate) fn disturbed(begins: bool, quiet_from: u64) {
+    HISTORY.with_borrow_mut(|history| {
+        history.faults = if begins { history.faults + 1 } else { history.faults - 1 };
+        history.quiet_from = history.quiet_from.max(quiet_from);
     });
 }
 
@@ -346,21 +376,23 @@ pub(crate) fn unfinished() -> Vec<String> {
     })
 }
 
-/// A server that serves has applied transactions just now. No guard is valid whose node is gone; soon, if an operator has deleted the node.
+/// A server that serves has applied transactions just now. No guard is valid whose node is gone, except for a while if an operator has
+/// deleted the node.
 pub(crate) fn applied(world: &World, server: &Server) {
+    interventions::look(server);
+    if HISTORY.with_borrow(|history| history.forgets) {
+        return;
+    }
     let now = world.now();
     let gone = HISTORY.with_borrow(|history| {
         let holds = history.holds.iter().filter(|(_, hold)| {
             hold.granted <= now && hold.given_up.is_none_or(|(at, was_valid)| at > now && was_valid)
         });
-        let is_gone = |hold: &Hold| hold.token.is_some_and(|it| it <= server.zxid() && !server.has_node(it));
-        holds
-            .filter(|(_, hold)| is_gone(hold))
-            .map(|(number, hold)| (*number, hold.clone()))
-            .collect::<Vec<_>>()
+        let gone = holds.filter(|(_, hold)| hold.token.and_then(interventions::gone_since).is_some());
+        gone.map(|(number, hold)| (*number, hold.clone())).collect::<Vec<_>>()
     });
     for (number, hold) in gone {
-        if interventions::is_ended(hold.may_be_ended()) {
+        if interventions::may_be_valid(hold.taken()) {
             taken(number, now);
         } else if hold.given_up.is_some() || is_valid(world, number, &hold) {
             wrong(format!("the guard of {}, {:?}, is valid, and its node is gone", hold.who, hold.token));
@@ -404,7 +436,7 @@ fn check(world: &World, number: u64) {
         let others = others.filter(|(_, hold)| counts(hold));
         (hold, others.map(|(other, hold)| (*other, hold.clone())).collect::<Vec<_>>())
     });
-    let Some(hold) = hold else { return };
+    let Some(hold) = hold.filter(|_| !HISTORY.with_borrow(|history| history.forgets)) else { return };
     let valid = others.into_iter().filter(|(other, hold)| match hold.given_up {
         // Its holder gave it up later than now, in a step that is ahead of others.
         Some((_, was_valid)) => was_valid,
@@ -412,7 +444,7 @@ fn check(world: &World, number: u64) {
     });
     // What an operator does may leave two guards, if the later one has come to an empty place.
     let is_excused = |taken: &Hold, other: &Hold| {
-        interventions::is_excused(taken.may_be_ended(), other.token, other.who, other.asked)
+        interventions::is_excused(taken.taken(), other.token, other.who, other.asked)
     };
     // The other one may be granted first, if an operator has deleted the node of one that waits for a confirmation.
     let valid = valid.filter(|(_, other)| !is_excused(other, &hold) && !is_excused(&hold, other));

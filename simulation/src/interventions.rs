@@ -2,8 +2,16 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use world::MILLISECOND;
 use zklock_contest::record::Who;
+use zklock_ensemble::Server;
+
+use crate::part::Part;
+
+/// A holder begins to watch its node so long after its grant at the latest (docs/DESIGN.md).
+const SETTLING: u64 = 40 * MILLISECOND;
 
 struct Resize {
     capacity: u32,
@@ -27,13 +35,40 @@ pub(crate) struct Others {
     pub(crate) in_turnstile: (u64, BTreeSet<Who>),
 }
 
+/// A hold of which an operator may have ended the node, or the session.
+#[derive(Clone, Copy)]
+pub(crate) struct Taken {
+    /// Nothing in a hold of another client.
+    pub(crate) token: Option<i64>,
+    pub(crate) session: i64,
+    pub(crate) granted: u64,
+    /// Whether nothing else has been wrong since long before its node went.
+    pub(crate) in_quiet: bool,
+}
+
 #[derive(Default)]
 struct Interventions {
     /// What may be ended, and who was there long before.
     ended: BTreeMap<Ended, Others>,
+    /// Since when nodes are there, and how many, by the transaction that created them.
+    there: BTreeMap<i64, (u64, usize)>,
+    /// Since when one of them is gone.
+    gone: BTreeMap<i64, u64>,
     /// When it was confirmed that the node with this token was written to.
     written: BTreeMap<i64, u64>,
     resizes: Vec<Resize>,
+    bounds: Bounds,
+}
+
+/// How long a guard may be valid after an operator has ended its node (docs/guide/loss.md).
+#[derive(Clone, Copy, Default)]
+struct Bounds {
+    /// If nothing else is wrong: a round trip, or the first 40 ms after the grant.
+    told: u64,
+    /// At the latest its lease ends: evidence from before that is no older than a session timeout.
+    lease: u64,
+    /// The takeover delay of contenders.
+    delay: u64,
 }
 
 thread_local! {
@@ -41,8 +76,40 @@ thread_local! {
 }
 
 /// Forgets what operators have done.
-pub(crate) fn begin() {
-    drop(INTERVENTIONS.take());
+pub(crate) fn begin(part: &Part) {
+    let nanoseconds = |time: Duration| time.as_nanos() as u64;
+    let delay = nanoseconds(part.delay.unwrap_or_default());
+    let bounds = Bounds { told: nanoseconds(part.told), lease: nanoseconds(part.timeout), delay };
+    drop(INTERVENTIONS.replace(Interventions { bounds, ..Interventions::default() }));
+}
+
+/// A server that serves has these nodes now.
+pub(crate) fn look(server: &Server) {
+    let mut found = BTreeMap::<i64, usize>::new();
+    server.ephemerals().for_each(|node| *found.entry(node.czxid).or_default() += 1);
+    let now = world::now();
+    INTERVENTIONS.with_borrow_mut(|Interventions { there, gone, .. }| {
+        for (czxid, number) in found.iter().filter(|(czxid, _)| !gone.contains_key(czxid)) {
+            there.entry(*czxid).or_insert((now, *number));
+        }
+        there.retain(|czxid, (_, number)| {
+            let is_there = *czxid > server.zxid() || found.get(czxid) == Some(number);
+            if !is_there {
+                gone.insert(*czxid, now);
+            }
+            is_there
+        });
+    });
+}
+
+/// Whether a node with this token has been there for so long.
+pub(crate) fn is_there_since(token: i64, instant: u64) -> bool {
+    INTERVENTIONS.with_borrow(|it| it.there.get(&token).is_some_and(|(since, _)| *since <= instant))
+}
+
+/// Since when a node with this token is gone, if it is.
+pub(crate) fn gone_since(token: i64) -> Option<u64> {
+    INTERVENTIONS.with_borrow(|it| it.gone.get(&token).copied())
 }
 
 /// Something of this contender is about to be ended by an operator.
@@ -56,22 +123,44 @@ pub(crate) fn ending(what: Ended, others: Others) {
     });
 }
 
-/// Whether a contender with this token, which asked at this instant, may be granted beside a guard: an operator has ended the node of
-/// the guard, or its session, and the contender has come to an empty place. Nobody promises more. A contender of another client has no
-/// token, and never a delay.
-pub(crate) fn is_excused(guard: [Ended; 2], granted: Option<i64>, who: Who, asked: u64) -> bool {
+impl Interventions {
+    /// What an operator has ended of a hold, and by when its guard has to be lost.
+    fn ended(&self, taken: Taken) -> Option<(&Others, u64)> {
+        let Taken { token, session, granted, in_quiet } = taken;
+        let gone = token.and_then(|token| self.gone.get(&token))?;
+        let Bounds { told, lease, .. } = self.bounds;
+        let by_node = token.and_then(|token| self.ended.get(&Ended::Node(token)));
+        let by_session = self.ended.get(&Ended::Session(session));
+        let bound = match (in_quiet, by_session) {
+            (false, _) => lease + SETTLING,
+            (true, None) => told,
+            // It may be resumed at that very moment (`LockOptions::takeover_delay`).
+            (true, Some(_)) => told + lease / 5 * 2,
+        };
+        // A waiter may be granted after its node is gone: a release of its predecessor grants it.
+        Some((by_node.or(by_session)?, bound)).map(|(others, bound)| (others, gone.max(&granted) + bound))
+    }
+}
+
+/// Whether a contender with this token, which asked at this instant, may be granted now beside a guard: an operator has ended the node
+/// of the guard, or its session, its holder may not know yet, and the contender has come to an empty place or observes no delay that is
+/// long enough. A contender of another client has no token, and never a delay.
+pub(crate) fn is_excused(taken: Taken, granted: Option<i64>, who: Who, asked: u64) -> bool {
     INTERVENTIONS.with_borrow(|it| {
-        let others = guard.iter().find_map(|what| it.ended.get(what));
-        others.is_some_and(|Others { tokens, in_turnstile: (since, waiting) }| {
-            granted.is_none_or(|granted| !tokens.contains(&granted))
-                && !(asked < *since && waiting.contains(&who))
-        })
+        let Some((Others { tokens, in_turnstile: (since, waiting) }, until)) = it.ended(taken) else {
+            return false;
+        };
+        let is_known = granted.is_some_and(|granted| tokens.contains(&granted))
+            || asked < *since && waiting.contains(&who);
+        let Bounds { told, lease, delay } = it.bounds;
+        let is_covered = delay >= if taken.in_quiet { told } else { lease };
+        world::now() <= until && !(is_known && is_covered)
     })
 }
 
-/// Whether an operator may have ended the node of a guard, or its session.
-pub(crate) fn is_ended(guard: [Ended; 2]) -> bool {
-    INTERVENTIONS.with_borrow(|it| guard.iter().any(|what| it.ended.contains_key(what)))
+/// Whether the guard of a hold may be valid now though its node is gone: an operator has ended that, or its session.
+pub(crate) fn may_be_valid(taken: Taken) -> bool {
+    INTERVENTIONS.with_borrow(|it| it.ended(taken).is_some_and(|(_, until)| world::now() <= until))
 }
 
 /// It is confirmed that an operator has written to the node with this token.

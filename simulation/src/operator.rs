@@ -8,11 +8,11 @@ use zklock_contest::clock::Instant;
 use zklock_contest::history::{Effect, Fault};
 use zklock_contest::member::Member;
 use zklock_contest::members::rules;
-use zklock_contest::nodes::{self, Records, logs, make_logs, records};
+use zklock_contest::nodes::{Records, logs, make_logs, owner, records};
 use zklock_contest::record::Entry;
 use zookeeper_client::{Client, Error, Stat};
 
-use crate::cluster::{self, Cluster};
+use crate::cluster::Cluster;
 use crate::history;
 use crate::interventions::{self, Ended, Others};
 use crate::part::Part;
@@ -24,6 +24,8 @@ pub(crate) enum Deed {
     Prepare,
     /// It deletes the node of a contender, or a leader's announcement.
     Delete,
+    /// It deletes a directory with all contenders in it.
+    Clear,
     /// It ends the session of a contender.
     EndSession,
     /// It deletes the node of the one contender that is left, and no announcement.
@@ -46,7 +48,9 @@ struct Ephemeral {
 pub(crate) async fn run(deed: Deed, part: Part, mut random: Random) {
     let client = connect(&part).await;
     let done = match deed {
-        Deed::Delete | Deed::EndSession | Deed::Touch => meddle(&client, deed, &part, &mut random).await,
+        Deed::Touch => touch(&client, &part, &mut random).await,
+        // These take no time.
+        Deed::Delete | Deed::Clear | Deed::EndSession => Ok(()),
         Deed::Prepare => return prepare(client, &part).await,
         Deed::Evict => return evict(client, &part).await,
         Deed::Resize(capacity) => return resize(client, capacity, &part).await,
@@ -83,6 +87,10 @@ pub(crate) async fn audit(part: Part, patience: Duration) {
 
 /// What contenders have written for good: logs of locks, and records of runs.
 async fn written(client: &Client, part: &Part) -> Result<(Vec<Vec<Entry>>, Records), Error> {
+    // Servers that forget may have forgotten these.
+    if part.forgets {
+        return Ok(<(Vec<Vec<Entry>>, Records)>::default());
+    }
     let locks = if rules(part.member).keeps_logs { rules(part.member).locks } else { 0 };
     Ok((logs(client, part.member, locks).await?, records(client, part.member).await?))
 }
@@ -103,53 +111,84 @@ async fn connect(part: &Part) -> Client {
     }
 }
 
-/// Deletes a node that goes with a session, or writes to it.
-async fn meddle(client: &Client, deed: Deed, part: &Part, random: &mut Random) -> Result<(), Error> {
-    let (before, began) = (ephemerals(client).await?, world::now());
+/// Takes something from a contender at once: mostly from the holder that is in somebody's way, or from a contender of this client.
+pub(crate) fn take(cluster: &mut Cluster, deed: Deed, part: &Part, client: Option<u16>, random: &mut Random) {
+    let Some(leader) = cluster.leader() else { return };
+    let nodes = leader.ephemerals().filter(|node| node.path.starts_with("/lock/"));
+    let nodes = nodes.filter(|node| part.member != Member::Queue || node.path.contains(OURS));
+    let nodes = nodes.map(|node| (owner(node.data), node)).collect::<Vec<_>>();
+    let Some((_, oldest)) = nodes.iter().min_by_key(|(_, node)| node.czxid) else { return };
+    let aimed = nodes.iter().filter(|(who, _)| client.is_some() && who.map(|who| who.client) == client);
+    let aimed = aimed.map(|(_, node)| node).collect::<Vec<_>>();
+    let chosen = match random.below(4) {
+        0 | 1 => oldest,
+        2 if !aimed.is_empty() => aimed[random.below(aimed.len() as u64) as usize],
+        _ => &nodes[random.below(nodes.len() as u64) as usize].1,
+    };
+    let directory = directory(chosen.path);
+    // Capacities and announcements are no directory's children alone, and another client's nodes are nobody's to delete.
+    let keeps = part.member == Member::Queue
+        || chosen.path == part.member.announcement()
+        || part.member == Member::Semaphore && directory == part.member.permits();
+    let (deed, directory) = if let Deed::Clear = deed
+        && !keeps
+    {
+        (deed, Some(directory))
+    } else {
+        (deed, None)
+    };
+    let is_met = |path: &str| path == chosen.path || directory.is_some_and(|it| self::directory(path) == it);
     // Who is there for two timeouts has looked at the queue by then, or has lost the connection and will look again.
-    if let Deed::Delete | Deed::EndSession = deed {
-        sleep(part.timeout * 2).await;
+    let since = world::now().saturating_sub(2 * part.timeout.as_nanos() as u64);
+    let known = || nodes.iter().filter(|(_, node)| interventions::is_there_since(node.czxid, since));
+    let mut others = Others { tokens: known().map(|(_, node)| node.czxid).collect(), ..Others::default() };
+    if rules(part.member).is_pool {
+        let turnstile = part.member.path(0);
+        let waiting =
+            known().filter(|(_, node)| self::directory(node.path) == turnstile && node.owner != chosen.owner);
+        others.in_turnstile = (since, waiting.filter_map(|(who, _)| *who).collect());
     }
+    let session = chosen.owner;
+    let is_session = matches!(deed, Deed::EndSession);
+    let mut paths = Vec::new();
+    for (_, node) in nodes.iter().filter(|(_, node)| is_met(node.path)) {
+        note("operator", format_args!("{deed:?} {}, zxid {}", node.path, node.czxid));
+        say(deed, part, node.path, (node.owner, node.czxid));
+        let ended = if is_session { Ended::Session(session) } else { Ended::Node(node.czxid) };
+        interventions::ending(ended, others.clone());
+        paths.push(node.path.to_owned());
+    }
+    paths.extend(directory.map(str::to_owned));
+    if is_session { cluster.end_session(session) } else { cluster.delete(&paths) }
+}
+
+fn directory(path: &str) -> &str {
+    path.rsplit_once('/').map(|(directory, _)| directory).unwrap_or_default()
+}
+
+/// Writes to a node that goes with a session.
+async fn touch(client: &Client, part: &Part, random: &mut Random) -> Result<(), Error> {
     let mut nodes = ephemerals(client).await?;
     nodes.retain(|node| part.member != Member::Queue || node.path.contains(OURS));
     let Some(oldest) = nodes.iter().min_by_key(|node| node.stat.czxid) else { return Ok(()) };
-    // Mostly it is the holder that is in somebody's way.
     let any = &nodes[random.below(nodes.len() as u64) as usize];
     let Ephemeral { path, stat } = if random.once_in(2) { oldest } else { any };
-    note("operator", format_args!("{deed:?} {path}, zxid {}", stat.czxid));
-    say(deed, part, path, stat);
-    if let Deed::Touch = deed {
-        let (data, _) = client.get_data(path).await?;
-        let stat = client.set_data(path, &data, None).await?;
-        interventions::written(stat.czxid);
-        return Ok(());
-    }
-    let was_there = |czxid: &i64| before.iter().any(|node| node.stat.czxid == *czxid);
-    let session = stat.ephemeral_owner;
-    let mut others = Others::default();
-    others.tokens.extend(nodes.iter().map(|node| node.stat.czxid).filter(was_there));
-    if rules(part.member).is_pool {
-        let waiting = nodes::queue(client, part.member.path(0)).await?.into_iter();
-        let waiting = waiting.filter(|node| was_there(&node.czxid) && node.session != session);
-        others.in_turnstile = (began, waiting.filter_map(|node| node.who).collect());
-    }
-    if let Deed::Delete = deed {
-        interventions::ending(Ended::Node(stat.czxid), others);
-        return client.delete(path, None).await;
-    }
-    interventions::ending(Ended::Session(session), others);
-    cluster::later(world::now(), move |cluster: &mut Cluster| cluster.end_session(session));
+    note("operator", format_args!("touches {path}, zxid {}", stat.czxid));
+    say(Deed::Touch, part, path, (stat.ephemeral_owner, stat.czxid));
+    let (data, _) = client.get_data(path).await?;
+    let stat = client.set_data(path, &data, None).await?;
+    interventions::written(stat.czxid);
     Ok(())
 }
 
 /// Says what is about to be done to this node.
-fn say(deed: Deed, part: &Part, path: &str, stat: &Stat) {
+fn say(deed: Deed, part: &Part, path: &str, (session, node): (i64, i64)) {
     let effect = if let Deed::Touch = deed { Effect::Writes } else { Effect::TakesHold };
     let fault = Fault::begins(format!("{deed:?}"), effect, Instant(world::now()));
     // A deletion may come late, and meet the announcement of a later leader.
     history::add(&match path == part.member.announcement() {
         true => fault,
-        false => Fault { session: Some(stat.ephemeral_owner), node: Some(stat.czxid), ..fault },
+        false => Fault { session: Some(session), node: Some(node), ..fault },
     });
 }
 
@@ -168,7 +207,7 @@ async fn evict(mut client: Client, part: &Part) {
         for node in nodes.iter().filter(may_go) {
             note("operator", format_args!("evicts {}", node.path));
             interventions::ending(Ended::Node(node.stat.czxid), Others::default());
-            say(Deed::Evict, part, &node.path, &node.stat);
+            say(Deed::Evict, part, &node.path, (node.stat.ephemeral_owner, node.stat.czxid));
             if client.delete(&node.path, None).await.is_err() {
                 client = connect(part).await;
             }

@@ -30,6 +30,10 @@ pub(crate) struct Part {
     pub pace: Pace,
     /// How far clocks may drift, in parts per million.
     pub drift: Option<u32>,
+    /// Whether servers forget what they have acknowledged.
+    pub forgets: bool,
+    /// How long it takes at most until a holder hears that its node is gone, while nothing else is wrong.
+    pub told: Duration,
     /// For how long it waits before it takes over, if it is zklock's.
     pub delay: Option<Duration>,
 }

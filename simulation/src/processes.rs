@@ -46,6 +46,10 @@ impl Processes {
         Self(Rc::new(RefCell::new(State { part, servers, processes, running, latency, random })))
     }
 
+    pub(crate) fn timeout(&self) -> Duration {
+        self.0.borrow().part.timeout
+    }
+
     pub(crate) fn latency(&self) -> Latency {
         self.0.borrow().latency
     }
@@ -74,6 +78,9 @@ impl Processes {
         let id = cluster
             .world
             .spawn(host(process), clocks, preemption, |id| contender::run(id, process, part, random));
+        if often > 0 && longest > SCHEDULED {
+            history::stops_anyhow(id);
+        }
         state.running.insert(process, id);
     }
 
@@ -84,9 +91,15 @@ impl Processes {
         }
     }
 
-    pub(crate) fn operate(&self, cluster: &mut Cluster, deed: Deed) {
+    /// Has an operator do something, if need be to a contender of this process.
+    pub(crate) fn operate(&self, cluster: &mut Cluster, deed: Deed, aim: Option<u32>) {
         let state = &mut *self.0.borrow_mut();
-        let (part, random, clocks) = (state.part.clone(), state.random.fork(), cluster.clocks());
+        let (part, mut random) = (state.part.clone(), state.random.fork());
+        if let Deed::Delete | Deed::EndSession | Deed::Clear = deed {
+            let client = aim.map(|process| process as u16 + 1);
+            return operator::take(cluster, deed, &part, client, &mut random);
+        }
+        let clocks = cluster.clocks();
         cluster.world.spawn(OPERATOR, clocks, Preemption::default(), |_| operator::run(deed, part, random));
     }
 

@@ -175,11 +175,12 @@ impl Quiet {
             Event::Neglected { .. } => drop(self.neglecting.remove(&who)),
             Event::LeftWithout { why } => {
                 let left = self.leaves(who, at)?;
-                // The limit of a try goes on while nobody polls it.
+                // The limit of a try goes on while nobody polls it, and while directories go as often as it makes them.
                 if let Leaving::Failed(why) = why
                     && self.counts(left.asked)
                     && !left.is_late
                     && !why.contains(MAX_HOLD)
+                    && !why.contains("did not answer within")
                 {
                     return Some(format!("{who} has failed without a cause: {why}"));
                 }

@@ -6,7 +6,9 @@ use clap::ValueEnum;
 use world::{Latency, Random};
 use zklock_contest::contender::Pace;
 use zklock_contest::member::Member;
+use zklock_contest::members::rules;
 use zklock_ensemble::{Config, ServerId, Version};
+use zklock_recipe::LAST_SEQUENCE;
 
 use crate::cluster::Cluster;
 use crate::faults::{self, Exposed, Fault, Kind};
@@ -44,6 +46,9 @@ const MOMENT: Duration = Duration::from_millis(1);
 /// The takeover delay in a queue that another client shares, in ticks. docs/MIGRATION.md promises twice `syncLimit` to be enough. Here
 /// clocks run at other rates, too, and a way is slow by a tick.
 const SHARED: u32 = 15;
+
+/// A holder watches its node 40 ms after its grant, and a scheduler may keep its process from that, and from hearing.
+const SETTLING: Duration = Duration::from_millis(40 + 300);
 
 /// For so long zklock looks for the node of a create that was not answered.
 const LATE: Duration = Duration::from_secs(60);
@@ -98,7 +103,9 @@ impl Plan {
         let drawn = all[random.below(all.len() as u64) as usize];
         let member = choices.member.unwrap_or(drawn);
         let is_operated = random.once_in(3);
-        let delays = is_operated || random.once_in(4);
+        let is_delayed = random.once_in(4);
+        // With a delay of a whole timeout, waiters excuse nothing that an operator does. With a short one they excuse nothing in quiet.
+        let which = random.below(3);
         let is_shared = member == Member::Queue;
         // Clocks of servers are within 100 parts in a million, unless faults slew them.
         let drift = [None, Some(1_000)][random.below(2) as usize];
@@ -121,7 +128,9 @@ impl Plan {
                 last_turns: 1,
             },
             drift,
-            delay: if is_shared { Some(tick * SHARED) } else { delays.then_some(timeout) },
+            forgets: servers > 1 && random.once_in(10),
+            told: Duration::ZERO,
+            delay: (is_delayed && !is_operated).then_some(timeout),
         };
         let mut config = Config::new(ServerId(0), servers);
         config.tick = tick;
@@ -135,6 +144,7 @@ impl Plan {
         config.expiry_delay = [Duration::ZERO, MOMENT, most][random.below(3) as usize];
         config.version = [Version::V3_8_0, Version::V3_9_3, Version::V3_9_5][random.below(3) as usize];
         // Directories without a lock vanish while the lock is in use.
+        config.nodes = former(member, &mut random);
         config.container_check = [timeout, tick][random.below(2) as usize];
         let configs = limits.iter().zip(1..).map(|(limit, number)| Config {
             id: ServerId(number),
@@ -142,11 +152,20 @@ impl Plan {
             ..config.clone()
         });
         let (configs, seed) = (configs.collect(), random.bits());
-        let is_resized = is_operated && member == Member::Semaphore;
+        // Whoever states a capacity that servers have forgotten is refused, rightly.
+        let is_resized = is_operated && member == Member::Semaphore && !part.forgets;
         let slews_servers = drift.is_none();
         let slowest = if is_shared { tick } else { timeout };
-        let exposed =
-            Exposed { servers, processes, timeout, slowest, slews_servers, is_operated, is_resized };
+        let exposed = Exposed {
+            servers,
+            processes,
+            timeout,
+            slowest,
+            slews_servers,
+            is_operated,
+            is_resized,
+            forgets: part.forgets,
+        };
         let storm = timeout * STORMS[random.below(3) as usize];
         let faults = faults::draw(&mut random.fork(), &exposed, storm);
         // A quorum's answer takes six ways. If it takes much of the timeout, heartbeats keep no lease.
@@ -158,8 +177,30 @@ impl Plan {
             true => Latency { least: longest_way / 4, most: longest_way },
             false => Latency::default(),
         };
+        // An event of a deletion may wait for a write under way, a read that sets the watch for the write before it.
+        let told =
+            SETTLING + Duration::from_nanos(latency.most) * 12 + (config.prep_delay + config.apply_delay) * 2;
+        let delay = match which {
+            _ if is_shared => Some(tick * SHARED),
+            0 if is_operated => None,
+            1 if is_operated => Some(told),
+            _ if is_operated => Some(timeout),
+            _ => part.delay,
+        };
+        let part = Part { told, delay, ..part };
         Self { part, processes, servers: configs, latency, shortest, storm, faults, seed, random }
     }
+}
+
+/// The directories of locks that are there before: numbers begin anywhere in them. Those near the last one that zklock takes are left to
+/// tests (`tests/servers/exhaustion.rs`): contenders have to be stopped then, so that somebody can remove the directory.
+fn former(member: Member, random: &mut Random) -> Vec<(String, i32)> {
+    if !random.once_in(4) {
+        return Vec::new();
+    }
+    let next = random.below(LAST_SEQUENCE as u64 - 1_000_000) as i32;
+    let locks = (0..rules(member).locks).map(|lock| (member.path(lock), next));
+    [("/lock".to_owned(), 1), (member.root(), 1)].into_iter().chain(locks).collect()
 }
 
 /// A system under way.
@@ -183,12 +224,14 @@ impl System {
         history::begin(&part, processes);
         let settling = Bounds::of(&part).settling();
         let is_slewed = faults.iter().any(|fault| matches!(fault.kind, Kind::SlewedServer(..)));
-        slack::begin(shortest, part.drift, is_slewed);
+        let forgets = part.forgets;
+        slack::begin(shortest, part.drift, is_slewed, forgets);
         let turns = (timeout * 4 + part.delay.unwrap_or_default()) * (processes * u32::from(part.tasks));
         let mut cluster = Cluster::new(seed, servers, history::applied);
+        cluster.forgets = forgets;
         let all = Processes::new(part, voters, processes, latency, random);
         all.heal(&mut cluster);
-        all.operate(&mut cluster, Deed::Prepare);
+        all.operate(&mut cluster, Deed::Prepare, None);
         for process in 0..processes {
             all.start(&mut cluster, process);
         }
@@ -235,7 +278,7 @@ impl System {
 
     fn evict(&mut self) -> Vec<String> {
         history::enter(Stage::Eviction);
-        self.all.operate(&mut self.cluster, Deed::Evict);
+        self.all.operate(&mut self.cluster, Deed::Evict, None);
         // A claim of a run may be told several times that the run is done, after a delay each.
         for _ in 0..40 {
             self.run(self.timeout);

@@ -41,6 +41,8 @@ struct Slack {
     /// The shortest session timeout that servers grant, and the least slack with that one, in nanoseconds.
     timeout: i64,
     least: i64,
+    /// Whether nothing is promised.
+    is_off: bool,
     guards: Vec<(ProcessId, Weak<Held>)>,
     /// Until when a guard of each session was valid, as far as its holder was told, in global time.
     promised: BTreeMap<i64, u64>,
@@ -54,11 +56,13 @@ thread_local! {
     static SLACK: RefCell<Slack> = RefCell::default();
 }
 
-/// Begins anew. Servers grant no less than this timeout; leases allow for this drift.
-pub(crate) fn begin(timeout: Duration, drift: Option<u32>, slews_servers: bool) {
+/// Begins anew. Servers grant no less than this timeout; leases allow for this drift. Those that forget what they acknowledged promise
+/// nothing.
+pub(crate) fn begin(timeout: Duration, drift: Option<u32>, slews_servers: bool, forgets: bool) {
     let slewed = if slews_servers { SLEWED } else { 0 };
     let least = (timeout * (drift.unwrap_or(DRIFT) - slewed - OSCILLATORS) / 1_000_000).as_nanos() as i64;
-    drop(SLACK.replace(Slack { timeout: timeout.as_nanos() as i64, least, ..Slack::default() }));
+    let timeout = timeout.as_nanos() as i64;
+    drop(SLACK.replace(Slack { timeout, least, is_off: forgets, ..Slack::default() }));
 }
 
 /// By how much the least slack was larger than it must be, in millionths of the session timeout.
@@ -68,6 +72,9 @@ pub(crate) fn seen() -> Option<u64> {
 
 /// A process has this guard now.
 pub(crate) fn holds(process: ProcessId, guard: &Arc<Held>) {
+    if SLACK.with_borrow(|it| it.is_off) {
+        return;
+    }
     SLACK.with_borrow_mut(|it| it.guards.push((process, Arc::downgrade(guard))));
     cluster::later(world::now(), move |cluster| read(cluster, process));
 }

@@ -109,8 +109,13 @@ impl<'a> Judge<'a> {
         if let Some(problem) = self.is_not_its_leaders(told, announcement) {
             wrong.push(problem);
         }
-        // Who leads has announced itself under the lock. So nobody may lead any more who came before it.
-        for (hold, until, _) in self.valid.iter().filter(|(hold, ..)| hold.token < Some(*token)) {
+        // Who leads has announced itself under the lock. So nobody may lead any more who came before it. Where operators act beside
+        // candidates without a delay, the world asks the guards themselves.
+        let sampled = self.history.scope.sampled;
+        let leads = |(hold, _, is_taken): &&(&Hold, Instant, bool)| {
+            hold.token < Some(*token) && (sampled || !is_taken)
+        };
+        for (hold, until, _) in self.valid.iter().filter(leads) {
             let (who, lower, until) = (hold.who, hold.token, until.0);
             wrong.push(format!("{value}, with {token}, while {who} held with {lower:?} until {until}"));
         }
@@ -146,10 +151,16 @@ impl<'a> Judge<'a> {
     }
 
     /// An observer that was told of a leader is told that nobody leads only once that one's guard is over. An operator who
-    /// takes a leader's node takes the announcement as well, and the leader may hear of it after the observer.
+    /// takes a leader's node takes the announcement as well, and the leader may hear of it after the observer. Without a delay, that
+    /// leader may delete the next one's announcement by name, between its look and its deletion.
     fn nobody(&self, tale: &Tale) -> Vec<String> {
         let Some((token, _)) = self.highest.get(&(tale.who, tale.observer)) else { return Vec::new() };
-        let leads = |(hold, _, is_taken): &&(&Hold, Instant, bool)| hold.token == Some(*token) && !is_taken;
+        let before = self.guards.iter().take(self.granted).filter(|(hold, ..)| hold.token < Some(*token));
+        let before = before.max_by_key(|(hold, ..)| hold.token);
+        let follows = !self.history.scope.sampled && before.is_some_and(|(.., is_taken)| *is_taken);
+        let leads = |(hold, _, is_taken): &&(&Hold, Instant, bool)| {
+            hold.token == Some(*token) && !is_taken && !follows
+        };
         let valid = self.valid.iter().filter(leads);
         valid.map(|(hold, until, _)| format!("nobody, while {} led until {}", hold.who, until.0)).collect()
     }
