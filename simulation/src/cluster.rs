@@ -341,6 +341,12 @@ impl Cluster {
         leading.max_by_key(|server| server.zxid())
     }
 
+    /// Whether a server that serves has a node that was created by this transaction.
+    pub(crate) fn has_node(&self, czxid: i64) -> bool {
+        let running = self.machines.values().filter(|machine| matches!(machine.state, State::Running));
+        running.into_iter().any(|machine| machine.server.serves() && machine.server.has_node(czxid))
+    }
+
     /// Has a server refuse what it is asked for, or serve again.
     pub(crate) fn throttle(&mut self, host: Host, throttles: bool) {
         self.happens(host, Event::Throttle(throttles));

@@ -283,7 +283,7 @@ impl Fault {
         history::disturbed(false, cluster.world.now() + quiet.as_nanos() as u64);
     }
 
-    fn apply(&self, cluster: &mut Cluster, processes: &Processes, begins: bool) {
+    pub(crate) fn apply(&self, cluster: &mut Cluster, processes: &Processes, begins: bool) {
         let now = cluster.world.now();
         match self.kind {
             Kind::OneWay(from, to) => cut(cluster, from, to, begins),

@@ -25,6 +25,7 @@ use zklock_contest::request::{CAPACITY, Claim, Request, conflict};
 use zklock_ensemble::Server;
 
 use crate::cluster::{self, Cluster};
+use crate::core::Outside;
 use crate::interventions::{self, Taken};
 use crate::part::{Part, is_given_at_once};
 use crate::quiet::Quiet;
@@ -82,6 +83,8 @@ pub(crate) enum Stage {
     /// Contenders contend, and faults happen.
     #[default]
     Storm,
+    /// Faults stay outside a core, and contenders go on.
+    Core,
     /// The faults are over, and contenders go on.
     Calm,
     /// Contenders are to hold what they contend for once more.
@@ -146,12 +149,12 @@ pub(crate) fn begin(part: &Part, processes: u32) {
 
 /// Ends the history, judges it, and returns what was seen.
 pub(crate) fn end(member: Member, timeout: Duration) -> Outcome {
-    let History { collector, registers, forgets, found: (logs, (records, ranges)), mut outcome, .. } =
+    let History { collector, registers, forgets, found: (logs, (records, ranges)), mut outcome, quiet, .. } =
         HISTORY.take();
     let Some(collector) = collector else { return outcome };
     let mut history = collector.finish(Instant(u64::MAX));
-    // Without a majority for the whole of the faults, servers show what was committed before.
-    let stale = timeout * 80;
+    // Without a majority for the whole of the faults, servers show what was committed before. So do those outside a core.
+    let stale = timeout * 80 + quiet.bounds.settling();
     history.scope = Scope { sampled: false, proves: false, stale, drift: 500 };
     history.ledgers = registers.into_values().map(|store| store.ledger).collect();
     (history.logs, history.runs.records, history.runs.ranges) = (logs, records, ranges);
@@ -173,8 +176,10 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
         note(who, format_args!("{event:?}"));
     }
     let (led, late) = HISTORY.with_borrow_mut(|history| {
-        let led = history.quiet.leads(*who, event).filter(|_| part.member == Member::Election);
-        (led, history.quiet.hear(*who, *at, event))
+        let is_judged = !history.quiet.is_outside(who.client);
+        let led = history.quiet.leads(*who, event);
+        let led = led.filter(|_| part.member == Member::Election && is_judged);
+        (led, history.quiet.hear(*who, *at, event).filter(|_| is_judged))
     });
     late.filter(|_| !part.is_foreign(who.client)).into_iter().for_each(wrong);
     match event {
@@ -249,7 +254,9 @@ fn announced(token: FencingToken, at: u64, leads: bool) {
     let bound = HISTORY.with_borrow(|history| history.quiet.counts(at).then(|| history.quiet.bounds.tale()));
     let Some(bound) = bound else { return };
     cluster::later(at + bound.as_nanos() as u64, move |_| {
-        let told = HISTORY.with_borrow(|history| match history.stage < Stage::Eviction {
+        // Faults outside a core may have ended meanwhile.
+        let is_judged = |history: &History| history.stage < Stage::Eviction && history.quiet.counts(at);
+        let told = HISTORY.with_borrow(|history| match is_judged(history) {
             true => history.quiet.told(token, at, leads),
             false => Vec::new(),
         });
@@ -335,9 +342,26 @@ pub(crate) fn enter(stage: Stage) {
     HISTORY.with_borrow_mut(|history| {
         history.stage = stage;
         if stage == Stage::Calm {
-            history.quiet.begin(world::now());
+            history.quiet.begin(world::now(), None);
         }
     });
+}
+
+/// From now on faults stay, and these clients are outside the core. Returns what those hold whose sessions are going to expire.
+pub(crate) fn enter_core(outside: Outside) -> Vec<(Who, i64)> {
+    enter(Stage::Core);
+    HISTORY.with_borrow_mut(|history| {
+        let theirs = history.present.iter().filter(|(who, _)| outside.gone.contains(&who.client));
+        let held = theirs.filter_map(|(who, number)| Some((*who, history.holds.get(number)?.token?)));
+        let held = held.collect();
+        history.quiet.begin(world::now(), Some(outside));
+        held
+    })
+}
+
+/// What contenders of the core should have by now, and have not.
+pub(crate) fn unmet(is_foreign: impl Fn(u16) -> bool) -> Vec<String> {
+    HISTORY.with_borrow_mut(|it| it.quiet.unmet(world::now(), &it.contenders, is_foreign))
 }
 
 /// Whether this is the contender that holds once more: the first one that asks.

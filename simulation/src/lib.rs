@@ -8,6 +8,7 @@
 
 mod cluster;
 mod contender;
+mod core;
 mod faults;
 mod history;
 mod interventions;

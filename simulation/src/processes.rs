@@ -50,6 +50,10 @@ impl Processes {
         self.0.borrow().part.timeout
     }
 
+    pub(crate) fn is_foreign(&self, client: u16) -> bool {
+        self.0.borrow().part.is_foreign(client)
+    }
+
     pub(crate) fn latency(&self) -> Latency {
         self.0.borrow().latency
     }

@@ -9,6 +9,7 @@ use zklock_contest::history::MAX_HOLD;
 use zklock_contest::record::{Event, Leaving, Who};
 use zklock_contest::request::{CAPACITY, Claim, Request, SLOTS, conflict};
 
+use crate::core::Outside;
 use crate::interventions;
 use crate::part::Part;
 
@@ -70,13 +71,21 @@ struct Waiter {
     blocked: u64,
 }
 
+impl Waiter {
+    /// Whether the other one may stand behind it.
+    fn may_delay(&self, other: &Self) -> bool {
+        let is_pool = matches!(self.request, Request::Permit { .. } | Request::Slot(_));
+        is_pool || conflict(&self.request.claims(), &other.request.claims())
+    }
+}
+
 struct Holder {
     granted: u64,
     claims: Vec<Claim>,
     weight: u32,
     token: Option<FencingToken>,
-    /// Whether it is about to release that.
-    releases: bool,
+    /// Since when it releases that.
+    releases: Option<u64>,
     /// Whether it has left its release unpolled.
     is_late: bool,
 }
@@ -97,6 +106,10 @@ pub(crate) struct Quiet {
     turns: BTreeMap<(u16, i64), u64>,
     /// When an operator did something last.
     acted: u64,
+    /// Who is outside the core, if there is one.
+    outside: Option<Outside>,
+    /// The clients that have said something since they were started.
+    heard: BTreeSet<u16>,
 }
 
 impl Quiet {
@@ -104,9 +117,21 @@ impl Quiet {
         Self { bounds: Bounds::of(part), ..Self::default() }
     }
 
-    /// The faults are over.
-    pub(crate) fn begin(&mut self, now: u64) {
+    /// The faults are over, but for those outside a core.
+    pub(crate) fn begin(&mut self, now: u64, outside: Option<Outside>) {
         self.settled = Some(now + nanoseconds(self.bounds.settling()));
+        self.outside = outside;
+    }
+
+    /// Whether this client is outside the core.
+    pub(crate) fn is_outside(&self, client: u16) -> bool {
+        self.outside.as_ref().is_some_and(|outside| outside.has(client))
+    }
+
+    /// For so long at most one waits that nobody keeps from it. In a core, a session that is opened at a server
+    /// that answers no heartbeat leaves it after about two fifths of its timeout (docs/DESIGN.md), and no longer than that.
+    fn handover(&self) -> Duration {
+        self.bounds.handover() + self.outside.as_ref().map_or(Duration::ZERO, |_| self.bounds.timeout)
     }
 
     /// An operator is about to delete or write something.
@@ -126,11 +151,16 @@ impl Quiet {
 
     /// Notes which waiters were blocked until now.
     fn note_blocked(&mut self, now: u64) {
-        let Self { waiting, holding, neglecting, .. } = self;
-        let held = holding.values().map(|holder| holder.weight).sum::<u32>();
+        let Self { waiting, holding, neglecting, outside, .. } = self;
+        let none = Outside::default();
+        let Outside { gone, reaching } = outside.as_ref().unwrap_or(&none);
+        let holding = holding.iter().filter(|(who, _)| !gone.contains(&who.client));
+        let holding = holding.map(|(_, holder)| holder).collect::<Vec<_>>();
+        let held = holding.iter().map(|holder| holder.weight).sum::<u32>();
         let capacity = interventions::capacity().unwrap_or(CAPACITY);
         // One that does not poll may be granted without knowing.
-        let idlers = waiting.iter().filter(|(who, _)| neglecting.contains(*who));
+        let idlers =
+            waiting.iter().filter(|(who, _)| neglecting.contains(*who) && !gone.contains(&who.client));
         let idlers = idlers.map(|(who, waiter)| (*who, waiter.request.clone())).collect::<Vec<_>>();
         for (who, waiter) in waiting {
             let conflicts = |claims: &[Claim]| conflict(claims, &waiter.request.claims());
@@ -138,11 +168,11 @@ impl Quiet {
                 Request::Permit { weight, .. } => !idlers.is_empty() || held + weight > capacity,
                 Request::Slot(_) => !idlers.is_empty() || holding.len() >= SLOTS as usize,
                 _ => {
-                    holding.values().any(|holder| conflicts(&holder.claims))
+                    holding.iter().any(|holder| conflicts(&holder.claims))
                         || idlers.iter().any(|(idler, request)| idler == who || conflicts(&request.claims()))
                 }
             };
-            if is_blocked {
+            if is_blocked || !reaching.is_empty() {
                 waiter.blocked = now;
             }
         }
@@ -151,10 +181,7 @@ impl Quiet {
     /// Ends a wait. Others may have waited behind this one.
     fn leaves(&mut self, who: Who, at: u64) -> Option<Waiter> {
         let left = self.waiting.remove(&who)?;
-        let claims = left.request.claims();
-        let is_pool = matches!(left.request, Request::Permit { .. } | Request::Slot(_));
-        let behind =
-            self.waiting.values_mut().filter(|it| is_pool || conflict(&claims, &it.request.claims()));
+        let behind = self.waiting.values_mut().filter(|waiter| left.may_delay(waiter));
         behind.for_each(|waiter| waiter.blocked = at);
         Some(left)
     }
@@ -162,6 +189,7 @@ impl Quiet {
     /// Returns what came too late, or without a cause.
     pub(crate) fn hear(&mut self, who: Who, at: u64, event: &Event) -> Option<String> {
         self.note_blocked(at);
+        self.heard.insert(who.client);
         match event {
             Event::Asks { request, .. } => {
                 self.waiting
@@ -193,13 +221,13 @@ impl Quiet {
                     claims: claims.clone(),
                     weight,
                     token: *token,
-                    releases: false,
+                    releases: None,
                     is_late: false,
                 };
                 self.holding.insert(who, holder);
                 let since = waiter.blocked.max(self.settled?);
                 let waited = Duration::from_nanos(at.saturating_sub(since));
-                if waited > self.bounds.handover() {
+                if waited > self.handover() {
                     return Some(format!("{who} waited for {waited:?}, though nobody was in its way"));
                 }
                 let token = (*token)?;
@@ -218,13 +246,14 @@ impl Quiet {
                     // The node of a lost guard stays until its holder has wound down.
                     let until = at + nanoseconds(self.bounds.timeout / 4);
                     self.waiting.values_mut().for_each(|waiter| waiter.blocked = until);
-                    if self.counts(granted) {
+                    // Nothing happens in a core that could take a guard.
+                    if self.counts(if self.outside.is_some() { at } else { granted }) {
                         return Some(format!("{who} has lost its guard without a cause: {reason}"));
                     }
                 }
             }
             Event::Releases { .. } => {
-                drop(self.holding.entry(who).and_modify(|holder| holder.releases = true))
+                self.holding.entry(who).and_modify(|holder| holder.releases = Some(at));
             }
             Event::Released { unconfirmed } => {
                 let holder = self.holding.remove(&who)?;
@@ -261,14 +290,56 @@ impl Quiet {
         self.waiting.retain(|who, _| who.client != client);
         self.holding.retain(|who, _| who.client != client);
         self.neglecting.retain(|who| who.client != client);
+        self.heard.remove(&client);
         self.observers.retain(|who, _| who.client != client);
+    }
+
+    /// What is overdue now.
+    pub(crate) fn unmet(
+        &mut self,
+        now: u64,
+        contenders: &[Who],
+        is_foreign: impl Fn(u16) -> bool,
+    ) -> Vec<String> {
+        self.note_blocked(now);
+        let Some(settled) = self.settled else { return Vec::new() };
+        let is_over =
+            |since: u64| Duration::from_nanos(now.saturating_sub(since.max(settled))) > self.handover();
+        let gone =
+            |who: &Who| self.outside.as_ref().is_some_and(|outside| outside.gone.contains(&who.client));
+        let waiting = self.waiting.iter().filter(|(who, _)| !gone(who));
+        let (mut waiting, mut excused) =
+            waiting.partition::<Vec<_>, _>(|(_, waiter)| is_over(waiter.blocked));
+        // One waits behind others that wait.
+        while let Some((_, before)) = excused.pop() {
+            let (behind, others) = waiting.into_iter().partition(|(_, it)| before.may_delay(it));
+            (waiting, excused) = (others, [excused, behind].concat());
+        }
+        let releasing = self
+            .holding
+            .iter()
+            .filter(|(who, holder)| holder.releases.is_some_and(is_over) && !self.neglecting.contains(*who));
+        let waiting = waiting.into_iter().map(|(who, _)| (who, "waits, though nobody is in its way"));
+        let releasing = releasing.map(|(who, _)| (who, "has not released what it held"));
+        let silent = contenders.iter().filter(|who| !self.heard.contains(&who.client));
+        let silent = silent.map(|who| (who, "has no session yet"));
+        let all = waiting.chain(releasing).chain(silent);
+        let all = all.filter(|(who, _)| !self.is_outside(who.client) && !is_foreign(who.client));
+        let all = all.map(|(who, what)| format!("{who} {what}"));
+        let known = now - nanoseconds(self.bounds.tale());
+        let leading =
+            self.holding.iter().filter(|(who, it)| it.granted < known && !self.is_outside(who.client));
+        let leading = leading.filter(|(_, holder)| holder.releases.is_none());
+        let untold = leading.filter_map(|(_, holder)| Some(self.told(holder.token?, known, true)));
+        all.chain(untold.flatten()).collect()
     }
 
     /// What is wrong with what observers were told of the one that was granted this token, or released it, at this instant.
     pub(crate) fn told(&self, token: FencingToken, at: u64, leads: bool) -> Vec<String> {
-        let is_its = |holder: &Holder| holder.token == Some(token) && !holder.releases;
+        let is_its = |holder: &Holder| holder.token == Some(token) && holder.releases.is_none();
         let is_present = self.holding.values().any(is_its);
-        let told = self.observers.iter().filter(|(_, (since, _))| *since <= at && leads == is_present);
+        let inside = self.observers.iter().filter(|(who, _)| !self.is_outside(who.client));
+        let told = inside.filter(|(_, (since, _))| *since <= at && leads == is_present);
         let wrong = told.filter(|(_, (_, last))| leads != (*last == Some(token)));
         let says = if leads { "does not know" } else { "still names" };
         wrong.map(|(who, _)| format!("{who} {says} the leader with {token}")).collect()

@@ -11,6 +11,7 @@ use zklock_ensemble::{Config, ServerId, Version};
 use zklock_recipe::LAST_SEQUENCE;
 
 use crate::cluster::Cluster;
+use crate::core::Core;
 use crate::faults::{self, Exposed, Fault, Kind};
 use crate::history::{self, Outcome, Stage};
 use crate::operator::Deed;
@@ -59,10 +60,12 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     // tokio catches panics of tasks that nobody awaits.
     std::panic::set_hook(Box::new(|panic| history::wrong(format!("a panic: {panic}"))));
     let plan = Plan::draw(Random::new(seed), choices);
-    let (member, timeout, faults) = (plan.part.member, plan.part.timeout, plan.faults.len() as u64);
+    let (member, timeout) = (plan.part.member, plan.part.timeout);
+    let faults = (plan.faults.len() + usize::from(plan.core.is_some())) as u64;
     let storm = plan.storm;
     let mut system = System::begin(plan, choices);
     system.run(storm);
+    system.stand();
     let unfinished = system.finish();
     unfinished.into_iter().for_each(history::wrong);
     let (fingerprint, time) = (system.cluster.world.fingerprint(), system.time);
@@ -82,6 +85,8 @@ struct Plan {
     /// How long faults happen.
     storm: Duration,
     faults: Vec<Fault>,
+    /// What stays broken after that for a while, if something does. Its number is behind those of all faults.
+    core: Option<Core>,
     /// What the cluster draws from.
     seed: u64,
     /// What the processes draw from.
@@ -168,6 +173,8 @@ impl Plan {
         };
         let storm = timeout * STORMS[random.below(3) as usize];
         let faults = faults::draw(&mut random.fork(), &exposed, storm);
+        let core = random.once_in(2).then(|| Core::draw(&mut random.fork(), &exposed, is_shared));
+        let core = core.filter(|_| !choices.without.contains(&faults.len()));
         // A quorum's answer takes six ways. If it takes much of the timeout, heartbeats keep no lease.
         let shortest =
             limits.iter().copied().min().filter(|_| is_uneven).map_or(timeout, |least| least.min(timeout));
@@ -188,7 +195,7 @@ impl Plan {
             _ => part.delay,
         };
         let part = Part { told, delay, ..part };
-        Self { part, processes, servers: configs, latency, shortest, storm, faults, seed, random }
+        Self { part, processes, servers: configs, latency, shortest, storm, faults, core, seed, random }
     }
 }
 
@@ -207,6 +214,7 @@ fn former(member: Member, random: &mut Random) -> Vec<(String, i32)> {
 struct System {
     cluster: Cluster,
     all: Processes,
+    core: Option<Core>,
     timeout: Duration,
     /// After so long the faults do not matter any more.
     settling: Duration,
@@ -219,7 +227,7 @@ struct System {
 impl System {
     /// Starts the servers and the processes, and has the faults come.
     fn begin(plan: Plan, choices: &Choices) -> Self {
-        let Plan { part, processes, servers, latency, shortest, faults, seed, random, .. } = plan;
+        let Plan { part, processes, servers, latency, shortest, faults, core, seed, random, .. } = plan;
         let (timeout, voters) = (part.timeout, servers.len() as u8);
         history::begin(&part, processes);
         let settling = Bounds::of(&part).settling();
@@ -240,12 +248,27 @@ impl System {
                 fault.schedule(&mut cluster, &all);
             }
         }
-        Self { cluster, all, timeout, settling, turns, time: Duration::ZERO }
+        Self { cluster, all, core, timeout, settling, turns, time: Duration::ZERO }
     }
 
     fn run(&mut self, time: Duration) {
         self.time += time;
         self.cluster.run(self.time);
+    }
+
+    /// After the faults some stay, and contenders of the core go on.
+    fn stand(&mut self) {
+        let Some(core) = self.core.take() else { return };
+        let left = history::enter_core(core.outside.clone());
+        core.begin(&mut self.cluster, &self.all);
+        self.cluster.world.shorten_preemptions(SCHEDULED);
+        self.run(self.settling);
+        for (who, token) in left.into_iter().filter(|(_, token)| self.cluster.has_node(*token)) {
+            history::wrong(format!("{who} is cut off for ever, and its node is there, zxid {token}"));
+        }
+        self.run(self.timeout * 4);
+        history::unmet(|client| self.all.is_foreign(client)).into_iter().for_each(history::wrong);
+        core.end(&mut self.cluster, &self.all);
     }
 
     /// After the faults: everybody contends once more, one contender is evicted, and nothing is left. Returns who has not finished.
