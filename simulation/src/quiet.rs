@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zklock::FencingToken;
 use zklock_contest::history::MAX_HOLD;
-use zklock_contest::record::{Event, Leaving, Who};
+use zklock_contest::record::{Event, How, Leaving, Who};
 use zklock_contest::request::{CAPACITY, Claim, Request, SLOTS, conflict};
 
 use crate::core::Outside;
@@ -65,6 +65,8 @@ impl Bounds {
 struct Waiter {
     request: Request,
     asked: u64,
+    /// Whether it gives up soon.
+    is_try: bool,
     /// Whether it has left its call unpolled.
     is_late: bool,
     /// The last instant at which somebody was in its way.
@@ -191,9 +193,9 @@ impl Quiet {
         self.note_blocked(at);
         self.heard.insert(who.client);
         match event {
-            Event::Asks { request, .. } => {
-                self.waiting
-                    .insert(who, Waiter { request: request.clone(), asked: at, is_late: false, blocked: at });
+            Event::Asks { request, how, .. } => {
+                let (request, is_try) = (request.clone(), *how == How::Try);
+                self.waiting.insert(who, Waiter { request, asked: at, is_try, is_late: false, blocked: at });
             }
             Event::Neglects => {
                 self.neglecting.insert(who);
@@ -203,12 +205,14 @@ impl Quiet {
             Event::Neglected { .. } => drop(self.neglecting.remove(&who)),
             Event::LeftWithout { why } => {
                 let left = self.leaves(who, at)?;
-                // The limit of a try goes on while nobody polls it, and while directories go as often as it makes them.
+                // A try ends after half a session timeout (docs/guide/timeouts.md), while nobody polls it, too. If directories have
+                // vanished, it makes them one after the other, some of them twice, by fifteen round trips or more.
+                let may_be_slow = left.is_try;
                 if let Leaving::Failed(why) = why
                     && self.counts(left.asked)
                     && !left.is_late
+                    && !(may_be_slow && why.contains("did not answer within"))
                     && !why.contains(MAX_HOLD)
-                    && !why.contains("did not answer within")
                 {
                     return Some(format!("{who} has failed without a cause: {why}"));
                 }
@@ -222,7 +226,7 @@ impl Quiet {
                     weight,
                     token: *token,
                     releases: None,
-                    is_late: false,
+                    is_late: waiter.is_late,
                 };
                 self.holding.insert(who, holder);
                 let since = waiter.blocked.max(self.settled?);
