@@ -149,8 +149,9 @@ pub(crate) fn begin(part: &Part, processes: u32) {
 
 /// Ends the history, judges it, and returns what was seen.
 pub(crate) fn end(member: Member, timeout: Duration) -> Outcome {
-    let History { collector, registers, forgets, found: (logs, (records, ranges)), mut outcome, quiet, .. } =
-        HISTORY.take();
+    let History {
+        collector, registers, forgets, found: (logs, (records, ranges)), mut outcome, quiet, ..
+    } = HISTORY.take();
     let Some(collector) = collector else { return outcome };
     let mut history = collector.finish(Instant(u64::MAX));
     // Without a majority for the whole of the faults, servers show what was committed before. So do those outside a core.
