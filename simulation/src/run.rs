@@ -144,7 +144,7 @@ impl Plan {
         // Requests that wait for much of the timeout keep no lease either.
         let most = tick / random.between(10, 50) as u32;
         config.prep_delay = [Duration::ZERO, MOMENT, most][random.below(3) as usize];
-        // zklock trusts the leader to mark a session within a lag of three quarters of a tick.
+        // Real ones mark a session within milliseconds, or when their log can be written again: see the crate's docs.
         let most = tick / random.between(1, 20).max(2) as u32;
         config.expiry_delay = [Duration::ZERO, MOMENT, most][random.below(3) as usize];
         config.version = [Version::V3_8_0, Version::V3_9_3, Version::V3_9_5][random.below(3) as usize];
