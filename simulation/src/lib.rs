@@ -20,8 +20,8 @@
 //! - **Cuts are between machines**, not between ports: votes never pass where proposals do not. Holds: as above.
 //! - **A server takes no time**, except for three delays: a tenth of a tick before it decides, 20 ms before a leader applies, half a
 //!   tick before it marks a session, at most. Holds: a late answer counts from when it was asked for. The last one is *open*, below.
-//! - **No server loses what it has logged.** A disk is emptied only if every other server has all that it had. Real servers forget:
-//!   ZOOKEEPER-4712, 4785, 4925. Open: docs/STRICTNESS.md, "Servers that forget".
+//! - **No server loses what it has logged**, but in one ensemble of ten, where safety is excused. A disk is emptied elsewhere only if every
+//!   other server has all that it had. Real servers forget: ZOOKEEPER-4712, 4785, 4925. Open: docs/STRICTNESS.md, "Servers that forget".
 //! - **No disk is slow, full or wrong.** Real ones wait for it (`persistence/FileTxnLog.java:411`) and find a changed bit by Adler-32
 //!   (`:776`). Holds, if it is slow: an acknowledgement is late, as on a slow way. The torture does not force its disks either.
 //! - **A follower gets an exact snapshot.** Real ones are written while transactions are applied (`quorum/LearnerHandler.java:583`).
@@ -64,6 +64,7 @@
 //! - **Suspensions are reckoned exactly**, and oscillators are within 100 parts in a million. x86 may be a second short: docs/DESIGN.md.
 //! - **The tick is told to zklock**, not asked for. Holds: `tests/servers/limits.rs`.
 //! - **Everybody may do everything, in clear text**: no ACLs, digests, SASL or TLS. Holds: `tests/servers/tls.rs`, `directory.rs`.
+//! - **Numbers of a queue do not end.** Holds: `tests/servers/exhaustion.rs`.
 //! - **Options are few**: sessions of 0.8 to 40 s, no stop margin, a drift of 9% or 0.1%. Holds: `recipe/src/lease/tests.rs`.
 //!
 //! ## How late a leader is
