@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
-use world::{Clock, Clocks, Direction, Happening, Host, Random, SECOND, World, retransmission};
+use world::{Clock, Clocks, Direction, Happening, Host, ProcessId, Random, SECOND, World, retransmission};
 use zklock_ensemble::{Config, ConnectionId, Effect, Event, Now, Server, ServerId, Standing, elect};
 
 use crate::peers::Peers;
-use crate::slack;
 use crate::trace::note;
 
 /// The longest pause between two looks whether a leader can be elected, in nanoseconds.
@@ -25,7 +24,7 @@ pub(crate) struct Cluster {
     machines: BTreeMap<Host, Machine>,
     peers: Peers,
     /// Called when a server that serves has applied a transaction.
-    look: fn(&World, &Server),
+    looks: Looks,
     /// How many cuts there are between two hosts, and since when.
     cuts: BTreeMap<(Host, Host), (u32, u64)>,
     /// The last server that began to lead, and its epoch. What an older leader decides is in vain.
@@ -34,6 +33,16 @@ pub(crate) struct Cluster {
     silent: BTreeSet<world::ConnectionId>,
     /// Calls by their numbers, and what each waits for.
     awaited: Vec<(Moment, u64)>,
+}
+
+/// What judges look at.
+pub(crate) struct Looks {
+    /// A server that serves has applied a transaction.
+    pub(crate) applied: fn(&World, &Server),
+    /// A process has read.
+    pub(crate) read: fn(&Cluster, ProcessId),
+    /// A session lasts only until this instant: the leader has expired it in this epoch, or had a touch with a shorter timeout.
+    pub(crate) ends: fn(i64, u64, Option<u32>),
 }
 
 /// What somebody may wait for.
@@ -93,8 +102,8 @@ pub(crate) fn server(number: u8) -> Host {
 }
 
 impl Cluster {
-    /// Starts these servers. Calls `look` whenever one of them that serves has applied a transaction.
-    pub(crate) fn new(seed: u64, servers: Vec<Config>, look: fn(&World, &Server)) -> Self {
+    /// Starts these servers.
+    pub(crate) fn new(seed: u64, servers: Vec<Config>, looks: Looks) -> Self {
         let mut random = Random::new(seed);
         // It reads a clock the first time.
         fastrand::seed(random.bits());
@@ -107,7 +116,7 @@ impl Cluster {
             random,
             machines,
             peers,
-            look,
+            looks,
             cuts,
             leader: None,
             silent: BTreeSet::new(),
@@ -198,7 +207,7 @@ impl Cluster {
                     self.silent.remove(&connection);
                     self.happens(host, Event::Closed(ConnectionId(connection.0)));
                 }
-                Happening::Read(process) => slack::read(self, process),
+                Happening::Read(process) => (self.looks.read)(self, process),
                 Happening::Custom(number) => {
                     let call = CALLS.with_borrow_mut(|(_, calls)| calls.remove(&number));
                     call.into_iter().for_each(|call| call(self));
@@ -407,7 +416,7 @@ impl Cluster {
         let applied = machine.server.zxid();
         // A server that does not serve may have what was never committed.
         if machine.server.serves() && std::mem::replace(&mut machine.applied, applied) != applied {
-            (self.look)(&self.world, &self.machines[&host].server);
+            (self.looks.applied)(&self.world, &self.machines[&host].server);
             if self.leader.is_some_and(|(_, leader)| leader == host)
                 && self.machines[&host].server.has_node(applied)
             {
@@ -433,7 +442,8 @@ impl Cluster {
         }
         if self.leader == Some((epoch, host)) {
             let expired = |has_expired: bool| has_expired.then_some(epoch);
-            sooner.into_iter().for_each(|(session, end, it)| slack::ends(session, end, expired(it)));
+            let ends = self.looks.ends;
+            sooner.into_iter().for_each(|(session, end, it)| ends(session, end, expired(it)));
         }
     }
 

@@ -4,7 +4,6 @@
 //! stays broken until the core has been judged. So a process that goes in circles is seen, though it would be well as soon as
 //! everything is whole.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use world::{Host, Random};
@@ -12,22 +11,8 @@ use world::{Host, Random};
 use crate::cluster::{Cluster, server};
 use crate::faults::{Exposed, Fault, Kind};
 use crate::processes::{Processes, host};
+use crate::quiet::Outside;
 use crate::trace::note;
-
-/// The clients outside a core.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Outside {
-    /// What these had goes with their sessions.
-    pub(crate) gone: BTreeSet<u16>,
-    /// These still reach a server that has a leader. They may be in everybody's way, rightly.
-    pub(crate) reaching: BTreeSet<u16>,
-}
-
-impl Outside {
-    pub(crate) fn has(&self, client: u16) -> bool {
-        self.gone.contains(&client) || self.reaching.contains(&client)
-    }
-}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Core {

@@ -25,10 +25,9 @@ use zklock_contest::request::{CAPACITY, Claim, Request, conflict};
 use zklock_ensemble::Server;
 
 use crate::cluster::{self, Cluster};
-use crate::core::Outside;
 use crate::interventions::{self, Taken};
 use crate::part::{Part, is_given_at_once};
-use crate::quiet::Quiet;
+use crate::quiet::{Outside, Quiet};
 use crate::seen::{Seen, shown};
 use crate::trace::note;
 

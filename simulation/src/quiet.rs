@@ -9,7 +9,6 @@ use zklock_contest::history::MAX_HOLD;
 use zklock_contest::record::{Event, How, Leaving, Who};
 use zklock_contest::request::{CAPACITY, Claim, Request, SLOTS, conflict};
 
-use crate::core::Outside;
 use crate::interventions;
 use crate::part::Part;
 
@@ -18,6 +17,21 @@ const REOPENED: Duration = Duration::from_secs(20);
 
 /// docs/guide/keys.md: a process passes a lock on for one second at most. It waits for up to two looks until a task takes its turn.
 const TURNS: Duration = Duration::from_millis(1_200);
+
+/// The clients outside a core.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outside {
+    /// What these had goes with their sessions.
+    pub(crate) gone: BTreeSet<u16>,
+    /// These still reach a server that has a leader. They may be in everybody's way, rightly.
+    pub(crate) reaching: BTreeSet<u16>,
+}
+
+impl Outside {
+    pub(crate) fn has(&self, client: u16) -> bool {
+        self.gone.contains(&client) || self.reaching.contains(&client)
+    }
+}
 
 /// The bounds of a run.
 #[derive(Clone, Copy, Debug, Default)]

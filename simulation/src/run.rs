@@ -10,7 +10,7 @@ use zklock_contest::members::rules;
 use zklock_ensemble::{Config, ServerId, Version};
 use zklock_recipe::LAST_SEQUENCE;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Looks};
 use crate::core::Core;
 use crate::faults::{self, Exposed, Fault, Kind};
 use crate::history::{self, Outcome, Stage};
@@ -235,7 +235,8 @@ impl System {
         let forgets = part.forgets;
         slack::begin(shortest, part.drift, is_slewed, forgets);
         let turns = (timeout * 4 + part.delay.unwrap_or_default()) * (processes * u32::from(part.tasks));
-        let mut cluster = Cluster::new(seed, servers, history::applied);
+        let looks = Looks { applied: history::applied, read: slack::read, ends: slack::ends };
+        let mut cluster = Cluster::new(seed, servers, looks);
         cluster.forgets = forgets;
         let all = Processes::new(part, voters, processes, latency, random);
         all.heal(&mut cluster);
