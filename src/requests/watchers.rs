@@ -178,7 +178,7 @@ impl Watching {
 
     /// Reads a node, and watches its data. The first poll sends the request. Callers that ask while a read is under way share a second
     /// one: the node may have 1 MiB of data, and the session's heartbeats wait behind each answer. A predecessor has mostly one caller,
-    /// so the first one shares nothing, and pays nothing for it.
+    /// so the first one shares nothing, and pays little for it.
     ///
     /// A server answers in order. So an answer that has not come yet is as new as the answer to a read that the caller would send, and
     /// its watch has not fired. A read that is answered is shared with nobody else: the node's name may have been given again since.
@@ -191,18 +191,18 @@ impl Watching {
             }
             present
         };
-        let under_way = || UnderWay { watching: self.clone(), path: path.to_owned() };
+        let under_way = |is_shared| UnderWay { watching: self.clone(), path: path.to_owned(), is_shared };
         let Some(shared) = present else {
-            let _under_way = under_way();
+            let _under_way = under_way(false);
             let (data, stat, watcher) = self.send(|server| server.data(path)).await.await?;
             return Ok((Arc::new(data), stat, Either::Left(watcher)));
         };
         // The answer may have come though nobody has taken it in. The poll shows it.
         let shared = shared.as_ref().and_then(WeakJoint::upgrade);
         let shared = shared.filter(|read| read.clone().now_or_never().is_none()).unwrap_or_else(|| {
-            let under_way = under_way();
+            let under_way = under_way(true);
             let read = async move {
-                let UnderWay { watching, path } = &under_way;
+                let UnderWay { watching, path, .. } = &under_way;
                 let (data, stat, watcher) = watching.send(|server| server.data(path)).await.await?;
                 Ok((Arc::new(data), stat, Joint::new(watcher.boxed())))
             };
@@ -215,15 +215,20 @@ impl Watching {
     }
 }
 
-/// A read that others may share, until it is answered or nobody awaits it any more.
+/// A read under way, until it is answered or nobody awaits it any more.
 struct UnderWay {
     watching: Watching,
     path: String,
+    is_shared: bool,
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.watching.watchers.reads.lock().remove(&self.path);
+        let mut reads = self.watching.watchers.reads.lock();
+        // The first read may be answered before the shared one, which later callers still share.
+        if reads.get(&self.path).is_some_and(|shared| shared.is_some() == self.is_shared) {
+            reads.remove(&self.path);
+        }
     }
 }
 
@@ -351,7 +356,7 @@ mod tests {
     use std::cell::Cell;
 
     use futures::channel::oneshot;
-    use zklock_testcontainers::ZooKeeper;
+    use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
     use zookeeper_client::{Acls, CreateMode, EventType};
 
     use super::*;
@@ -451,6 +456,29 @@ mod tests {
         assert_eq!(one.2.await, other.2.await);
         assert_eq!(alone.2.await.event_type, EventType::NodeDeleted);
         assert!(last.now_or_never().is_none());
+        assert!(watching.watchers.reads.lock().is_empty());
+    }
+
+    /// Otherwise each answer would let two more reads be sent.
+    #[tokio::test]
+    async fn a_read_stays_shared_when_the_first_one_is_answered() {
+        let server = ZooKeeper::builder().start().await.unwrap();
+        let link = Link::start(server.connect_string()).await.unwrap();
+        let client = Arc::new(Client::connect(&link.address()).await.unwrap());
+        let watching = Watching::new(client, Arc::default());
+        let mut reads = [(); 3].map(|()| Box::pin(watching.data("/zookeeper")));
+        assert!((&mut reads[0]).now_or_never().is_none());
+        while link.requests_of(RequestKind::GetData) == 0 {
+            tokio::task::yield_now().await;
+        }
+        let held = link.hold_reply(RequestKind::GetData);
+        assert!((&mut reads[1]).now_or_never().is_none());
+        let [first, second, mut third] = reads;
+        first.await.unwrap();
+        assert!((&mut third).now_or_never().is_none());
+        held.release();
+        let (second, third) = (second.await.unwrap(), third.await.unwrap());
+        assert!(Arc::ptr_eq(&second.0, &third.0));
         assert!(watching.watchers.reads.lock().is_empty());
     }
 }
