@@ -18,8 +18,8 @@ pub(crate) struct Disk {
 
 impl Disk {
     pub(crate) fn new(config: &Config) -> Self {
-        let (snapshot, length) = (Tree::new(&config.nodes), config.log_length);
-        Self { snapshot, log: VecDeque::new(), length, accepted: 0, current: 0 }
+        let snapshot = Tree::new(&config.nodes);
+        Self { snapshot, log: VecDeque::new(), length: config.log_length, accepted: 0, current: 0 }
     }
 
     /// The last transaction in the log.

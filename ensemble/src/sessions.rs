@@ -105,7 +105,9 @@ impl Tracker {
         if self.lasts(session).is_some_and(|before| before > lasts) {
             self.sooner.push((session, lasts));
         }
-        self.sessions.get_mut(&session).into_iter().for_each(|tracked| tracked.lasts = lasts);
+        if let Some(tracked) = self.sessions.get_mut(&session) {
+            tracked.lasts = lasts;
+        }
     }
 
     /// A sign of life. (b) It asks nobody who the owner is, so a stale connection keeps a moved session alive.

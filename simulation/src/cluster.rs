@@ -23,11 +23,10 @@ pub(crate) struct Cluster {
     pub random: Random,
     machines: BTreeMap<Host, Machine>,
     peers: Peers,
-    /// Called when a server that serves has applied a transaction.
     looks: Looks,
     /// How many cuts there are between two hosts, and since when.
     cuts: BTreeMap<(Host, Host), (u32, u64)>,
-    /// The last server that began to lead, and its epoch. What an older leader decides is in vain.
+    /// The last server that began to lead, and its epoch. An older leader decides in vain.
     leader: Option<(u32, Host)>,
     /// Connections on which a client has said nothing yet.
     silent: BTreeSet<world::ConnectionId>,
@@ -174,7 +173,9 @@ impl Cluster {
 
     fn reached(&mut self, moment: Moment) {
         let now = self.world.now();
-        self.waiting_for(moment).into_iter().for_each(|number| world::at(now, number));
+        for number in self.waiting_for(moment) {
+            world::at(now, number);
+        }
     }
 
     /// A server has the first request of a connection.
@@ -345,15 +346,17 @@ impl Cluster {
 
     /// The server that leads and serves, and has applied the most.
     pub(crate) fn leader(&self) -> Option<&Server> {
-        let running = self.machines.values().filter(|machine| matches!(machine.state, State::Running));
-        let leading = running.map(|machine| &machine.server).filter(|server| server.leads());
-        leading.max_by_key(|server| server.zxid())
+        self.running().filter(|server| server.leads()).max_by_key(|server| server.zxid())
     }
 
     /// Whether a server that serves has a node that was created by this transaction.
     pub(crate) fn has_node(&self, czxid: i64) -> bool {
+        self.running().any(|server| server.serves() && server.has_node(czxid))
+    }
+
+    fn running(&self) -> impl Iterator<Item = &Server> {
         let running = self.machines.values().filter(|machine| matches!(machine.state, State::Running));
-        running.into_iter().any(|machine| machine.server.serves() && machine.server.has_node(czxid))
+        running.map(|machine| &machine.server)
     }
 
     /// Has a server refuse what it is asked for, or serve again.
@@ -371,8 +374,7 @@ impl Cluster {
 
     /// Has the servers that look for a leader elect one, if enough of them reach each other.
     fn elect(&mut self) {
-        let running = self.machines.values().filter(|machine| matches!(machine.state, State::Running));
-        let standings = running.map(|machine| machine.server.standing()).collect::<Vec<_>>();
+        let standings = self.running().map(Server::standing).collect::<Vec<_>>();
         let reaches = |from: ServerId, to: ServerId| !self.world.is_cut(server(from.0), server(to.0));
         for (id, appointment) in elect(&standings, self.machines.len() as u8, reaches) {
             note(name(server(id.0)), format_args!("elected: {appointment:?}"));
@@ -428,7 +430,8 @@ impl Cluster {
     /// Something has happened at a server. If it leads, sessions may end sooner by that.
     fn follow_sessions(&mut self, host: Host) {
         let Machine { server, clocks, .. } = self.machine(host);
-        let (standing, sooner) = (server.standing(), server.sooner());
+        let standing = server.standing();
+        let sooner = server.sooner();
         let epoch = (server.serves() && standing.leader == Some(standing.id)).then_some(standing.current);
         let sooner = sooner.into_iter().filter_map(|(session, at)| {
             let has_expired = server.lasts(session).is_none();
@@ -441,9 +444,9 @@ impl Cluster {
             self.reached(Moment::Elected);
         }
         if self.leader == Some((epoch, host)) {
-            let expired = |has_expired: bool| has_expired.then_some(epoch);
-            let ends = self.looks.ends;
-            sooner.into_iter().for_each(|(session, end, it)| ends(session, end, expired(it)));
+            for (session, end, has_expired) in sooner {
+                (self.looks.ends)(session, end, has_expired.then_some(epoch));
+            }
         }
     }
 
@@ -493,6 +496,6 @@ pub(crate) fn name(host: Host) -> String {
     format!("h{}", host.0)
 }
 
-fn nanoseconds(time: Duration) -> u64 {
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
     time.as_nanos().try_into().expect("less than 500 years")
 }

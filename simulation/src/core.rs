@@ -89,8 +89,12 @@ impl Core {
     /// Mends everything.
     pub(crate) fn end(&self, cluster: &mut Cluster, processes: &Processes) {
         // Servers that were cut off for so long have given up their connections.
-        self.apart.iter().for_each(|(one, other)| cluster.reset(*one, *other));
-        self.faults.iter().for_each(|fault| fault.apply(cluster, processes, false));
+        for (one, other) in &self.apart {
+            cluster.reset(*one, *other);
+        }
+        for fault in &self.faults {
+            fault.apply(cluster, processes, false);
+        }
     }
 }
 

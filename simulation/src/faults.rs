@@ -156,7 +156,9 @@ pub(crate) fn draw(random: &mut Random, world: &Exposed, until: Duration) -> Vec
             faults.push(fault.clone());
             if random.once_in(3) {
                 // It ends on time, because the next fault follows its end.
-                faults.last_mut().into_iter().for_each(|fault| fault.amid = None);
+                if let Some(fault) = faults.last_mut() {
+                    fault.amid = None;
+                }
                 let next = follow_up(random, place, timeout, ends);
                 faults.extend(Some(next).filter(|next| next.at + timeout + next.lasts <= until));
                 break;

@@ -181,7 +181,9 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
         let led = led.filter(|_| part.member == Member::Election && is_judged);
         (led, history.quiet.hear(*who, *at, event).filter(|_| is_judged))
     });
-    late.filter(|_| !part.is_foreign(who.client)).into_iter().for_each(wrong);
+    if let Some(late) = late.filter(|_| !part.is_foreign(who.client)) {
+        wrong(late);
+    }
     match event {
         Event::LeftWithout { why: Leaving::Failed(why) }
             if why.starts_with(LOST_BEFORE)
@@ -255,10 +257,9 @@ fn announced(token: FencingToken, at: u64, leads: bool) {
     let Some(bound) = bound else { return };
     cluster::later(at + bound.as_nanos() as u64, move |_| {
         // Faults outside a core may have ended meanwhile.
-        let is_judged = |history: &History| history.stage < Stage::Eviction && history.quiet.counts(at);
-        let told = HISTORY.with_borrow(|history| match is_judged(history) {
-            true => history.quiet.told(token, at, leads),
-            false => Vec::new(),
+        let told = HISTORY.with_borrow(|history| {
+            let is_judged = history.stage < Stage::Eviction && history.quiet.counts(at);
+            if is_judged { history.quiet.told(token, at, leads) } else { Vec::new() }
         });
         told.into_iter().for_each(wrong);
     });

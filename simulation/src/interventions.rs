@@ -2,12 +2,12 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use world::MILLISECOND;
 use zklock_contest::record::Who;
 use zklock_ensemble::Server;
 
+use crate::cluster::nanoseconds;
 use crate::part::Part;
 
 /// A holder begins to watch its node so long after its grant at the latest (docs/DESIGN.md).
@@ -35,7 +35,7 @@ pub(crate) struct Others {
     pub(crate) in_turnstile: (u64, BTreeSet<Who>),
 }
 
-/// A hold of which an operator may have ended the node, or the session.
+/// A hold. An operator may have ended its node or its session.
 #[derive(Clone, Copy)]
 pub(crate) struct Taken {
     /// Nothing in a hold of another client.
@@ -77,7 +77,6 @@ thread_local! {
 
 /// Forgets what operators have done.
 pub(crate) fn begin(part: &Part) {
-    let nanoseconds = |time: Duration| time.as_nanos() as u64;
     let delay = nanoseconds(part.delay.unwrap_or_default());
     let bounds = Bounds { told: nanoseconds(part.told), lease: nanoseconds(part.timeout), delay };
     drop(INTERVENTIONS.replace(Interventions { bounds, ..Interventions::default() }));

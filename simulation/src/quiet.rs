@@ -9,6 +9,7 @@ use zklock_contest::history::MAX_HOLD;
 use zklock_contest::record::{Event, How, Leaving, Who};
 use zklock_contest::request::{CAPACITY, Claim, Request, SLOTS, conflict};
 
+use crate::cluster::nanoseconds;
 use crate::interventions;
 use crate::part::Part;
 
@@ -133,7 +134,7 @@ impl Quiet {
         Self { bounds: Bounds::of(part), ..Self::default() }
     }
 
-    /// The faults are over, but for those outside a core.
+    /// No fault is left, or all that are left are outside a core.
     pub(crate) fn begin(&mut self, now: u64, outside: Option<Outside>) {
         self.settled = Some(now + nanoseconds(self.bounds.settling()));
         self.outside = outside;
@@ -362,8 +363,4 @@ impl Quiet {
         let says = if leads { "does not know" } else { "still names" };
         wrong.map(|(who, _)| format!("{who} {says} the leader with {token}")).collect()
     }
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    time.as_nanos() as u64
 }
