@@ -46,8 +46,10 @@
 //! (`SessionTrackerImpl.run`). In between it accepts a touch in vain, and it commits a write. So a touch proves
 //! something only if the leader has heard of it before the session could expire by the earlier touches. That is certain
 //! if the leader *heard* of it (3) within the validity of the touch before. Otherwise the touch is in doubt until a
-//! confirmation that was sent a lag after the leader heard of the touch. By then the leader would have marked the
-//! session, and would have refused that write.
+//! confirmation that was sent a whole `T` after the leader heard of the touch. By then the leader would have marked the
+//! session, and would have refused that write. No line of ZooKeeper bounds that time: the leader writes a line to its
+//! log before it marks the next session, and a log that nobody reads stops it. `T` is long beside the marks that were
+//! measured, and no guard waits for it: all are lost before a touch is in doubt.
 //!
 //! # Clocks
 //!
@@ -339,10 +341,10 @@ impl Lease {
             }
             self.reports.pop_front();
         }
-        if self.doubt.is_some_and(|doubt| sent.has_reached(doubt.plus(self.lengths.lag))) {
+        if self.doubt.is_some_and(|doubt| sent.has_reached(doubt.plus(self.lengths.timeout))) {
             self.doubt = None;
         }
-        if self.doubt.is_none() {
+        if !self.is_in_doubt() {
             self.deadline = self.known.plus(self.lengths.validity());
         }
         if lapsed && !self.remaining(now).is_zero() {
@@ -350,6 +352,11 @@ impl Lease {
         }
         self.synced(connection, sent, now);
         true
+    }
+
+    /// Whether the leader may have begun to expire the session, so that confirmations put off nothing for a while.
+    pub fn is_in_doubt(&self) -> bool {
+        self.doubt.is_some()
     }
 
     /// Takes in that the session is over for good. The first end counts.

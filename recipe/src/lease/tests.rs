@@ -219,16 +219,18 @@ fn a_confirmation_in_time_keeps_the_term() {
 /// The leader takes a session from its queue, and marks it as closing a moment later. A report that arrives in between,
 /// and a write right behind it, are accepted all the same.
 #[test]
-fn what_the_leader_may_have_heard_of_too_late_is_confirmed_a_lag_later() {
+fn what_the_leader_may_have_heard_of_too_late_is_confirmed_a_timeout_later() {
     let mut lease = established();
     lease.touched(at(5_000), at(5_000));
     lease.synced(0, at(6_450), at(6_500));
-    lease.confirmed(0, at(8_990), at(9_000));
-    lease.confirmed(0, at(10_449), at(10_460));
-    assert_eq!(lease.term(at(10_460)), Err(Lapse::Unconfirmed));
-    lease.confirmed(0, at(10_450), at(10_460));
-    assert!(lease.term(at(10_460)).is_ok(), "by now it would have been marked");
-    assert_eq!(deadline(&lease), at(15_450), "which holds for what was reported since, too");
+    for sent in [8_990, 10_450, 12_000, 14_000, 16_000, 18_000, 18_999] {
+        lease.confirmed(0, at(sent), at(sent + 10));
+        assert_eq!(lease.term(at(sent + 10)), Err(Lapse::Unconfirmed), "sent at {sent}");
+        assert!(lease.is_in_doubt());
+    }
+    lease.confirmed(0, at(19_000), at(19_010));
+    assert!(lease.term(at(19_010)).is_ok(), "by now it would have been marked");
+    assert_eq!(deadline(&lease), at(25_000), "which holds for what was reported since, too");
 }
 
 /// As above: a request to resume the session may arrive in that moment.
@@ -240,8 +242,12 @@ fn doubts_of_a_resumption_outlast_the_connection() {
         lease.confirmed(connection, at(sent), at(sent + 10));
         assert_eq!(lease.term(at(sent + 10)), Err(Lapse::Unconfirmed));
     }
-    lease.confirmed(2, at(10_560), at(10_570));
-    assert_eq!(deadline(&lease), at(18_200));
+    for sent in [10_560, 12_100, 14_000, 16_000, 18_000, 19_109] {
+        lease.confirmed(2, at(sent), at(sent + 10));
+        assert_eq!(lease.term(at(sent + 10)), Err(Lapse::Unconfirmed), "sent at {sent}");
+    }
+    lease.confirmed(2, at(19_110), at(19_120));
+    assert_eq!(deadline(&lease), at(25_000));
 }
 
 #[test]
@@ -351,8 +357,10 @@ fn a_request_to_resume_that_was_not_answered_may_be_handled_at_any_time() {
         let connection = resume(&mut lease, at(9_200));
         lease.confirmed(connection, at(9_300), at(9_310));
         assert_eq!(deadline(&lease), at(0).plus(milliseconds(5_400)), "the session may have expired before");
-        lease.confirmed(connection, at(12_000), at(12_010));
-        assert_eq!(deadline(&lease), at(14_600));
+        for sent in [11_000, 12_500, 14_000, 15_310] {
+            lease.confirmed(connection, at(sent), at(sent + 10));
+        }
+        assert_eq!(deadline(&lease), at(12_500 + 5_400));
     }
 }
 
@@ -364,10 +372,11 @@ fn a_lease_that_has_lapsed_is_not_revived_by_the_answer_to_a_request_to_resume()
     assert!(lease.attempting(at(9_200), T));
     let connection = lease.resumed(T).unwrap();
     assert_eq!(lease.term(at(9_300)), Err(Lapse::Unconfirmed));
-    lease.confirmed(connection, at(9_300), at(9_310));
-    lease.confirmed(connection, at(12_000), at(12_010));
-    assert_eq!(lease.check(term, at(12_010)), Err(Lapse::Unconfirmed));
-    assert_eq!(deadline(&lease), at(18_200));
+    for sent in [9_300, 11_000, 13_000, 15_000, 17_000, 19_310] {
+        lease.confirmed(connection, at(sent), at(sent + 10));
+    }
+    assert_eq!(lease.check(term, at(19_320)), Err(Lapse::Unconfirmed));
+    assert_eq!(deadline(&lease), at(24_000));
 }
 
 #[test]

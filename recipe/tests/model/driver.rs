@@ -16,7 +16,7 @@ use super::nodes::{Party, exclude_each_other};
 use super::requests::{Address, Message, Request, Sent, Shown, Trust};
 use super::run::Run;
 use super::session::{Assurance, Number, at, seconds};
-use super::setup::{Actor, Clock, Fault, Flaw};
+use super::setup::{Actor, Fault, Flaw};
 
 impl Run<'_> {
     pub(crate) fn handle(&mut self, party: Party, input: Input) {
@@ -133,8 +133,11 @@ impl Run<'_> {
             if flaw == Some(Flaw::WritesConfirmAlone) {
                 lease.confirmed(connection, at(now), at(now));
             }
-            if flaw == Some(Flaw::DoubtIsIgnored) && lease.remaining(at(now)).is_zero() {
-                lease.confirmed(connection, at(now + Clock::TICK), at(now));
+            if lease.is_in_doubt() {
+                witness(Witness::HeardTooLate);
+            }
+            if flaw == Some(Flaw::DoubtIsIgnored) && lease.is_in_doubt() {
+                lease.confirmed(connection, at(now).plus(lease.lengths().timeout), at(now));
             }
             if lease.remaining(at(now)) > before {
                 witness(Witness::LeaseExtended);

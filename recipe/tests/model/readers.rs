@@ -50,7 +50,7 @@ fn in_turns() -> Setup {
 explored! {
     readers_vanish_and_writers_give_up_in_turns: in_turns(), 21_843,
         [GuardVanished, TakeoverDelayed, GiveUpWhileWaiting, GrantBesideAnother];
-    a_reader_is_at_a_follower: one_writer().patient().following(&[1]), 46_991,
+    a_reader_is_at_a_follower: one_writer().patient().following(&[1]), 48_087,
         [AnswerFromThePast, ReaderGrantedByRelease, GrantBesideAnother];
     /// A write to a reader's node grants nobody, and neither does one to the writer's before its node is gone.
     anybody_writes_to_the_nodes_of_a_reader_and_a_writer:

@@ -200,7 +200,7 @@ impl World {
         let contender = &self.contenders[party];
         let session = &self.sessions[contender.session];
         match contender.caller {
-            Caller::Idle if !session.over && !self.has_idle_twin_before(party) => {
+            Caller::Idle if !session.over && !self.has_idle_twin_before(party, setup) => {
                 steps.push(Step::Begin(party));
             }
             Caller::Waiting if setup.giving_up => steps.push(Step::GiveUp(party)),
@@ -376,13 +376,14 @@ impl World {
     }
 
     /// Contenders that cannot be told apart begin in their order, so that the same is not looked at twice.
-    fn has_idle_twin_before(&self, party: Party) -> bool {
+    fn has_idle_twin_before(&self, party: Party, setup: &Setup) -> bool {
         let Some(before) = party.checked_sub(1) else { return false };
         let (one, other) = (&self.contenders[before], &self.contenders[party]);
         let alone = |contender: &Contender| self.contenders_of(contender.session).count() == 1;
+        let follows = |contender: &Contender| setup.following.contains(&contender.session);
         one.caller == Caller::Idle
             && one.patience == other.patience
             && one.seats == other.seats
-            && (one.session == other.session || (alone(one) && alone(other)))
+            && (one.session == other.session || (alone(one) && alone(other) && follows(one) == follows(other)))
     }
 }
