@@ -5,9 +5,10 @@ use core::fmt;
 
 /// The highest number with which a contender may stay in a queue.
 ///
-/// Sequence numbers are `i32` on the server. At the end ZooKeeper 3.9 *saturates*: every later node gets 2147483647, so
-/// two contenders have one number. Older servers wrap to negative numbers, so the youngest contender comes first. Both
-/// would grant two holders. A distance of a million numbers keeps every contender that was admitted away from both.
+/// Sequence numbers are `i32` on the server. At the end ZooKeeper *saturates* since 3.6: every later node gets
+/// 2147483647, so two contenders have one number. Older servers wrap to negative numbers, so the youngest contender
+/// comes first. Both would grant two holders. A distance of a million numbers keeps every contender that was admitted
+/// away from both.
 pub const LAST_SEQUENCE: i32 = i32::MAX - 1_000_000;
 
 /// Whom a contender tolerates beside it.

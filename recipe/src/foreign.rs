@@ -92,7 +92,7 @@ fn stem(name: &str) -> Option<&str> {
     let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
     match name.len().checked_sub(10)? {
         end if digits >= 10 => name.get(..end),
-        // Servers older than 3.9 go on with negative numbers at the end.
+        // Servers older than 3.6 go on with negative numbers at the end.
         end if digits == 9 && name.as_bytes().get(end) == Some(&b'-') => name.get(..end),
         _ => None,
     }
@@ -183,7 +183,7 @@ mod tests {
             ("\u{8def}0000000001", ForeignClient::Unknown),
             // Ours, but not in the server's own spelling.
             ("lock-00000000001", ForeignClient::Unknown),
-            // What a server from before 3.9 writes after 2,147,483,647.
+            // What a server from before 3.6 writes after 2,147,483,647.
             ("_c_1ef3b5a4-0e4f-4cd5-9a39-7a9d3a6b7f10-lock--2147483648", ForeignClient::Curator),
             ("1ef3b5a40e4f4cd59a397a9d3a6b7f10__lock__-000000001", ForeignClient::Kazoo),
         ] {

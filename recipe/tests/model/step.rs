@@ -384,6 +384,7 @@ impl World {
         one.caller == Caller::Idle
             && one.patience == other.patience
             && one.seats == other.seats
-            && (one.session == other.session || (alone(one) && alone(other) && follows(one) == follows(other)))
+            && (one.session == other.session
+                || (alone(one) && alone(other) && follows(one) == follows(other)))
     }
 }
