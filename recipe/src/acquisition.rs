@@ -256,7 +256,7 @@ impl Acquisition {
         Report::All(match present.term {
             Ok(term) => Event::Confirmed(term),
             Err(_) => {
-                self.tries.steady();
+                self.tries.doubted(present.doubted);
                 Event::Unanswered
             }
         })

@@ -45,11 +45,15 @@
 //! The leader takes the sessions that are due from their queue, and marks each as closing a moment later
 //! (`SessionTrackerImpl.run`). In between it accepts a touch in vain, and it commits a write. So a touch proves
 //! something only if the leader has heard of it before the session could expire by the earlier touches. That is certain
-//! if the leader *heard* of it (3) within the validity of the touch before. Otherwise the touch is in doubt until a
-//! confirmation that was sent a whole `T` after the leader heard of the touch. By then the leader would have marked the
-//! session, and would have refused that write. No line of ZooKeeper bounds that time: the leader writes a line to its
-//! log before it marks the next session, and a log that nobody reads stops it. `T` is long beside the marks that were
-//! measured, and no guard waits for it: all are lost before a touch is in doubt.
+//! if the leader *heard* of it (3) within the validity of the touch before. Otherwise the touch is in doubt, until a
+//! write is confirmed that was sent a whole `T` after the leader heard of it. By then the leader would have marked the
+//! session, and would have refused that write. No line of ZooKeeper bounds the time of a mark: the leader writes a line
+//! to its log before it marks the next session, and a log that nobody reads stops it. All guards are lost before a touch
+//! is in doubt. Waiters and newcomers wait.
+//!
+//! On a new connection nothing is certain but what was confirmed, as the leader of the old one may have been deposed.
+//! In a session without a guard, that may be long ago. If the servers that *acted* as leaders have heard of its touches
+//! in time all the while, and one of them was the real one, the session was never due. So a lag is enough then.
 //!
 //! # Clocks
 //!
@@ -108,6 +112,8 @@ pub struct Present {
     pub term: Result<Term, Lapse>,
     /// Whether the lease is [ample](Lease::is_ample) for the holder's stop margin.
     pub is_ample: bool,
+    /// How long [confirmations are in vain](Lease::doubt).
+    pub doubted: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -160,8 +166,10 @@ pub struct Lease {
     reports: VecDeque<ReportedTouch>,
     /// The latest touch that the leader has heard of, provided that the real leader answers on the present connection.
     heard: Moment,
-    /// The instant at which the leader heard of a touch so late that the session may have been expiring. What `known`
-    /// says is in doubt.
+    /// The latest touch that a server which acts as the leader has heard of, on whichever connection.
+    acted: Moment,
+    /// The leader heard of a touch so late that the session may have been expiring. What `known` says is in doubt until
+    /// a write is confirmed that is sent at this instant or later.
     doubt: Option<Moment>,
     /// The latest touch that the leader certainly has heard of.
     known: Moment,
@@ -198,6 +206,7 @@ impl Lease {
             touches: VecDeque::new(),
             reports: VecDeque::new(),
             heard: connecting,
+            acted: connecting,
             doubt: None,
             known: connecting,
             deadline: connecting.plus(lengths.validity()),
@@ -318,10 +327,14 @@ impl Lease {
         if self.heard.has_reached(touch) {
             return;
         }
-        if now.most_since(self.heard) >= self.lengths.validity() {
-            self.doubt = Some(now);
+        let is_late = |touch: Moment| now.most_since(touch) >= self.lengths.validity();
+        if is_late(self.heard) {
+            let pause = if is_late(self.acted) { self.lengths.timeout } else { self.lengths.lag };
+            let end = now.plus(pause);
+            self.doubt = Some(self.doubt.map_or(end, |doubt| doubt.latest(end)));
         }
         self.heard = touch;
+        self.acted = touch;
     }
 
     /// Takes in that by `now` a quorum has acknowledged a write that was sent at `sent` on this connection. Returns
@@ -341,10 +354,10 @@ impl Lease {
             }
             self.reports.pop_front();
         }
-        if self.doubt.is_some_and(|doubt| sent.has_reached(doubt.plus(self.lengths.timeout))) {
+        if self.doubt.is_some_and(|doubt| sent.has_reached(doubt)) {
             self.doubt = None;
         }
-        if !self.is_in_doubt() {
+        if self.doubt.is_none() {
             self.deadline = self.known.plus(self.lengths.validity());
         }
         if lapsed && !self.remaining(now).is_zero() {
@@ -354,9 +367,10 @@ impl Lease {
         true
     }
 
-    /// Whether the leader may have begun to expire the session, so that confirmations put off nothing for a while.
-    pub fn is_in_doubt(&self) -> bool {
-        self.doubt.is_some()
+    /// Returns the instant from which a write must be sent, if the leader heard of a touch so late that it may be about to
+    /// mark the session. Until such a write is confirmed, confirmations are in vain.
+    pub fn doubt(&self) -> Option<Moment> {
+        self.doubt
     }
 
     /// Takes in that the session is over for good. The first end counts.
@@ -389,7 +403,8 @@ impl Lease {
     /// Returns how the session stands, for a holder with this stop margin.
     pub fn present(&self, stop_margin: Duration, now: Moment) -> Present {
         let is_ample = self.is_ample(stop_margin, now);
-        Present { connection: self.connection(), term: self.term(now), is_ample }
+        let doubted = self.doubt.map_or(Duration::ZERO, |doubt| doubt.most_since(now));
+        Present { connection: self.connection(), term: self.term(now), is_ample, doubted }
     }
 
     /// Returns the present term, or why the lease is not valid.

@@ -10,6 +10,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The number of unanswered requests that leads to a pause of 40 to 80 ms.
 const STEADY: u32 = 3;
 
+/// The number of unanswered requests that leads to the longest pause.
+const SLOW: u32 = 9;
+
 /// Counts the requests in a row that were not answered: the rule by which requests are repeated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tries(u32);
@@ -27,8 +30,17 @@ impl Tries {
 
     /// Makes the repetitions steady. A lapsed lease takes two confirmations, so the second one is asked for at once.
     /// After that the answered requests only have to grow older.
-    pub fn steady(&mut self) {
+    fn steady(&mut self) {
         self.0 = if self.0 == 0 { 0 } else { STEADY };
+    }
+
+    /// Makes the repetitions slow, as answers are in vain for `doubted`. Towards its end they are steady again.
+    pub fn doubted(&mut self, doubted: Duration) {
+        if doubted > LONGEST_PAUSE {
+            self.0 = SLOW;
+        } else {
+            self.steady();
+        }
     }
 
     /// Returns the pause before the next request. The first repetition follows at once, because the request itself

@@ -18,8 +18,8 @@
 //!   port of their own (`quorum/FastLeaderElection.java:913`), wait for later ones (`:1050`) and agree on an epoch
 //!   (`quorum/Leader.java:1462`). Holds: no decision asks who leads. A lease counts what a majority acknowledged.
 //! - **Cuts are between machines**, not between ports: votes never pass where proposals do not. Holds: as above.
-//! - **A server takes no time**, except for three delays: a tenth of a tick before it decides, 20 ms before a leader applies, half a
-//!   tick before it marks a session, at most. Holds: a late answer counts from when it was asked for. The last one is *open*, below.
+//! - **A server takes no time**, except for three delays: a tenth of a tick before it decides, 20 ms before a leader applies, a tick
+//!   before it marks a session, at most. Holds: a late answer counts from when it was asked for. The last one is *open*, below.
 //! - **No server loses what it has logged**, but in one ensemble of ten, where safety is excused. A disk is emptied elsewhere only if every
 //!   other server has all that it had. Real servers forget: ZOOKEEPER-4712, 4785, 4925. Open: docs/STRICTNESS.md, "Servers that forget".
 //! - **No disk is slow, full or wrong.** Real ones wait for it (`persistence/FileTxnLog.java:411`) and find a changed bit by Adler-32
@@ -92,9 +92,10 @@
 //! (`ExpiryQueue.java:54`), where `a` is the last touch that it had heard of. A touch that it hears of before `a + T - margin` moves that,
 //! however late marks are: no guard is lost by them as long as touches come in time. A later touch is in doubt (`Lease::hear`), and all
 //! guards are lost by then. Only an acknowledged write that was sent `T` after it begins a new term, in which waiters are granted. That
-//! was a lag, and seed 518349804 showed what the servers did. *Open*: a mark that is later than `T`. The session ends under its guards.
-//! They hear of it by their nodes or, if they are cut off, at the end of their lease. A takeover delay of a session timeout leaves no
-//! overlap: after the mark, no write extends the lease.
+//! was a lag, and seed 518349804 showed what the servers did. *Open*: a mark that is later than `T`, or than a lag if a leader that had
+//! been deposed went on to hear of the session for nearly `T`. Then the session ends under its guards. They hear of it by their nodes or,
+//! if they are cut off, at the end of their lease. A takeover delay of a session timeout leaves no overlap: after the mark, no write
+//! extends the lease.
 
 mod cluster;
 mod contender;

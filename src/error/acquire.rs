@@ -143,17 +143,17 @@ pub enum AcquireError {
         /// The lock's path.
         path: String,
     },
-    /// ZooKeeper did not answer in time. The calls that begin with `try_` return this error, and so do
+    /// ZooKeeper did not answer in time, or its answers did not prove the lease yet: after an outage of nearly a session
+    /// timeout, that takes one more. The calls that begin with `try_` return this error, and so do
     /// [`Semaphore::set_capacity`](crate::Semaphore::set_capacity) and [`Slots::set_count`](crate::Slots::set_count): then
     /// the number may have changed.
     #[error(
-        "ZooKeeper did not answer within {waited:?}, so the state of {path} is unknown; check the servers, and try \
-         again"
+        "ZooKeeper did not confirm the state of {path} within {waited:?}; check the servers, and try again"
     )]
     Unanswered {
         /// The lock's path.
         path: String,
-        /// How long zklock waited for the answer: half a session timeout.
+        /// How long zklock waited: half a session timeout.
         waited: Duration,
     },
     /// The ZooKeeper session has ended, and the servers refuse to open another one like it, or the session's runtime has shut down.

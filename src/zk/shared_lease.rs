@@ -229,9 +229,9 @@ impl SharedLease {
         self.lease.borrow().present(stop_margin, clock::now())
     }
 
-    /// Whether the leader may have begun to expire the session, so that confirmations put off nothing for a while.
-    pub(crate) fn is_in_doubt(&self) -> bool {
-        self.lease.borrow().is_in_doubt()
+    /// Until when the lease is in doubt, if it is.
+    pub(crate) fn doubt(&self) -> Option<Moment> {
+        self.lease.borrow().doubt()
     }
 
     /// Whether the lease lasts until two heartbeats have had a chance to extend it, one of them before this margin

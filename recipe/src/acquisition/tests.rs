@@ -1,6 +1,7 @@
 //! Exact commands: what an acquisition makes of what it hears, of connections and of the lease.
 
 use alloc::vec;
+use core::time::Duration;
 
 use super::{Alone as A, Together as T, *};
 use crate::command::{Breach, End};
@@ -17,12 +18,14 @@ const SEEN: Certainty = Certainty::Seen(NOW);
 const UNSURE: Certainty = Certainty::Unsure;
 const END: SessionEnd = SessionEnd::Expired;
 
-const PRESENT: Present = Present { connection: Some(NOW), term: Ok(TERM), is_ample: true };
+const PRESENT: Present =
+    Present { connection: Some(NOW), term: Ok(TERM), is_ample: true, doubted: Duration::ZERO };
 /// The lease lapses soon, and no quorum has confirmed it.
 const SHORT: Present = Present { is_ample: false, ..PRESENT };
 const LAPSED: Present = Present { term: Err(Lapse::Unconfirmed), ..SHORT };
 const DOWN: Present = Present { connection: None, ..PRESENT };
-const OVER: Present = Present { connection: None, term: Err(Lapse::Ended(END)), is_ample: false };
+const OVER: Present =
+    Present { connection: None, term: Err(Lapse::Ended(END)), is_ample: false, doubted: Duration::ZERO };
 
 impl Acquisition {
     fn hears(&mut self, input: Input) -> Vec<Effect> {
@@ -195,7 +198,7 @@ fn a_lease_that_stays_over_is_asked_for_again_at_once_and_then_steadily() {
     let mut acquisition = confirming(LAPSED);
     let mut steady = Tries::default();
     for _ in 0..4 {
-        steady.steady();
+        steady.doubted(Duration::ZERO);
         steady.failed();
         let asks = [Effect::All(T::Confirm, SEEN, steady)];
         assert_eq!(acquisition.handle(Input::LeaseConfirmed, LAPSED), asks);
@@ -205,6 +208,18 @@ fn a_lease_that_stays_over_is_asked_for_again_at_once_and_then_steadily() {
         [Effect::All(T::Confirm, SEEN, steady)]
     );
     assert_eq!(acquisition.handle(Input::LeaseConfirmed, SHORT), [grant(&[FIRST])]);
+}
+
+/// While it is certain that no answer helps, a quorum is asked once a second.
+#[test]
+fn a_lease_in_doubt_is_asked_for_slowly_until_the_doubt_may_end() {
+    let mut acquisition = confirming(LAPSED);
+    for (doubted, pause) in [(10_000, 1_000), (1_001, 1_000), (1_000, 40), (0, 40)] {
+        let present = Present { doubted: Duration::from_millis(doubted), ..LAPSED };
+        let effects = acquisition.handle(Input::LeaseConfirmed, present);
+        let [Effect::All(T::Confirm, SEEN, tries)] = effects[..] else { panic!("{effects:?}") };
+        assert_eq!(tries.pause(), Some(Duration::from_millis(pause)));
+    }
 }
 
 #[test]

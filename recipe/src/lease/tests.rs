@@ -226,7 +226,7 @@ fn what_the_leader_may_have_heard_of_too_late_is_confirmed_a_timeout_later() {
     for sent in [8_990, 10_450, 12_000, 14_000, 16_000, 18_000, 18_999] {
         lease.confirmed(0, at(sent), at(sent + 10));
         assert_eq!(lease.term(at(sent + 10)), Err(Lapse::Unconfirmed), "sent at {sent}");
-        assert!(lease.is_in_doubt());
+        assert_eq!(lease.doubt(), Some(at(19_000)));
     }
     lease.confirmed(0, at(19_000), at(19_010));
     assert!(lease.term(at(19_010)).is_ok(), "by now it would have been marked");
@@ -248,6 +248,38 @@ fn doubts_of_a_resumption_outlast_the_connection() {
     }
     lease.confirmed(2, at(19_110), at(19_120));
     assert_eq!(deadline(&lease), at(25_000));
+}
+
+/// Without a guard a session only syncs, so its last confirmation is old. If its connection breaks for a moment, nothing was silent.
+#[test]
+fn what_was_heard_in_time_by_acting_leaders_is_in_doubt_for_a_lag() {
+    let mut lease = established();
+    for sent in (2_000..=20_000).step_by(2_000) {
+        lease.synced(0, at(sent), at(sent + 10));
+    }
+    let connection = resume(&mut lease, at(20_050));
+    lease.confirmed(connection, at(20_060), at(20_070));
+    assert_eq!(lease.doubt(), Some(at(21_520)));
+    lease.confirmed(connection, at(21_519), at(21_525));
+    assert_eq!(lease.term(at(21_530)), Err(Lapse::Unconfirmed));
+    lease.confirmed(connection, at(21_520), at(21_530));
+    assert_eq!(deadline(&lease), at(29_050));
+}
+
+/// A leader that others have deposed hears of all in time, and the one after it of nothing.
+#[test]
+fn a_doubt_of_a_timeout_is_not_ended_by_one_of_a_lag() {
+    let mut lease = established();
+    let connection = resume(&mut lease, at(9_000));
+    lease.confirmed(connection, at(9_100), at(9_110));
+    assert_eq!(lease.doubt(), Some(at(19_110)));
+    let connection = resume(&mut lease, at(9_200));
+    for sent in (10_000..=17_000).step_by(1_000) {
+        lease.synced(connection, at(sent), at(sent + 10));
+    }
+    let connection = resume(&mut lease, at(18_300));
+    lease.confirmed(connection, at(18_310), at(18_320));
+    assert_eq!(lease.doubt(), Some(at(19_770)));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::contest::{
 use super::follower::Streams;
 use super::mutant::Mutant;
 use super::nodes::Make;
-use super::setup::{Fault::*, Flaw, Setup, crowded, mixed, of, timed, tries, waiters, waits};
+use super::setup::{Fault::*, Flaw, Setup, mixed, of, timed, tries, waiters, waits};
 use super::step::Step;
 use super::{asked, clipped, evicted, forged, gaining, neglectful, searching};
 use crate::world::exploration::{refute, refute_each};
@@ -80,8 +80,7 @@ fn every_rule_of_the_world_is_needed() {
         (Flaw::LimitsAreLearnedLate, clipped(6).with(&[Break, Half]), ONE_HOLDER),
         (Flaw::HalvesAreForgotten, clipped(6).with(&[Break, Half]), ONE_HOLDER),
         (Flaw::DriftIsIgnored, gaining(), ONE_HOLDER),
-        #[cfg(not(debug_assertions))]
-        (Flaw::DoubtIsIgnored, crowded(5).with(&[Break, Race]), ONE_HOLDER),
+        (Flaw::DoubtIsIgnored, timed(5).with(&[Break, Race]), ONE_HOLDER),
         #[cfg(not(debug_assertions))]
         (Flaw::WritesConfirmAlone, timed(5).with(&[Beat, Stall, Stall]), ONE_HOLDER),
     ];

@@ -133,11 +133,11 @@ impl Run<'_> {
             if flaw == Some(Flaw::WritesConfirmAlone) {
                 lease.confirmed(connection, at(now), at(now));
             }
-            if lease.is_in_doubt() {
+            if let Some(doubt) = lease.doubt() {
                 witness(Witness::HeardTooLate);
-            }
-            if flaw == Some(Flaw::DoubtIsIgnored) && lease.is_in_doubt() {
-                lease.confirmed(connection, at(now).plus(lease.lengths().timeout), at(now));
+                if flaw == Some(Flaw::DoubtIsIgnored) {
+                    lease.confirmed(connection, doubt, at(now));
+                }
             }
             if lease.remaining(at(now)) > before {
                 witness(Witness::LeaseExtended);

@@ -304,8 +304,3 @@ pub(crate) fn timed(end: u8) -> Setup {
     let clock = Clock { end, timeout: 4, lower: 4, drift_ppm: 0 };
     Setup { clock: Some(clock), ..waiters(2).patient().following(&[0]) }
 }
-
-/// As above, where somebody stands behind the one who has waited.
-pub(crate) fn crowded(end: u8) -> Setup {
-    Setup { contenders: waiters(3).contenders, ..timed(end) }
-}

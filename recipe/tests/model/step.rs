@@ -269,10 +269,13 @@ impl World {
         if !session.alive && !goes_on {
             return offer(Step::Told(index), true);
         }
-        // What happens to a session that nobody uses is of no interest.
-        let busy = self.contenders_of(index).any(|party| {
-            self.contenders[party].caller != Caller::Idle && !self.contenders[party].acquisition.is_ended()
-        });
+        // What happens to a session that nobody uses is of no interest, unless its lease has a past for those who come.
+        let idle = |party: Party| self.contenders[party].caller == Caller::Idle;
+        let busy = self
+            .contenders_of(index)
+            .any(|party| !idle(party) && !self.contenders[party].acquisition.is_ended());
+        let is_kept = matches!(session.assurance, Assurance::Kept(_));
+        let lives = busy || is_kept && self.contenders_of(index).any(idle);
         if session.connected {
             let creates = |sent: &Sent| sent.awaited && matches!(sent.request, Request::Create(..));
             let next = session.up.first().filter(|_| !self.waits(index));
@@ -283,7 +286,7 @@ impl World {
             }
             offer(Step::Doubt(index), next.is_some_and(creates));
             for kept in 0..=session.down.len() {
-                offer(Step::Break { session: index, kept }, busy);
+                offer(Step::Break { session: index, kept }, lives);
             }
         } else if !session.resuming {
             offer(Step::ResumeByHalf(index), session.alive && !session.half);
@@ -303,8 +306,8 @@ impl World {
             Assurance::Kept(_) => {
                 let due = self.leader_time() >= session.expiry;
                 offer(Step::HearHalf(index), session.half);
-                offer(Step::Expire(index), busy && (due || session.taken.is_some()));
-                offer(Step::Take(index), busy && due && session.taken.is_none());
+                offer(Step::Expire(index), lives && (due || session.taken.is_some()));
+                offer(Step::Take(index), lives && due && session.taken.is_none());
                 offer(Step::Beat(index), session.connected && !self.is_beating(index));
             }
         }
@@ -355,7 +358,7 @@ impl World {
             let all = all.map(|(up, down)| Streams { up, down });
             steps.extend(all.into_iter().filter(|it| *it != follower.stalled).map(Step::Stall));
         }
-        // The leader marks what it took from its queue within a lag.
+        // The leader marks what it took from its queue before time passes. The lease allows it more: see the simulation's docs.
         let marking = |session: &Session| session.taken.is_some_and(|taken| now > taken);
         if now < clock.end && !overdue && !self.sessions.iter().any(marking) {
             steps.extend([Step::Tick, Step::Gain]);
@@ -381,10 +384,12 @@ impl World {
         let (one, other) = (&self.contenders[before], &self.contenders[party]);
         let alone = |contender: &Contender| self.contenders_of(contender.session).count() == 1;
         let follows = |contender: &Contender| setup.following.contains(&contender.session);
+        let is_kept =
+            |contender: &Contender| matches!(self.sessions[contender.session].assurance, Assurance::Kept(_));
+        let alike = alone(one) && alone(other) && follows(one) == follows(other) && !is_kept(one);
         one.caller == Caller::Idle
             && one.patience == other.patience
             && one.seats == other.seats
-            && (one.session == other.session
-                || (alone(one) && alone(other) && follows(one) == follows(other)))
+            && (one.session == other.session || alike)
     }
 }
