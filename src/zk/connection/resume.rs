@@ -6,6 +6,7 @@
 //! that no later read on this connection is older than what the session has seen before: a client that resumes a
 //! session does not tell the server how far it has read.
 
+use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -159,7 +160,7 @@ impl Connections {
             loop {
                 let mut present = match served.take() {
                     Some(served) => served,
-                    None => match self.ask().await {
+                    None => match self.ask(false).await {
                         // Nobody sends requests on this connection, so its number does not matter.
                         Ok(opened) => Served::start(u64::MAX, opened),
                         Err(end) => return self.ended(end),
@@ -195,8 +196,9 @@ impl Connections {
 
     /// Resumes the session on a server, and returns once a quorum has acknowledged a write through that server.
     async fn reconnect(&self) -> Result<Served, SessionEnd> {
+        let mut is_refused = false;
         loop {
-            let opened = self.ask().await?;
+            let opened = self.ask(is_refused).await?;
             let Ok(number) = self.lease.resumed(opened.granted) else {
                 // Heartbeats cannot keep a lease in this session any more, whichever server resumes it. The next
                 // session may find a server that grants more, or reports the problem to the user.
@@ -219,21 +221,26 @@ impl Connections {
                 return Err(end);
             }
             drop(served);
+            is_refused = true;
             sleep(SHORTEST_PAUSE).await;
         }
     }
 
-    /// Asks one server after the other, again and again, until one of them resumes the session.
-    async fn ask(&self) -> Result<Opened, SessionEnd> {
+    /// Asks one server after the other, again and again, until one of them resumes the session. If the last one resumed it, and then
+    /// took no write, it comes after all others: also after those of which nothing is known.
+    async fn ask(&self, is_refused: bool) -> Result<Opened, SessionEnd> {
         let longest = SHORTEST_PAUSE.max(self.lease.lengths().timeout / PAUSES);
         let mut pauses = pauses(SHORTEST_PAUSE, longest);
         // The one that served last may be silent still.
         let mut servers = self.dialer.servers.last_one_first();
         servers.reverse();
         self.dialer.servers.served(None);
+        let refused = servers.last().copied().filter(|_| is_refused);
         let mut round = 0;
         loop {
-            servers.sort_by_key(|server| server.granted().is_none());
+            servers.sort_by_key(|server| {
+                (refused.is_some_and(|it| ptr::eq(it, *server)), server.granted().is_none())
+            });
             let (number, mut rejections) = (servers.len(), 0);
             for server in &servers {
                 // Once the request reaches the server, the leader goes by the timeout that this server grants, even if
