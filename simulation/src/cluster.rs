@@ -349,6 +349,11 @@ impl Cluster {
         self.running().filter(|server| server.leads()).max_by_key(|server| server.zxid())
     }
 
+    /// The server that a majority has joined last.
+    pub(crate) fn elected(&self) -> Option<Host> {
+        self.leader.map(|(_, host)| host)
+    }
+
     /// Whether a server that serves has a node that was created by this transaction.
     pub(crate) fn has_node(&self, czxid: i64) -> bool {
         self.running().any(|server| server.serves() && server.has_node(czxid))

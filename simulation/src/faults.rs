@@ -65,6 +65,9 @@ pub(crate) enum Kind {
     Split(Vec<usize>),
     /// A process and the server that it is connected to are cut off from all others.
     Pair(u32),
+    /// A process and the leader are cut off from all others. The leader is stopped by a signal for half of the time, so that the others
+    /// elect another one first. When it goes on, it takes itself for the leader still.
+    Deposed(u32),
     /// The connections between two hosts are reset.
     Reset(Host, Host),
     /// Bytes between two hosts take up to so long.
@@ -195,6 +198,7 @@ fn length(random: &mut Random, timeout: Duration, kind: &Kind) -> Duration {
     let most = match (random.below(4), kind) {
         // A network is slow for long, and a clock is slewed for long.
         (0, Kind::Slewed(..) | Kind::SlewedServer(..) | Kind::Slow(..) | Kind::Far(..)) => timeout * 20,
+        (_, Kind::Deposed(_)) => timeout * 5,
         (0, _) => timeout / 10,
         (1, _) => timeout * 3,
         _ => timeout * 3 / 2,
@@ -206,7 +210,7 @@ fn kind(random: &mut Random, world: &Exposed, place: Place) -> Kind {
     let Exposed { servers, processes, slowest, .. } = *world;
     let Place { process, server: this, other } = place;
     let rates = [SECOND / 2, SECOND / 1000 * 917, SECOND / 1000 * 1083];
-    match random.below(26) {
+    match random.below(27) {
         0 => Kind::OneWay(this, other),
         1 => Kind::OneWay(other, this),
         2 => Kind::Cut(this, other),
@@ -244,6 +248,7 @@ fn kind(random: &mut Random, world: &Exposed, place: Place) -> Kind {
         22 => Kind::Reset(this, other),
         23 => Kind::Replaced(this),
         24 => Kind::Overloaded(this),
+        25 => Kind::Deposed(process),
         _ => Kind::Set(process, [-7200, -5, 5, 86_400][random.below(4) as usize]),
     }
 }
@@ -261,9 +266,18 @@ impl Fault {
     }
 
     fn begin(mut self, cluster: &mut Cluster, processes: Processes) {
-        if let Kind::Pair(process) = self.kind {
-            // The process is at another server later.
-            let pair = [Some(host(process)), cluster.world.server_of(host(process))];
+        // The process is at another server later, and another one leads.
+        let pair = match self.kind {
+            Kind::Pair(process) => Some((process, cluster.world.server_of(host(process)))),
+            Kind::Deposed(process) => Some((process, cluster.elected())),
+            _ => None,
+        };
+        if let (Kind::Deposed(_), Some((_, Some(leader)))) = (&self.kind, pair) {
+            cluster.pause(leader);
+            cluster.after(self.lasts / 2, move |cluster| cluster.go_on(leader));
+        }
+        if let Some((process, server)) = pair {
+            let pair = [Some(host(process)), server];
             let all = processes.hosts().into_iter().enumerate();
             let side = all.filter(|(_, host)| pair.contains(&Some(*host))).map(|(number, _)| number);
             self.kind = Kind::Split(side.collect());
@@ -341,7 +355,7 @@ impl Fault {
             Kind::Set(process, seconds) if begins => processes.with(process, |id| {
                 cluster.world.turn_clocks(id, |clocks, _| clocks.set(now, seconds * SECOND as i64));
             }),
-            Kind::Reset(..) | Kind::Set(..) | Kind::Operated(_) | Kind::Pair(_) => {}
+            Kind::Reset(..) | Kind::Set(..) | Kind::Operated(_) | Kind::Pair(_) | Kind::Deposed(_) => {}
         }
     }
 }

@@ -120,10 +120,15 @@ pub(crate) fn take(cluster: &mut Cluster, deed: Deed, part: &Part, client: Optio
     let Some((_, oldest)) = nodes.iter().min_by_key(|(_, node)| node.czxid) else { return };
     let aimed = nodes.iter().filter(|(who, _)| client.is_some() && who.map(|who| who.client) == client);
     let aimed = aimed.map(|(_, node)| node).collect::<Vec<_>>();
+    let any = &nodes[random.below(nodes.len() as u64) as usize].1;
+    // Of several queues, some contenders are first in one and wait in another.
+    let in_its_queue = nodes.iter().filter(|(_, node)| directory(node.path) == directory(any.path));
+    let first = in_its_queue.map(|(_, node)| node).min_by_key(|node| node.czxid).unwrap_or(oldest);
     let chosen = match random.below(4) {
-        0 | 1 => oldest,
+        0 => oldest,
+        1 => first,
         2 if !aimed.is_empty() => aimed[random.below(aimed.len() as u64) as usize],
-        _ => &nodes[random.below(nodes.len() as u64) as usize].1,
+        _ => any,
     };
     let directory = directory(chosen.path);
     // Capacities and announcements are no directory's children alone, and another client's nodes are nobody's to delete.
