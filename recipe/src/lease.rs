@@ -52,8 +52,9 @@
 //! is in doubt. Waiters and newcomers wait.
 //!
 //! On a new connection nothing is certain but what was confirmed, as the leader of the old one may have been deposed.
-//! In a session without a guard, that may be long ago. If the servers that *acted* as leaders have heard of its touches
-//! in time all the while, and one of them was the real one, the session was never due. So a lag is enough then.
+//! In a session without a guard, that may be long ago. If a server that *acts* as the leader has heard of a touch that is
+//! younger than three quarters of `T`, a lag is enough. If that was the real leader, the session was never due. If not,
+//! it was deposed for more than a quarter of `T` by then, and the next one would have to be slow, too.
 //!
 //! # Clocks
 //!
@@ -327,9 +328,9 @@ impl Lease {
         if self.heard.has_reached(touch) {
             return;
         }
-        let is_late = |touch: Moment| now.most_since(touch) >= self.lengths.validity();
-        if is_late(self.heard) {
-            let pause = if is_late(self.acted) { self.lengths.timeout } else { self.lengths.lag };
+        if now.most_since(self.heard) >= self.lengths.validity() {
+            let is_recent = now.most_since(self.acted) < self.lengths.timeout * 3 / 4;
+            let pause = if is_recent { self.lengths.lag } else { self.lengths.timeout };
             let end = now.plus(pause);
             self.doubt = Some(self.doubt.map_or(end, |doubt| doubt.latest(end)));
         }

@@ -10,14 +10,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The number of unanswered requests that leads to a pause of 40 to 80 ms.
 const STEADY: u32 = 3;
 
-/// The number of unanswered requests that leads to the longest pause.
-const SLOW: u32 = 9;
-
 /// Counts the requests in a row that were not answered: the rule by which requests are repeated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tries(u32);
 
 impl Tries {
+    /// Those that lead to the longest pause, of a second.
+    pub const SLOW: Self = Self(9);
+
     /// A request was not answered.
     pub fn failed(&mut self) {
         self.0 = self.0.saturating_add(1);
@@ -30,17 +30,8 @@ impl Tries {
 
     /// Makes the repetitions steady. A lapsed lease takes two confirmations, so the second one is asked for at once.
     /// After that the answered requests only have to grow older.
-    fn steady(&mut self) {
+    pub fn steady(&mut self) {
         self.0 = if self.0 == 0 { 0 } else { STEADY };
-    }
-
-    /// Makes the repetitions slow, as answers are in vain for `doubted`. Towards its end they are steady again.
-    pub fn doubted(&mut self, doubted: Duration) {
-        if doubted > LONGEST_PAUSE {
-            self.0 = SLOW;
-        } else {
-            self.steady();
-        }
     }
 
     /// Returns the pause before the next request. The first repetition follows at once, because the request itself

@@ -65,8 +65,8 @@ pub(crate) enum Kind {
     Split(Vec<usize>),
     /// A process and the server that it is connected to are cut off from all others.
     Pair(u32),
-    /// A process and the leader are cut off from all others. The leader is stopped by a signal for half of the time, so that the others
-    /// elect another one first. When it goes on, it takes itself for the leader still.
+    /// A process and the leader are cut off from all others, and for a while from each other. The other servers start again, and elect
+    /// another leader at once. This one takes itself for the leader until `syncLimit` is over.
     Deposed(u32),
     /// The connections between two hosts are reset.
     Reset(Host, Host),
@@ -272,10 +272,7 @@ impl Fault {
             Kind::Deposed(process) => Some((process, cluster.elected())),
             _ => None,
         };
-        if let (Kind::Deposed(_), Some((_, Some(leader)))) = (&self.kind, pair) {
-            cluster.pause(leader);
-            cluster.after(self.lasts / 2, move |cluster| cluster.go_on(leader));
-        }
+        let deposed = pair.filter(|_| matches!(self.kind, Kind::Deposed(_)));
         if let Some((process, server)) = pair {
             let pair = [Some(host(process)), server];
             let all = processes.hosts().into_iter().enumerate();
@@ -288,6 +285,19 @@ impl Fault {
         }
         history::disturbed(true, 0);
         self.apply(cluster, &processes, true);
+        if let Some((process, Some(leader))) = deposed {
+            let others = processes.hosts().into_iter().filter(|other| is_server(*other) && *other != leader);
+            for other in others {
+                cluster.crash(other);
+                cluster.restart(other);
+            }
+            cut(cluster, host(process), leader, true);
+            cut(cluster, leader, host(process), true);
+            cluster.after(self.lasts / 10, move |cluster| {
+                cut(cluster, host(process), leader, false);
+                cut(cluster, leader, host(process), false);
+            });
+        }
         cluster.after(self.lasts, move |cluster| self.end(cluster, &processes));
     }
 

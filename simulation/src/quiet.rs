@@ -222,11 +222,11 @@ impl Quiet {
                 let left = self.leaves(who, at)?;
                 // A try ends after half a session timeout (docs/guide/timeouts.md), while nobody polls it, too. If directories have
                 // vanished, it makes them one after the other, some of them twice, by fifteen round trips or more.
-                let may_be_slow = left.is_try;
+                let is_slow = |why: &str| left.is_try && why.contains("did not confirm the state");
                 if let Leaving::Failed(why) = why
                     && self.counts(left.asked)
                     && !left.is_late
-                    && !(may_be_slow && why.contains("did not answer within"))
+                    && !is_slow(why)
                     && !why.contains(MAX_HOLD)
                 {
                     return Some(format!("{who} has failed without a cause: {why}"));

@@ -198,7 +198,7 @@ fn a_lease_that_stays_over_is_asked_for_again_at_once_and_then_steadily() {
     let mut acquisition = confirming(LAPSED);
     let mut steady = Tries::default();
     for _ in 0..4 {
-        steady.doubted(Duration::ZERO);
+        steady.steady();
         steady.failed();
         let asks = [Effect::All(T::Confirm, SEEN, steady)];
         assert_eq!(acquisition.handle(Input::LeaseConfirmed, LAPSED), asks);
@@ -210,16 +210,28 @@ fn a_lease_that_stays_over_is_asked_for_again_at_once_and_then_steadily() {
     assert_eq!(acquisition.handle(Input::LeaseConfirmed, SHORT), [grant(&[FIRST])]);
 }
 
-/// While it is certain that no answer helps, a quorum is asked once a second.
+/// While it is certain that no answer helps, a quorum is asked once a second, and for the nodes: an operator may delete one meanwhile.
 #[test]
 fn a_lease_in_doubt_is_asked_for_slowly_until_the_doubt_may_end() {
     let mut acquisition = confirming(LAPSED);
-    for (doubted, pause) in [(10_000, 1_000), (1_001, 1_000), (1_000, 40), (0, 40)] {
+    let cases = [(10_000, UNSURE, 1_000), (1_001, UNSURE, 1_000), (1_000, SEEN, 40), (0, SEEN, 40)];
+    for (doubted, certain, pause) in cases {
         let present = Present { doubted: Duration::from_millis(doubted), ..LAPSED };
-        let effects = acquisition.handle(Input::LeaseConfirmed, present);
-        let [Effect::All(T::Confirm, SEEN, tries)] = effects[..] else { panic!("{effects:?}") };
-        assert_eq!(tries.pause(), Some(Duration::from_millis(pause)));
+        let effects = acquisition.handle(Input::NodesConfirmed(NOW), present);
+        let [Effect::All(T::Confirm, certainty, tries)] = effects[..] else { panic!("{effects:?}") };
+        assert_eq!((certainty, tries.pause()), (certain, Some(Duration::from_millis(pause))));
     }
+}
+
+/// The pause is that of a question which is in vain, and of nothing else.
+#[test]
+fn who_gives_up_in_a_doubt_leaves_without_its_pause() {
+    let mut acquisition = confirming(LAPSED);
+    let present = Present { doubted: Duration::from_secs(10), ..LAPSED };
+    acquisition.handle(Input::NodesConfirmed(NOW), present);
+    let effects = acquisition.handle(Input::Heard(Report::All(E::GiveUp)), present);
+    let [Effect::All(T::Release, UNSURE, tries)] = effects[..] else { panic!("{effects:?}") };
+    assert_eq!(tries.pause(), None);
 }
 
 #[test]

@@ -21,6 +21,7 @@ use zookeeper_client::{Error, SessionInfo, SessionState};
 use super::Connection;
 use super::dialer::{Dialer, Opened, ROUNDS, pauses, silence};
 use super::link::Link;
+use crate::zk::servers::Server;
 use crate::zk::shared_lease::{Sent, SharedLease};
 use crate::{clock, requests};
 
@@ -160,9 +161,9 @@ impl Connections {
             loop {
                 let mut present = match served.take() {
                     Some(served) => served,
-                    None => match self.ask(false).await {
+                    None => match self.ask(&[]).await {
                         // Nobody sends requests on this connection, so its number does not matter.
-                        Ok(opened) => Served::start(u64::MAX, opened),
+                        Ok((_, opened)) => Served::start(u64::MAX, opened),
                         Err(end) => return self.ended(end),
                     },
                 };
@@ -196,9 +197,9 @@ impl Connections {
 
     /// Resumes the session on a server, and returns once a quorum has acknowledged a write through that server.
     async fn reconnect(&self) -> Result<Served, SessionEnd> {
-        let mut is_refused = false;
+        let mut refused = Vec::<&Server>::new();
         loop {
-            let opened = self.ask(is_refused).await?;
+            let (server, opened) = self.ask(&refused).await?;
             let Ok(number) = self.lease.resumed(opened.granted) else {
                 // Heartbeats cannot keep a lease in this session any more, whichever server resumes it. The next
                 // session may find a server that grants more, or reports the problem to the user.
@@ -221,25 +222,26 @@ impl Connections {
                 return Err(end);
             }
             drop(served);
-            is_refused = true;
+            refused.retain(|other| !ptr::eq(*other, server));
+            refused.push(server);
             sleep(SHORTEST_PAUSE).await;
         }
     }
 
-    /// Asks one server after the other, again and again, until one of them resumes the session. If the last one resumed it, and then
-    /// took no write, it comes after all others: also after those of which nothing is known.
-    async fn ask(&self, is_refused: bool) -> Result<Opened, SessionEnd> {
+    /// Asks one server after the other, again and again, until one of them resumes the session. Those that resumed it and then took no
+    /// write come after all others, in this order: also after servers of which nothing is known.
+    async fn ask(&self, refused: &[&Server]) -> Result<(&Server, Opened), SessionEnd> {
         let longest = SHORTEST_PAUSE.max(self.lease.lengths().timeout / PAUSES);
         let mut pauses = pauses(SHORTEST_PAUSE, longest);
         // The one that served last may be silent still.
         let mut servers = self.dialer.servers.last_one_first();
         servers.reverse();
         self.dialer.servers.served(None);
-        let refused = servers.last().copied().filter(|_| is_refused);
         let mut round = 0;
         loop {
             servers.sort_by_key(|server| {
-                (refused.is_some_and(|it| ptr::eq(it, *server)), server.granted().is_none())
+                let refused = refused.iter().position(|it| ptr::eq(*it, *server));
+                (refused.map_or(0, |position| position + 1), server.granted().is_none())
             });
             let (number, mut rejections) = (servers.len(), 0);
             for server in &servers {
@@ -250,7 +252,7 @@ impl Connections {
                     continue;
                 }
                 match self.dialer.resume(server, &self.session, round).await {
-                    Ok(opened) => return Ok(opened),
+                    Ok(opened) => return Ok((server, opened)),
                     Err(Error::SessionExpired) => return Err(SessionEnd::Expired),
                     Err(error) => {
                         rejections += usize::from(matches!(error, Error::AuthFailed));
