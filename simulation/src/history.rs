@@ -29,6 +29,7 @@ use crate::interventions::{self, Taken};
 use crate::part::{Part, is_given_at_once};
 use crate::quiet::{Outside, Quiet};
 use crate::seen::{Seen, shown};
+use crate::takeover;
 use crate::trace::note;
 
 /// What must not be either where servers forget.
@@ -175,6 +176,7 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
     if !matches!(event, Event::Holds { .. } | Event::Witnesses { .. }) {
         note(who, format_args!("{event:?}"));
     }
+    takeover::hear(record);
     let (led, late) = HISTORY.with_borrow_mut(|history| {
         let is_judged = !history.quiet.is_outside(who.client);
         let led = history.quiet.leads(*who, event);
@@ -405,6 +407,7 @@ pub(crate) fn unfinished() -> Vec<String> {
 /// deleted the node.
 pub(crate) fn applied(world: &World, server: &Server) {
     interventions::look(server);
+    takeover::look(server);
     if HISTORY.with_borrow(|history| history.forgets) {
         return;
     }

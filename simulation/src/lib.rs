@@ -111,6 +111,7 @@ mod quiet;
 mod run;
 mod seen;
 mod slack;
+mod takeover;
 mod trace;
 
 pub use history::Outcome;

@@ -20,6 +20,7 @@ use crate::processes::{Processes, SCHEDULED};
 use crate::quiet::Bounds;
 use crate::seen::Seen;
 use crate::slack;
+use crate::takeover;
 use crate::trace;
 
 /// What a run is made of, beside its seed.
@@ -236,6 +237,8 @@ impl System {
         let is_slewed = faults.iter().any(|fault| matches!(fault.kind, Kind::SlewedServer(..)));
         let forgets = part.forgets;
         slack::begin(shortest, part.drift, is_slewed, forgets);
+        let is_slewed = faults.iter().any(|fault| matches!(fault.kind, Kind::Slewed(..)));
+        takeover::begin(&part, is_slewed);
         let turns = (timeout * 4 + part.delay.unwrap_or_default()) * (processes * u32::from(part.tasks));
         let looks = Looks { applied: history::applied, read: slack::read, ends: slack::ends };
         let mut cluster = Cluster::new(seed, servers, looks);

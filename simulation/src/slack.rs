@@ -31,10 +31,10 @@ use crate::history::wrong;
 const DRIFT: u32 = 90_000;
 
 /// A server's clock that chrony slews may expire a session after 12/13 of its timeout (there, too).
-const SLEWED: u32 = 76_924;
+pub(crate) const SLEWED: u32 = 76_924;
 
-/// The oscillators of the leader and of the holder, 100 parts in a million each (`Cluster::clocks`).
-const OSCILLATORS: u32 = 200;
+/// How far an oscillator may be off (`Cluster::clocks`).
+pub(crate) const OSCILLATOR: u32 = 100;
 
 #[derive(Default)]
 struct Slack {
@@ -60,7 +60,9 @@ thread_local! {
 /// nothing.
 pub(crate) fn begin(timeout: Duration, drift: Option<u32>, slews_servers: bool, forgets: bool) {
     let slewed = if slews_servers { SLEWED } else { 0 };
-    let least = (timeout * (drift.unwrap_or(DRIFT) - slewed - OSCILLATORS) / 1_000_000).as_nanos() as i64;
+    // The oscillators of the leader and of the holder.
+    let clocks = slewed + 2 * OSCILLATOR;
+    let least = (timeout * (drift.unwrap_or(DRIFT) - clocks) / 1_000_000).as_nanos() as i64;
     let timeout = timeout.as_nanos() as i64;
     drop(SLACK.replace(Slack { timeout, least, is_off: forgets, ..Slack::default() }));
 }

@@ -1,0 +1,159 @@
+//! The takeover delay: for how long nobody is granted a lock whose last holder has vanished, or may have.
+//!
+//! A contender with a delay observes it after every end of a predecessor that is no release (`LockOptions::takeover_delay`; docs/DESIGN.md,
+//! "Taking over after an unclean end" and "The takeover delay of readers"). A holder has vanished if its node is gone and it had not begun
+//! to release: its session has ended, an operator has deleted its node, or it has dropped a guard that was lost. For each queue two things
+//! are judged, by what servers have committed, in global time:
+//!
+//! - *Whoever stood behind a holder that vanished*, and behind nobody who went later, is granted one delay after that at the earliest. If
+//!   only readers were in a writer's way and one of them vanished, it is the delay after the last of them.
+//! - *A reader that finds other readers in front of it*, and no writer, is granted one delay after it has come at the earliest.
+//!
+//! "A contender that enters the queue after the holder vanished, or a few round trips before, and finds nobody there" observes no delay. So
+//! one that is first counts if it came two session timeouts before. Nothing is judged of other clients, elections, runs and pools, where a
+//! delay means something else, nor behind a waiter that gave up: one that was entitled already releases.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use zklock_contest::clock::Instant;
+use zklock_contest::member::Member;
+use zklock_contest::record::{Event, Record, Who};
+use zklock_contest::request::is_shared;
+use zklock_ensemble::Server;
+
+use crate::cluster::{self, nanoseconds};
+use crate::history::wrong;
+use crate::part::Part;
+use crate::slack::{OSCILLATOR, SLEWED};
+
+/// A node: the transaction that created it, and its path.
+type Node = (i64, String);
+
+struct Hold {
+    who: Who,
+    czxid: i64,
+    granted: u64,
+    /// When its holder began to release.
+    released: Option<u64>,
+}
+
+#[derive(Default)]
+struct Takeovers {
+    /// The shortest delay, if delays are judged.
+    delay: Option<u64>,
+    /// Whoever has been there for so long has watched its predecessor by then, or has lost the connection.
+    placed: u64,
+    /// Since when nodes are there, and when those were there that are gone.
+    there: BTreeMap<Node, u64>,
+    gone: BTreeMap<Node, (u64, u64)>,
+    holds: Vec<Hold>,
+    /// Until when contenders left their calls unpolled.
+    neglected: BTreeMap<Who, u64>,
+}
+
+thread_local! {
+    static TAKEOVERS: RefCell<Takeovers> = RefCell::default();
+}
+
+/// Begins anew. Clocks of processes may be slewed.
+pub(crate) fn begin(part: &Part, slews: bool) {
+    let members = [Member::Lock, Member::Readwrite, Member::Several, Member::Keys];
+    let is_judged = members.contains(&part.member) && !part.forgets;
+    // A waiter reckons its delay by its own clock. chrony makes that faster by as much as a server's.
+    let fast = OSCILLATOR + if slews { SLEWED } else { 0 };
+    let delay = part.delay.filter(|_| is_judged).map(|delay| nanoseconds(delay - delay * fast / 1_000_000));
+    let placed = nanoseconds(part.timeout * 2);
+    drop(TAKEOVERS.replace(Takeovers { delay, placed, ..Takeovers::default() }));
+}
+
+/// A server that serves has these nodes now.
+pub(crate) fn look(server: &Server) {
+    TAKEOVERS.with_borrow_mut(|Takeovers { delay, there, gone, .. }| {
+        let (Some(_), now) = (delay, world::now()) else { return };
+        let found = server.ephemerals().map(|node| ((node.czxid, node.path.to_owned()), now));
+        let found = found.collect::<BTreeMap<_, _>>();
+        let is_gone = |node: &Node| node.0 <= server.zxid() && !found.contains_key(node);
+        there.retain(|node, since| {
+            let is_gone = is_gone(node);
+            gone.extend(is_gone.then(|| (node.clone(), (*since, now))));
+            !is_gone
+        });
+        for (node, _) in found.into_iter().filter(|(node, _)| !gone.contains_key(node)) {
+            there.entry(node).or_insert(now);
+        }
+    });
+}
+
+pub(crate) fn hear(record: &Record) {
+    let Record { at: Instant(at), who, event, .. } = record;
+    let (at, who) = (*at, *who);
+    TAKEOVERS.with_borrow_mut(|it| match event {
+        // A process that was killed neglects nothing any more.
+        Event::Asks { .. } => it.neglected.retain(|other, until| *other != who || *until <= at),
+        Event::Neglects => drop(it.neglected.insert(who, u64::MAX)),
+        Event::Neglected { .. } => drop(it.neglected.insert(who, at)),
+        Event::Granted { token: Some(token), nodes, .. } if it.delay.is_some() => {
+            it.holds.push(Hold { who, czxid: token.zxid(), granted: at, released: None });
+            // Later turns are passed on inside a process.
+            if token.turn() == 0 {
+                let nodes = nodes.iter().map(|path| (token.zxid(), path.clone())).collect::<Vec<_>>();
+                // What others did before this instant may not have been simulated yet.
+                cluster::later(at, move |_| {
+                    let early = |node: &Node| TAKEOVERS.with_borrow(|it| it.early(who, node, at));
+                    nodes.iter().filter_map(early).for_each(wrong);
+                });
+            }
+        }
+        Event::Releases { .. } | Event::Drops { .. } => {
+            it.holds.iter_mut().rfind(|hold| hold.who == who).into_iter().for_each(|hold| {
+                hold.released.get_or_insert(at);
+            });
+        }
+        _ => {}
+    });
+}
+
+fn split(node: &Node) -> (&str, &str) {
+    node.1.rsplit_once('/').unwrap_or_default()
+}
+
+impl Takeovers {
+    /// What is wrong if a contender with this node is granted at this instant.
+    fn early(&self, who: Who, own: &Node, at: u64) -> Option<String> {
+        let since = *self.there.get(own).or_else(|| Some(&self.gone.get(own)?.0))?;
+        let ((directory, name), delay) = (split(own), self.delay?);
+        let is_lower = |node: &Node| node.0 < own.0 && split(node).0 == directory;
+        let reads = |node: &Node| is_shared(split(node).1);
+        let is_beside = is_shared(name) && self.there.keys().any(|node| is_lower(node) && reads(node));
+        let blocks = |node: &Node| is_lower(node) && !(is_shared(name) && reads(node));
+        if self.there.keys().any(blocks) {
+            // Two guards: others judge that.
+            return None;
+        }
+        let blocking = self.gone.iter().filter(|(node, (_, gone))| blocks(node) && *gone >= since);
+        let blocking = blocking.map(|(node, (_, gone))| (node, *gone)).collect::<Vec<_>>();
+        let Some(last) = blocking.iter().map(|(_, gone)| *gone).max() else {
+            let waited = Duration::from_nanos(at - since);
+            let is_early = is_beside && at < since + delay;
+            return is_early.then(|| {
+                format!("{who} was granted {waited:?} after it had come, and readers are in front of it")
+            });
+        };
+        let may_be_unseen = blocking.iter().any(|(node, _)| !reads(node));
+        let has_waited = |gone: u64| {
+            let mut neglected = self.neglected.iter().filter(|(other, _)| other.client == who.client);
+            gone > since + self.placed && neglected.all(|(_, until)| *until < since)
+        };
+        let vanished = blocking.iter().find(|(node, gone)| {
+            let counts = *gone == last || !may_be_unseen && has_waited(*gone);
+            let is_held = |hold: &Hold| {
+                hold.czxid == node.0 && hold.granted <= *gone && hold.released.is_none_or(|it| it > *gone)
+            };
+            counts && (is_beside || has_waited(*gone)) && self.holds.iter().any(is_held)
+        });
+        let ((_, path), waited) = (vanished?.0, Duration::from_nanos(at.saturating_sub(last)));
+        (at < last + delay).then(|| format!("{who} was granted {waited:?} after {path} had vanished"))
+    }
+}
