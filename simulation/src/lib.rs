@@ -84,18 +84,19 @@
 //!
 //! No line of the source bounds it: a log that nobody reads stops the tracker, and neither touches nor writes. 3.9.5 had a full pipe as
 //! its standard output, and ticks of 2 s, so a lag of 1.6 s. Four of five sessions were resumed 1.1 s after they had expired, created
-//! nodes 2 s later, and ended with these nodes when the pipe was read, 3.3 s after they had expired (two runs). With a waiter of
-//! `zklock run` among such sessions, cut off from the servers before and after, two commands ran at once for 3.5 s (two runs of four; in
-//! the others the server answered nobody), while a lease trusted a leader to mark a session within a lag. With `--takeover-delay` of a session timeout, 4.5 s lay between them (one run).
+//! nodes 2 s later, and ended with these nodes when the pipe was read, 3.3 s after they had expired (two runs). When a lease still trusted a
+//! leader to mark within a lag, a waiter of `zklock run` was among such sessions, cut off from the servers before and after: two commands
+//! ran at once for 3.5 s (two runs of four; in the others the server answered nobody). With `--takeover-delay` of a session timeout, 4.5 s
+//! lay between them (one run).
 //!
 //! When does a late mark end a lease too early? The leader expires a session after `a + T`, rounded up to a tick
 //! (`ExpiryQueue.java:54`), where `a` is the last touch that it had heard of. A touch that it hears of before `a + T - margin` moves that,
 //! however late marks are: no guard is lost by them as long as touches come in time. A later touch is in doubt (`Lease::hear`), and all
 //! guards are lost by then. Only an acknowledged write that was sent `T` after it begins a new term, in which waiters are granted. That
-//! was a lag, and seed 518349804 showed what the servers did. *Open*: a mark that is later than `T`, or than a lag if a leader that had
-//! been deposed went on to hear of the session for nearly `T`. Then the session ends under its guards. They hear of it by their nodes or,
-//! if they are cut off, at the end of their lease. A takeover delay of a session timeout leaves no overlap: after the mark, no write
-//! extends the lease.
+//! was a lag, and seed 518349804 showed what the servers did. *Open*: a mark that is later than `T`, or than a lag if a leader heard of
+//! the session when it had been deposed for more than a quarter of `T`. Then the session ends under its guards. They hear of it by their
+//! nodes or, if they are cut off, at the end of their lease. A takeover delay of a session timeout leaves no overlap: after the mark, no
+//! write extends the lease.
 
 mod cluster;
 mod contender;
