@@ -14,6 +14,12 @@ use crate::trace::note;
 /// The longest pause between two looks whether a leader can be elected, in nanoseconds.
 const ELECTION: u64 = SECOND;
 
+/// A clock that chrony slews says that a timeout is over after 12/13 of it (`recipe/src/lease/lengths.rs`), in parts per million.
+pub(crate) const SLEWED: u32 = 76_924;
+
+/// How far an oscillator may be off (`Cluster::clocks`), likewise.
+pub(crate) const OSCILLATOR: u32 = 100;
+
 pub(crate) struct Cluster {
     /// The world, with the network and the processes. The cluster takes what the world says of servers.
     pub world: World,

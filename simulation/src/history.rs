@@ -176,7 +176,7 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
     if !matches!(event, Event::Holds { .. } | Event::Witnesses { .. }) {
         note(who, format_args!("{event:?}"));
     }
-    takeover::hear(record);
+    takeover::hear(record, wrong);
     let (led, late) = HISTORY.with_borrow_mut(|history| {
         let is_judged = !history.quiet.is_outside(who.client);
         let led = history.quiet.leads(*who, event);

@@ -23,18 +23,12 @@ use std::time::Duration;
 use world::ProcessId;
 use zklock_contest::contender::Held;
 
-use crate::cluster::{self, Cluster};
+use crate::cluster::{self, Cluster, OSCILLATOR, SLEWED};
 use crate::history::wrong;
 
 /// By so many parts in a million a lease ends earlier, if nobody says another drift: `DEFAULT_DRIFT_PPM` in `recipe/src/lease/lengths.rs`,
 /// the 9% of docs/STRICTNESS.md.
 const DRIFT: u32 = 90_000;
-
-/// A server's clock that chrony slews may expire a session after 12/13 of its timeout (there, too).
-pub(crate) const SLEWED: u32 = 76_924;
-
-/// How far an oscillator may be off (`Cluster::clocks`).
-pub(crate) const OSCILLATOR: u32 = 100;
 
 #[derive(Default)]
 struct Slack {

@@ -23,10 +23,8 @@ use zklock_contest::record::{Event, Record, Who};
 use zklock_contest::request::is_shared;
 use zklock_ensemble::Server;
 
-use crate::cluster::{self, nanoseconds};
-use crate::history::wrong;
+use crate::cluster::{self, OSCILLATOR, SLEWED, nanoseconds};
 use crate::part::Part;
-use crate::slack::{OSCILLATOR, SLEWED};
 
 /// A node: the transaction that created it, and its path.
 type Node = (i64, String);
@@ -86,7 +84,8 @@ pub(crate) fn look(server: &Server) {
     });
 }
 
-pub(crate) fn hear(record: &Record) {
+/// Takes in what a contender says. `wrong` is told if that is wrong.
+pub(crate) fn hear(record: &Record, wrong: fn(String)) {
     let Record { at: Instant(at), who, event, .. } = record;
     let (at, who) = (*at, *who);
     TAKEOVERS.with_borrow_mut(|it| match event {
