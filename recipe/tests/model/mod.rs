@@ -182,11 +182,11 @@ mod at_large {
             [DeletedAfterAWrite, GrantByRelease, GiveUpWhileWaiting];
         leases_are_kept_though_streams_stand_still: timed(5).with(&[Beat, Stall, Stall]), 9_639_441,
             [GuardLost, LeaseExtended, ServedAfterItsEnd];
-        guards_end_at_their_limits_though_streams_stand_still: timed(5).limited(2).with(&[Beat, Stall]), 1_535_052,
+        guards_end_at_their_limits_though_streams_stand_still: timed(5).limited(2).with(&[Beat, Stall]), 2_391_183,
             [LimitReached, GuardLost, ServedAfterItsEnd];
-        a_delay_of_a_session_timeout_outlasts_what_an_operator_ends: evicted(6), 3_755_225,
+        a_delay_of_a_session_timeout_outlasts_what_an_operator_ends: evicted(6), 7_136_140,
             [ServedAfterItsEnd, TakeoverDelayed, GuardLost];
-        leases_are_kept_though_connections_break: timed(5).with(&[Beat, Break, Stall]), 17_616_853,
+        leases_are_kept_though_connections_break: timed(5).with(&[Beat, Break, Stall]), 36_433_008,
             [GuardLost, LeaseExtended, MovedToLeader, MovedToFollower];
         three_contenders_two_at_a_follower_under_every_fault_of_their_sessions:
             waiters(3).patient().following(&[0, 1]).with(&[Break, Lapse, Expiry]), 25_360_727,
