@@ -51,10 +51,10 @@
 //! to its log before it marks the next session, and a log that nobody reads stops it. All guards are lost before a touch
 //! is in doubt. Waiters and newcomers wait.
 //!
-//! On a new connection nothing is certain but what was confirmed, as the leader of the old one may have been deposed.
-//! In a session without a guard, that may be long ago. If a server that *acts* as the leader has heard of a touch that is
-//! younger than three quarters of `T`, a lag is enough. If that was the real leader, the session was never due. If not,
-//! it was deposed for more than a quarter of `T` by then, and the next one would have to be slow, too.
+//! Mostly a touch only seems late. On a new connection nothing is certain but what was confirmed, as the leader of the
+//! old one may have been deposed, and in a session without a guard that may be long ago. And three heartbeats take almost
+//! a whole `T`. If a server that *acts* as the leader went on answering, without two heartbeats missing, then a real
+//! leader has heard of a touch every `T` less a heartbeat, and the session was never due: a lag is enough.
 //!
 //! # Clocks
 //!
@@ -167,8 +167,10 @@ pub struct Lease {
     reports: VecDeque<ReportedTouch>,
     /// The latest touch that the leader has heard of, provided that the real leader answers on the present connection.
     heard: Moment,
-    /// The latest touch that a server which acts as the leader has heard of, on whichever connection.
+    /// When the latest request was sent that a server which acts as the leader has answered, on whichever connection.
     acted: Moment,
+    /// When the first such request after a silence was sent: two heartbeats in a row were missing.
+    silence: Moment,
     /// The leader heard of a touch so late that the session may have been expiring. What `known` says is in doubt until
     /// a write is confirmed that is sent at this instant or later.
     doubt: Option<Moment>,
@@ -208,6 +210,7 @@ impl Lease {
             reports: VecDeque::new(),
             heard: connecting,
             acted: connecting,
+            silence: connecting,
             doubt: None,
             known: connecting,
             deadline: connecting.plus(lengths.validity()),
@@ -299,11 +302,20 @@ impl Lease {
         sent.has_reached(touch.answered.plus(self.lengths.lag))
     }
 
+    /// Takes in that a server which acts as the leader has answered a request that was sent at `sent`.
+    fn acted(&mut self, sent: Moment) {
+        if sent.most_since(self.acted) >= self.lengths.heartbeat * 2 {
+            self.silence = sent;
+        }
+        self.acted = self.acted.latest(sent);
+    }
+
     /// Takes in that by `now` the leader has answered a request that was sent at `sent` on this connection.
     pub fn synced(&mut self, connection: u64, sent: Moment, now: Moment) {
         if self.connection() != Some(connection) {
             return;
         }
+        self.acted(sent);
         let reported = self.reports.iter().rev().find(|report| sent.has_reached(report.reported));
         if let Some(touch) = reported.map(|report| report.touch) {
             self.hear(touch, now);
@@ -329,13 +341,12 @@ impl Lease {
             return;
         }
         if now.most_since(self.heard) >= self.lengths.validity() {
-            let is_recent = now.most_since(self.acted) < self.lengths.timeout * 3 / 4;
-            let pause = if is_recent { self.lengths.lag } else { self.lengths.timeout };
+            let was_silent = !self.heard.has_reached(self.silence);
+            let pause = if was_silent { self.lengths.timeout } else { self.lengths.lag };
             let end = now.plus(pause);
             self.doubt = Some(self.doubt.map_or(end, |doubt| doubt.latest(end)));
         }
         self.heard = touch;
-        self.acted = touch;
     }
 
     /// Takes in that by `now` a quorum has acknowledged a write that was sent at `sent` on this connection. Returns
@@ -344,6 +355,7 @@ impl Lease {
         if self.connection() != Some(connection) {
             return false;
         }
+        self.acted(sent);
         let lapsed = self.remaining(now).is_zero();
         while let Some(report) = self.reports.front().copied() {
             if !sent.has_reached(report.reported) {

@@ -279,7 +279,7 @@ fn a_doubt_of_a_timeout_is_not_ended_by_one_of_a_lag() {
     }
     let connection = resume(&mut lease, at(18_300));
     lease.confirmed(connection, at(18_310), at(18_320));
-    assert_eq!(lease.doubt(), Some(at(19_770)));
+    assert_eq!(lease.doubt(), Some(at(28_320)));
 }
 
 #[test]
