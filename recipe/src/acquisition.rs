@@ -256,10 +256,6 @@ impl Acquisition {
         Report::All(match present.term {
             Ok(term) => Event::Confirmed(term),
             Err(_) => {
-                if is_slow(present) {
-                    // By the end of the doubt, this look at our nodes is too old.
-                    self.forget();
-                }
                 self.tries.steady();
                 Event::Unanswered
             }
@@ -345,9 +341,7 @@ impl Acquisition {
                     let confirmed = Report::All(Event::Confirmed(term));
                     return self.take_in(confirmed, search, present, commands);
                 }
-                let is_in_vain = together == Together::Confirm && is_slow(present);
-                let tries = if is_in_vain { Tries::SLOW } else { self.tries };
-                commands.push(Effect::All(together, certainty, tries));
+                commands.push(Effect::All(together, certainty, self.tries));
             }
             Output::One(index, alone) => {
                 let Some(member) = self.members.get_mut(index) else { return };
@@ -432,11 +426,6 @@ fn certainty(seen: Option<u64>, present: Option<u64>) -> Certainty {
         Some(connection) if seen == present => Certainty::Seen(connection),
         _ => Certainty::Unsure,
     }
-}
-
-/// Whether confirmations are in vain for longer than the pause between two of them.
-fn is_slow(present: Present) -> bool {
-    Tries::SLOW.pause().is_some_and(|pause| present.doubted > pause)
 }
 
 /// Counts an event that answers a request, or says that none did.

@@ -45,16 +45,9 @@
 //! The leader takes the sessions that are due from their queue, and marks each as closing a moment later
 //! (`SessionTrackerImpl.run`). In between it accepts a touch in vain, and it commits a write. So a touch proves
 //! something only if the leader has heard of it before the session could expire by the earlier touches. That is certain
-//! if the leader *heard* of it (3) within the validity of the touch before. Otherwise the touch is in doubt, until a
-//! write is confirmed that was sent a whole `T` after the leader heard of it. By then the leader would have marked the
-//! session, and would have refused that write. No line of ZooKeeper bounds the time of a mark: the leader writes a line
-//! to its log before it marks the next session, and a log that nobody reads stops it. All guards are lost before a touch
-//! is in doubt. Waiters and newcomers wait.
-//!
-//! Mostly a touch only seems late. On a new connection nothing is certain but what was confirmed, as the leader of the
-//! old one may have been deposed, and in a session without a guard that may be long ago. And three heartbeats take almost
-//! a whole `T`. If a server that *acts* as the leader went on answering, without two heartbeats missing, then a real
-//! leader has heard of a touch every `T` less a heartbeat, and the session was never due: a lag is enough.
+//! if the leader *heard* of it (3) within the validity of the touch before. Otherwise the touch is in doubt until a
+//! confirmation that was sent a lag after the leader heard of the touch. By then the leader would have marked the
+//! session, and would have refused that write.
 //!
 //! # Clocks
 //!
@@ -113,8 +106,6 @@ pub struct Present {
     pub term: Result<Term, Lapse>,
     /// Whether the lease is [ample](Lease::is_ample) for the holder's stop margin.
     pub is_ample: bool,
-    /// How long [confirmations are in vain](Lease::doubt).
-    pub doubted: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -167,12 +158,8 @@ pub struct Lease {
     reports: VecDeque<ReportedTouch>,
     /// The latest touch that the leader has heard of, provided that the real leader answers on the present connection.
     heard: Moment,
-    /// When the latest request was sent that a server which acts as the leader has answered, on whichever connection.
-    acted: Moment,
-    /// When the first such request after a silence was sent: two heartbeats in a row were missing.
-    silence: Moment,
-    /// The leader heard of a touch so late that the session may have been expiring. What `known` says is in doubt until
-    /// a write is confirmed that is sent at this instant or later.
+    /// The instant at which the leader heard of a touch so late that the session may have been expiring. What `known`
+    /// says is in doubt.
     doubt: Option<Moment>,
     /// The latest touch that the leader certainly has heard of.
     known: Moment,
@@ -209,8 +196,6 @@ impl Lease {
             touches: VecDeque::new(),
             reports: VecDeque::new(),
             heard: connecting,
-            acted: connecting,
-            silence: connecting,
             doubt: None,
             known: connecting,
             deadline: connecting.plus(lengths.validity()),
@@ -302,20 +287,11 @@ impl Lease {
         sent.has_reached(touch.answered.plus(self.lengths.lag))
     }
 
-    /// Takes in that a server which acts as the leader has answered a request that was sent at `sent`.
-    fn acted(&mut self, sent: Moment) {
-        if sent.most_since(self.acted) >= self.lengths.heartbeat * 2 {
-            self.silence = sent;
-        }
-        self.acted = self.acted.latest(sent);
-    }
-
     /// Takes in that by `now` the leader has answered a request that was sent at `sent` on this connection.
     pub fn synced(&mut self, connection: u64, sent: Moment, now: Moment) {
         if self.connection() != Some(connection) {
             return;
         }
-        self.acted(sent);
         let reported = self.reports.iter().rev().find(|report| sent.has_reached(report.reported));
         if let Some(touch) = reported.map(|report| report.touch) {
             self.hear(touch, now);
@@ -341,10 +317,7 @@ impl Lease {
             return;
         }
         if now.most_since(self.heard) >= self.lengths.validity() {
-            let was_silent = !self.heard.has_reached(self.silence);
-            let pause = if was_silent { self.lengths.timeout } else { self.lengths.lag };
-            let end = now.plus(pause);
-            self.doubt = Some(self.doubt.map_or(end, |doubt| doubt.latest(end)));
+            self.doubt = Some(now);
         }
         self.heard = touch;
     }
@@ -355,7 +328,6 @@ impl Lease {
         if self.connection() != Some(connection) {
             return false;
         }
-        self.acted(sent);
         let lapsed = self.remaining(now).is_zero();
         while let Some(report) = self.reports.front().copied() {
             if !sent.has_reached(report.reported) {
@@ -367,7 +339,7 @@ impl Lease {
             }
             self.reports.pop_front();
         }
-        if self.doubt.is_some_and(|doubt| sent.has_reached(doubt)) {
+        if self.doubt.is_some_and(|doubt| sent.has_reached(doubt.plus(self.lengths.lag))) {
             self.doubt = None;
         }
         if self.doubt.is_none() {
@@ -378,12 +350,6 @@ impl Lease {
         }
         self.synced(connection, sent, now);
         true
-    }
-
-    /// Returns the instant from which a write must be sent, if the leader heard of a touch so late that it may be about to
-    /// mark the session. Until such a write is confirmed, confirmations are in vain.
-    pub fn doubt(&self) -> Option<Moment> {
-        self.doubt
     }
 
     /// Takes in that the session is over for good. The first end counts.
@@ -416,8 +382,7 @@ impl Lease {
     /// Returns how the session stands, for a holder with this stop margin.
     pub fn present(&self, stop_margin: Duration, now: Moment) -> Present {
         let is_ample = self.is_ample(stop_margin, now);
-        let doubted = self.doubt.map_or(Duration::ZERO, |doubt| doubt.most_since(now));
-        Present { connection: self.connection(), term: self.term(now), is_ample, doubted }
+        Present { connection: self.connection(), term: self.term(now), is_ample }
     }
 
     /// Returns the present term, or why the lease is not valid.

@@ -15,9 +15,6 @@ const STEADY: u32 = 3;
 pub struct Tries(u32);
 
 impl Tries {
-    /// Those that lead to the longest pause, of a second.
-    pub const SLOW: Self = Self(9);
-
     /// A request was not answered.
     pub fn failed(&mut self) {
         self.0 = self.0.saturating_add(1);

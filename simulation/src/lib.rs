@@ -18,8 +18,8 @@
 //!   port of their own (`quorum/FastLeaderElection.java:913`), wait for later ones (`:1050`) and agree on an epoch
 //!   (`quorum/Leader.java:1462`). Holds: no decision asks who leads. A lease counts what a majority acknowledged.
 //! - **Cuts are between machines**, not between ports: votes never pass where proposals do not. Holds: as above.
-//! - **A server takes no time**, except for three delays: a tenth of a tick before it decides, 20 ms before a leader applies, a tick
-//!   before it marks a session, at most. Holds: a late answer counts from when it was asked for. The last one is *open*, below.
+//! - **A server takes no time**, except for three delays: a tenth of a tick before it decides, 20 ms before a leader applies, half a
+//!   tick before it marks a session, at most. Holds: a late answer counts from when it was asked for. The last one is *open*, below.
 //! - **No server loses what it has logged**, but in one ensemble of ten, where safety is excused. A disk is emptied elsewhere only if every
 //!   other server has all that it had. Real servers forget: ZOOKEEPER-4712, 4785, 4925. Open: docs/STRICTNESS.md, "Servers that forget".
 //! - **No disk is slow, full or wrong.** Real ones wait for it (`persistence/FileTxnLog.java:411`) and find a changed bit by Adler-32
@@ -80,23 +80,21 @@
 //! *Marks.* The leader takes the sessions that are due from their queue (`SessionTrackerImpl.java:167`). For one after the other it marks
 //! the session (`:169`), writes a line to its log, and submits the session's end (`:170`; `ZooKeeperServer.java:730`). So the first
 //! mark comes at once, and each later one after the lines before it. On 3.9.5 that took 10 to 17 microseconds for each of 1,000 and
-//! 8,000 sessions that expired in one tick, and 12 ms once. Here each mark comes up to a tick late (`expiry_delay`).
+//! 8,000 sessions that expired in one tick, and 12 ms once. Here each mark comes up to half a tick late (`expiry_delay`).
 //!
 //! No line of the source bounds it: a log that nobody reads stops the tracker, and neither touches nor writes. 3.9.5 had a full pipe as
 //! its standard output, and ticks of 2 s, so a lag of 1.6 s. Four of five sessions were resumed 1.1 s after they had expired, created
-//! nodes 2 s later, and ended with these nodes when the pipe was read, 3.3 s after they had expired (two runs). When a lease still trusted a
-//! leader to mark within a lag, a waiter of `zklock run` was among such sessions, cut off from the servers before and after: two commands
-//! ran at once for 3.5 s (two runs of four; in the others the server answered nobody). With `--takeover-delay` of a session timeout, 4.5 s
-//! lay between them (one run).
+//! nodes 2 s later, and ended with these nodes when the pipe was read, 3.3 s after they had expired (two runs). With a waiter of
+//! `zklock run` among such sessions, cut off from the servers before and after, two commands ran at once for 3.5 s (two runs of four; in
+//! the others the server answered nobody). With `--takeover-delay` of a session timeout, 4.5 s lay between them (one run).
 //!
 //! When does a late mark end a lease too early? The leader expires a session after `a + T`, rounded up to a tick
 //! (`ExpiryQueue.java:54`), where `a` is the last touch that it had heard of. A touch that it hears of before `a + T - margin` moves that,
 //! however late marks are: no guard is lost by them as long as touches come in time. A later touch is in doubt (`Lease::hear`), and all
-//! guards are lost by then. Only an acknowledged write that was sent `T` after it begins a new term, in which waiters are granted. That
-//! was a lag, and seed 518349804 showed what the servers did. *Open*: a mark that is later than `T`, or than a lag if a leader heard of
-//! the session when it had been deposed for more than a quarter of `T`. Then the session ends under its guards. They hear of it by their
-//! nodes or, if they are cut off, at the end of their lease. A takeover delay of a session timeout leaves no overlap: after the mark, no
-//! write extends the lease.
+//! guards are lost by then. An acknowledged write that was sent a lag after it begins a new term, in which waiters are granted. If the
+//! mark is later than that, the session ends under them: *open*. They hear of it by their nodes or, if they are cut off, at the end
+//! of their lease. Seed 518349804 was that, with a mark a whole tick late. A takeover delay of a session timeout leaves no overlap: after
+//! the mark, no write extends the lease.
 
 mod cluster;
 mod contender;

@@ -146,7 +146,7 @@ impl Plan {
         let most = tick / random.between(10, 50) as u32;
         config.prep_delay = [Duration::ZERO, MOMENT, most][random.below(3) as usize];
         // Real ones mark a session within milliseconds, or when their log can be written again: see the crate's docs.
-        let most = tick * random.between(1, 20) as u32 / 20;
+        let most = tick / random.between(1, 20).max(2) as u32;
         config.expiry_delay = [Duration::ZERO, MOMENT, most][random.below(3) as usize];
         config.version = [Version::V3_8_0, Version::V3_9_3, Version::V3_9_5][random.below(3) as usize];
         // Directories without a lock vanish while the lock is in use.

@@ -229,11 +229,6 @@ impl SharedLease {
         self.lease.borrow().present(stop_margin, clock::now())
     }
 
-    /// Until when the lease is in doubt, if it is.
-    pub(crate) fn doubt(&self) -> Option<Moment> {
-        self.lease.borrow().doubt()
-    }
-
     /// Whether the lease lasts until two heartbeats have had a chance to extend it, one of them before this margin
     /// begins.
     pub(crate) fn is_ample(&self, stop_margin: Duration) -> bool {

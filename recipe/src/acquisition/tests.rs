@@ -1,7 +1,6 @@
 //! Exact commands: what an acquisition makes of what it hears, of connections and of the lease.
 
 use alloc::vec;
-use core::time::Duration;
 
 use super::{Alone as A, Together as T, *};
 use crate::command::{Breach, End};
@@ -18,14 +17,12 @@ const SEEN: Certainty = Certainty::Seen(NOW);
 const UNSURE: Certainty = Certainty::Unsure;
 const END: SessionEnd = SessionEnd::Expired;
 
-const PRESENT: Present =
-    Present { connection: Some(NOW), term: Ok(TERM), is_ample: true, doubted: Duration::ZERO };
+const PRESENT: Present = Present { connection: Some(NOW), term: Ok(TERM), is_ample: true };
 /// The lease lapses soon, and no quorum has confirmed it.
 const SHORT: Present = Present { is_ample: false, ..PRESENT };
 const LAPSED: Present = Present { term: Err(Lapse::Unconfirmed), ..SHORT };
 const DOWN: Present = Present { connection: None, ..PRESENT };
-const OVER: Present =
-    Present { connection: None, term: Err(Lapse::Ended(END)), is_ample: false, doubted: Duration::ZERO };
+const OVER: Present = Present { connection: None, term: Err(Lapse::Ended(END)), is_ample: false };
 
 impl Acquisition {
     fn hears(&mut self, input: Input) -> Vec<Effect> {
@@ -208,30 +205,6 @@ fn a_lease_that_stays_over_is_asked_for_again_at_once_and_then_steadily() {
         [Effect::All(T::Confirm, SEEN, steady)]
     );
     assert_eq!(acquisition.handle(Input::LeaseConfirmed, SHORT), [grant(&[FIRST])]);
-}
-
-/// While it is certain that no answer helps, a quorum is asked once a second, and for the nodes: an operator may delete one meanwhile.
-#[test]
-fn a_lease_in_doubt_is_asked_for_slowly_until_the_doubt_may_end() {
-    let mut acquisition = confirming(LAPSED);
-    let cases = [(10_000, UNSURE, 1_000), (1_001, UNSURE, 1_000), (1_000, SEEN, 40), (0, SEEN, 40)];
-    for (doubted, certain, pause) in cases {
-        let present = Present { doubted: Duration::from_millis(doubted), ..LAPSED };
-        let effects = acquisition.handle(Input::NodesConfirmed(NOW), present);
-        let [Effect::All(T::Confirm, certainty, tries)] = effects[..] else { panic!("{effects:?}") };
-        assert_eq!((certainty, tries.pause()), (certain, Some(Duration::from_millis(pause))));
-    }
-}
-
-/// The pause is that of a question which is in vain, and of nothing else.
-#[test]
-fn who_gives_up_in_a_doubt_leaves_without_its_pause() {
-    let mut acquisition = confirming(LAPSED);
-    let present = Present { doubted: Duration::from_secs(10), ..LAPSED };
-    acquisition.handle(Input::NodesConfirmed(NOW), present);
-    let effects = acquisition.handle(Input::Heard(Report::All(E::GiveUp)), present);
-    let [Effect::All(T::Release, UNSURE, tries)] = effects[..] else { panic!("{effects:?}") };
-    assert_eq!(tries.pause(), None);
 }
 
 #[test]

@@ -60,12 +60,6 @@ impl Moment {
         self.boot >= instant.boot && self.steady >= instant.steady && self.raw >= instant.raw
     }
 
-    /// Takes from each clock the later of the two instants.
-    pub(super) fn latest(self, other: Self) -> Self {
-        let [boot, steady, raw] = self.each(other, Duration::max);
-        Self { boot, steady, raw }
-    }
-
     /// Takes from each clock the earlier of the two instants.
     pub(super) fn earliest(self, other: Self) -> Self {
         let [boot, steady, raw] = self.each(other, Duration::min);

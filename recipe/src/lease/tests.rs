@@ -219,18 +219,16 @@ fn a_confirmation_in_time_keeps_the_term() {
 /// The leader takes a session from its queue, and marks it as closing a moment later. A report that arrives in between,
 /// and a write right behind it, are accepted all the same.
 #[test]
-fn what_the_leader_may_have_heard_of_too_late_is_confirmed_a_timeout_later() {
+fn what_the_leader_may_have_heard_of_too_late_is_confirmed_a_lag_later() {
     let mut lease = established();
     lease.touched(at(5_000), at(5_000));
     lease.synced(0, at(6_450), at(6_500));
-    for sent in [8_990, 10_450, 12_000, 14_000, 16_000, 18_000, 18_999] {
-        lease.confirmed(0, at(sent), at(sent + 10));
-        assert_eq!(lease.term(at(sent + 10)), Err(Lapse::Unconfirmed), "sent at {sent}");
-        assert_eq!(lease.doubt(), Some(at(19_000)));
-    }
-    lease.confirmed(0, at(19_000), at(19_010));
-    assert!(lease.term(at(19_010)).is_ok(), "by now it would have been marked");
-    assert_eq!(deadline(&lease), at(25_000), "which holds for what was reported since, too");
+    lease.confirmed(0, at(8_990), at(9_000));
+    lease.confirmed(0, at(10_449), at(10_460));
+    assert_eq!(lease.term(at(10_460)), Err(Lapse::Unconfirmed));
+    lease.confirmed(0, at(10_450), at(10_460));
+    assert!(lease.term(at(10_460)).is_ok(), "by now it would have been marked");
+    assert_eq!(deadline(&lease), at(15_450), "which holds for what was reported since, too");
 }
 
 /// As above: a request to resume the session may arrive in that moment.
@@ -242,44 +240,8 @@ fn doubts_of_a_resumption_outlast_the_connection() {
         lease.confirmed(connection, at(sent), at(sent + 10));
         assert_eq!(lease.term(at(sent + 10)), Err(Lapse::Unconfirmed));
     }
-    for sent in [10_560, 12_100, 14_000, 16_000, 18_000, 19_109] {
-        lease.confirmed(2, at(sent), at(sent + 10));
-        assert_eq!(lease.term(at(sent + 10)), Err(Lapse::Unconfirmed), "sent at {sent}");
-    }
-    lease.confirmed(2, at(19_110), at(19_120));
-    assert_eq!(deadline(&lease), at(25_000));
-}
-
-/// Without a guard a session only syncs, so its last confirmation is old. If its connection breaks for a moment, nothing was silent.
-#[test]
-fn what_was_heard_in_time_by_acting_leaders_is_in_doubt_for_a_lag() {
-    let mut lease = established();
-    for sent in (2_000..=20_000).step_by(2_000) {
-        lease.synced(0, at(sent), at(sent + 10));
-    }
-    let connection = resume(&mut lease, at(20_050));
-    lease.confirmed(connection, at(20_060), at(20_070));
-    assert_eq!(lease.doubt(), Some(at(21_520)));
-    lease.confirmed(connection, at(21_519), at(21_525));
-    assert_eq!(lease.term(at(21_530)), Err(Lapse::Unconfirmed));
-    lease.confirmed(connection, at(21_520), at(21_530));
-    assert_eq!(deadline(&lease), at(29_050));
-}
-
-/// A leader that others have deposed hears of all in time, and the one after it of nothing.
-#[test]
-fn a_doubt_of_a_timeout_is_not_ended_by_one_of_a_lag() {
-    let mut lease = established();
-    let connection = resume(&mut lease, at(9_000));
-    lease.confirmed(connection, at(9_100), at(9_110));
-    assert_eq!(lease.doubt(), Some(at(19_110)));
-    let connection = resume(&mut lease, at(9_200));
-    for sent in (10_000..=17_000).step_by(1_000) {
-        lease.synced(connection, at(sent), at(sent + 10));
-    }
-    let connection = resume(&mut lease, at(18_300));
-    lease.confirmed(connection, at(18_310), at(18_320));
-    assert_eq!(lease.doubt(), Some(at(28_320)));
+    lease.confirmed(2, at(10_560), at(10_570));
+    assert_eq!(deadline(&lease), at(18_200));
 }
 
 #[test]
@@ -389,10 +351,8 @@ fn a_request_to_resume_that_was_not_answered_may_be_handled_at_any_time() {
         let connection = resume(&mut lease, at(9_200));
         lease.confirmed(connection, at(9_300), at(9_310));
         assert_eq!(deadline(&lease), at(0).plus(milliseconds(5_400)), "the session may have expired before");
-        for sent in [11_000, 12_500, 14_000, 15_310] {
-            lease.confirmed(connection, at(sent), at(sent + 10));
-        }
-        assert_eq!(deadline(&lease), at(12_500 + 5_400));
+        lease.confirmed(connection, at(12_000), at(12_010));
+        assert_eq!(deadline(&lease), at(14_600));
     }
 }
 
@@ -404,11 +364,10 @@ fn a_lease_that_has_lapsed_is_not_revived_by_the_answer_to_a_request_to_resume()
     assert!(lease.attempting(at(9_200), T));
     let connection = lease.resumed(T).unwrap();
     assert_eq!(lease.term(at(9_300)), Err(Lapse::Unconfirmed));
-    for sent in [9_300, 11_000, 13_000, 15_000, 17_000, 19_310] {
-        lease.confirmed(connection, at(sent), at(sent + 10));
-    }
-    assert_eq!(lease.check(term, at(19_320)), Err(Lapse::Unconfirmed));
-    assert_eq!(deadline(&lease), at(24_000));
+    lease.confirmed(connection, at(9_300), at(9_310));
+    lease.confirmed(connection, at(12_000), at(12_010));
+    assert_eq!(lease.check(term, at(12_010)), Err(Lapse::Unconfirmed));
+    assert_eq!(deadline(&lease), at(18_200));
 }
 
 #[test]

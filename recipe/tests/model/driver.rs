@@ -16,7 +16,7 @@ use super::nodes::{Party, exclude_each_other};
 use super::requests::{Address, Message, Request, Sent, Shown, Trust};
 use super::run::Run;
 use super::session::{Assurance, Number, at, seconds};
-use super::setup::{Actor, Fault, Flaw};
+use super::setup::{Actor, Clock, Fault, Flaw};
 
 impl Run<'_> {
     pub(crate) fn handle(&mut self, party: Party, input: Input) {
@@ -133,11 +133,8 @@ impl Run<'_> {
             if flaw == Some(Flaw::WritesConfirmAlone) {
                 lease.confirmed(connection, at(now), at(now));
             }
-            if let Some(doubt) = lease.doubt() {
-                witness(Witness::HeardTooLate);
-                if flaw == Some(Flaw::DoubtIsIgnored) {
-                    lease.confirmed(connection, doubt, at(now));
-                }
+            if flaw == Some(Flaw::DoubtIsIgnored) && lease.remaining(at(now)).is_zero() {
+                lease.confirmed(connection, at(now + Clock::TICK), at(now));
             }
             if lease.remaining(at(now)) > before {
                 witness(Witness::LeaseExtended);

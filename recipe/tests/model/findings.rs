@@ -35,8 +35,6 @@ pub(crate) enum Witness {
     MovedToFollower,
     MovedToLeader,
     LeaseExtended,
-    /// The leader heard of a touch when the session may have been expiring.
-    HeardTooLate,
     /// A predecessor went when one of the two watches on it was set.
     GoneBetweenItsWatches,
     /// A waiter's predecessor had been written to before its node was deleted.

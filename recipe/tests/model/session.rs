@@ -78,7 +78,7 @@ impl Assurance {
             Self::Given(valid) => present(connection, *valid),
             Self::Kept(lease) => {
                 let term = lease.term(at(now));
-                Present { connection, term, is_ample: term.is_ok(), doubted: Duration::ZERO }
+                Present { connection, term, is_ample: term.is_ok() }
             }
         }
     }

@@ -8,7 +8,7 @@ use zklock_recipe::{Lapse, Lease, Moment, Present, Reckoning, Term};
 /// How a session stands that has this connection, and a lease that is valid or not.
 pub(crate) fn present(connection: Option<u64>, valid: bool) -> Present {
     let term = if valid { Ok(*TERM) } else { Err(Lapse::Unconfirmed) };
-    Present { connection, term, is_ample: valid, doubted: Duration::ZERO }
+    Present { connection, term, is_ample: valid }
 }
 
 /// The term of every such lease.
