@@ -291,12 +291,8 @@ impl Fault {
                 cluster.crash(other);
                 cluster.restart(other);
             }
-            cut(cluster, host(process), leader, true);
-            cut(cluster, leader, host(process), true);
-            cluster.after(self.lasts / 10, move |cluster| {
-                cut(cluster, host(process), leader, false);
-                cut(cluster, leader, host(process), false);
-            });
+            cut_both(cluster, host(process), leader, true);
+            cluster.after(self.lasts / 10, move |cluster| cut_both(cluster, host(process), leader, false));
         }
         cluster.after(self.lasts, move |cluster| self.end(cluster, &processes));
     }
@@ -313,10 +309,7 @@ impl Fault {
         let now = cluster.world.now();
         match self.kind {
             Kind::OneWay(from, to) => cut(cluster, from, to, begins),
-            Kind::Cut(one, other) => {
-                cut(cluster, one, other, begins);
-                cut(cluster, other, one, begins);
-            }
+            Kind::Cut(one, other) => cut_both(cluster, one, other, begins),
             Kind::Isolated(host) => isolate(cluster, processes, host, begins),
             Kind::Alone(host) => {
                 let reaches = |one, other| one == host && is_server(other);
@@ -380,6 +373,11 @@ fn cut(cluster: &mut Cluster, from: Host, to: Host, begins: bool) {
     if from != to {
         cluster.cut(from, to, begins);
     }
+}
+
+fn cut_both(cluster: &mut Cluster, one: Host, other: Host, begins: bool) {
+    cut(cluster, one, other, begins);
+    cut(cluster, other, one, begins);
 }
 
 fn isolate(cluster: &mut Cluster, processes: &Processes, host: Host, begins: bool) {

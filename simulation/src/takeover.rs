@@ -5,7 +5,7 @@
 //! to release: its session has ended, an operator has deleted its node, or it has dropped a guard that was lost. For each queue two things
 //! are judged, by what servers have committed, in global time:
 //!
-//! - *Whoever stood behind a holder that vanished*, and behind nobody who went later, is granted one delay after that at the earliest. If
+//! - *A contender behind a holder that vanished*, and behind nobody who went later, is granted one delay after that at the earliest. If
 //!   only readers were in a writer's way and one of them vanished, it is the delay after the last of them.
 //! - *A reader that finds other readers in front of it*, and no writer, is granted one delay after it has come at the earliest.
 //!
@@ -41,7 +41,7 @@ struct Hold {
 struct Takeovers {
     /// The shortest delay, if delays are judged.
     delay: Option<u64>,
-    /// Whoever has been there for so long has watched its predecessor by then, or has lost the connection.
+    /// A contender that has been there for so long has watched its predecessor, or has lost the connection.
     placed: u64,
     /// Since when nodes are there, and when those were there that are gone.
     there: BTreeMap<Node, u64>,
@@ -55,7 +55,7 @@ thread_local! {
     static TAKEOVERS: RefCell<Takeovers> = RefCell::default();
 }
 
-/// Begins anew. Clocks of processes may be slewed.
+/// Begins anew. `slews` says whether faults slew the clocks of processes.
 pub(crate) fn begin(part: &Part, slews: bool) {
     let members = [Member::Lock, Member::Readwrite, Member::Several, Member::Keys];
     let is_judged = members.contains(&part.member) && !part.forgets;
@@ -87,7 +87,8 @@ pub(crate) fn look(server: &Server) {
 /// Takes in what a contender says. `wrong` is told if that is wrong.
 pub(crate) fn hear(record: &Record, wrong: fn(String)) {
     let Record { at: Instant(at), who, event, .. } = record;
-    let (at, who) = (*at, *who);
+    let at = *at;
+    let who = *who;
     TAKEOVERS.with_borrow_mut(|it| match event {
         // A process that was killed neglects nothing any more.
         Event::Asks { .. } => it.neglected.retain(|other, until| *other != who || *until <= at),
@@ -106,9 +107,9 @@ pub(crate) fn hear(record: &Record, wrong: fn(String)) {
             }
         }
         Event::Releases { .. } | Event::Drops { .. } => {
-            it.holds.iter_mut().rfind(|hold| hold.who == who).into_iter().for_each(|hold| {
+            if let Some(hold) = it.holds.iter_mut().rfind(|hold| hold.who == who) {
                 hold.released.get_or_insert(at);
-            });
+            }
         }
         _ => {}
     });

@@ -143,7 +143,8 @@ pub enum AcquireError {
         /// The lock's path.
         path: String,
     },
-    /// ZooKeeper did not answer in time, or its answers did not prove the lease yet. The calls that begin with `try_` return this error, and so do
+    /// ZooKeeper did not answer in time, or its answers did not prove the lease yet. The calls that begin with `try_` return
+    /// this error, and so do
     /// [`Semaphore::set_capacity`](crate::Semaphore::set_capacity) and [`Slots::set_count`](crate::Slots::set_count): then
     /// the number may have changed.
     #[error(

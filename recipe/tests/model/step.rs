@@ -358,7 +358,7 @@ impl World {
             let all = all.map(|(up, down)| Streams { up, down });
             steps.extend(all.into_iter().filter(|it| *it != follower.stalled).map(Step::Stall));
         }
-        // The leader marks what it took from its queue before time passes. The lease allows it more: see the simulation's docs.
+        // The leader marks what it took from its queue within a lag.
         let marking = |session: &Session| session.taken.is_some_and(|taken| now > taken);
         if now < clock.end && !overdue && !self.sessions.iter().any(marking) {
             steps.extend([Step::Tick, Step::Gain]);

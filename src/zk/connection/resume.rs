@@ -228,8 +228,8 @@ impl Connections {
         }
     }
 
-    /// Asks one server after the other, again and again, until one of them resumes the session. Those that resumed it and then took no
-    /// write come after all others, in this order: also after servers of which nothing is known.
+    /// Asks one server after the other, again and again, until one of them resumes the session. The refused ones resumed it before, and
+    /// then took no write. They come last and in this order, so a server of which nothing is known comes before them.
     async fn ask(&self, refused: &[&Server]) -> Result<(&Server, Opened), SessionEnd> {
         let longest = SHORTEST_PAUSE.max(self.lease.lengths().timeout / PAUSES);
         let mut pauses = pauses(SHORTEST_PAUSE, longest);
