@@ -159,6 +159,12 @@ pub async fn until_watched(server: &Server, holders: u64, waiters: u64) {
     eventually("the watches", async || server.watches().await == holders + waiters).await;
 }
 
+/// Waits until this session's watches on children stand as well: a waiter tells by them a release from a deletion. A server
+/// names no such watches. It sets them before it answers what the session asks from here on.
+pub async fn until_children_are_watched(session: &Session) {
+    assert_eq!(session.lock("/marker").expect("a lock").contenders().await, Ok(vec![]));
+}
+
 /// Returns whether the server's events name their transactions, as they do from 3.9 on. If they do not, a waiter lists
 /// the queue when its predecessor releases the lock.
 pub async fn names_transactions(server: &Server) -> bool {

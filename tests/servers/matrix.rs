@@ -27,7 +27,7 @@ use futures::future::{BoxFuture, Either, join_all, select};
 use futures::stream;
 use support::{
     BOUND, Server, Steps, dropped_after, dropped_before, eventually, linked, names_transactions, operator,
-    patient, server, session, sessions, until_nothing_is_left, within,
+    patient, server, session, sessions, until_children_are_watched, until_nothing_is_left, within,
 };
 use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
@@ -541,8 +541,7 @@ async fn until_watched_by(server: &Server, session: &Session, nodes: Vec<String>
         })
     })
     .await;
-    // A server names no watches on children. It sets them before it answers what the session asks from here on.
-    assert_eq!(session.lock("/marker").unwrap().contenders().await, Ok(vec![]));
+    until_children_are_watched(session).await;
 }
 
 /// How a rival ends.

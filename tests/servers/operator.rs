@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures::FutureExt;
 use support::{
     Server, Steps, enqueue, enqueue_seen_by, eventually, granted, hide, linked, linked_session,
-    names_transactions, operator, queue, queued, session, sessions, until_nothing_is_left, until_queued,
-    until_watched, within,
+    names_transactions, operator, queue, queued, session, sessions, until_children_are_watched,
+    until_nothing_is_left, until_queued, until_watched, within,
 };
 use zklock::{AcquireError, Guard, LockOptions, LostReason};
 use zklock_testcontainers::RequestKind;
@@ -179,6 +179,7 @@ async fn a_forged_release_costs_its_successor_the_guard() {
         let node = intrude(&stranger).await;
         let waiter = queued(async || queue(&rivals).await.len(), acquire).await;
         until_watched(&server, 1, watches).await;
+        until_children_are_watched(&waiting).await;
         forge_release(&stranger, &node).await;
         let granted = granted(waiter).await;
         assert_eq!(within("the loss", granted.lost()).await, LostReason::ReleaseForged);
@@ -200,10 +201,12 @@ async fn a_forged_release_grants_nobody_with_a_takeover_delay() {
     let options = LockOptions::new().takeover_delay(Duration::from_secs(60));
     let waiter = enqueue(&waiting.lock("/lock/orders").unwrap().with_options(options).unwrap()).await;
     until_watched(&server, 1, 1).await;
+    until_children_are_watched(&waiting).await;
     forge_release(&stranger, &node).await;
     // It goes on to watch the holder.
     eventually("the watches", async || waiter.is_finished() || server.watches().await == 2).await;
     assert!(!waiter.is_finished());
+    until_children_are_watched(&waiting).await;
     held.release().await.unwrap();
     granted(waiter).await.release().await.unwrap();
     until_nothing_is_left(&server).await;
