@@ -162,6 +162,7 @@ pub(crate) fn end(member: Member, timeout: Duration) -> Outcome {
     outcome.seen.grants = history.holds.len() as u64;
     outcome.seen.shown = shown(member, &history);
     outcome.seen.losses = history.holds.iter().filter(|hold| hold.is_lost()).count() as u64;
+    outcome.violations.extend(quiet.end());
     let counts = |example: &String| !forgets || UNFORGOTTEN.iter().any(|wrong| example.starts_with(wrong));
     outcome.violations.extend(Verdict::of(member, &history).examples.into_iter().filter(counts));
     outcome
@@ -181,10 +182,10 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
         let is_judged = !history.quiet.is_outside(who.client);
         let led = history.quiet.leads(*who, event);
         let led = led.filter(|_| part.member == Member::Election && is_judged);
-        (led, history.quiet.hear(*who, *at, event).filter(|_| is_judged))
+        (led, history.quiet.hear(*who, *at, event))
     });
-    if let Some(late) = late.filter(|_| !part.is_foreign(who.client)) {
-        wrong(late);
+    if !part.is_foreign(who.client) {
+        late.into_iter().for_each(wrong);
     }
     match event {
         Event::LeftWithout { why: Leaving::Failed(why) }

@@ -91,8 +91,27 @@ struct Waiter {
 impl Waiter {
     /// Whether the other one may stand behind it.
     fn may_delay(&self, other: &Self) -> bool {
-        let is_pool = matches!(self.request, Request::Permit { .. } | Request::Slot(_));
-        is_pool || conflict(&self.request.claims(), &other.request.claims())
+        self.is_for_a_pool() || conflict(&self.request.claims(), &other.request.claims())
+    }
+
+    fn is_for_a_pool(&self) -> bool {
+        matches!(self.request, Request::Permit { .. } | Request::Slot(_))
+    }
+}
+
+/// One that seems to have waited in vain for a place in a pool. Whoever was before it may hear of its own place later.
+struct Suspect {
+    waiter: Waiter,
+    granted: u64,
+    token: Option<FencingToken>,
+    what: String,
+}
+
+impl Suspect {
+    /// Whether one that has left just now, and was granted this token if it was granted one, was before it until then.
+    fn is_cleared_by(&self, left: &Waiter, token: Option<FencingToken>) -> bool {
+        let was_before = if token.is_some() { token < self.token } else { left.asked < self.waiter.asked };
+        was_before && left.may_delay(&self.waiter)
     }
 }
 
@@ -115,6 +134,7 @@ pub(crate) struct Quiet {
     settled: Option<u64>,
     waiting: BTreeMap<Who, Waiter>,
     holding: BTreeMap<Who, Holder>,
+    suspects: Vec<Suspect>,
     /// Those that do not poll their calls.
     neglecting: BTreeSet<Who>,
     /// Since when each observer observes, and of whom it was told last.
@@ -195,16 +215,29 @@ impl Quiet {
         }
     }
 
-    /// Ends a wait. Others may have waited behind this one.
-    fn leaves(&mut self, who: Who, at: u64) -> Option<Waiter> {
+    /// Ends a wait, with this token if it was granted. Others may have waited behind this one.
+    fn leaves(&mut self, who: Who, at: u64, token: Option<FencingToken>) -> Option<Waiter> {
         let left = self.waiting.remove(&who)?;
+        self.suspects.retain(|suspect| !suspect.is_cleared_by(&left, token));
         let behind = self.waiting.values_mut().filter(|waiter| left.may_delay(waiter));
         behind.for_each(|waiter| waiter.blocked = at);
         Some(left)
     }
 
-    /// Returns what came too late, or without a cause.
-    pub(crate) fn hear(&mut self, who: Who, at: u64, event: &Event) -> Option<String> {
+    /// Returns what came too late, or without a cause, and those of whom that is certain by now.
+    pub(crate) fn hear(&mut self, who: Who, at: u64, event: &Event) -> Vec<String> {
+        let wrong = self.judge(who, at, event).filter(|_| !self.is_outside(who.client));
+        let until = at.saturating_sub(nanoseconds(self.handover()));
+        let certain = self.suspects.extract_if(.., |suspect| suspect.granted < until);
+        wrong.into_iter().chain(certain.map(|suspect| suspect.what)).collect()
+    }
+
+    /// Returns those of whom nothing more is heard.
+    pub(crate) fn end(self) -> impl Iterator<Item = String> {
+        self.suspects.into_iter().map(|suspect| suspect.what)
+    }
+
+    fn judge(&mut self, who: Who, at: u64, event: &Event) -> Option<String> {
         self.note_blocked(at);
         self.heard.insert(who.client);
         match event {
@@ -219,7 +252,7 @@ impl Quiet {
             }
             Event::Neglected { .. } => drop(self.neglecting.remove(&who)),
             Event::LeftWithout { why } => {
-                let left = self.leaves(who, at)?;
+                let left = self.leaves(who, at, None)?;
                 // A try ends after half a session timeout (docs/guide/timeouts.md), while nobody polls it, too. If directories have
                 // vanished, it makes them one after the other, some of them twice, by fifteen round trips or more.
                 let is_slow = |why: &str| left.is_try && why.contains("did not confirm the state");
@@ -233,7 +266,7 @@ impl Quiet {
                 }
             }
             Event::Granted { claims, token, .. } => {
-                let waiter = self.leaves(who, at)?;
+                let waiter = self.leaves(who, at, *token)?;
                 let weight = waiter.request.weight().unwrap_or_default();
                 let holder = Holder {
                     granted: at,
@@ -247,7 +280,13 @@ impl Quiet {
                 let since = waiter.blocked.max(self.settled?);
                 let waited = Duration::from_nanos(at.saturating_sub(since));
                 if waited > self.handover() {
-                    return Some(format!("{who} waited for {waited:?}, though nobody was in its way"));
+                    let what = format!("{who} waited for {waited:?}, though nobody was in its way");
+                    if !waiter.is_for_a_pool() {
+                        return Some(what);
+                    }
+                    if !self.is_outside(who.client) {
+                        self.suspects.push(Suspect { waiter, granted: at, token: *token, what });
+                    }
                 }
                 let token = (*token)?;
                 let first = *self.turns.entry((who.client, token.zxid())).or_insert(at);
