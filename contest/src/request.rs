@@ -40,8 +40,8 @@ pub enum Request {
     All(Vec<Claim>),
     /// `Semaphore::acquire_many`, with this weight, of what is the capacity.
     Permit { weight: u32, capacity: u32 },
-    /// `Slots::acquire`, with the preferred index.
-    Slot(Option<u32>),
+    /// `Slots::acquire`, with the preferred index, of as many as there are.
+    Slot { preferred: Option<u32>, count: u32 },
     /// `Once::claim`, of this period.
     Run(Period),
     /// `Election::campaign`, with a value that nobody else has.
@@ -128,13 +128,22 @@ impl Request {
             Self::Lead(_) | Self::Run(_) => vec![Claim::exclusive(0)],
             Self::Permit { .. } => vec![Claim::shared(0)],
             // Which one, is known once it is held.
-            Self::Slot(_) => Vec::new(),
+            Self::Slot { .. } => Vec::new(),
         }
     }
 
     pub fn weight(&self) -> Option<u32> {
         match self {
             Self::Permit { weight, .. } => Some(*weight),
+            _ => None,
+        }
+    }
+
+    /// What it takes of a pool, and what the pool has, as far as it knows.
+    pub fn part_of_pool(&self) -> Option<(u32, u32)> {
+        match self {
+            Self::Permit { weight, capacity } => Some((*weight, *capacity)),
+            Self::Slot { count, .. } => Some((1, *count)),
             _ => None,
         }
     }
@@ -161,7 +170,7 @@ impl Request {
     pub fn asked_at(&self, member: Member) -> Option<String> {
         match self {
             Self::Shared(_) => None,
-            Self::Permit { .. } | Self::Slot(_) | Self::Lead(_) => Some(member.root()),
+            Self::Permit { .. } | Self::Slot { .. } | Self::Lead(_) => Some(member.root()),
             _ => self.claims().first().map(|claim| member.path(claim.lock)),
         }
     }

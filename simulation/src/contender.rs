@@ -12,7 +12,6 @@ use zklock_contest::contender::{self, Held, Order, Orderer, Process, World};
 use zklock_contest::member::Member;
 use zklock_contest::record::{Record, Who};
 use zklock_contest::register::{Answer, Call};
-use zklock_contest::request::CAPACITY;
 
 use crate::history::{self, Stage};
 use crate::interventions;
@@ -51,8 +50,8 @@ impl World for Simulated {
         slack::holds(self.process, guard);
     }
 
-    fn capacity(&self) -> u32 {
-        interventions::capacity().unwrap_or(CAPACITY)
+    fn capacity(&self, _: Member) -> u32 {
+        interventions::capacity()
     }
 }
 

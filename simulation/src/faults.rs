@@ -114,8 +114,8 @@ pub(crate) struct Exposed {
     pub(crate) forgets: bool,
     /// Whether an operator deletes nodes of contenders.
     pub(crate) is_operated: bool,
-    /// Whether an operator changes a capacity.
-    pub(crate) is_resized: bool,
+    /// Up to which capacity an operator changes the one of a pool, if it does.
+    pub(crate) resized: Option<u32>,
 }
 
 #[derive(Clone, Copy)]
@@ -235,7 +235,10 @@ fn kind(random: &mut Random, world: &Exposed, place: Place) -> Kind {
             0 => Deed::Touch,
             1 => Deed::EndSession,
             3 => Deed::Clear,
-            2 if world.is_resized => Deed::Resize(random.between(1, 5) as u32),
+            2 => match world.resized {
+                Some(most) => Deed::Resize(random.between(1, u64::from(most)) as u32),
+                None => Deed::Delete,
+            },
             _ => Deed::Delete,
         }),
         15..=17 => Kind::Isolated(host(process)),

@@ -21,7 +21,7 @@ use zklock_contest::member::Member;
 use zklock_contest::nodes::Records;
 use zklock_contest::record::{Entry, Event, LOST_BEFORE, Leaving, Record, Who};
 use zklock_contest::register::{Answer, Call, Store};
-use zklock_contest::request::{CAPACITY, Claim, Request, conflict};
+use zklock_contest::request::{Claim, Request, conflict};
 use zklock_ensemble::Server;
 
 use crate::cluster::{self, Cluster};
@@ -41,7 +41,7 @@ struct Hold {
     who: Who,
     process: ProcessId,
     claims: Vec<Claim>,
-    /// The weight of a permit, and the capacity that its holder has stated.
+    /// What it takes of a pool, and the capacity that its holder has stated.
     permit: Option<(u32, u32)>,
     /// Nothing in a hold of another client.
     token: Option<i64>,
@@ -215,10 +215,7 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
             Event::Asks { request, .. } => drop(history.asked.insert(*who, (*at, request.clone()))),
             Event::Granted { session, claims, token, .. } => {
                 let (asked, permit) = match history.asked.get(who) {
-                    Some((asked, Request::Permit { weight, capacity })) => {
-                        (*asked, Some((*weight, *capacity)))
-                    }
-                    Some((asked, _)) => (*asked, None),
+                    Some((asked, request)) => (*asked, request.part_of_pool()),
                     None => (*at, None),
                 };
                 history.numbered += 1;
@@ -491,15 +488,13 @@ fn check(world: &World, number: u64) {
     }
     let (Some((weight, capacity)), Some(token)) = (hold.permit, hold.token) else { return };
     let held = valid.iter().filter_map(|other| Some(other.permit?.0)).sum::<u32>();
-    if !interventions::may_be_admitted(token, capacity, CAPACITY) {
-        wrong(format!(
-            "{who}, token {token}: it has a permit of {capacity}, and the capacity was another one"
-        ));
+    if !interventions::may_be_admitted(token, capacity) {
+        wrong(format!("{who}, token {token}: it has a part of {capacity}, and the capacity was another one"));
     }
     // A capacity that is lowered takes nothing from those who hold.
     let is_last = valid.iter().all(|other| other.token < Some(token));
     if is_last && held + weight > capacity {
-        wrong(format!("{who}, token {token}: {held} of {capacity} permits are held"));
+        wrong(format!("{who}, token {token}: {held} of {capacity} are held"));
     }
 }
 

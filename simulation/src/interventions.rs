@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use world::MILLISECOND;
+use zklock_contest::members::rules;
 use zklock_contest::record::Who;
 use zklock_ensemble::Server;
 
@@ -56,6 +57,8 @@ struct Interventions {
     gone: BTreeMap<i64, u64>,
     /// When it was confirmed that the node with this token was written to.
     written: BTreeMap<i64, u64>,
+    /// How much a pool has before all changes.
+    capacity: u32,
     resizes: Vec<Resize>,
     bounds: Bounds,
 }
@@ -79,7 +82,8 @@ thread_local! {
 pub(crate) fn begin(part: &Part) {
     let delay = nanoseconds(part.delay.unwrap_or_default());
     let bounds = Bounds { told: nanoseconds(part.told), lease: nanoseconds(part.timeout), delay };
-    drop(INTERVENTIONS.replace(Interventions { bounds, ..Interventions::default() }));
+    let capacity = rules(part.member).capacity;
+    drop(INTERVENTIONS.replace(Interventions { capacity, bounds, ..Interventions::default() }));
 }
 
 /// A server that serves has these nodes now.
@@ -180,18 +184,17 @@ pub(crate) fn resized(capacity: u32, zxids: (i64, i64)) {
     });
 }
 
-/// The capacity that the last change has left, if there was one.
-pub(crate) fn capacity() -> Option<u32> {
-    INTERVENTIONS.with_borrow(|it| Some(it.resizes.last()?.capacity))
+/// The capacity that the last change has left.
+pub(crate) fn capacity() -> u32 {
+    INTERVENTIONS.with_borrow(|it| it.resizes.last().map_or(it.capacity, |resize| resize.capacity))
 }
 
-/// Whether a permit with this token may have been admitted while the capacity was so large. `first` is the capacity before all
-/// changes.
-pub(crate) fn may_be_admitted(token: i64, capacity: u32, first: u32) -> bool {
+/// Whether a permit or a slot with this token may have been admitted while the capacity was so large.
+pub(crate) fn may_be_admitted(token: i64, capacity: u32) -> bool {
     INTERVENTIONS.with_borrow(|it| {
         let last = it.resizes.iter().rfind(|resize| resize.zxids.1 <= token);
         let open = it.resizes.iter().filter(|resize| resize.zxids.0 < token && token < resize.zxids.1);
-        last.map_or(first, |resize| resize.capacity) == capacity
+        last.map_or(it.capacity, |resize| resize.capacity) == capacity
             || open.into_iter().any(|resize| resize.capacity == capacity)
     })
 }

@@ -32,7 +32,7 @@ pub(crate) enum Deed {
     Evict,
     /// It writes the data of a contender's node once more.
     Touch,
-    /// It gives a semaphore this capacity.
+    /// It gives a pool this capacity.
     Resize(u32),
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn take(cluster: &mut Cluster, deed: Deed, part: &Part, client: Optio
     // Capacities and announcements are no directory's children alone, and another client's nodes are nobody's to delete.
     let keeps = part.member == Member::Queue
         || chosen.path == part.member.announcement()
-        || part.member == Member::Semaphore && directory == part.member.permits();
+        || rules(part.member).is_pool && directory == part.member.permits();
     let (deed, directory) = if let Deed::Clear = deed
         && !keeps
     {
@@ -226,7 +226,8 @@ async fn resize(mut client: Client, capacity: u32, part: &Part) {
         let written = async {
             let (_, stat) = client.get_data(&part.member.permits()).await?;
             let before = *before.get_or_insert(stat.mzxid);
-            let data = format!("{{\"permits\":{capacity}}}");
+            let what = if part.member == Member::Slots { "slots" } else { "permits" };
+            let data = format!("{{\"{what}\":{capacity}}}");
             // A request that comes late writes nothing then.
             let stat = client.set_data(&part.member.permits(), data.as_bytes(), Some(stat.version)).await?;
             Ok((before, stat.mzxid))

@@ -7,7 +7,7 @@ use std::time::Duration;
 use zklock::FencingToken;
 use zklock_contest::history::MAX_HOLD;
 use zklock_contest::record::{Event, How, Leaving, Who};
-use zklock_contest::request::{CAPACITY, Claim, Request, SLOTS, conflict};
+use zklock_contest::request::{Claim, Request, conflict};
 
 use crate::cluster::nanoseconds;
 use crate::interventions;
@@ -95,7 +95,7 @@ impl Waiter {
     }
 
     fn is_for_a_pool(&self) -> bool {
-        matches!(self.request, Request::Permit { .. } | Request::Slot(_))
+        self.request.part_of_pool().is_some()
     }
 }
 
@@ -194,17 +194,16 @@ impl Quiet {
         let holding = holding.iter().filter(|(who, _)| !gone.contains(&who.client));
         let holding = holding.map(|(_, holder)| holder).collect::<Vec<_>>();
         let held = holding.iter().map(|holder| holder.weight).sum::<u32>();
-        let capacity = interventions::capacity().unwrap_or(CAPACITY);
+        let capacity = interventions::capacity();
         // One that does not poll may be granted without knowing.
         let idlers =
             waiting.iter().filter(|(who, _)| neglecting.contains(*who) && !gone.contains(&who.client));
         let idlers = idlers.map(|(who, waiter)| (*who, waiter.request.clone())).collect::<Vec<_>>();
         for (who, waiter) in waiting {
             let conflicts = |claims: &[Claim]| conflict(claims, &waiter.request.claims());
-            let is_blocked = match waiter.request {
-                Request::Permit { weight, .. } => !idlers.is_empty() || held + weight > capacity,
-                Request::Slot(_) => !idlers.is_empty() || holding.len() >= SLOTS as usize,
-                _ => {
+            let is_blocked = match waiter.request.part_of_pool() {
+                Some((weight, _)) => !idlers.is_empty() || held + weight > capacity,
+                None => {
                     holding.iter().any(|holder| conflicts(&holder.claims))
                         || idlers.iter().any(|(idler, request)| idler == who || conflicts(&request.claims()))
                 }
@@ -267,7 +266,7 @@ impl Quiet {
             }
             Event::Granted { claims, token, .. } => {
                 let waiter = self.leaves(who, at, *token)?;
-                let weight = waiter.request.weight().unwrap_or_default();
+                let weight = waiter.request.part_of_pool().map_or(0, |(weight, _)| weight);
                 let holder = Holder {
                     granted: at,
                     claims: claims.clone(),

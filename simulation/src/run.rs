@@ -159,7 +159,8 @@ impl Plan {
         });
         let (configs, seed) = (configs.collect(), random.bits());
         // Whoever states a capacity that servers have forgotten is refused, rightly.
-        let is_resized = is_operated && member == Member::Semaphore && !part.forgets;
+        let is_resized = is_operated && rules(member).is_pool && !part.forgets;
+        let resized = is_resized.then_some(rules(member).capacity);
         let slews_servers = drift.is_none();
         let slowest = if is_shared { tick } else { timeout };
         let exposed = Exposed {
@@ -169,7 +170,7 @@ impl Plan {
             slowest,
             slews_servers,
             is_operated,
-            is_resized,
+            resized,
             forgets: part.forgets,
         };
         let storm = timeout * STORMS[random.below(3) as usize];

@@ -121,7 +121,8 @@ impl<W: World> Contender<W> {
     pub async fn turn(&mut self, is_last: bool) -> bool {
         let (how, patience) = if is_last { (How::Wait, None) } else { self.manner() };
         let (world, timeout) = (&self.place.world, self.pace().timeout);
-        let moment = Moment { now: world.now(), timeout, capacity: world.capacity() };
+        let capacity = world.capacity(self.place.part.member);
+        let moment = Moment { now: world.now(), timeout, capacity };
         let request = (self.rules().request)(&mut self.rng, moment);
         if !is_last && self.terms.u32(..ASKS) == 0 {
             let (place, client) = (self.place.clone(), self.client.clone());

@@ -9,9 +9,9 @@ use zklock::session::SessionBuilder;
 use super::held::Held;
 use crate::clock::Instant;
 use crate::member::Member;
+use crate::members::rules;
 use crate::record::{Record, Who};
 use crate::register::{Answer, Call};
-use crate::request::CAPACITY;
 
 pub trait World: Clone + Send + Sync + 'static {
     /// This instant, by the clock by which all contenders are compared.
@@ -29,9 +29,9 @@ pub trait World: Clone + Send + Sync + 'static {
     /// A contender has this guard now. A world that can look into its processes may ask it, as long as the contender has it.
     fn holds(&self, _who: Who, _guard: &Arc<Held>) {}
 
-    /// The capacity of the semaphore, as far as contenders know.
-    fn capacity(&self) -> u32 {
-        CAPACITY
+    /// How much a member's pool has, as far as contenders know.
+    fn capacity(&self, member: Member) -> u32 {
+        rules(member).capacity
     }
 }
 

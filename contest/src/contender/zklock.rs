@@ -17,7 +17,7 @@ use super::place::Place;
 use super::world::World;
 use crate::member::key;
 use crate::record::{Leaving, RunRecord, UNCONFIRMED, Who};
-use crate::request::{Patience, Request, SLOTS, Terms};
+use crate::request::{Patience, Request, Terms};
 
 /// The pause after each session that is refused.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -143,10 +143,10 @@ impl<W: World> Zklock<W> {
                     acquired!(pool, options; acquire_many, acquire_many_timeout, try_acquire_many, *weight);
                 Granted::Other(permit.into_any())
             }
-            Request::Slot(index) => {
-                let slots = session.slots(&root, SLOTS);
+            Request::Slot { preferred, count } => {
+                let slots = session.slots(&root, *count);
                 let slots = slots.and_then(|it| it.with_options(options)).map_err(invalid)?;
-                let slots = index.iter().fold(slots, |slots, index| slots.preferring(*index));
+                let slots = preferred.iter().fold(slots, |slots, index| slots.preferring(*index));
                 Granted::Slot(by_patience!(slots, acquire, acquire_timeout, try_acquire))
             }
             Request::Run(period) => {

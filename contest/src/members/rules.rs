@@ -29,6 +29,8 @@ pub struct Rules {
     pub keeps_logs: bool,
     /// Whether contenders acquire permits or slots, behind a turnstile.
     pub is_pool: bool,
+    /// How much its pool has at first, if it is one.
+    pub capacity: u32,
     /// Whether this client observes who leads, besides its contenders.
     pub observes: fn(u16) -> bool,
     /// Whether each client keeps a guard beside the lock, to say how long its session had its guards.
@@ -55,7 +57,7 @@ pub struct Moment {
     pub now: Instant,
     /// The session timeout.
     pub timeout: Duration,
-    /// The capacity of the semaphore, as far as it knows.
+    /// How much the member's pool has, as far as it knows.
     pub capacity: u32,
 }
 
@@ -85,6 +87,7 @@ pub const ONE_LOCK: Rules = Rules {
     extras: |_| Extras::default(),
     keeps_logs: false,
     is_pool: false,
+    capacity: 1,
     observes: |_| false,
     has_witnesses: false,
     misled: |_| Vec::new(),

@@ -15,6 +15,7 @@ const LATER: Duration = Duration::from_secs(5);
 const AFTERMATH: Duration = Duration::from_secs(5);
 
 pub const RULES: Rules = Rules {
+    capacity: CAPACITY,
     request: |rng, Moment { capacity, .. }| {
         let weight = match rng.u32(..100) {
             0..45 => 1,

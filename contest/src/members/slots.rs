@@ -1,14 +1,18 @@
 //! Slots, each of which one guard holds: every index is a lock of its own.
 
 use super::pool::{POOL, has_waited, spans, untold};
-use super::rules::Rules;
+use super::rules::{Moment, Rules};
 use crate::clock::Instant;
 use crate::history::Hold;
 use crate::request::{Request, SLOTS};
 
 pub const RULES: Rules = Rules {
     locks: SLOTS as usize,
-    request: |rng, _| Request::Slot((rng.u32(..5) < 2).then(|| rng.u32(..SLOTS))),
+    capacity: SLOTS,
+    request: |rng, Moment { capacity, .. }| {
+        let preferred = (rng.u32(..5) < 2).then(|| rng.u32(..capacity));
+        Request::Slot { preferred, count: capacity }
+    },
     last_turns: 3,
     broken: |history| {
         let is_strange = |hold: &&Hold| index(hold).is_none_or(|index| index >= SLOTS as usize);
