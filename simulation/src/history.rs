@@ -59,13 +59,14 @@ struct Hold {
 impl Hold {
     /// What an operator may have taken from the hold.
     fn taken(&self) -> Taken {
-        let Self { token, session, granted, process, .. } = *self;
+        let Self { who, token, session, granted, process, .. } = *self;
         let gone = token.and_then(interventions::gone_since);
-        let in_quiet = HISTORY.with_borrow(|history| {
+        HISTORY.with_borrow(|history| {
             let is_stopped = history.stage < Stage::Calm && history.stopped_anyhow.contains(&process);
-            !is_stopped && history.faults == 0 && gone.is_some_and(|gone| gone > history.quiet_from)
-        });
-        Taken { token, session, granted, in_quiet }
+            let is_quiet = history.faults == 0 && gone.is_some_and(|gone| gone > history.quiet_from);
+            let is_late = history.quiet.is_late(who);
+            Taken { token, session, granted, in_quiet: is_quiet && !is_stopped, is_late }
+        })
     }
 }
 

@@ -14,6 +14,9 @@ use crate::part::Part;
 /// A holder begins to watch its node so long after its grant at the latest (docs/DESIGN.md).
 const SETTLING: u64 = 40 * MILLISECOND;
 
+/// A lease that has lapsed is confirmed by two writes, a lag after each other and a pause of a second after each.
+const CONFIRMING: u64 = 3_000 * MILLISECOND;
+
 struct Resize {
     capacity: u32,
     /// The pool had this zxid before the change, and that one with it. In between, nobody knows which of them counts.
@@ -45,6 +48,8 @@ pub(crate) struct Taken {
     pub(crate) granted: u64,
     /// Whether nothing else has been wrong since long before its node went.
     pub(crate) in_quiet: bool,
+    /// Whether its caller has left its call unpolled.
+    pub(crate) is_late: bool,
 }
 
 #[derive(Default)]
@@ -129,9 +134,9 @@ pub(crate) fn ending(what: Ended, others: Others) {
 impl Interventions {
     /// What an operator has ended of a hold, and by when its guard has to be lost.
     fn ended(&self, taken: Taken) -> Option<(&Others, u64)> {
-        let Taken { token, session, granted, in_quiet } = taken;
+        let Taken { token, session, granted, in_quiet, is_late } = taken;
         let gone = token.and_then(|token| self.gone.get(&token))?;
-        let Bounds { told, lease, .. } = self.bounds;
+        let Bounds { told, lease, delay } = self.bounds;
         let by_node = token.and_then(|token| self.ended.get(&Ended::Node(token)));
         let by_session = self.ended.get(&Ended::Session(session));
         let bound = match (in_quiet, by_session) {
@@ -140,8 +145,11 @@ impl Interventions {
             // It may be resumed at that very moment (`LockOptions::takeover_delay`).
             (true, Some(_)) => told + lease / 5 * 2,
         };
-        // A waiter may be granted after its node is gone: a release of its predecessor grants it.
-        Some((by_node.or(by_session)?, bound)).map(|(others, bound)| (others, gone.max(&granted) + bound))
+        // A waiter may be granted after its node is gone: a release of its predecessor grants it. With a delay it has looked at its node
+        // behind that, and then at most waits until its lease is confirmed.
+        let looks = in_quiet && delay > 0 && !is_late;
+        let latest = if looks { granted.min(gone + lease + CONFIRMING) } else { granted };
+        Some((by_node.or(by_session)?, latest.max(*gone) + bound))
     }
 }
 

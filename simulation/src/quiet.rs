@@ -171,6 +171,11 @@ impl Quiet {
         self.bounds.handover() + self.outside.as_ref().map_or(Duration::ZERO, |_| self.bounds.timeout)
     }
 
+    /// Whether this holder has left a call unpolled.
+    pub(crate) fn is_late(&self, who: Who) -> bool {
+        self.holding.get(&who).is_some_and(|holder| holder.is_late)
+    }
+
     /// An operator is about to delete or write something.
     pub(crate) fn acts(&mut self, now: u64) {
         self.acted = now;

@@ -19,12 +19,22 @@ use std::time::Duration;
 
 use zklock_contest::clock::Instant;
 use zklock_contest::member::Member;
+use zklock_contest::nodes::owner;
 use zklock_contest::record::{Event, Record, Who};
 use zklock_contest::request::is_shared;
 use zklock_ensemble::Server;
 
 use crate::cluster::{self, OSCILLATOR, SLEWED, nanoseconds};
 use crate::part::Part;
+
+/// A call of a contender.
+#[derive(Clone, Copy)]
+struct Call {
+    began: u64,
+    /// Whether the call before was granted. A create of one that was not may still take effect.
+    is_plain: bool,
+    is_granted: bool,
+}
 
 /// A node: the transaction that created it, and its path.
 type Node = (i64, String);
@@ -47,6 +57,11 @@ struct Takeovers {
     there: BTreeMap<Node, u64>,
     gone: BTreeMap<Node, (u64, u64)>,
     holds: Vec<Hold>,
+    calls: BTreeMap<Who, Call>,
+    /// Whose the nodes are.
+    owners: BTreeMap<i64, Who>,
+    /// Since when contenders are in the queues of their present calls, by whichever node.
+    came: BTreeMap<(Who, String), u64>,
     /// Until when contenders left their calls unpolled.
     neglected: BTreeMap<Who, u64>,
 }
@@ -68,9 +83,9 @@ pub(crate) fn begin(part: &Part, slews: bool) {
 
 /// A server that serves has these nodes now.
 pub(crate) fn look(server: &Server) {
-    TAKEOVERS.with_borrow_mut(|Takeovers { delay, there, gone, .. }| {
+    TAKEOVERS.with_borrow_mut(|Takeovers { delay, there, gone, calls, owners, came, .. }| {
         let (Some(_), now) = (delay, world::now()) else { return };
-        let found = server.ephemerals().map(|node| ((node.czxid, node.path.to_owned()), now));
+        let found = server.ephemerals().map(|node| ((node.czxid, node.path.to_owned()), node.data));
         let found = found.collect::<BTreeMap<_, _>>();
         let is_gone = |node: &Node| node.0 <= server.zxid() && !found.contains_key(node);
         there.retain(|node, since| {
@@ -78,8 +93,17 @@ pub(crate) fn look(server: &Server) {
             gone.extend(is_gone.then(|| (node.clone(), (*since, now))));
             !is_gone
         });
-        for (node, _) in found.into_iter().filter(|(node, _)| !gone.contains_key(node)) {
-            there.entry(node).or_insert(now);
+        for (node, data) in found.into_iter().filter(|(node, _)| !gone.contains_key(node)) {
+            if there.contains_key(&node) {
+                continue;
+            }
+            if let Some(who) = owner(data) {
+                owners.insert(node.0, who);
+                if calls.get(&who).is_some_and(|call| call.is_plain && call.began <= now) {
+                    came.entry((who, split(&node).0.to_owned())).or_insert(now);
+                }
+            }
+            there.insert(node, now);
         }
     });
 }
@@ -90,11 +114,17 @@ pub(crate) fn hear(record: &Record, wrong: fn(String)) {
     let at = *at;
     let who = *who;
     TAKEOVERS.with_borrow_mut(|it| match event {
-        // A process that was killed neglects nothing any more.
-        Event::Asks { .. } => it.neglected.retain(|other, until| *other != who || *until <= at),
+        Event::Asks { .. } => {
+            // A process that was killed neglects nothing any more.
+            it.neglected.retain(|other, until| *other != who || *until <= at);
+            it.came.retain(|(other, _), _| *other != who);
+            let is_plain = it.calls.get(&who).is_none_or(|call| call.is_granted);
+            it.calls.insert(who, Call { began: at, is_plain, is_granted: false });
+        }
         Event::Neglects => drop(it.neglected.insert(who, u64::MAX)),
         Event::Neglected { .. } => drop(it.neglected.insert(who, at)),
         Event::Granted { token: Some(token), nodes, .. } if it.delay.is_some() => {
+            it.calls.entry(who).and_modify(|call| call.is_granted = true);
             it.holds.push(Hold { who, czxid: token.zxid(), granted: at, released: None });
             // Later turns are passed on inside a process.
             if token.turn() == 0 {
@@ -132,7 +162,11 @@ impl Takeovers {
             // Two guards: others judge that.
             return None;
         }
-        let blocking = self.gone.iter().filter(|(node, (_, gone))| blocks(node) && *gone >= since);
+        // One whose session ended has come again, and a holder may have vanished while it waited.
+        let came = self.came.get(&(who, directory.to_owned())).map_or(since, |came| since.min(*came));
+        let is_own = |node: &Node| self.owners.get(&node.0) == Some(&who);
+        let blocking = self.gone.iter().filter(|(node, (_, gone))| blocks(node) && *gone >= came);
+        let blocking = blocking.filter(|(node, _)| !is_own(node));
         let blocking = blocking.map(|(node, (_, gone))| (node, *gone)).collect::<Vec<_>>();
         let Some(last) = blocking.iter().map(|(_, gone)| *gone).max() else {
             let waited = Duration::from_nanos(at - since);
@@ -144,7 +178,7 @@ impl Takeovers {
         let may_be_unseen = blocking.iter().any(|(node, _)| !reads(node));
         let has_waited = |gone: u64| {
             let mut neglected = self.neglected.iter().filter(|(other, _)| other.client == who.client);
-            gone > since + self.placed && neglected.all(|(_, until)| *until < since)
+            gone > came + self.placed && neglected.all(|(_, until)| *until < came)
         };
         let vanished = blocking.iter().find(|(node, gone)| {
             let counts = *gone == last || !may_be_unseen && has_waited(*gone);
