@@ -59,6 +59,8 @@ pub(crate) enum Moment {
     Moves(Host),
     /// The client receives the answer to that.
     Resumed(Host),
+    /// A contender of the client is granted what it has asked for.
+    Granted(Host),
     /// An election is over: a majority has joined its leader.
     Elected,
     /// The leader has created a node.
@@ -104,6 +106,10 @@ fn numbered(call: Call) -> u64 {
 
 pub(crate) fn server(number: u8) -> Host {
     Host(number.into())
+}
+
+pub(crate) fn host(process: u32) -> Host {
+    Host(100 + process as u16)
 }
 
 impl Cluster {
@@ -177,7 +183,7 @@ impl Cluster {
         self.awaited.extract_if(.., |(awaited, _)| *awaited == moment).map(|(_, number)| number).collect()
     }
 
-    fn reached(&mut self, moment: Moment) {
+    pub(crate) fn reached(&mut self, moment: Moment) {
         let now = self.world.now();
         for number in self.waiting_for(moment) {
             world::at(now, number);

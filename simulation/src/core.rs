@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use world::{Host, Random};
 
-use crate::cluster::{Cluster, server};
+use crate::cluster::{Cluster, host, server};
 use crate::faults::{Exposed, Fault, Kind};
-use crate::processes::{Processes, host};
+use crate::processes::Processes;
 use crate::quiet::Outside;
 use crate::trace::note;
 

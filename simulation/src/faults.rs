@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use world::{Direction, Host, Latency, MILLISECOND, ProcessId, Random, SECOND};
 
-use crate::cluster::{Cluster, Moment, server};
+use crate::cluster::{Cluster, Moment, host, server};
 use crate::history;
 use crate::operator::Deed;
-use crate::processes::{Processes, host, is_server};
+use crate::processes::{Processes, is_server};
 use crate::trace::note;
 
 /// Something that goes wrong at an instant, and for how long.
@@ -43,8 +43,10 @@ impl Amid {
 /// A moment at which something has changed for a process or for all.
 fn turn_of_events(random: &mut Random, process: u32) -> Moment {
     let client = host(process);
-    [Moment::Moves(client), Moment::Resumed(client), Moment::Elected, Moment::Created]
-        [random.below(4) as usize]
+    let of_the_client = [Moment::Moves(client), Moment::Resumed(client), Moment::Granted(client)];
+    let of_all = [Moment::Elected, Moment::Created];
+    let moments = of_the_client.into_iter().chain(of_all).collect::<Vec<_>>();
+    moments[random.below(moments.len() as u64) as usize]
 }
 
 #[derive(Clone, Debug)]

@@ -24,7 +24,7 @@ use zklock_contest::register::{Answer, Call, Store};
 use zklock_contest::request::{Claim, Request, conflict};
 use zklock_ensemble::Server;
 
-use crate::cluster::{self, Cluster};
+use crate::cluster::{self, Cluster, Moment};
 use crate::interventions::{self, Taken};
 use crate::part::{Part, is_given_at_once};
 use crate::quiet::{Outside, Quiet};
@@ -197,6 +197,8 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
             wrong(format!("{who} has got a guard that was lost before: {why}"));
         }
         Event::Granted { token, .. } => {
+            let client = cluster::host(u32::from(who.client) - 1);
+            cluster::later(*at, move |cluster| cluster.reached(Moment::Granted(client)));
             // As long as that, an acquisition may wait for its caller.
             let before = at.saturating_sub((part.timeout * 4).as_nanos() as u64);
             let was_written =

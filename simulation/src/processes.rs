@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use world::{Host, Latency, MILLISECOND, Preemption, ProcessId, Random};
 
-use crate::cluster::{Cluster, server};
+use crate::cluster::{Cluster, host, server};
 use crate::contender;
 use crate::history;
 use crate::operator::{self, Deed};
@@ -30,10 +30,6 @@ const OPERATOR: Host = Host(99);
 
 /// The longest time for which a scheduler takes the processor from a process that nobody stops, in nanoseconds.
 pub(crate) const SCHEDULED: u64 = 100 * MILLISECOND;
-
-pub(crate) fn host(process: u32) -> Host {
-    Host(100 + process as u16)
-}
 
 pub(crate) fn is_server(host: Host) -> bool {
     host < OPERATOR
