@@ -16,7 +16,7 @@ use zklock_contest::checker::Verdict;
 use zklock_contest::clock::Instant;
 use zklock_contest::collector::Collector;
 use zklock_contest::contender::Held;
-use zklock_contest::history::{Fault, Scope};
+use zklock_contest::history::{Effect, Fault, Scope};
 use zklock_contest::member::Member;
 use zklock_contest::nodes::Records;
 use zklock_contest::record::{Entry, Event, LOST_BEFORE, Leaving, Record, Who};
@@ -407,7 +407,11 @@ pub(crate) fn unfinished() -> Vec<String> {
 /// A server that serves has applied transactions just now. No guard is valid whose node is gone, except for a while if an operator has
 /// deleted the node.
 pub(crate) fn applied(world: &World, server: &Server) {
-    interventions::look(server);
+    for (node, session) in interventions::look(server) {
+        let fault =
+            Fault::begins("a name is given again".to_owned(), Effect::TakesHold, Instant(world.now()));
+        add(&Fault { session: Some(session), node: Some(node), ..fault });
+    }
     takeover::look(server);
     if HISTORY.with_borrow(|history| history.forgets) {
         return;

@@ -60,6 +60,8 @@ struct Interventions {
     there: BTreeMap<i64, (u64, usize)>,
     /// Since when one of them is gone.
     gone: BTreeMap<i64, u64>,
+    /// When operators removed the last node of this path.
+    freed: BTreeMap<String, u64>,
     /// When it was confirmed that the node with this token was written to.
     written: BTreeMap<i64, u64>,
     /// How much a pool has before all changes.
@@ -91,12 +93,22 @@ pub(crate) fn begin(part: &Part) {
     drop(INTERVENTIONS.replace(Interventions { capacity, bounds, ..Interventions::default() }));
 }
 
-/// A server that serves has these nodes now.
-pub(crate) fn look(server: &Server) {
+/// A server that serves has these nodes now. Returns the tokens and sessions of those that have the name of one that an operator has
+/// removed: its holder may release it by that name, as long as it does not know (docs/DESIGN.md, "A directory that is removed and made
+/// again").
+pub(crate) fn look(server: &Server) -> Vec<(i64, i64)> {
     let mut found = BTreeMap::<i64, usize>::new();
     server.ephemerals().for_each(|node| *found.entry(node.czxid).or_default() += 1);
     let now = world::now();
-    INTERVENTIONS.with_borrow_mut(|Interventions { there, gone, .. }| {
+    INTERVENTIONS.with_borrow_mut(|Interventions { ended, there, gone, freed, bounds, .. }| {
+        freed.retain(|_, at| now <= *at + bounds.lease + SETTLING);
+        let is_new = |czxid: &i64| !there.contains_key(czxid) && !gone.contains_key(czxid);
+        let namesakes =
+            server.ephemerals().filter(|node| freed.contains_key(node.path) && is_new(&node.czxid));
+        let namesakes = namesakes.map(|node| (node.czxid, node.owner)).collect::<Vec<_>>();
+        for (czxid, _) in &namesakes {
+            ended.entry(Ended::Node(*czxid)).or_default();
+        }
         for (czxid, number) in found.iter().filter(|(czxid, _)| !gone.contains_key(czxid)) {
             there.entry(*czxid).or_insert((now, *number));
         }
@@ -107,7 +119,8 @@ pub(crate) fn look(server: &Server) {
             }
             is_there
         });
-    });
+        namesakes
+    })
 }
 
 /// Whether a node with this token has been there for so long.
@@ -118,6 +131,11 @@ pub(crate) fn is_there_since(token: i64, instant: u64) -> bool {
 /// Since when a node with this token is gone, if it is.
 pub(crate) fn gone_since(token: i64) -> Option<u64> {
     INTERVENTIONS.with_borrow(|it| it.gone.get(&token).copied())
+}
+
+/// An operator is about to remove the node of this path.
+pub(crate) fn frees(path: &str) {
+    INTERVENTIONS.with_borrow_mut(|it| _ = it.freed.insert(path.to_owned(), world::now()));
 }
 
 /// Something of this contender is about to be ended by an operator.

@@ -161,6 +161,7 @@ pub(crate) fn take(cluster: &mut Cluster, deed: Deed, part: &Part, client: Optio
         say(deed, part, node.path, (node.owner, node.czxid));
         let ended = if is_session { Ended::Session(session) } else { Ended::Node(node.czxid) };
         interventions::ending(ended, others.clone());
+        interventions::frees(node.path);
         paths.push(node.path.to_owned());
     }
     paths.extend(directory.map(str::to_owned));
