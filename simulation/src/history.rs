@@ -319,6 +319,12 @@ pub(crate) fn add(fault: &Fault) {
     });
 }
 
+/// An operator has written another capacity. The pool had these zxids before, and with it.
+pub(crate) fn resized(capacity: u32, zxids: (i64, i64)) {
+    HISTORY.with_borrow_mut(|history| history.quiet.resizes(world::now()));
+    interventions::resized(capacity, zxids);
+}
+
 /// Something happened that must not.
 pub(crate) fn wrong(what: String) {
     note("VIOLATION", &what);

@@ -236,7 +236,7 @@ async fn resize(mut client: Client, capacity: u32, part: &Part) {
         match timeout(part.timeout * 5, written).await {
             Ok(Ok(zxids)) => {
                 note("operator", format_args!("the capacity is {capacity} from zxid {} on", zxids.1));
-                return interventions::resized(capacity, zxids);
+                return history::resized(capacity, zxids);
             }
             // Nobody has acquired a permit yet.
             Ok(Err(Error::NoNode)) => return,

@@ -86,6 +86,8 @@ struct Waiter {
     is_late: bool,
     /// The last instant at which somebody was in its way.
     blocked: u64,
+    /// The last instant at which a holder was, if it does not poll its call.
+    held_off: u64,
 }
 
 impl Waiter {
@@ -102,7 +104,7 @@ impl Waiter {
 /// One that seems to have waited in vain for a place in a pool. Whoever was before it may hear of its own place later.
 struct Suspect {
     waiter: Waiter,
-    granted: u64,
+    left: u64,
     token: Option<FencingToken>,
     what: String,
 }
@@ -110,7 +112,10 @@ struct Suspect {
 impl Suspect {
     /// Whether one that has left just now, and was granted this token if it was granted one, was before it until then.
     fn is_cleared_by(&self, left: &Waiter, token: Option<FencingToken>) -> bool {
-        let was_before = if token.is_some() { token < self.token } else { left.asked < self.waiter.asked };
+        let was_before = match (token, self.token) {
+            (Some(token), Some(own)) => token < own,
+            _ => left.asked < self.waiter.asked,
+        };
         was_before && left.may_delay(&self.waiter)
     }
 }
@@ -135,8 +140,8 @@ pub(crate) struct Quiet {
     waiting: BTreeMap<Who, Waiter>,
     holding: BTreeMap<Who, Holder>,
     suspects: Vec<Suspect>,
-    /// Those that do not poll their calls.
-    neglecting: BTreeSet<Who>,
+    /// Those that do not poll their calls, and since when.
+    neglecting: BTreeMap<Who, u64>,
     /// Since when each observer observes, and of whom it was told last.
     observers: BTreeMap<Who, (u64, Option<FencingToken>)>,
     /// When each node was granted first.
@@ -176,6 +181,19 @@ impl Quiet {
         self.holding.get(&who).is_some_and(|holder| holder.is_late)
     }
 
+    /// For so long zklock waits at most for one that does not poll (`Lock::acquire`: up to two session timeouts), and for as many as
+    /// there are one after the other. It looks eight times in a session timeout.
+    fn patience(&self) -> u64 {
+        let one = self.bounds.timeout * 5 / 2 + self.handover();
+        nanoseconds(one) * (1 + self.neglecting.len() as u64)
+    }
+
+    /// An operator changes what a pool has. Until now that was as before.
+    pub(crate) fn resizes(&mut self, now: u64) {
+        self.note_blocked(now);
+        self.acts(now);
+    }
+
     /// An operator is about to delete or write something.
     pub(crate) fn acts(&mut self, now: u64) {
         self.acted = now;
@@ -193,27 +211,41 @@ impl Quiet {
 
     /// Notes which waiters were blocked until now.
     fn note_blocked(&mut self, now: u64) {
+        let patience = self.patience();
         let Self { waiting, holding, neglecting, outside, .. } = self;
         let none = Outside::default();
         let Outside { gone, reaching } = outside.as_ref().unwrap_or(&none);
+        let is_awaited = |who: &Who, since: u64| {
+            neglecting.get(who).is_none_or(|neglects| now <= since.max(*neglects) + patience)
+        };
         let holding = holding.iter().filter(|(who, _)| !gone.contains(&who.client));
+        let holding = holding.filter(|(who, it)| it.releases.is_none_or(|since| is_awaited(who, since)));
         let holding = holding.map(|(_, holder)| holder).collect::<Vec<_>>();
         let held = holding.iter().map(|holder| holder.weight).sum::<u32>();
         let capacity = interventions::capacity();
+        let is_held_off = |request: &Request| match request.part_of_pool() {
+            Some((weight, _)) => held + weight > capacity,
+            None => holding.iter().any(|holder| conflict(&holder.claims, &request.claims())),
+        };
         // One that does not poll may be granted without knowing.
-        let idlers =
-            waiting.iter().filter(|(who, _)| neglecting.contains(*who) && !gone.contains(&who.client));
-        let idlers = idlers.map(|(who, waiter)| (*who, waiter.request.clone())).collect::<Vec<_>>();
+        let mut idlers = Vec::new();
+        for (who, waiter) in waiting.iter_mut().filter(|(who, _)| neglecting.contains_key(*who)) {
+            if is_held_off(&waiter.request) {
+                waiter.held_off = now;
+            }
+            if !gone.contains(&who.client) && is_awaited(who, waiter.held_off) {
+                idlers.push(waiter.request.clone());
+            }
+        }
         for (who, waiter) in waiting {
-            let conflicts = |claims: &[Claim]| conflict(claims, &waiter.request.claims());
-            let is_blocked = match waiter.request.part_of_pool() {
-                Some((weight, _)) => !idlers.is_empty() || held + weight > capacity,
-                None => {
-                    holding.iter().any(|holder| conflicts(&holder.claims))
-                        || idlers.iter().any(|(idler, request)| idler == who || conflicts(&request.claims()))
-                }
+            let delays = |idler: &Request| {
+                idler.part_of_pool().is_some() || conflict(&idler.claims(), &waiter.request.claims())
             };
-            if is_blocked || !reaching.is_empty() {
+            let is_blocked = neglecting.contains_key(who)
+                || is_held_off(&waiter.request)
+                || idlers.iter().any(delays)
+                || !reaching.is_empty();
+            if is_blocked {
                 waiter.blocked = now;
             }
         }
@@ -232,7 +264,7 @@ impl Quiet {
     pub(crate) fn hear(&mut self, who: Who, at: u64, event: &Event) -> Vec<String> {
         let wrong = self.judge(who, at, event).filter(|_| !self.is_outside(who.client));
         let until = at.saturating_sub(nanoseconds(self.handover()));
-        let certain = self.suspects.extract_if(.., |suspect| suspect.granted < until);
+        let certain = self.suspects.extract_if(.., |suspect| suspect.left < until);
         wrong.into_iter().chain(certain.map(|suspect| suspect.what)).collect()
     }
 
@@ -241,16 +273,36 @@ impl Quiet {
         self.suspects.into_iter().map(|suspect| suspect.what)
     }
 
+    /// Says so if one that has left now has waited in vain. In a pool that is not certain yet.
+    fn suspect(&mut self, who: Who, at: u64, waiter: Waiter, token: Option<FencingToken>) -> Option<String> {
+        let since = waiter.blocked.max(self.settled?);
+        let waited = Duration::from_nanos(at.saturating_sub(since));
+        if waited <= self.handover() {
+            return None;
+        }
+        let what = format!("{who} waited for {waited:?}, though nobody was in its way");
+        if !waiter.is_for_a_pool() {
+            return Some(what);
+        }
+        if !self.is_outside(who.client) {
+            self.suspects.push(Suspect { waiter, left: at, token, what });
+        }
+        None
+    }
+
     fn judge(&mut self, who: Who, at: u64, event: &Event) -> Option<String> {
         self.note_blocked(at);
         self.heard.insert(who.client);
         match event {
             Event::Asks { request, how, .. } => {
                 let (request, is_try) = (request.clone(), *how == How::Try);
-                self.waiting.insert(who, Waiter { request, asked: at, is_try, is_late: false, blocked: at });
+                self.waiting.insert(
+                    who,
+                    Waiter { request, asked: at, is_try, is_late: false, blocked: at, held_off: at },
+                );
             }
             Event::Neglects => {
-                self.neglecting.insert(who);
+                self.neglecting.insert(who, at);
                 self.waiting.entry(who).and_modify(|waiter| waiter.is_late = true);
                 self.holding.entry(who).and_modify(|holder| holder.is_late = true);
             }
@@ -268,6 +320,13 @@ impl Quiet {
                 {
                     return Some(format!("{who} has failed without a cause: {why}"));
                 }
+                // What it stated of a pool is outdated: it is to hear of that soon.
+                if let Leaving::Failed(_) = why
+                    && left.is_for_a_pool()
+                    && !left.is_late
+                {
+                    self.suspect(who, at, left, None);
+                }
             }
             Event::Granted { claims, token, .. } => {
                 let waiter = self.leaves(who, at, *token)?;
@@ -281,16 +340,8 @@ impl Quiet {
                     is_late: waiter.is_late,
                 };
                 self.holding.insert(who, holder);
-                let since = waiter.blocked.max(self.settled?);
-                let waited = Duration::from_nanos(at.saturating_sub(since));
-                if waited > self.handover() {
-                    let what = format!("{who} waited for {waited:?}, though nobody was in its way");
-                    if !waiter.is_for_a_pool() {
-                        return Some(what);
-                    }
-                    if !self.is_outside(who.client) {
-                        self.suspects.push(Suspect { waiter, granted: at, token: *token, what });
-                    }
+                if let Some(waited) = self.suspect(who, at, waiter, *token) {
+                    return Some(waited);
                 }
                 let token = (*token)?;
                 let first = *self.turns.entry((who.client, token.zxid())).or_insert(at);
@@ -351,7 +402,7 @@ impl Quiet {
     pub(crate) fn gone(&mut self, client: u16) {
         self.waiting.retain(|who, _| who.client != client);
         self.holding.retain(|who, _| who.client != client);
-        self.neglecting.retain(|who| who.client != client);
+        self.neglecting.retain(|who, _| who.client != client);
         self.heard.remove(&client);
         self.observers.retain(|who, _| who.client != client);
     }
@@ -377,10 +428,9 @@ impl Quiet {
             let (behind, others) = waiting.into_iter().partition(|(_, it)| before.may_delay(it));
             (waiting, excused) = (others, [excused, behind].concat());
         }
-        let releasing = self
-            .holding
-            .iter()
-            .filter(|(who, holder)| holder.releases.is_some_and(is_over) && !self.neglecting.contains(*who));
+        let releasing = self.holding.iter().filter(|(who, holder)| {
+            holder.releases.is_some_and(is_over) && !self.neglecting.contains_key(*who)
+        });
         let waiting = waiting.into_iter().map(|(who, _)| (who, "waits, though nobody is in its way"));
         let releasing = releasing.map(|(who, _)| (who, "has not released what it held"));
         let silent = contenders.iter().filter(|who| !self.heard.contains(&who.client));

@@ -88,6 +88,8 @@ struct Plan {
     faults: Vec<Fault>,
     /// What stays broken after that for a while, if something does. Its number is behind those of all faults.
     core: Option<Core>,
+    /// The capacity that a pool has in the end, if operators change it.
+    capacity: Option<u32>,
     /// What the cluster draws from.
     seed: u64,
     /// What the processes draw from.
@@ -131,6 +133,7 @@ impl Plan {
                 round: timeout / 2,
                 look: timeout / 4,
                 dawdles: 8,
+                outlasts: true,
                 last_turns: 1,
             },
             drift,
@@ -197,7 +200,20 @@ impl Plan {
             _ => part.delay,
         };
         let part = Part { told, delay, ..part };
-        Self { part, processes, servers: configs, latency, shortest, storm, faults, core, seed, random }
+        let capacity = resized;
+        Self {
+            part,
+            processes,
+            servers: configs,
+            latency,
+            shortest,
+            storm,
+            faults,
+            core,
+            capacity,
+            seed,
+            random,
+        }
     }
 }
 
@@ -224,6 +240,8 @@ struct System {
     settling: Duration,
     /// How long each contender's turn before its last one takes, behind those of all others.
     turns: Duration,
+    /// The capacity that a pool has in the end, if operators change it.
+    capacity: Option<u32>,
     /// How much time has been simulated.
     time: Duration,
 }
@@ -231,7 +249,9 @@ struct System {
 impl System {
     /// Starts the servers and the processes, and has the faults come.
     fn begin(plan: Plan, choices: &Choices) -> Self {
-        let Plan { part, processes, servers, latency, shortest, faults, core, seed, random, .. } = plan;
+        let Plan {
+            part, processes, servers, latency, shortest, faults, core, capacity, seed, random, ..
+        } = plan;
         let (timeout, voters) = (part.timeout, servers.len() as u8);
         history::begin(&part, processes);
         let settling = Bounds::of(&part).settling();
@@ -255,7 +275,7 @@ impl System {
                 fault.schedule(&mut cluster, &all);
             }
         }
-        Self { cluster, all, core, timeout, settling, turns, time: Duration::ZERO }
+        Self { cluster, all, core, timeout, settling, turns, capacity, time: Duration::ZERO }
     }
 
     fn run(&mut self, time: Duration) {
@@ -292,7 +312,11 @@ impl System {
         history::enter(Stage::Calm);
         // A stop is a fault. A process that is stopped again and again loses its session each time.
         self.cluster.world.shorten_preemptions(SCHEDULED);
-        self.run(self.settling + self.timeout * 4);
+        self.run(self.settling);
+        if let Some(capacity) = self.capacity {
+            self.all.operate(&mut self.cluster, Deed::Resize(capacity), None);
+        }
+        self.run(self.timeout * 4);
         history::enter(Stage::Last);
         // From one who finishes to the next one: a killed contender's session, acquisitions before the last one with their
         // delays, their holds, and connecting.

@@ -218,14 +218,18 @@ impl<W: World> Contender<W> {
         ended
     }
 
-    /// Whether it dawdles over its next call: for less or more than an offer lasts inside a process, or for more than half a
-    /// session timeout.
+    /// Whether it dawdles over its next call: for less or more than an offer lasts inside a process, for more than half a session
+    /// timeout, or for more than two.
     fn dawdles(&mut self) -> Option<Dawdle> {
-        let Pace { dawdles, timeout, .. } = self.pace();
+        let Pace { dawdles, outlasts, timeout, .. } = self.pace();
         if self.rng.u32(..dawdles) != 0 {
             return None;
         }
-        let (least, more) = if self.rng.u32(..4) == 0 { (0.6, 0.7) } else { (0.005, 0.25) };
+        let (least, more) = match self.rng.u32(..16) {
+            0 if outlasts => (3.0, 2.0),
+            0..4 => (0.6, 0.7),
+            _ => (0.005, 0.25),
+        };
         let (awaits, lasts) = (self.rng.u32(1..8), timeout.mul_f64(least + more * self.rng.f64()));
         Some(Dawdle { awaits, lasts })
     }

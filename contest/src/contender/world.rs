@@ -51,6 +51,8 @@ pub struct Pace {
     pub look: Duration,
     /// One call in so many is not polled for a while.
     pub dawdles: u32,
+    /// Whether some of these last for longer than zklock waits for anybody.
+    pub outlasts: bool,
     /// How often each contender has to be granted after all faults are undone, at most: the member may ask for less.
     pub last_turns: u32,
 }

@@ -20,6 +20,7 @@ const PACE: Pace = Pace {
     round: Duration::from_millis(30),
     look: Duration::from_millis(1),
     dawdles: 12,
+    outlasts: false,
     last_turns: u32::MAX,
 };
 
