@@ -210,8 +210,20 @@ impl Scene {
 
     /// Acquires and releases, while messages of a kind meet a fault. Returns how many of the two calls do.
     async fn played(self, server: &Server, other: &Session, fault: Fault, kind: RequestKind) -> usize {
+        let Self { member, directory, behind } = self;
+        let what = format!("{}, {directory:?}, behind: {behind}, {fault:?}, {kind:?}", member.name);
+        within(&what, self.meets(server, other, fault, kind, &what)).await
+    }
+
+    async fn meets(
+        self,
+        server: &Server,
+        other: &Session,
+        fault: Fault,
+        kind: RequestKind,
+        what: &str,
+    ) -> usize {
         let Self { member, directory, behind: is_behind } = self;
-        let what = format!("{}, {directory:?}, behind: {is_behind}, {fault:?}, {kind:?}", member.name);
         let (message, outcome) = ((fault.reply, fault.nth), (fault.lost, fault.gone));
         let path =
             format!("/lost/{}-{directory:?}-{is_behind}-{kind:?}-{message:?}-{outcome:?}", member.name);
@@ -258,8 +270,9 @@ fn number(node: &str) -> u32 {
 #[tokio::test]
 async fn each_request_and_each_reply_may_be_lost() {
     let (server, [other]) = sessions().await;
-    let rehearsed = stream::iter(Scene::all())
-        .map(async |scene| scene.rehearsed(&server, &other).await.into_iter().map(move |it| (scene, it)));
+    let rehearsed = stream::iter(Scene::all()).map(async |scene| {
+        within("a rehearsal", scene.rehearsed(&server, &other)).await.into_iter().map(move |it| (scene, it))
+    });
     let scenes = rehearsed.buffer_unordered(AT_A_TIME).collect::<Vec<_>>().await;
     let played = stream::iter(scenes.into_iter().flatten()).map(async |(scene, (fault, kind))| {
         let met = scene.played(&server, &other, fault, kind).await;
