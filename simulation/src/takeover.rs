@@ -28,7 +28,7 @@ use crate::cluster::{self, OSCILLATOR, SLEWED, nanoseconds};
 use crate::part::Part;
 
 /// A call of a contender.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Call {
     began: u64,
     /// Whether the call before was granted. A create of one that was not may still take effect.
@@ -124,14 +124,15 @@ pub(crate) fn hear(record: &Record, wrong: fn(String)) {
         Event::Neglects => drop(it.neglected.insert(who, u64::MAX)),
         Event::Neglected { .. } => drop(it.neglected.insert(who, at)),
         Event::Granted { token: Some(token), nodes, .. } if it.delay.is_some() => {
-            it.calls.entry(who).and_modify(|call| call.is_granted = true);
+            let call = it.calls.entry(who).and_modify(|call| call.is_granted = true);
+            let began = call.or_default().began;
             it.holds.push(Hold { who, czxid: token.zxid(), granted: at, released: None });
             // Later turns are passed on inside a process.
             if token.turn() == 0 {
                 let nodes = nodes.iter().map(|path| (token.zxid(), path.clone())).collect::<Vec<_>>();
                 // What others did before this instant may not have been simulated yet.
                 cluster::later(at, move |_| {
-                    let early = |node: &Node| TAKEOVERS.with_borrow(|it| it.early(who, node, at));
+                    let early = |node: &Node| TAKEOVERS.with_borrow(|it| it.early((who, began), node, at));
                     nodes.iter().filter_map(early).for_each(wrong);
                 });
             }
@@ -150,8 +151,8 @@ fn split(node: &Node) -> (&str, &str) {
 }
 
 impl Takeovers {
-    /// What is wrong if a contender with this node is granted at this instant.
-    fn early(&self, who: Who, own: &Node, at: u64) -> Option<String> {
+    /// What is wrong if a contender with this node is granted at this instant, in a call that began then.
+    fn early(&self, (who, began): (Who, u64), own: &Node, at: u64) -> Option<String> {
         let since = *self.there.get(own).or_else(|| Some(&self.gone.get(own)?.0))?;
         let ((directory, name), delay) = (split(own), self.delay?);
         let is_lower = |node: &Node| node.0 < own.0 && split(node).0 == directory;
@@ -164,9 +165,10 @@ impl Takeovers {
         }
         // One whose session ended has come again, and a holder may have vanished while it waited.
         let came = self.came.get(&(who, directory.to_owned())).map_or(since, |came| since.min(*came));
-        let is_own = |node: &Node| self.owners.get(&node.0) == Some(&who);
+        // Nobody waits for its own nodes, except for those of earlier calls.
+        let is_own = |node: &Node, since: u64| self.owners.get(&node.0) == Some(&who) && since >= began;
         let blocking = self.gone.iter().filter(|(node, (_, gone))| blocks(node) && *gone >= came);
-        let blocking = blocking.filter(|(node, _)| !is_own(node));
+        let blocking = blocking.filter(|(node, (since, _))| !is_own(node, *since));
         let blocking = blocking.map(|(node, (_, gone))| (node, *gone)).collect::<Vec<_>>();
         let Some(last) = blocking.iter().map(|(_, gone)| *gone).max() else {
             let waited = Duration::from_nanos(at - since);
