@@ -352,6 +352,11 @@ impl Lease {
         true
     }
 
+    /// Whether answers come in time, and the lease is not valid only because the leader may have marked the session as expired before.
+    pub fn is_doubted(&self, now: Moment) -> bool {
+        self.doubt.is_some() && now.most_since(self.heard) < self.lengths.validity()
+    }
+
     /// Takes in that the session is over for good. The first end counts.
     pub fn ended(&mut self, end: SessionEnd) {
         self.end.get_or_insert(end);

@@ -149,7 +149,7 @@ impl Driver {
         }
         let present = self.session.lease.present(self.stop_margin());
         if let Input::LeaseConfirmed | Input::NodesConfirmed(_) = input
-            && self.punctuality.hear(present.term.is_ok())
+            && self.punctuality.hear(present.term.is_ok() || self.session.lease.is_doubted())
         {
             warn!(
                 paths = %self.paths(), lease = ?self.session.lease.lengths().validity(),

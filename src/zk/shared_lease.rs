@@ -229,6 +229,11 @@ impl SharedLease {
         self.lease.borrow().present(stop_margin, clock::now())
     }
 
+    /// Whether the lease is not valid though answers come in time.
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.lease.borrow().is_doubted(clock::now())
+    }
+
     /// Whether the lease lasts until two heartbeats have had a chance to extend it, one of them before this margin
     /// begins.
     pub(crate) fn is_ample(&self, stop_margin: Duration) -> bool {
