@@ -286,6 +286,11 @@ impl Collector {
         self.run(who).into_iter().for_each(|run| run.end = end);
     }
 
+    /// The end of this contender's run is recorded by now, though nobody was told.
+    pub fn recorded(&mut self, who: Who, at: Instant) {
+        self.ends(who, RunEnd::Recorded(at));
+    }
+
     pub fn gone(&mut self, client: u16, at: Instant) {
         self.told.retain(|who, _| who.client != client);
         self.end(|who| who.client == client, at, Outcome::Killed);

@@ -371,6 +371,12 @@ impl Cluster {
         self.running().any(|server| server.serves() && server.has_node(czxid))
     }
 
+    /// Whether the server that has applied most of those that serve has nodes of this session.
+    pub(crate) fn has_nodes_of(&self, session: i64) -> bool {
+        let latest = self.running().filter(|server| server.serves()).max_by_key(|server| server.zxid());
+        latest.is_some_and(|server| server.ephemerals().any(|node| node.owner == session))
+    }
+
     fn running(&self) -> impl Iterator<Item = &Server> {
         let running = self.machines.values().filter(|machine| matches!(machine.state, State::Running));
         running.map(|machine| &machine.server)

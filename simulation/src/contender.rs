@@ -1,8 +1,10 @@
 //! A process of the simulated system: the contenders of [`zklock_contest`], in a world whose time and register are the simulation's.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::sleep;
 use world::{ProcessId, Random};
 use zklock::Session;
@@ -23,6 +25,8 @@ use crate::slack;
 struct Simulated {
     process: ProcessId,
     part: Part,
+    /// Whether its tasks have been dropped. Those that are about to end say no more.
+    is_closing: Arc<AtomicBool>,
 }
 
 impl World for Simulated {
@@ -31,7 +35,9 @@ impl World for Simulated {
     }
 
     fn say(&self, record: Record) {
-        history::hear(self.process, &self.part, &record);
+        if !self.is_closing.load(Ordering::Relaxed) {
+            history::hear(self.process, &self.part, &record);
+        }
     }
 
     async fn call(&self, _: Member, lock: usize, call: Call) -> Answer {
@@ -55,8 +61,15 @@ impl World for Simulated {
     }
 }
 
-/// Runs until every task has finished. The number is the same for each process that is started in this one's place.
-pub(crate) async fn run(process: ProcessId, number: u32, part: Part, mut random: Random) {
+/// Runs until every task has finished, or until it is to close its session. The number is the same for each process that is started
+/// in this one's place.
+pub(crate) async fn run(
+    process: ProcessId,
+    number: u32,
+    part: Part,
+    mut random: Random,
+    closing: Arc<Notify>,
+) {
     let client = number as u16 + 1;
     history::started(process, client);
     let orderer = Orderer::default();
@@ -70,10 +83,18 @@ pub(crate) async fn run(process: ProcessId, number: u32, part: Part, mut random:
         servers: part.servers.clone(),
         delay: part.delay.filter(|_| part.member == Member::Queue).unwrap_or_default(),
     };
-    let (orders, world) = (orderer.orders(), Simulated { process, part: part.clone() });
+    let (orders, is_closing) = (orderer.orders(), Arc::new(AtomicBool::new(false)));
+    let world = Simulated { process, part: part.clone(), is_closing: is_closing.clone() };
     tokio::spawn(follow(orderer, part.timeout));
     let mut contest = Process::begin(world, contest, orders).await;
-    contest.finish().await;
+    tokio::select! {
+        biased;
+        () = closing.notified() => {
+            is_closing.store(true, Ordering::Relaxed);
+            return close(process, contest, &part).await;
+        }
+        () = contest.finish() => {}
+    }
     while history::stage() < Stage::Eviction {
         sleep(part.timeout / 10).await;
     }
@@ -85,6 +106,16 @@ pub(crate) async fn run(process: ProcessId, number: u32, part: Part, mut random:
     }
     // An operator looks at the tree while this session lives.
     contest.end().await;
+}
+
+/// Drops what is under way, and closes the session. The process stays until it is ended.
+async fn close(process: ProcessId, contest: Process<Simulated>, part: &Part) {
+    let releasing = history::closes(process);
+    let began = world::now();
+    if let Some(session) = contest.leave().await {
+        history::closed(session, Duration::from_nanos(world::now() - began), releasing, part);
+    }
+    std::future::pending().await
 }
 
 /// Orders what each stage is about.

@@ -90,6 +90,8 @@ pub(crate) enum Kind {
     Suspended(u32),
     /// A process is killed, and started anew afterwards.
     Killed(u32),
+    /// A process drops what it is about, closes its session, and is started anew afterwards.
+    Closed(u32),
     /// The machine of a process dies, and another one starts afterwards.
     Died(u32),
     /// All clocks of a process but `CLOCK_MONOTONIC_RAW` run at another rate, in parts of [`SECOND`].
@@ -212,7 +214,7 @@ fn kind(random: &mut Random, world: &Exposed, place: Place) -> Kind {
     let Exposed { servers, processes, slowest, .. } = *world;
     let Place { process, server: this, other } = place;
     let rates = [SECOND / 2, SECOND / 1000 * 917, SECOND / 1000 * 1083];
-    match random.below(27) {
+    match random.below(28) {
         0 => Kind::OneWay(this, other),
         1 => Kind::OneWay(other, this),
         2 => Kind::Cut(this, other),
@@ -254,6 +256,7 @@ fn kind(random: &mut Random, world: &Exposed, place: Place) -> Kind {
         23 => Kind::Replaced(this),
         24 => Kind::Overloaded(this),
         25 => Kind::Deposed(process),
+        26 => Kind::Closed(process),
         _ => Kind::Set(process, [-7200, -5, 5, 86_400][random.below(4) as usize]),
     }
 }
@@ -355,6 +358,11 @@ impl Fault {
             Kind::Killed(process) if begins => processes.kill(cluster, process, false),
             Kind::Died(process) if begins => processes.kill(cluster, process, true),
             Kind::Killed(process) | Kind::Died(process) => processes.start(cluster, process),
+            Kind::Closed(process) if begins => processes.close(cluster, process),
+            Kind::Closed(process) => {
+                processes.kill(cluster, process, false);
+                processes.start(cluster, process);
+            }
             Kind::Slewed(process, rate) => processes.with(process, |id| {
                 let rate = if begins { rate } else { SECOND };
                 cluster.world.turn_clocks(id, |clocks, now| clocks.slew(now, rate));

@@ -37,7 +37,7 @@ const UNFORGOTTEN: [&str; 4] = ["Orphans", "Overstayed", "Unfinished", "Crashes"
 
 /// One guard, from its grant on.
 #[derive(Clone)]
-struct Hold {
+pub(crate) struct Hold {
     who: Who,
     process: ProcessId,
     claims: Vec<Claim>,
@@ -111,6 +111,8 @@ struct History {
     numbered: u64,
     present: BTreeMap<Who, u64>,
     asked: BTreeMap<Who, (u64, Request)>,
+    /// The holds that are being released, by their numbers.
+    releasing: BTreeMap<Who, u64>,
     /// When each process was stopped last.
     stops: BTreeMap<ProcessId, u64>,
     /// The processes that a scheduler may keep from running for as long as a signal would.
@@ -242,6 +244,11 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
                 // What other processes did before this instant may not have been simulated yet.
                 cluster::later(*at, move |cluster: &mut Cluster| check(&cluster.world, number));
             }
+            Event::Releases { .. } => {
+                let held = history.holds.iter().rfind(|(_, hold)| hold.who == *who);
+                history.releasing.extend(held.map(|(number, _)| (*who, *number)));
+            }
+            Event::Released { .. } => drop(history.releasing.remove(who)),
             Event::Lost { .. } => {
                 let evicted = history.evicted.iter_mut().filter(|(evicted, _)| evicted == who);
                 evicted.for_each(|(_, is_over)| *is_over = true);
@@ -343,6 +350,40 @@ pub(crate) fn gone(process: ProcessId) {
         if let (Some(client), Some(collector)) = (history.clients.get(&process), &mut history.collector) {
             history.quiet.gone(*client);
             collector.gone(*client, Instant(now));
+        }
+    });
+}
+
+/// A process drops what it is about, and closes its session. Returns the holds that are being released.
+pub(crate) fn closes(process: ProcessId) -> Vec<Hold> {
+    let (client, releasing) = HISTORY.with_borrow(|history| {
+        let releasing = history.releasing.values().filter_map(|number| history.holds.get(number));
+        let releasing = releasing.filter(|hold| hold.process == process).cloned().collect();
+        (history.clients.get(&process).copied(), releasing)
+    });
+    gone(process);
+    client.into_iter().for_each(takeover::closes);
+    releasing
+}
+
+/// A server has confirmed that this session is closed, after so long. Then all its nodes are gone, and the ends of its runs are recorded:
+/// the call waits for those for a tenth of the session timeout (`Session::close`).
+pub(crate) fn closed(session: i64, took: Duration, releasing: Vec<Hold>, part: &Part) {
+    let at = world::now();
+    if part.forgets {
+        return;
+    }
+    cluster::later(at, move |cluster| {
+        if cluster.has_nodes_of(session) {
+            wrong(format!("session {session:#x} is closed, and has nodes"));
+        }
+    });
+    let in_time = took < part.timeout / 10;
+    let its = |hold: &&Hold| hold.session == session && !hold.token.is_some_and(interventions::is_ended);
+    HISTORY.with_borrow_mut(|history| {
+        let collector = history.collector.iter_mut().filter(|_| in_time && part.member == Member::Once);
+        for collector in collector {
+            releasing.iter().filter(its).for_each(|hold| collector.recorded(hold.who, Instant(at)));
         }
     });
 }

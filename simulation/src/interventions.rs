@@ -62,6 +62,8 @@ struct Interventions {
     gone: BTreeMap<i64, u64>,
     /// When operators removed the last node of this path.
     freed: BTreeMap<String, u64>,
+    /// The nodes that were written to, or may have been.
+    touched: BTreeSet<i64>,
     /// When it was confirmed that the node with this token was written to.
     written: BTreeMap<i64, u64>,
     /// How much a pool has before all changes.
@@ -131,6 +133,16 @@ pub(crate) fn is_there_since(token: i64, instant: u64) -> bool {
 /// Since when a node with this token is gone, if it is.
 pub(crate) fn gone_since(token: i64) -> Option<u64> {
     INTERVENTIONS.with_borrow(|it| it.gone.get(&token).copied())
+}
+
+/// Whether an operator has ended the node with this token, or written to it, or is about to.
+pub(crate) fn is_ended(token: i64) -> bool {
+    INTERVENTIONS.with_borrow(|it| it.ended.contains_key(&Ended::Node(token)) || it.touched.contains(&token))
+}
+
+/// An operator is about to write to the node with this token.
+pub(crate) fn touching(token: i64) {
+    INTERVENTIONS.with_borrow_mut(|it| _ = it.touched.insert(token));
 }
 
 /// An operator is about to remove the node of this path.

@@ -181,6 +181,7 @@ async fn touch(client: &Client, part: &Part, random: &mut Random) -> Result<(), 
     let Ephemeral { path, stat } = if random.once_in(2) { oldest } else { any };
     note("operator", format_args!("touches {path}, zxid {}", stat.czxid));
     say(Deed::Touch, part, path, (stat.ephemeral_owner, stat.czxid));
+    interventions::touching(stat.czxid);
     let (data, _) = client.get_data(path).await?;
     let stat = client.set_data(path, &data, None).await?;
     interventions::written(stat.czxid);

@@ -3,8 +3,10 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use world::{Host, Latency, MILLISECOND, Preemption, ProcessId, Random};
 
 use crate::cluster::{Cluster, host, server};
@@ -22,6 +24,8 @@ struct State {
     servers: u8,
     processes: u32,
     running: BTreeMap<u32, ProcessId>,
+    /// Tells each of them to close its session.
+    closing: BTreeMap<ProcessId, Arc<Notify>>,
     latency: Latency,
     random: Random,
 }
@@ -38,8 +42,8 @@ pub(crate) fn is_server(host: Host) -> bool {
 impl Processes {
     /// None of them runs yet.
     pub(crate) fn new(part: Part, servers: u8, processes: u32, latency: Latency, random: Random) -> Self {
-        let running = BTreeMap::new();
-        Self(Rc::new(RefCell::new(State { part, servers, processes, running, latency, random })))
+        let (running, closing) = (BTreeMap::new(), BTreeMap::new());
+        Self(Rc::new(RefCell::new(State { part, servers, processes, running, closing, latency, random })))
     }
 
     pub(crate) fn timeout(&self) -> Duration {
@@ -75,13 +79,24 @@ impl Processes {
         let longest = if state.random.once_in(3) { stop } else { SCHEDULED };
         let preemption = Preemption { often, longest };
         let (part, random, clocks) = (state.part.clone(), state.random.fork(), cluster.clocks());
-        let id = cluster
-            .world
-            .spawn(host(process), clocks, preemption, |id| contender::run(id, process, part, random));
+        let closing = Arc::new(Notify::new());
+        let told = closing.clone();
+        let run = |id| contender::run(id, process, part, random, told);
+        let id = cluster.world.spawn(host(process), clocks, preemption, run);
+        state.closing.insert(id, closing);
         if often > 0 && longest > SCHEDULED {
             history::stops_anyhow(id);
         }
         state.running.insert(process, id);
+    }
+
+    /// Has the process close its session, if it is not about to end anyway.
+    pub(crate) fn close(&self, cluster: &mut Cluster, process: u32) {
+        let state = self.0.borrow();
+        if let Some(id) = state.running.get(&process) {
+            cluster.world.within(*id, || state.closing[id].notify_one());
+            cluster.world.wake(*id);
+        }
     }
 
     pub(crate) fn kill(&self, cluster: &mut Cluster, process: u32, with_its_machine: bool) {

@@ -146,6 +146,16 @@ pub(crate) fn hear(record: &Record, wrong: fn(String)) {
     });
 }
 
+/// A process drops all guards, and closes its session.
+pub(crate) fn closes(client: u16) {
+    let now = world::now();
+    TAKEOVERS.with_borrow_mut(|it| {
+        for hold in it.holds.iter_mut().filter(|hold| hold.who.client == client) {
+            hold.released.get_or_insert(now);
+        }
+    });
+}
+
 fn split(node: &Node) -> (&str, &str) {
     node.1.rsplit_once('/').unwrap_or_default()
 }

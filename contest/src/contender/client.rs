@@ -76,12 +76,19 @@ impl<W: World> Client<W> {
         }
     }
 
-    /// Ends the session. Unconfirmed, it expires; whoever looks at what is left waits for that anyway.
-    pub async fn close(&self) {
+    /// The number of the session. Of the other client's, each lock has one of its own.
+    pub fn session(&self) -> Option<i64> {
         match self {
-            Self::Zklock(zklock) => drop(zklock.session().close().await),
-            // Each of its locks has a session of its own.
-            Self::Foreign(_) => {}
+            Self::Zklock(zklock) => Some(zklock.session().id()),
+            Self::Foreign(_) => None,
+        }
+    }
+
+    /// Ends the session. Returns whether that is confirmed. If it is not, the session expires.
+    pub async fn close(&self) -> bool {
+        match self {
+            Self::Zklock(zklock) => zklock.session().close().await.is_ok(),
+            Self::Foreign(_) => false,
         }
     }
 }

@@ -99,4 +99,12 @@ impl<W: World> Process<W> {
         self.orders.end().await;
         self.client.close().await;
     }
+
+    /// Drops whatever is under way, and closes the session. Returns which one that was, if it is confirmed.
+    pub async fn leave(mut self) -> Option<i64> {
+        self.tasks.shutdown().await;
+        self.others.shutdown().await;
+        let session = self.client.session();
+        if self.client.close().await { session } else { None }
+    }
 }

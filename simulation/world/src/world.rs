@@ -87,10 +87,15 @@ impl World {
         });
     }
 
+    /// Has the process run, as a signal does that it handles.
+    pub fn wake(&mut self, id: ProcessId) {
+        state::with(|state| state.heap.push(state.heap.now(), Event::Step(id, None)));
+    }
+
     /// Has a stopped process go on.
     pub fn go_on(&mut self, id: ProcessId) {
         change(id, |process, _| process.stops = process.stops.saturating_sub(1));
-        state::with(|state| state.heap.push(state.heap.now(), Event::Step(id, None)));
+        self.wake(id);
     }
 
     /// Changes the clocks of the process.
