@@ -62,10 +62,9 @@ impl Hold {
         let Self { who, token, session, granted, process, .. } = *self;
         let gone = token.and_then(interventions::gone_since);
         HISTORY.with_borrow(|history| {
-            let is_stopped = history.stage < Stage::Calm && history.stopped_anyhow.contains(&process);
-            let is_quiet = history.faults == 0 && gone.is_some_and(|gone| gone > history.quiet_from);
+            let in_quiet = history.is_quiet(process) && gone.is_some_and(|gone| gone > history.quiet_from);
             let is_late = history.quiet.is_late(who);
-            Taken { token, session, granted, in_quiet: is_quiet && !is_stopped, is_late }
+            Taken { token, session, granted, in_quiet, is_late }
         })
     }
 }
@@ -135,6 +134,14 @@ struct History {
     outcome: Outcome,
 }
 
+impl History {
+    /// Whether nothing is wrong now, with this process or elsewhere.
+    fn is_quiet(&self, process: ProcessId) -> bool {
+        let is_stopped = self.stage < Stage::Calm && self.stopped_anyhow.contains(&process);
+        self.faults == 0 && !is_stopped
+    }
+}
+
 thread_local! {
     static HISTORY: RefCell<History> = RefCell::default();
 }
@@ -180,7 +187,9 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
     if !matches!(event, Event::Holds { .. } | Event::Witnesses { .. }) {
         note(who, format_args!("{event:?}"));
     }
-    takeover::hear(record, wrong);
+    takeover::hear(record, wrong, move |since| {
+        HISTORY.with_borrow(|history| history.is_quiet(process) && since > history.quiet_from)
+    });
     let (led, late) = HISTORY.with_borrow_mut(|history| {
         let is_judged = !history.quiet.is_outside(who.client);
         let led = history.quiet.leads(*who, event);

@@ -10,7 +10,7 @@
 //! - *A reader that finds other readers in front of it*, and no writer, is granted one delay after it has come at the earliest.
 //!
 //! "A contender that enters the queue after the holder vanished, or a few round trips before, and finds nobody there" observes no delay. So
-//! one that is first counts if it came two session timeouts before. Nothing is judged of other clients, elections, runs and pools, where a
+//! one that is first counts if it came two session timeouts before, or some round trips if nothing was wrong since. Nothing is judged of other clients, elections, runs and pools, where a
 //! delay means something else, nor behind a waiter that gave up: one that was entitled already releases.
 
 use std::cell::RefCell;
@@ -53,6 +53,8 @@ struct Takeovers {
     delay: Option<u64>,
     /// A contender that has been there for so long has watched its predecessor, or has lost the connection.
     placed: u64,
+    /// The same if nothing is wrong meanwhile: a few round trips.
+    placed_in_quiet: u64,
     /// Since when nodes are there, and when those were there that are gone.
     there: BTreeMap<Node, u64>,
     gone: BTreeMap<Node, (u64, u64)>,
@@ -78,7 +80,8 @@ pub(crate) fn begin(part: &Part, slews: bool) {
     let fast = OSCILLATOR + if slews { SLEWED } else { 0 };
     let delay = part.delay.filter(|_| is_judged).map(|delay| nanoseconds(delay - delay * fast / 1_000_000));
     let placed = nanoseconds(part.timeout * 2);
-    drop(TAKEOVERS.replace(Takeovers { delay, placed, ..Takeovers::default() }));
+    let placed_in_quiet = nanoseconds(part.told);
+    drop(TAKEOVERS.replace(Takeovers { delay, placed, placed_in_quiet, ..Takeovers::default() }));
 }
 
 /// A server that serves has these nodes now.
@@ -108,8 +111,9 @@ pub(crate) fn look(server: &Server) {
     });
 }
 
-/// Takes in what a contender says. `wrong` is told if that is wrong.
-pub(crate) fn hear(record: &Record, wrong: fn(String)) {
+/// Takes in what a contender says. `wrong` is told if that is wrong; `is_quiet` tells whether nothing was, for its process and elsewhere,
+/// since an instant.
+pub(crate) fn hear(record: &Record, wrong: fn(String), is_quiet: impl Fn(u64) -> bool + 'static) {
     let Record { at: Instant(at), who, event, .. } = record;
     let at = *at;
     let who = *who;
@@ -132,7 +136,8 @@ pub(crate) fn hear(record: &Record, wrong: fn(String)) {
                 let nodes = nodes.iter().map(|path| (token.zxid(), path.clone())).collect::<Vec<_>>();
                 // What others did before this instant may not have been simulated yet.
                 cluster::later(at, move |_| {
-                    let early = |node: &Node| TAKEOVERS.with_borrow(|it| it.early((who, began), node, at));
+                    let early =
+                        |node: &Node| TAKEOVERS.with_borrow(|it| it.early((who, began), node, at, &is_quiet));
                     nodes.iter().filter_map(early).for_each(wrong);
                 });
             }
@@ -162,7 +167,13 @@ fn split(node: &Node) -> (&str, &str) {
 
 impl Takeovers {
     /// What is wrong if a contender with this node is granted at this instant, in a call that began then.
-    fn early(&self, (who, began): (Who, u64), own: &Node, at: u64) -> Option<String> {
+    fn early(
+        &self,
+        (who, began): (Who, u64),
+        own: &Node,
+        at: u64,
+        is_quiet: impl Fn(u64) -> bool,
+    ) -> Option<String> {
         let since = *self.there.get(own).or_else(|| Some(&self.gone.get(own)?.0))?;
         let ((directory, name), delay) = (split(own), self.delay?);
         let is_lower = |node: &Node| node.0 < own.0 && split(node).0 == directory;
@@ -188,9 +199,10 @@ impl Takeovers {
             });
         };
         let may_be_unseen = blocking.iter().any(|(node, _)| !reads(node));
+        let placed = if is_quiet(came) { self.placed_in_quiet } else { self.placed };
         let has_waited = |gone: u64| {
             let mut neglected = self.neglected.iter().filter(|(other, _)| other.client == who.client);
-            gone > came + self.placed && neglected.all(|(_, until)| *until < came)
+            gone > came + placed && neglected.all(|(_, until)| *until < came)
         };
         let vanished = blocking.iter().find(|(node, gone)| {
             let counts = *gone == last || !may_be_unseen && has_waited(*gone);
