@@ -260,7 +260,14 @@ impl Collector {
         self.history.attempts.push(Attempt { who, asked, ended, outcome });
         if let Request::Run(period) = asking.request {
             let ended = if outcome == Outcome::Killed { ended + SIGNAL } else { ended };
-            self.history.runs.claims.push(Claimed { who, period, asked, ended, is_unsure: false });
+            self.history.runs.claims.push(Claimed {
+                who,
+                period,
+                asked,
+                ended,
+                is_unsure: false,
+                is_taken_back: false,
+            });
         }
         Some(asking)
     }
@@ -289,6 +296,15 @@ impl Collector {
     /// The end of this contender's run is recorded by now, though nobody was told.
     pub fn recorded(&mut self, who: Who, at: Instant) {
         self.ends(who, RunEnd::Recorded(at));
+    }
+
+    /// What the claims of this client had begun that were made after an instant, and ended with it, is taken back, though nobody was told.
+    pub fn taken_back(&mut self, client: u16, (asked, ended): (Instant, Instant)) {
+        let claims = self.history.runs.claims.iter_mut();
+        let its = claims.filter(|claim| claim.who.client == client && claim.asked > asked);
+        for claim in its.filter(|claim| claim.ended == ended + SIGNAL) {
+            claim.is_taken_back = true;
+        }
     }
 
     pub fn gone(&mut self, client: u16, at: Instant) {

@@ -15,7 +15,7 @@ use zklock_contest::member::Member;
 use zklock_contest::record::{Record, Who};
 use zklock_contest::register::{Answer, Call};
 
-use crate::history::{self, Stage};
+use crate::history::{self, Closing, Stage};
 use crate::interventions;
 use crate::part::Part;
 use crate::slack;
@@ -91,7 +91,7 @@ pub(crate) async fn run(
         biased;
         () = closing.notified() => {
             is_closing.store(true, Ordering::Relaxed);
-            return close(process, contest, &part).await;
+            return close(history::closes(process, client), contest, &part).await;
         }
         () = contest.finish() => {}
     }
@@ -109,11 +109,9 @@ pub(crate) async fn run(
 }
 
 /// Drops what is under way, and closes the session. The process stays until it is ended.
-async fn close(process: ProcessId, contest: Process<Simulated>, part: &Part) {
-    let releasing = history::closes(process);
-    let began = world::now();
+async fn close(closing: Closing, contest: Process<Simulated>, part: &Part) {
     if let Some(session) = contest.leave().await {
-        history::closed(session, Duration::from_nanos(world::now() - began), releasing, part);
+        history::closed(session, &closing, part);
     }
     std::future::pending().await
 }

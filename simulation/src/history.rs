@@ -37,7 +37,7 @@ const UNFORGOTTEN: [&str; 4] = ["Orphans", "Overstayed", "Unfinished", "Crashes"
 
 /// One guard, from its grant on.
 #[derive(Clone)]
-pub(crate) struct Hold {
+struct Hold {
     who: Who,
     process: ProcessId,
     claims: Vec<Claim>,
@@ -363,21 +363,35 @@ pub(crate) fn gone(process: ProcessId) {
     });
 }
 
-/// A process drops what it is about, and closes its session. Returns the holds that are being released.
-pub(crate) fn closes(process: ProcessId) -> Vec<Hold> {
-    let (client, releasing) = HISTORY.with_borrow(|history| {
-        let releasing = history.releasing.values().filter_map(|number| history.holds.get(number));
-        let releasing = releasing.filter(|hold| hold.process == process).cloned().collect();
-        (history.clients.get(&process).copied(), releasing)
-    });
-    gone(process);
-    client.into_iter().for_each(takeover::closes);
-    releasing
+/// What a client is about as it closes its session.
+pub(crate) struct Closing {
+    client: u16,
+    at: u64,
+    /// Since when nothing else was wrong, if nothing is.
+    quiet_from: Option<u64>,
+    /// The holds that it releases.
+    releasing: Vec<Hold>,
 }
 
-/// A server has confirmed that this session is closed, after so long. Then all its nodes are gone, and the ends of its runs are recorded:
-/// the call waits for those for a tenth of the session timeout (`Session::close`).
-pub(crate) fn closed(session: i64, took: Duration, releasing: Vec<Hold>, part: &Part) {
+/// The process of this client drops what it is about, and closes its session.
+pub(crate) fn closes(process: ProcessId, client: u16) -> Closing {
+    let closing = HISTORY.with_borrow(|history| {
+        let releasing = history.releasing.values().filter_map(|number| history.holds.get(number));
+        let releasing = releasing.filter(|hold| hold.process == process).cloned().collect();
+        // This is a fault itself.
+        let is_quiet = history.faults <= 1 && !history.stopped_anyhow.contains(&process);
+        let quiet_from = is_quiet.then_some(history.quiet_from);
+        Closing { client, at: world::now(), quiet_from, releasing }
+    });
+    gone(process);
+    takeover::closes(client);
+    closing
+}
+
+/// A server has confirmed that this session is closed. Then all its nodes are gone, and what its runs and claims had to record is
+/// recorded: the call waits for that for a tenth of the session timeout (`Session::close`).
+pub(crate) fn closed(session: i64, closing: &Closing, part: &Part) {
+    let Closing { client, at: began, quiet_from, releasing } = closing;
     let at = world::now();
     if part.forgets {
         return;
@@ -387,12 +401,15 @@ pub(crate) fn closed(session: i64, took: Duration, releasing: Vec<Hold>, part: &
             wrong(format!("session {session:#x} is closed, and has nodes"));
         }
     });
-    let in_time = took < part.timeout / 10;
+    let in_time = Duration::from_nanos(at - began) < part.timeout / 10;
     let its = |hold: &&Hold| hold.session == session && !hold.token.is_some_and(interventions::is_ended);
     HISTORY.with_borrow_mut(|history| {
         let collector = history.collector.iter_mut().filter(|_| in_time && part.member == Member::Once);
         for collector in collector {
             releasing.iter().filter(its).for_each(|hold| collector.recorded(hold.who, Instant(at)));
+            if let Some(quiet_from) = quiet_from {
+                collector.taken_back(*client, (Instant(*quiet_from), Instant(*began)));
+            }
         }
     });
 }

@@ -161,7 +161,8 @@ fn is_left(history: &History, period: u64, kept: &RunRecord, at: Instant) -> boo
             let is_meanwhile = fault.at <= until && fault.until >= claim.asked;
             fault.node == Some(kept.token) || (fault.effect >= Effect::TakesPlace && is_meanwhile)
         });
-        claim.is_unsure || is_touched || !history.runs.had_guards(owner.client, claim.asked, until)
+        let is_certain = claim.is_taken_back || history.runs.had_guards(owner.client, claim.asked, until);
+        claim.is_unsure || is_touched || !is_certain
     })
 }
 
@@ -318,7 +319,8 @@ mod tests {
         }
         let (who, period) = (Who { client: 1, task: 1 }, Period { number: LEFT, fails: false });
         let (asked, ended, is_unsure) = (Instant(30), Instant(40), false);
-        history.runs.claims.push(Claimed { who, period, asked, ended, is_unsure });
+        let is_taken_back = false;
+        history.runs.claims.push(Claimed { who, period, asked, ended, is_unsure, is_taken_back });
         history.runs.told.push(told(LEFT, kept("begun", 20)));
         spoil(&mut history);
         broken(&history).len()
@@ -332,6 +334,11 @@ mod tests {
     fn a_begin_that_nobody_ran_and_nobody_took_back_is_broken() {
         assert_eq!(left(|_| {}), 1);
         assert_eq!(left(|it| witnessed(it, 30, 45)), 1);
+        let closed = |it: &mut History| {
+            it.runs.witnessed.clear();
+            it.runs.claims[0].is_taken_back = true;
+        };
+        assert_eq!(left(closed), 1);
         // It is still there in the end.
         let kept = kept("begun", 20);
         assert_eq!(left(|it| drop(it.runs.records.insert(name(200), kept))), 2);
