@@ -137,7 +137,12 @@ pub(crate) fn gone_since(token: i64) -> Option<u64> {
 
 /// Whether an operator has ended the node with this token, or written to it, or is about to.
 pub(crate) fn is_ended(token: i64) -> bool {
-    INTERVENTIONS.with_borrow(|it| it.ended.contains_key(&Ended::Node(token)) || it.touched.contains(&token))
+    is_touched(token) || INTERVENTIONS.with_borrow(|it| it.ended.contains_key(&Ended::Node(token)))
+}
+
+/// Whether an operator has written to the node with this token, or is about to.
+pub(crate) fn is_touched(token: i64) -> bool {
+    INTERVENTIONS.with_borrow(|it| it.touched.contains(&token))
 }
 
 /// An operator is about to write to the node with this token.

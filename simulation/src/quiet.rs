@@ -354,13 +354,15 @@ impl Quiet {
                 return Some(format!("a transaction of {who} was refused, though it holds"));
             }
             Event::Lost { reason, .. } => {
-                let Holder { granted, is_late, .. } = self.holding.remove(&who)?;
+                let Holder { granted, is_late, token, .. } = self.holding.remove(&who)?;
+                // A contender hears as it watches its node, once it is granted, that an operator has written to it before.
+                let is_touched = token.is_some_and(|token| interventions::is_touched(token.zxid()));
                 if reason != MAX_HOLD {
                     // The node of a lost guard stays until its holder has wound down.
                     let until = at + nanoseconds(self.bounds.timeout / 4);
                     self.waiting.values_mut().for_each(|waiter| waiter.blocked = until);
                     // Nothing happens in a core that could take a guard. One whose caller did not poll may have little of its lease left.
-                    if !is_late && self.counts(if self.outside.is_some() { at } else { granted }) {
+                    if !is_late && !is_touched && self.counts(if self.outside.is_some() { at } else { granted }) {
                         return Some(format!("{who} has lost its guard without a cause: {reason}"));
                     }
                 }
