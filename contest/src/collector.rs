@@ -266,7 +266,7 @@ impl Collector {
                 asked,
                 ended,
                 is_unsure: false,
-                is_taken_back: false,
+                taken_back: None,
             });
         }
         Some(asking)
@@ -298,13 +298,11 @@ impl Collector {
         self.ends(who, RunEnd::Recorded(at));
     }
 
-    /// What the claims of this client had begun that were made after an instant, and ended with it, is taken back, though nobody was told.
-    pub fn taken_back(&mut self, client: u16, (asked, ended): (Instant, Instant)) {
+    /// What the claims of this client had begun that ended with it is taken back, though nobody was told.
+    pub fn taken_back(&mut self, client: u16, ended: Instant) {
         let claims = self.history.runs.claims.iter_mut();
-        let its = claims.filter(|claim| claim.who.client == client && claim.asked > asked);
-        for claim in its.filter(|claim| claim.ended == ended + SIGNAL) {
-            claim.is_taken_back = true;
-        }
+        let its = claims.filter(|claim| claim.who.client == client && claim.ended == ended + SIGNAL);
+        its.for_each(|claim| claim.taken_back = Some(ended));
     }
 
     pub fn gone(&mut self, client: u16, at: Instant) {

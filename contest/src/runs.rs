@@ -72,8 +72,8 @@ pub struct Claimed {
     pub ended: Instant,
     /// It said itself that its record may say that it has begun, though nothing ran.
     pub is_unsure: bool,
-    /// Its session was closed as it ended, and that waited until its begin was taken back.
-    pub is_taken_back: bool,
+    /// When its session was closed, if that waited until its begin was taken back.
+    pub taken_back: Option<Instant>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

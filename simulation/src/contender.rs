@@ -1,18 +1,18 @@
 //! A process of the simulated system: the contenders of [`zklock_contest`], in a world whose time and register are the simulation's.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use world::{ProcessId, Random};
-use zklock::Session;
 use zklock::session::SessionBuilder;
+use zklock::{Guard, Session};
 use zklock_contest::clock::Instant;
 use zklock_contest::contender::{self, Held, Order, Orderer, Process, World};
 use zklock_contest::member::Member;
-use zklock_contest::record::{Record, Who};
+use zklock_contest::record::{Event, Record, Who};
 use zklock_contest::register::{Answer, Call};
 
 use crate::history::{self, Closing, Stage};
@@ -27,6 +27,27 @@ struct Simulated {
     part: Part,
     /// Whether its tasks have been dropped. Those that are about to end say no more.
     is_closing: Arc<AtomicBool>,
+    /// Who says since when the session has a guard beside those of its contenders.
+    beside: Arc<Mutex<Option<(Who, Instant, Weak<Guard>)>>>,
+}
+
+impl Simulated {
+    /// Says whether the session has its guards for another tenth of its timeout, if that is known.
+    fn is_ample(&self) -> bool {
+        let beside = self.beside.lock().expect("no panic").clone();
+        let Some((who, since, guard)) = beside else { return false };
+        let is_ample = guard.upgrade().is_some_and(|guard| guard.remaining() > self.part.timeout / 10);
+        if is_ample {
+            let valid = self.now();
+            self.say(Record {
+                at: valid,
+                member: self.part.member,
+                who,
+                event: Event::Witnesses { since, valid },
+            });
+        }
+        is_ample
+    }
 }
 
 impl World for Simulated {
@@ -54,6 +75,10 @@ impl World for Simulated {
     fn holds(&self, who: Who, guard: &Arc<Held>) {
         history::holds(who, guard);
         slack::holds(self.process, guard);
+    }
+
+    fn witnesses(&self, who: Who, since: Instant, guard: &Arc<Guard>) {
+        *self.beside.lock().expect("no panic") = Some((who, since, Arc::downgrade(guard)));
     }
 
     fn capacity(&self, _: Member) -> u32 {
@@ -84,14 +109,15 @@ pub(crate) async fn run(
         delay: part.delay.filter(|_| part.member == Member::Queue).unwrap_or_default(),
     };
     let (orders, is_closing) = (orderer.orders(), Arc::new(AtomicBool::new(false)));
-    let world = Simulated { process, part: part.clone(), is_closing: is_closing.clone() };
+    let world = Simulated { process, part: part.clone(), is_closing, beside: Arc::default() };
     tokio::spawn(follow(orderer, part.timeout));
-    let mut contest = Process::begin(world, contest, orders).await;
+    let mut contest = Process::begin(world.clone(), contest, orders).await;
     tokio::select! {
         biased;
         () = closing.notified() => {
-            is_closing.store(true, Ordering::Relaxed);
-            return close(history::closes(process, client), contest, &part).await;
+            let closing = history::closes(process, client, world.is_ample());
+            world.is_closing.store(true, Ordering::Relaxed);
+            return close(closing, contest, &part).await;
         }
         () = contest.finish() => {}
     }

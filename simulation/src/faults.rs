@@ -7,7 +7,7 @@ use world::{Direction, Host, Latency, MILLISECOND, ProcessId, Random, SECOND};
 use crate::cluster::{Cluster, Moment, host, server};
 use crate::history;
 use crate::operator::Deed;
-use crate::processes::{Processes, is_server};
+use crate::processes::{Processes, Stop, is_server};
 use crate::trace::note;
 
 /// Something that goes wrong at an instant, and for how long.
@@ -346,14 +346,16 @@ impl Fault {
             }
             Kind::Crashed(host) | Kind::Replaced(host) => cluster.restart(host),
             Kind::Overloaded(host) => cluster.throttle(host, begins),
-            Kind::Stopped(process) if begins => processes.with(process, |id| stop(cluster, id)),
-            Kind::Stopped(process) => processes.with(process, |id| cluster.world.go_on(id)),
+            Kind::Stopped(process) => {
+                let id = processes.stops(process, Stop::Signal, begins);
+                id.into_iter().for_each(|id| stop(cluster, id, begins));
+            }
             Kind::Suspended(process) => {
                 isolate(cluster, processes, host(process), begins);
-                processes.with(process, |id| {
+                if let Some(id) = processes.stops(process, Stop::Suspension, begins) {
                     cluster.world.turn_clocks(id, |clocks, now| clocks.suspend(now, begins));
-                    if begins { stop(cluster, id) } else { cluster.world.go_on(id) }
-                });
+                    stop(cluster, id, begins);
+                }
             }
             Kind::Killed(process) if begins => processes.kill(cluster, process, false),
             Kind::Died(process) if begins => processes.kill(cluster, process, true),
@@ -376,9 +378,13 @@ impl Fault {
     }
 }
 
-fn stop(cluster: &mut Cluster, id: ProcessId) {
-    history::stopped(id);
-    cluster.world.stop(id);
+fn stop(cluster: &mut Cluster, id: ProcessId, begins: bool) {
+    if begins {
+        history::stopped(id);
+        cluster.world.stop(id);
+    } else {
+        cluster.world.go_on(id);
+    }
 }
 
 /// Cuts are counted, because two of them may overlap.

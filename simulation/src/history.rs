@@ -367,21 +367,18 @@ pub(crate) fn gone(process: ProcessId) {
 pub(crate) struct Closing {
     client: u16,
     at: u64,
-    /// Since when nothing else was wrong, if nothing is.
-    quiet_from: Option<u64>,
+    /// Whether nothing ends its lease before what it has to write is written.
+    is_ample: bool,
     /// The holds that it releases.
     releasing: Vec<Hold>,
 }
 
 /// The process of this client drops what it is about, and closes its session.
-pub(crate) fn closes(process: ProcessId, client: u16) -> Closing {
+pub(crate) fn closes(process: ProcessId, client: u16, is_ample: bool) -> Closing {
     let closing = HISTORY.with_borrow(|history| {
         let releasing = history.releasing.values().filter_map(|number| history.holds.get(number));
         let releasing = releasing.filter(|hold| hold.process == process).cloned().collect();
-        // This is a fault itself.
-        let is_quiet = history.faults <= 1 && !history.stopped_anyhow.contains(&process);
-        let quiet_from = is_quiet.then_some(history.quiet_from);
-        Closing { client, at: world::now(), quiet_from, releasing }
+        Closing { client, at: world::now(), is_ample, releasing }
     });
     gone(process);
     takeover::closes(client);
@@ -391,7 +388,7 @@ pub(crate) fn closes(process: ProcessId, client: u16) -> Closing {
 /// A server has confirmed that this session is closed. Then all its nodes are gone, and what its runs and claims had to record is
 /// recorded: the call waits for that for a tenth of the session timeout (`Session::close`).
 pub(crate) fn closed(session: i64, closing: &Closing, part: &Part) {
-    let Closing { client, at: began, quiet_from, releasing } = closing;
+    let Closing { client, at: began, is_ample, releasing } = closing;
     let at = world::now();
     if part.forgets {
         return;
@@ -401,15 +398,13 @@ pub(crate) fn closed(session: i64, closing: &Closing, part: &Part) {
             wrong(format!("session {session:#x} is closed, and has nodes"));
         }
     });
-    let in_time = Duration::from_nanos(at - began) < part.timeout / 10;
+    let in_time = *is_ample && Duration::from_nanos(at - began) < part.timeout / 10;
     let its = |hold: &&Hold| hold.session == session && !hold.token.is_some_and(interventions::is_ended);
     HISTORY.with_borrow_mut(|history| {
         let collector = history.collector.iter_mut().filter(|_| in_time && part.member == Member::Once);
         for collector in collector {
             releasing.iter().filter(its).for_each(|hold| collector.recorded(hold.who, Instant(at)));
-            if let Some(quiet_from) = quiet_from {
-                collector.taken_back(*client, (Instant(*quiet_from), Instant(*began)));
-            }
+            collector.taken_back(*client, Instant(*began));
         }
     });
 }

@@ -24,10 +24,20 @@ struct State {
     servers: u8,
     processes: u32,
     running: BTreeMap<u32, ProcessId>,
+    /// How many stops of each kind last.
+    stops: BTreeMap<(ProcessId, Stop), u32>,
     /// Tells each of them to close its session.
     closing: BTreeMap<ProcessId, Arc<Notify>>,
     latency: Latency,
     random: Random,
+}
+
+/// What keeps a process from running.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stop {
+    Signal,
+    /// Its machine is suspended, so most of its clocks stand still.
+    Suspension,
 }
 
 const OPERATOR: Host = Host(99);
@@ -42,8 +52,9 @@ pub(crate) fn is_server(host: Host) -> bool {
 impl Processes {
     /// None of them runs yet.
     pub(crate) fn new(part: Part, servers: u8, processes: u32, latency: Latency, random: Random) -> Self {
-        let (running, closing) = (BTreeMap::new(), BTreeMap::new());
-        Self(Rc::new(RefCell::new(State { part, servers, processes, running, closing, latency, random })))
+        let (running, stops, closing) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let state = State { part, servers, processes, running, stops, closing, latency, random };
+        Self(Rc::new(RefCell::new(state)))
     }
 
     pub(crate) fn timeout(&self) -> Duration {
@@ -122,6 +133,15 @@ impl Processes {
     pub(crate) fn audit(&self, cluster: &mut Cluster, patience: Duration) {
         let (part, clocks) = (self.0.borrow().part.clone(), cluster.clocks());
         cluster.world.spawn(OPERATOR, clocks, Preemption::default(), |_| operator::audit(part, patience));
+    }
+
+    /// Returns the process if such a stop begins, or if one that has begun is over. It may have been started anew since.
+    pub(crate) fn stops(&self, process: u32, stop: Stop, begins: bool) -> Option<ProcessId> {
+        let state = &mut *self.0.borrow_mut();
+        let id = *state.running.get(&process)?;
+        let stops = state.stops.entry((id, stop)).or_default();
+        *stops = if begins { *stops + 1 } else { stops.checked_sub(1)? };
+        Some(id)
     }
 
     pub(crate) fn with(&self, process: u32, function: impl FnOnce(ProcessId)) {

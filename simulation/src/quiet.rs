@@ -362,7 +362,10 @@ impl Quiet {
                     let until = at + nanoseconds(self.bounds.timeout / 4);
                     self.waiting.values_mut().for_each(|waiter| waiter.blocked = until);
                     // Nothing happens in a core that could take a guard. One whose caller did not poll may have little of its lease left.
-                    if !is_late && !is_touched && self.counts(if self.outside.is_some() { at } else { granted }) {
+                    if !is_late
+                        && !is_touched
+                        && self.counts(if self.outside.is_some() { at } else { granted })
+                    {
                         return Some(format!("{who} has lost its guard without a cause: {reason}"));
                     }
                 }

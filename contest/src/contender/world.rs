@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use zklock::Guard;
 use zklock::session::SessionBuilder;
 
 use super::held::Held;
@@ -28,6 +29,9 @@ pub trait World: Clone + Send + Sync + 'static {
 
     /// A contender has this guard now. A world that can look into its processes may ask it, as long as the contender has it.
     fn holds(&self, _who: Who, _guard: &Arc<Held>) {}
+
+    /// The session of this process has this guard beside those of its contenders since then.
+    fn witnesses(&self, _who: Who, _since: Instant, _guard: &Arc<Guard>) {}
 
     /// How much a member's pool has, as far as contenders know.
     fn capacity(&self, member: Member) -> u32 {

@@ -161,8 +161,8 @@ fn is_left(history: &History, period: u64, kept: &RunRecord, at: Instant) -> boo
             let is_meanwhile = fault.at <= until && fault.until >= claim.asked;
             fault.node == Some(kept.token) || (fault.effect >= Effect::TakesPlace && is_meanwhile)
         });
-        let is_certain = claim.is_taken_back || history.runs.had_guards(owner.client, claim.asked, until);
-        claim.is_unsure || is_touched || !is_certain
+        let until = claim.taken_back.unwrap_or(until);
+        claim.is_unsure || is_touched || !history.runs.had_guards(owner.client, claim.asked, until)
     })
 }
 
@@ -319,8 +319,7 @@ mod tests {
         }
         let (who, period) = (Who { client: 1, task: 1 }, Period { number: LEFT, fails: false });
         let (asked, ended, is_unsure) = (Instant(30), Instant(40), false);
-        let is_taken_back = false;
-        history.runs.claims.push(Claimed { who, period, asked, ended, is_unsure, is_taken_back });
+        history.runs.claims.push(Claimed { who, period, asked, ended, is_unsure, taken_back: None });
         history.runs.told.push(told(LEFT, kept("begun", 20)));
         spoil(&mut history);
         broken(&history).len()
@@ -335,8 +334,8 @@ mod tests {
         assert_eq!(left(|_| {}), 1);
         assert_eq!(left(|it| witnessed(it, 30, 45)), 1);
         let closed = |it: &mut History| {
-            it.runs.witnessed.clear();
-            it.runs.claims[0].is_taken_back = true;
+            witnessed(it, 30, 35);
+            it.runs.claims[0].taken_back = Some(Instant(35));
         };
         assert_eq!(left(closed), 1);
         // It is still there in the end.
