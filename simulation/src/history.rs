@@ -400,6 +400,7 @@ pub(crate) fn closed(session: i64, closing: &Closing, part: &Part) {
     });
     let in_time = *is_ample && Duration::from_nanos(at - began) < part.timeout / 10;
     let its = |hold: &&Hold| hold.session == session && !hold.token.is_some_and(interventions::is_ended);
+    note("closed", format_args!("client {client}, in time: {in_time}, releasing {}", releasing.len()));
     HISTORY.with_borrow_mut(|history| {
         let collector = history.collector.iter_mut().filter(|_| in_time && part.member == Member::Once);
         for collector in collector {

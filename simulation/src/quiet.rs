@@ -355,7 +355,8 @@ impl Quiet {
             }
             Event::Lost { reason, .. } => {
                 let Holder { granted, is_late, token, .. } = self.holding.remove(&who)?;
-                // A contender hears as it watches its node, once it is granted, that an operator has written to it before.
+                // A holder hears by its first transaction that an operator wrote to its node before it watched it (docs/DESIGN.md, An early
+                // write).
                 let is_touched = token.is_some_and(|token| interventions::is_touched(token.zxid()));
                 if reason != MAX_HOLD {
                     // The node of a lost guard stays until its holder has wound down.

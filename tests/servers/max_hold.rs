@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use support::{
-    enqueue, granted, operator, patient, server, session, sessions, until_nothing_is_left, within,
+    enqueue, granted, operator, patient, server, session, sessions, until_nothing_is_left, until_watched,
+    within,
 };
 use zklock::{InvalidLock, LockOptions, LocksOptions, LostReason, ReleaseError};
 
@@ -42,6 +43,21 @@ async fn each_member_is_given_up_though_nobody_polls() {
     join_all(each).await;
     let operator = operator(&server).await;
     assert!(operator.check_stat("/limited/election/leader").await.unwrap().is_none());
+    until_nothing_is_left(&server).await;
+}
+
+/// Its node stands, because an operator has only written to it, and whoever has the guard keeps it.
+#[tokio::test]
+async fn one_that_was_lost_before_is_given_up_as_well() {
+    let (server, [holding, waiting]) = sessions().await;
+    let (operator, limited) = (operator(&server).await, LockOptions::new().max_hold(LONGEST * 3));
+    let guard = holding.lock(PATH).unwrap().with_options(limited).unwrap().acquire().await.unwrap();
+    until_watched(&server, 1, 0).await;
+    operator.set_data(&guard.node(), b"", None).await.unwrap();
+    assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
+    granted(enqueue(&waiting.lock(PATH).unwrap()).await).await.release().await.unwrap();
+    assert!(guard.check().is_err());
+    drop(guard);
     until_nothing_is_left(&server).await;
 }
 
