@@ -27,15 +27,22 @@ struct Simulated {
     part: Part,
     /// Whether its tasks have been dropped. Those that are about to end say no more.
     is_closing: Arc<AtomicBool>,
-    /// Who says since when the session has a guard beside those of its contenders.
-    beside: Arc<Mutex<Option<(Who, Instant, Weak<Guard>)>>>,
+    beside: Arc<Mutex<Option<Beside>>>,
+}
+
+/// The guard that a session has beside those of its contenders, who says so, and since when.
+#[derive(Clone)]
+struct Beside {
+    who: Who,
+    since: Instant,
+    guard: Weak<Guard>,
 }
 
 impl Simulated {
     /// Says whether the session has its guards for another tenth of its timeout, if that is known.
     fn is_ample(&self) -> bool {
         let beside = self.beside.lock().expect("no panic").clone();
-        let Some((who, since, guard)) = beside else { return false };
+        let Some(Beside { who, since, guard }) = beside else { return false };
         let is_ample = guard.upgrade().is_some_and(|guard| guard.remaining() > self.part.timeout / 10);
         if is_ample {
             let valid = self.now();
@@ -78,7 +85,7 @@ impl World for Simulated {
     }
 
     fn witnesses(&self, who: Who, since: Instant, guard: &Arc<Guard>) {
-        *self.beside.lock().expect("no panic") = Some((who, since, Arc::downgrade(guard)));
+        *self.beside.lock().expect("no panic") = Some(Beside { who, since, guard: Arc::downgrade(guard) });
     }
 
     fn capacity(&self, _: Member) -> u32 {
