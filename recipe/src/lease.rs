@@ -352,9 +352,10 @@ impl Lease {
         true
     }
 
-    /// Whether answers come in time, and the lease is not valid only because the leader may have marked the session as expired before.
-    pub fn is_doubted(&self, now: Moment) -> bool {
-        self.doubt.is_some() && now.most_since(self.heard) < self.lengths.validity()
+    /// For how long the lease is not valid, though answers come in time, from when the leader may have marked the session as expired on.
+    /// `None` if it has not.
+    pub fn doubted_for(&self) -> Option<Duration> {
+        self.doubt.map(|_| self.lengths.lag)
     }
 
     /// Takes in that the session is over for good. The first end counts.

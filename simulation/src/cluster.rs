@@ -371,10 +371,11 @@ impl Cluster {
         self.running().any(|server| server.serves() && server.has_node(czxid))
     }
 
-    /// Whether the server that has applied most of those that serve has nodes of this session.
+    /// Whether the leader serves, and has nodes of this session.
     pub(crate) fn has_nodes_of(&self, session: i64) -> bool {
-        let latest = self.running().filter(|server| server.serves()).max_by_key(|server| server.zxid());
-        latest.is_some_and(|server| server.ephemerals().any(|node| node.owner == session))
+        let leader = self.elected().and_then(|host| self.machines.get(&host));
+        let leader = leader.filter(|it| matches!(it.state, State::Running) && it.server.serves());
+        leader.is_some_and(|it| it.server.ephemerals().any(|node| node.owner == session))
     }
 
     fn running(&self) -> impl Iterator<Item = &Server> {

@@ -39,13 +39,12 @@ struct Beside {
 }
 
 impl Simulated {
-    /// Says whether the session has its guards for another tenth of its timeout, if that is known.
-    fn is_ample(&self) -> bool {
+    /// Says whether the session has its guards at this instant, and for another tenth of its timeout, if that is known.
+    fn is_ample(&self, valid: Instant) -> bool {
         let beside = self.beside.lock().expect("no panic").clone();
         let Some(Beside { who, since, guard }) = beside else { return false };
         let is_ample = guard.upgrade().is_some_and(|guard| guard.remaining() > self.part.timeout / 10);
         if is_ample {
-            let valid = self.now();
             self.say(Record {
                 at: valid,
                 member: self.part.member,
@@ -122,7 +121,8 @@ pub(crate) async fn run(
     tokio::select! {
         biased;
         () = closing.notified() => {
-            let closing = history::closes(process, client, world.is_ample());
+            let now = world.now();
+            let closing = history::closes(process, client, now.0, world.is_ample(now));
             world.is_closing.store(true, Ordering::Relaxed);
             return close(closing, contest, &part).await;
         }
@@ -143,8 +143,8 @@ pub(crate) async fn run(
 
 /// Drops what is under way, and closes the session. The process stays until it is ended.
 async fn close(closing: Closing, contest: Process<Simulated>, part: &Part) {
-    if let Some(session) = contest.leave().await {
-        history::closed(session, &closing, part);
+    if let Some((session, timeout)) = contest.leave().await {
+        history::closed(session, timeout, &closing, part);
     }
     std::future::pending().await
 }

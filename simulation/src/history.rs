@@ -110,8 +110,8 @@ struct History {
     numbered: u64,
     present: BTreeMap<Who, u64>,
     asked: BTreeMap<Who, (u64, Request)>,
-    /// The holds that are being released, by their numbers.
-    releasing: BTreeMap<Who, u64>,
+    /// The holds that are being released.
+    releasing: BTreeMap<Who, Hold>,
     /// When each process was stopped last.
     stops: BTreeMap<ProcessId, u64>,
     /// The processes that a scheduler may keep from running for as long as a signal would.
@@ -138,7 +138,7 @@ impl History {
     /// Whether nothing is wrong now, with this process or elsewhere.
     fn is_quiet(&self, process: ProcessId) -> bool {
         let is_stopped = self.stage < Stage::Calm && self.stopped_anyhow.contains(&process);
-        self.faults == 0 && !is_stopped
+        self.faults == 0 && self.stage != Stage::Core && !is_stopped
     }
 }
 
@@ -254,8 +254,8 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
                 cluster::later(*at, move |cluster: &mut Cluster| check(&cluster.world, number));
             }
             Event::Releases { .. } => {
-                let held = history.holds.iter().rfind(|(_, hold)| hold.who == *who);
-                history.releasing.extend(held.map(|(number, _)| (*who, *number)));
+                let held = history.holds.values().rfind(|hold| hold.who == *who);
+                history.releasing.extend(held.map(|hold| (*who, hold.clone())));
             }
             Event::Released { .. } => drop(history.releasing.remove(who)),
             Event::Lost { .. } => {
@@ -374,32 +374,35 @@ pub(crate) struct Closing {
 }
 
 /// The process of this client drops what it is about, and closes its session.
-pub(crate) fn closes(process: ProcessId, client: u16, is_ample: bool) -> Closing {
+pub(crate) fn closes(process: ProcessId, client: u16, at: u64, is_ample: bool) -> Closing {
     let closing = HISTORY.with_borrow(|history| {
-        let releasing = history.releasing.values().filter_map(|number| history.holds.get(number));
-        let releasing = releasing.filter(|hold| hold.process == process).cloned().collect();
-        Closing { client, at: world::now(), is_ample, releasing }
+        let releasing = history.releasing.values().filter(|hold| hold.process == process);
+        let releasing = releasing.cloned().collect();
+        Closing { client, at, is_ample, releasing }
     });
     gone(process);
     takeover::closes(client);
     closing
 }
 
-/// A server has confirmed that this session is closed. Then all its nodes are gone, and what its runs and claims had to record is
+/// A server has confirmed that this session is closed, which had this timeout. Then all its nodes are gone, and what its runs and claims had to record is
 /// recorded: the call waits for that for a tenth of the session timeout (`Session::close`).
-pub(crate) fn closed(session: i64, closing: &Closing, part: &Part) {
+pub(crate) fn closed(session: i64, timeout: Duration, closing: &Closing, part: &Part) {
     let Closing { client, at: began, is_ample, releasing } = closing;
     let at = world::now();
     if part.forgets {
         return;
     }
-    cluster::later(at, move |cluster| {
+    // The leader may answer before it has applied what it says.
+    cluster::later(at + part.told.as_nanos() as u64, move |cluster| {
         if cluster.has_nodes_of(session) {
             wrong(format!("session {session:#x} is closed, and has nodes"));
         }
     });
-    let in_time = *is_ample && Duration::from_nanos(at - began) < part.timeout / 10;
-    let its = |hold: &&Hold| hold.session == session && !hold.token.is_some_and(interventions::is_ended);
+    // Its clock may be faster.
+    let in_time = *is_ample && Duration::from_nanos(at - began) < timeout / 12;
+    let is_ended = |token| interventions::is_ended(session, token);
+    let its = |hold: &&Hold| hold.session == session && !hold.token.is_some_and(is_ended);
     note("closed", format_args!("client {client}, in time: {in_time}, releasing {}", releasing.len()));
     HISTORY.with_borrow_mut(|history| {
         let collector = history.collector.iter_mut().filter(|_| in_time && part.member == Member::Once);
@@ -415,7 +418,9 @@ pub(crate) fn enter(stage: Stage) {
     HISTORY.with_borrow_mut(|history| {
         history.stage = stage;
         if stage == Stage::Calm {
-            history.quiet.begin(world::now(), None);
+            // What stayed broken around a core is over.
+            let settled = history.quiet.begin(world::now(), None);
+            history.quiet_from = history.quiet_from.max(settled);
         }
     });
 }

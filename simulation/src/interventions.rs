@@ -60,7 +60,7 @@ struct Interventions {
     there: BTreeMap<i64, (u64, usize)>,
     /// Since when one of them is gone.
     gone: BTreeMap<i64, u64>,
-    /// When operators removed the last node of this path.
+    /// When operators last removed the node of this path.
     freed: BTreeMap<String, u64>,
     /// The nodes that were written to, or may have been.
     touched: BTreeSet<i64>,
@@ -135,9 +135,11 @@ pub(crate) fn gone_since(token: i64) -> Option<u64> {
     INTERVENTIONS.with_borrow(|it| it.gone.get(&token).copied())
 }
 
-/// Whether an operator has ended the node with this token, or written to it, or is about to.
-pub(crate) fn is_ended(token: i64) -> bool {
-    is_touched(token) || INTERVENTIONS.with_borrow(|it| it.ended.contains_key(&Ended::Node(token)))
+/// Whether an operator has ended this session or the node with this token, or written to it, or is about to.
+pub(crate) fn is_ended(session: i64, token: i64) -> bool {
+    let ended = [Ended::Session(session), Ended::Node(token)];
+    is_touched(token)
+        || INTERVENTIONS.with_borrow(|it| ended.iter().any(|ended| it.ended.contains_key(ended)))
 }
 
 /// Whether an operator has written to the node with this token, or is about to.

@@ -60,8 +60,8 @@
 //!
 //! - **A process has one thread**, and loses the processor only where it reads a clock. Holds: the torture, `make test`.
 //! - **The program `zklock`, `fork`, copies of processes**: none here. Holds: tests of the program. Copies are open (`zklock::guard`).
-//! - **Whoever has lost a guard drops it within half a session timeout.** Holds with a limit: `tests/servers/max_hold.rs`.
-//! - **Nobody closes a session in quiet time**, and few that do have a server then. Holds in part: `tests/servers/close.rs`.
+//! - **Whoever has lost a guard drops it within a session timeout.** Holds with a limit: `tests/servers/max_hold.rs`.
+//! - **Nobody who holds or waits closes the session in quiet time.** Holds: `tests/servers/close.rs`.
 //! - **Memory and descriptors never run out.** Open; a process that ends is simulated.
 //! - **Suspensions are reckoned exactly**, and oscillators are within 100 parts in a million. x86 may be a second short: docs/DESIGN.md.
 //! - **The tick is told to zklock**, not asked for. Holds: `tests/servers/limits.rs`.

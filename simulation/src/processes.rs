@@ -135,7 +135,7 @@ impl Processes {
         cluster.world.spawn(OPERATOR, clocks, Preemption::default(), |_| operator::audit(part, patience));
     }
 
-    /// Returns the process if such a stop begins, or if one that has begun is over. It may have been started anew since.
+    /// Returns the process if such a stop begins, or if one is over that has begun. It may have been started anew since.
     pub(crate) fn stops(&self, process: u32, stop: Stop, begins: bool) -> Option<ProcessId> {
         let state = &mut *self.0.borrow_mut();
         let id = *state.running.get(&process)?;

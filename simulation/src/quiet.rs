@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use zklock::FencingToken;
+use zklock::{FencingToken, LostReason};
 use zklock_contest::history::MAX_HOLD;
 use zklock_contest::record::{Event, How, Leaving, Who};
 use zklock_contest::request::{Claim, Request, conflict};
@@ -160,9 +160,9 @@ impl Quiet {
     }
 
     /// No fault is left, or all that are left are outside a core.
-    pub(crate) fn begin(&mut self, now: u64, outside: Option<Outside>) {
-        self.settled = Some(now + nanoseconds(self.bounds.settling()));
+    pub(crate) fn begin(&mut self, now: u64, outside: Option<Outside>) -> u64 {
         self.outside = outside;
+        *self.settled.insert(now + nanoseconds(self.bounds.settling()))
     }
 
     /// Whether this client is outside the core.
@@ -185,7 +185,7 @@ impl Quiet {
     /// there are one after the other. It looks eight times in a session timeout.
     fn patience(&self) -> u64 {
         let one = self.bounds.timeout * 5 / 2 + self.handover();
-        nanoseconds(one) * (1 + self.neglecting.len() as u64)
+        nanoseconds(one) * self.neglecting.len() as u64
     }
 
     /// An operator changes what a pool has. Until now that was as before.
@@ -357,7 +357,8 @@ impl Quiet {
                 let Holder { granted, is_late, token, .. } = self.holding.remove(&who)?;
                 // A holder hears by its first transaction that an operator wrote to its node before it watched it (docs/DESIGN.md, An early
                 // write).
-                let is_touched = token.is_some_and(|token| interventions::is_touched(token.zxid()));
+                let is_touched = *reason == LostReason::NodeDeleted.to_string()
+                    && token.is_some_and(|token| interventions::is_touched(token.zxid()));
                 if reason != MAX_HOLD {
                     // The node of a lost guard stays until its holder has wound down.
                     let until = at + nanoseconds(self.bounds.timeout / 4);

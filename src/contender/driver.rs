@@ -22,6 +22,7 @@ use super::companion::take_back;
 use super::member::{Member, MemberNews, Pending, await_answer};
 use super::place::Teller;
 use super::punctuality::Punctuality;
+use crate::clock;
 use crate::node::{NodeData, encode};
 use crate::requests::{self, OwnNode, Reply, SharedCompanion};
 use crate::settings::{Entry, Settings, paths};
@@ -149,7 +150,7 @@ impl Driver {
         }
         let present = self.session.lease.present(self.stop_margin());
         if let Input::LeaseConfirmed | Input::NodesConfirmed(_) = input
-            && self.punctuality.hear(present.term.is_ok() || self.session.lease.is_doubted())
+            && self.punctuality.hear(present.term.is_ok(), self.session.lease.doubted_for(), clock::now())
         {
             warn!(
                 paths = %self.paths(), lease = ?self.session.lease.lengths().validity(),

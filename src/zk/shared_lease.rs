@@ -229,9 +229,9 @@ impl SharedLease {
         self.lease.borrow().present(stop_margin, clock::now())
     }
 
-    /// Whether the lease is not valid though answers come in time.
-    pub(crate) fn is_doubted(&self) -> bool {
-        self.lease.borrow().is_doubted(clock::now())
+    /// For how long the lease is not valid, though answers come in time, if the session may have expired.
+    pub(crate) fn doubted_for(&self) -> Option<Duration> {
+        self.lease.borrow().doubted_for()
     }
 
     /// Whether the lease lasts until two heartbeats have had a chance to extend it, one of them before this margin

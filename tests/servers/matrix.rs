@@ -212,7 +212,7 @@ impl Scene {
     async fn played(self, server: &Server, other: &Session, fault: Fault, kind: RequestKind) -> usize {
         let Self { member, directory, behind } = self;
         let what = format!("{}, {directory:?}, behind: {behind}, {fault:?}, {kind:?}", member.name);
-        within(&what, self.meets(server, other, fault, kind, &what)).await
+        scene(&what, self.meets(server, other, fault, kind, &what)).await
     }
 
     async fn meets(
@@ -262,6 +262,11 @@ async fn behind<T>(rival: Option<Held>, acquiring: BoxFuture<'static, T>) -> T {
     }
 }
 
+/// Plays a scene. What it waits for has bounds of its own.
+async fn scene<T>(what: &str, played: impl Future<Output = T>) -> T {
+    tokio::time::timeout(BOUND * 3, played).await.unwrap_or_else(|_| panic!("{what}: without an end"))
+}
+
 /// The number of a node.
 fn number(node: &str) -> u32 {
     node[node.len() - 10..].parse().expect("a number")
@@ -270,8 +275,10 @@ fn number(node: &str) -> u32 {
 #[tokio::test]
 async fn each_request_and_each_reply_may_be_lost() {
     let (server, [other]) = sessions().await;
-    let rehearsed = stream::iter(Scene::all()).map(async |scene| {
-        within("a rehearsal", scene.rehearsed(&server, &other)).await.into_iter().map(move |it| (scene, it))
+    let rehearsed = stream::iter(Scene::all()).map(async |it| {
+        let what = format!("{}, {:?}, behind: {}", it.member.name, it.directory, it.behind);
+        let met = scene(&what, it.rehearsed(&server, &other)).await;
+        met.into_iter().map(move |met| (it, met))
     });
     let scenes = rehearsed.buffer_unordered(AT_A_TIME).collect::<Vec<_>>().await;
     let played = stream::iter(scenes.into_iter().flatten()).map(async |(scene, (fault, kind))| {

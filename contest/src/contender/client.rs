@@ -1,6 +1,7 @@
 //! A session by which tasks contend for locks: zklock's, or the other client's.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use zklock::Sequencer;
 use zklock::ask::{self, AskError, Asking};
@@ -76,19 +77,16 @@ impl<W: World> Client<W> {
         }
     }
 
-    /// The number of the session. Of the other client's, each lock has one of its own.
-    pub fn session(&self) -> Option<i64> {
+    /// Ends the session. Returns which one that was, and its timeout, if that is confirmed. If it is not, the session expires.
+    pub async fn close(&self) -> Option<(i64, Duration)> {
         match self {
-            Self::Zklock(zklock) => Some(zklock.session().id()),
+            Self::Zklock(zklock) => {
+                let session = zklock.session();
+                let ended = (session.id(), session.timeout());
+                session.close().await.ok().map(|()| ended)
+            }
+            // Each of its locks has a session of its own.
             Self::Foreign(_) => None,
-        }
-    }
-
-    /// Ends the session. Returns whether that is confirmed. If it is not, the session expires.
-    pub async fn close(&self) -> bool {
-        match self {
-            Self::Zklock(zklock) => zklock.session().close().await.is_ok(),
-            Self::Foreign(_) => false,
         }
     }
 }

@@ -15,6 +15,7 @@ mod world;
 mod zklock;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 
@@ -100,11 +101,10 @@ impl<W: World> Process<W> {
         self.client.close().await;
     }
 
-    /// Drops whatever is under way, and closes the session. Returns which one that was, if it is confirmed.
-    pub async fn leave(mut self) -> Option<i64> {
+    /// Drops whatever is under way, and closes the session. Returns which one that was, and its timeout, if it is confirmed.
+    pub async fn leave(mut self) -> Option<(i64, Duration)> {
         self.tasks.shutdown().await;
         self.others.shutdown().await;
-        let session = self.client.session();
-        if self.client.close().await { session } else { None }
+        self.client.close().await
     }
 }

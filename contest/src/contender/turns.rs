@@ -219,14 +219,14 @@ impl<W: World> Contender<W> {
     }
 
     /// Whether it dawdles over its next call: for less or more than an offer lasts inside a process, for more than half a session
-    /// timeout, or for more than two.
+    /// timeout, or for longer than zklock waits for it and for whoever comes next.
     fn dawdles(&mut self) -> Option<Dawdle> {
         let Pace { dawdles, outlasts, timeout, .. } = self.pace();
         if self.rng.u32(..dawdles) != 0 {
             return None;
         }
         let (least, more) = match self.rng.u32(..16) {
-            0 if outlasts => (3.0, 2.0),
+            0 if outlasts => (6.0, 3.0),
             0..4 => (0.6, 0.7),
             _ => (0.005, 0.25),
         };
