@@ -170,9 +170,9 @@ impl AskError {
         }
     }
 
-    /// Returns true if the session is over, so that only a new session can help.
-    pub fn is_session_over(&self) -> bool {
-        matches!(self, Self::Query(error) if error.is_session_over())
+    /// Returns true if only a new session can help, because this one is over.
+    pub fn needs_new_session(&self) -> bool {
+        matches!(self, Self::Query(error) if error.needs_new_session())
     }
 }
 

@@ -222,8 +222,8 @@ impl QueryError {
         matches!(self, Self::Disconnected { .. } | Self::Unanswered { .. })
     }
 
-    /// Returns true if the session is over, so that only a new session can help.
-    pub fn is_session_over(&self) -> bool {
+    /// Returns true if only a new session can help, because this one is over.
+    pub fn needs_new_session(&self) -> bool {
         matches!(self, Self::SessionOver { .. })
     }
 }

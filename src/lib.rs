@@ -44,9 +44,9 @@
 //! |---|---|
 //! | [`ReleaseError::Unconfirmed`] or [`SessionUnconfirmed`](ReleaseError::SessionUnconfirmed) | nothing, while the process lives: the release or the close goes on in the background |
 //! | [`ConnectError`] | if `is_retryable()`, connect again after a pause; else change what its message names |
-//! | [`Lost`], alone or in another error | stop the work, which may be half done; if `is_session_over()`, connect a new session; then acquire the lock again |
+//! | [`Lost`], alone or in another error | stop the work, which may be half done; if `needs_new_session()`, connect a new session; then acquire the lock again |
 //! | another error whose `is_retryable()` is true | call again after a pause |
-//! | another error whose `is_session_over()` is true | correct the credentials, or what else its message names, and connect a new session |
+//! | another error whose `needs_new_session()` is true | correct the credentials, or what else its message names, and connect a new session |
 //! | any other error | do what its message says; mostly a person must. It names the path, the cause and the cure |
 //!
 //! The module [`session`] says how long each call may take, and [`inspect`] lists the metrics, spans and events. In a checkout of

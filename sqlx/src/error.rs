@@ -51,9 +51,9 @@ impl FenceError {
         }
     }
 
-    /// Returns true if the guard's session is over, so that only a new session can help.
-    pub fn is_session_over(&self) -> bool {
-        matches!(self, Self::Lost(lost) if lost.is_session_over())
+    /// Returns true if only a new session can help, because the guard's is over.
+    pub fn needs_new_session(&self) -> bool {
+        matches!(self, Self::Lost(lost) if lost.needs_new_session())
     }
 }
 

@@ -22,8 +22,8 @@ impl ProclaimError {
         false
     }
 
-    /// Returns true if the session is over, so that only a new session can help.
-    pub fn is_session_over(&self) -> bool {
-        matches!(self, Self::Lost(lost) if lost.is_session_over())
+    /// Returns true if only a new session can help, because this one is over.
+    pub fn needs_new_session(&self) -> bool {
+        matches!(self, Self::Lost(lost) if lost.needs_new_session())
     }
 }

@@ -410,8 +410,8 @@ impl AcquireError {
         )
     }
 
-    /// Returns true if the session is over, so that only a new session can help.
-    pub fn is_session_over(&self) -> bool {
+    /// Returns true if only a new session can help, because this one is over.
+    pub fn needs_new_session(&self) -> bool {
         matches!(self, Self::SessionClosed { .. } | Self::AuthFailed { .. } | Self::SessionFailed { .. })
     }
 }

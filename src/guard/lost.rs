@@ -30,7 +30,7 @@ impl Lost {
             ),
             reason => {
                 let next =
-                    if self.is_session_over() { "connect a new session" } else { "acquire the lock again" };
+                    if self.needs_new_session() { "connect a new session" } else { "acquire the lock again" };
                 format!(
                     "the guard of {path} is lost: {reason}; stop the work that the lock protects, and {next}"
                 )
@@ -40,11 +40,11 @@ impl Lost {
 
     /// Returns true if you can acquire the lock again without a change by hand: always, unless the session is over.
     pub fn is_retryable(&self) -> bool {
-        !self.is_session_over()
+        !self.needs_new_session()
     }
 
-    /// Returns true if the session is over, so that only a new session can help.
-    pub fn is_session_over(&self) -> bool {
+    /// Returns true if only a new session can help, because this one is over.
+    pub fn needs_new_session(&self) -> bool {
         self.reason == LostReason::SessionClosed
     }
 }
@@ -207,9 +207,9 @@ impl ReleaseError {
         false
     }
 
-    /// Returns true if the session is over, so the lock is free, or will be free when ZooKeeper ends the session.
-    pub fn is_session_over(&self) -> bool {
-        matches!(self, Self::Lost(lost) if lost.is_session_over())
+    /// Returns true if you need a new session to acquire again: this one is over, so the lock is free, or will be when ZooKeeper ends it.
+    pub fn needs_new_session(&self) -> bool {
+        matches!(self, Self::Lost(lost) if lost.needs_new_session())
             || matches!(self, Self::SessionUnconfirmed { .. })
     }
 }

@@ -64,9 +64,9 @@ impl RecordError {
         false
     }
 
-    /// Returns true if the session is over, so that only a new session can help.
-    pub fn is_session_over(&self) -> bool {
-        matches!(self, Self::Lost { lost, .. } if lost.is_session_over())
+    /// Returns true if only a new session can help, because this one is over.
+    pub fn needs_new_session(&self) -> bool {
+        matches!(self, Self::Lost { lost, .. } if lost.needs_new_session())
     }
 }
 
@@ -97,13 +97,13 @@ impl<E> RunError<E> {
         matches!(self, Self::Claim(error) if error.is_retryable())
     }
 
-    /// Returns true if the session is over, so that only a new session can help.
-    pub fn is_session_over(&self) -> bool {
+    /// Returns true if only a new session can help, because this one is over.
+    pub fn needs_new_session(&self) -> bool {
         match self {
-            Self::Claim(error) => error.is_session_over(),
-            Self::Lost(lost) => lost.is_session_over(),
+            Self::Claim(error) => error.needs_new_session(),
+            Self::Lost(lost) => lost.needs_new_session(),
             Self::Work(_) => false,
-            Self::Record(error) => error.is_session_over(),
+            Self::Record(error) => error.needs_new_session(),
         }
     }
 }

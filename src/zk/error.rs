@@ -140,8 +140,8 @@ impl ConnectError {
         matches!(self, Self::Unreachable { .. } | Self::ReadOnly { .. })
     }
 
-    /// Returns true: there is no session.
-    pub fn is_session_over(&self) -> bool {
+    /// Returns true: there is no session yet.
+    pub fn needs_new_session(&self) -> bool {
         true
     }
 }

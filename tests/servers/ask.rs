@@ -381,7 +381,7 @@ async fn an_asker_that_is_cut_off_does_not_know() {
     let asking = away.ask(PATH, Request::new("soon over", Duration::from_millis(50))).await.unwrap().unwrap();
     link.black_hole();
     let unknown = within("the answer", asking.answer()).await.unwrap_err();
-    assert!(unknown.is_retryable() && !unknown.is_session_over(), "{unknown}");
+    assert!(unknown.is_retryable() && !unknown.needs_new_session(), "{unknown}");
     // The end of a session of ZooKeeper's is not the end of zklock's.
     let create = other.hold_request(RequestKind::Create);
     let ended = there.id();
@@ -390,7 +390,7 @@ async fn an_asker_that_is_cut_off_does_not_know() {
     server.own().close_session(ended).await.unwrap();
     create.release();
     let lost = within("the error", asked).await.unwrap().unwrap_err();
-    assert!(lost.is_retryable() && !lost.is_session_over(), "{lost}");
+    assert!(lost.is_retryable() && !lost.needs_new_session(), "{lost}");
 }
 
 /// The node of the last session may still be there, and go a moment later.

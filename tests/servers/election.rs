@@ -166,7 +166,7 @@ async fn a_leftover_with_children_refuses_the_candidate() {
         matches!(&error, AcquireError::Announce(AnnounceError::Refused { path, .. }) if path == LEADER),
         "{error}"
     );
-    assert!(!error.is_retryable() && !error.is_session_over());
+    assert!(!error.is_retryable() && !error.needs_new_session());
     until_nothing_is_left(&server).await;
     client.delete("/service/leader/child", None).await.unwrap();
     let leadership = within("a campaign", election(&session).campaign("one")).await.unwrap();

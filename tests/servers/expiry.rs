@@ -59,7 +59,7 @@ async fn closing_is_final_while_the_next_session_is_being_opened() {
     waiting.woken().await;
     let Poll::Ready(Err(error)) = waiting.poll() else { panic!("still waiting") };
     assert_eq!(error, AcquireError::SessionClosed { path: "/lock/orders".into() });
-    assert!(error.is_session_over());
+    assert!(error.needs_new_session());
     link.restore();
     assert_eq!(lock.try_acquire().await.unwrap_err(), error);
     assert_eq!(session.state(), SessionState::Closed);

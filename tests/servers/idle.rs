@@ -126,5 +126,5 @@ async fn it_can_be_closed_for_good() {
     // Whether or not a busy server has confirmed the end in time.
     drop(session.close().await);
     assert_eq!(session.state(), SessionState::Closed);
-    assert!(session.lock(LOCK).unwrap().acquire().await.unwrap_err().is_session_over());
+    assert!(session.lock(LOCK).unwrap().acquire().await.unwrap_err().needs_new_session());
 }

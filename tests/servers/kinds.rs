@@ -60,7 +60,7 @@ async fn no_kind_is_granted_beside_another() {
         "/a cannot be used as slots, because /a is already used as a lock; use another path; only if nobody uses /a any \
          more, delete the nodes that a lock left there"
     );
-    assert!(!refused.is_retryable() && !refused.is_session_over());
+    assert!(!refused.is_retryable() && !refused.needs_new_session());
 }
 
 #[tokio::test]

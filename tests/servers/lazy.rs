@@ -41,7 +41,7 @@ async fn one_that_never_began_can_be_closed() {
     let session = Session::builder(format!("127.0.0.1:{}", silent().await.1)).connect_lazy().unwrap();
     let waiter = acquire(&session.lock("/lock/orders").unwrap());
     session.close().await.unwrap();
-    assert!(refused(waiter).await.is_session_over());
+    assert!(refused(waiter).await.needs_new_session());
     assert_eq!(session.state(), SessionState::Closed);
 }
 
@@ -53,7 +53,7 @@ async fn one_that_the_servers_refuse_fails() {
     let session = Session::builder(server.connect_string()).session_timeout(Duration::from_secs(3));
     let session = session.connect_lazy().unwrap();
     let error = within("the end", session.lock("/lock/orders").unwrap().acquire()).await.unwrap_err();
-    assert!(error.is_session_over() && !error.is_retryable(), "{error}");
+    assert!(error.needs_new_session() && !error.is_retryable(), "{error}");
     assert_eq!(session.state(), SessionState::Failed);
     for servers in ["zk1,,", "zk1:abc", "zk1:0", "zk1:2181/app/", "zk1/a//b"] {
         let malformed = Session::builder(servers).connect_lazy();

@@ -68,7 +68,7 @@ async fn a_session_has_no_more_nodes_than_servers_can_end_at_once() {
         }
     };
     assert_eq!(refused, AcquireError::SessionFull { path: lock(guards.len()).path().to_owned() });
-    assert!(refused.is_retryable() && !refused.is_session_over());
+    assert!(refused.is_retryable() && !refused.needs_new_session());
     assert!((895 * 1024..=900 * 1024).contains(&bytes), "{bytes}");
     guards.pop().unwrap().release().await.unwrap();
     lock(guards.len()).acquire().await.unwrap().release().await.unwrap();
@@ -112,7 +112,7 @@ async fn a_session_that_no_server_grants_any_more_has_failed() {
     let cause = ConnectError::TimeoutNotGranted { asked, granted };
     let failed = AcquireError::SessionFailed { path: "/lock/orders".into(), cause: Box::new(cause.clone()) };
     assert_eq!(error, failed);
-    assert!(error.is_session_over());
+    assert!(error.needs_new_session());
     assert!(error.to_string().contains("minSessionTimeout and maxSessionTimeout"), "{error}");
     assert_eq!(session.state(), SessionState::Failed);
     assert_eq!(session.failure(), Some(cause));

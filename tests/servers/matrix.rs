@@ -467,7 +467,7 @@ async fn a_closed_session_hands_over_at_once() {
         ] {
             let error = ended.map(drop).unwrap_err();
             assert!(matches!(error, AcquireError::SessionClosed { .. }), "{}: {error}", member.name);
-            assert!(error.is_session_over());
+            assert!(error.needs_new_session());
         }
         assert_eq!(closing.requeued(), 0, "{}", member.name);
         next.release().await.unwrap();

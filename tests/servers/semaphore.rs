@@ -123,7 +123,7 @@ async fn another_capacity_is_refused_with_both_numbers() {
          change it with `set_capacity`"
     );
     assert_eq!(other.try_acquire().await.unwrap_err(), error);
-    assert!(!error.is_retryable() && !error.is_session_over());
+    assert!(!error.is_retryable() && !error.needs_new_session());
     until_nothing_is_left(&server).await;
 }
 
