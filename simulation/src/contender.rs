@@ -143,6 +143,7 @@ pub(crate) async fn run(
 
 /// Drops what is under way, and closes the session. The process stays until it is ended.
 async fn close(closing: Closing, contest: Process<Simulated>, part: &Part) {
+    slack::closes(closing.process);
     if let Some((session, timeout)) = contest.leave().await {
         history::closed(session, timeout, &closing, part);
     }

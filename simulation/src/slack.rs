@@ -2,8 +2,8 @@
 //! the lease allows for clocks, whether or not somebody waits to be granted next.
 //!
 //! A lease promises a holder that its node stays for so long. What was promised counts, and nothing that came later: a guard that was
-//! given up, a process that was killed, a session that was succeeded, a loss that a server reported. A guard with a limit promises less,
-//! and a hold of another client nothing.
+//! given up, a process that was killed, a session that was succeeded, a loss that a server reported. Only a process that closes its session
+//! has lost its guards by that. A guard with a limit promises less, and a hold of another client nothing.
 //!
 //! The leader expires a session no earlier than one timeout after the last touch that it has handled. That is looked at in global time,
 //! without the tick to which it rounds up:
@@ -16,7 +16,7 @@
 //! leader gives every session its timeout anew, after all that was confirmed before. An operator's end of a session is no expiry.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -38,8 +38,10 @@ struct Slack {
     /// Whether nothing is promised.
     is_off: bool,
     guards: Vec<(ProcessId, Weak<Held>)>,
-    /// Until when a guard of each session was valid, as far as its holder was told, in global time.
-    promised: BTreeMap<i64, u64>,
+    /// The processes that close their sessions.
+    closing: BTreeSet<ProcessId>,
+    /// Until when a guard of each session was valid, as far as its holder was told, in global time; and in which process.
+    promised: BTreeMap<i64, (u64, ProcessId)>,
     /// The sessions that leaders have expired: in which epoch, and when they lasted no longer.
     ended: BTreeMap<i64, (u32, u64)>,
     /// The least slack that was seen when a session ended.
@@ -75,11 +77,20 @@ pub(crate) fn holds(process: ProcessId, guard: &Arc<Held>) {
     cluster::later(world::now(), move |cluster| read(cluster, process));
 }
 
+/// A process closes its sessions. By that it has lost its guards, so it may resume them at a server that grants less.
+pub(crate) fn closes(process: ProcessId) {
+    SLACK.with_borrow_mut(|it| {
+        it.promised.retain(|_, (_, holder)| *holder != process);
+        it.closing.insert(process);
+    });
+}
+
 /// A process may know of a later end of its leases.
 pub(crate) fn read(cluster: &Cluster, process: ProcessId) {
     let guards = SLACK.with_borrow_mut(|it| {
         it.guards.retain(|(_, guard)| guard.strong_count() > 0);
-        let guards = it.guards.iter().filter(|(holder, _)| *holder == process);
+        let guards =
+            it.guards.iter().filter(|(holder, _)| *holder == process && !it.closing.contains(holder));
         guards.filter_map(|(_, guard)| guard.upgrade()).collect::<Vec<_>>()
     });
     if guards.is_empty() {
@@ -91,7 +102,7 @@ pub(crate) fn read(cluster: &Cluster, process: ProcessId) {
         let promised = cluster.world.now() + left.as_nanos() as u64;
         let granted = cluster.lasts(session);
         let slack = SLACK.with_borrow_mut(|it| {
-            let latest = it.promised.entry(session).or_default();
+            let (latest, _) = it.promised.entry(session).or_insert((promised, process));
             *latest = promised.max(*latest);
             let (epoch, lasts) = granted?;
             let end = lasts
@@ -110,7 +121,7 @@ pub(crate) fn read(cluster: &Cluster, process: ProcessId) {
 pub(crate) fn ends(session: i64, end: u64, expired: Option<u32>) {
     let slack = SLACK.with_borrow_mut(|it| {
         it.ended.extend(expired.map(|epoch| (session, (epoch, end))));
-        let slack = end as i64 - *it.promised.get(&session)? as i64;
+        let slack = end as i64 - it.promised.get(&session)?.0 as i64;
         it.seen = Some(it.seen.map_or(slack, |seen| seen.min(slack)));
         Some((slack, it.least)).filter(|(slack, least)| slack < least)
     });
