@@ -301,8 +301,9 @@ impl Collector {
     /// What the claims of this client had begun that ended with it is taken back, though nobody was told.
     pub fn taken_back(&mut self, client: u16, ended: Instant) {
         let claims = self.history.runs.claims.iter_mut();
-        let its = claims.filter(|claim| claim.who.client == client && claim.ended == ended + SIGNAL);
-        its.for_each(|claim| claim.taken_back = Some(ended));
+        for claim in claims.filter(|claim| claim.who.client == client && claim.ended == ended + SIGNAL) {
+            claim.taken_back = Some(ended);
+        }
     }
 
     pub fn gone(&mut self, client: u16, at: Instant) {

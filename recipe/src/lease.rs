@@ -352,8 +352,8 @@ impl Lease {
         true
     }
 
-    /// For how long the lease is not valid, though answers come in time, from when the leader may have marked the session as expired on.
-    /// `None` if it has not.
+    /// For how long a doubt leaves the lease unproven, though answers come in time. The leader may have marked the session as expired when
+    /// the doubt began. `None` without a doubt.
     pub fn doubted_for(&self) -> Option<Duration> {
         self.doubt.map(|_| self.lengths.lag)
     }

@@ -114,8 +114,8 @@ pub(crate) async fn run(
         servers: part.servers.clone(),
         delay: part.delay.filter(|_| part.member == Member::Queue).unwrap_or_default(),
     };
-    let (orders, is_closing) = (orderer.orders(), Arc::new(AtomicBool::new(false)));
-    let world = Simulated { process, part: part.clone(), is_closing, beside: Arc::default() };
+    let orders = orderer.orders();
+    let world = Simulated { process, part: part.clone(), is_closing: Arc::default(), beside: Arc::default() };
     tokio::spawn(follow(orderer, part.timeout));
     let mut contest = Process::begin(world.clone(), contest, orders).await;
     tokio::select! {
@@ -123,6 +123,7 @@ pub(crate) async fn run(
         () = closing.notified() => {
             let now = world.now();
             let closing = history::closes(process, client, now.0, world.is_ample(now));
+            slack::closes(process);
             world.is_closing.store(true, Ordering::Relaxed);
             return close(closing, contest, &part).await;
         }
@@ -143,7 +144,6 @@ pub(crate) async fn run(
 
 /// Drops what is under way, and closes the session. The process stays until it is ended.
 async fn close(closing: Closing, contest: Process<Simulated>, part: &Part) {
-    slack::closes(closing.process);
     if let Some((session, timeout)) = contest.leave().await {
         history::closed(session, timeout, &closing, part);
     }

@@ -90,7 +90,7 @@ pub(crate) enum Kind {
     Suspended(u32),
     /// A process is killed, and started anew afterwards.
     Killed(u32),
-    /// A process drops what it is about, closes its session, and is started anew afterwards.
+    /// A process drops its calls and guards, and closes its session. It is started anew afterwards.
     Closed(u32),
     /// The machine of a process dies, and another one starts afterwards.
     Died(u32),
@@ -347,8 +347,9 @@ impl Fault {
             Kind::Crashed(host) | Kind::Replaced(host) => cluster.restart(host),
             Kind::Overloaded(host) => cluster.throttle(host, begins),
             Kind::Stopped(process) => {
-                let id = processes.stops(process, Stop::Signal, begins);
-                id.into_iter().for_each(|id| stop(cluster, id, begins));
+                if let Some(id) = processes.stops(process, Stop::Signal, begins) {
+                    stop(cluster, id, begins);
+                }
             }
             Kind::Suspended(process) => {
                 isolate(cluster, processes, host(process), begins);

@@ -365,7 +365,6 @@ pub(crate) fn gone(process: ProcessId) {
 
 /// What a client is about as it closes its session.
 pub(crate) struct Closing {
-    pub(crate) process: ProcessId,
     client: u16,
     at: u64,
     /// Whether nothing ends its lease before what it has to write is written.
@@ -379,17 +378,17 @@ pub(crate) fn closes(process: ProcessId, client: u16, at: u64, is_ample: bool) -
     let closing = HISTORY.with_borrow(|history| {
         let releasing = history.releasing.values().filter(|hold| hold.process == process);
         let releasing = releasing.cloned().collect();
-        Closing { process, client, at, is_ample, releasing }
+        Closing { client, at, is_ample, releasing }
     });
     gone(process);
     takeover::closes(client);
     closing
 }
 
-/// A server has confirmed that this session is closed, which had this timeout. Then all its nodes are gone, and what its runs and claims had to record is
-/// recorded: the call waits for that for a tenth of the session timeout (`Session::close`).
+/// A server has confirmed that a session with this timeout is closed. Its nodes are gone then, and what its runs and claims had to write is
+/// written. The call waits for that for a tenth of the session timeout (`Session::close`).
 pub(crate) fn closed(session: i64, timeout: Duration, closing: &Closing, part: &Part) {
-    let Closing { client, at: began, is_ample, releasing, .. } = closing;
+    let Closing { client, at: began, is_ample, releasing } = closing;
     let at = world::now();
     if part.forgets {
         return;

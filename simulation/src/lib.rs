@@ -60,7 +60,7 @@
 //!
 //! - **A process has one thread**, and loses the processor only where it reads a clock. Holds: the torture, `make test`.
 //! - **The program `zklock`, `fork`, copies of processes**: none here. Holds: tests of the program. Copies are open (`zklock::guard`).
-//! - **Whoever has lost a guard drops it within a session timeout.** Holds with a limit: `tests/servers/max_hold.rs`.
+//! - **Losers drop their guards within a session timeout.** Holds with a limit: `tests/servers/max_hold.rs`.
 //! - **Nobody who holds or waits closes the session in quiet time.** Holds: `tests/servers/close.rs`.
 //! - **Memory and descriptors never run out.** Open; a process that ends is simulated.
 //! - **Suspensions are reckoned exactly**, and oscillators are within 100 parts in a million. x86 may be a second short: docs/DESIGN.md.

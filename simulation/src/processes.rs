@@ -52,7 +52,9 @@ pub(crate) fn is_server(host: Host) -> bool {
 impl Processes {
     /// None of them runs yet.
     pub(crate) fn new(part: Part, servers: u8, processes: u32, latency: Latency, random: Random) -> Self {
-        let (running, stops, closing) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let running = BTreeMap::new();
+        let stops = BTreeMap::new();
+        let closing = BTreeMap::new();
         let state = State { part, servers, processes, running, stops, closing, latency, random };
         Self(Rc::new(RefCell::new(state)))
     }
@@ -135,7 +137,7 @@ impl Processes {
         cluster.world.spawn(OPERATOR, clocks, Preemption::default(), |_| operator::audit(part, patience));
     }
 
-    /// Returns the process if such a stop begins, or if one is over that has begun. It may have been started anew since.
+    /// A stop begins or is over. Returns the process that it stops. `None` if that one has been replaced since.
     pub(crate) fn stops(&self, process: u32, stop: Stop, begins: bool) -> Option<ProcessId> {
         let state = &mut *self.0.borrow_mut();
         let id = *state.running.get(&process)?;

@@ -10,8 +10,9 @@
 //! - *A reader that finds other readers in front of it*, and no writer, is granted one delay after it has come at the earliest.
 //!
 //! "A contender that enters the queue after the holder vanished, or a few round trips before, and finds nobody there" observes no delay. So
-//! one that is first counts if it came two session timeouts before, or some round trips if nothing was wrong since. Nothing is judged of other clients, elections, runs and pools, where a
-//! delay means something else, nor behind a waiter that gave up: one that was entitled already releases.
+//! one that is first counts if it came two session timeouts before, or some round trips if nothing was wrong since. Nothing is judged of
+//! other clients, elections, runs and pools, where a delay means something else, nor behind a waiter that gave up: one that was entitled
+//! already releases.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -51,7 +51,8 @@ mod tests {
 
     #[test]
     fn answers_in_a_doubt_are_not_late_unless_it_lasts() {
-        let (mut punctuality, began) = (Punctuality::default(), clock::now());
+        let mut punctuality = Punctuality::default();
+        let began = clock::now();
         let second = Duration::from_secs(1);
         let mut told = |after: u32| punctuality.hear(false, Some(second), began.plus(second * after / 2));
         assert!([0, 1, 1, 2, 2, 3, 3].into_iter().all(|after| !told(after)));

@@ -229,7 +229,7 @@ impl SharedLease {
         self.lease.borrow().present(stop_margin, clock::now())
     }
 
-    /// For how long the lease is not valid, though answers come in time, if the session may have expired.
+    /// For how long a doubt leaves the lease unproven, though answers come in time. `None` without a doubt.
     pub(crate) fn doubted_for(&self) -> Option<Duration> {
         self.lease.borrow().doubted_for()
     }

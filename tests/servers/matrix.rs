@@ -162,6 +162,15 @@ impl Scene {
         scenes.filter(|scene| scene.directory != Directory::Foreign || !scene.member.is_pooled())
     }
 
+    fn name(self) -> String {
+        format!("{}, {:?}, behind: {}", self.member.name, self.directory, self.behind)
+    }
+
+    /// Its name, with a fault that messages of a kind meet in it.
+    fn with(self, fault: Fault, kind: RequestKind) -> String {
+        format!("{}, {fault:?}, {kind:?}", self.name())
+    }
+
     /// A session that is about to acquire by this handle, and the rival before it.
     async fn set(
         self,
@@ -210,20 +219,8 @@ impl Scene {
 
     /// Acquires and releases, while messages of a kind meet a fault. Returns how many of the two calls do.
     async fn played(self, server: &Server, other: &Session, fault: Fault, kind: RequestKind) -> usize {
-        let Self { member, directory, behind } = self;
-        let what = format!("{}, {directory:?}, behind: {behind}, {fault:?}, {kind:?}", member.name);
-        scene(&what, self.meets(server, other, fault, kind, &what)).await
-    }
-
-    async fn meets(
-        self,
-        server: &Server,
-        other: &Session,
-        fault: Fault,
-        kind: RequestKind,
-        what: &str,
-    ) -> usize {
         let Self { member, directory, behind: is_behind } = self;
+        let what = self.with(fault, kind);
         let (message, outcome) = ((fault.reply, fault.nth), (fault.lost, fault.gone));
         let path =
             format!("/lost/{}-{directory:?}-{is_behind}-{kind:?}-{message:?}-{outcome:?}", member.name);
@@ -262,8 +259,8 @@ async fn behind<T>(rival: Option<Held>, acquiring: BoxFuture<'static, T>) -> T {
     }
 }
 
-/// Plays a scene. What it waits for has bounds of its own.
-async fn scene<T>(what: &str, played: impl Future<Output = T>) -> T {
+/// Plays a scene, with a bound beyond those of its waits.
+async fn bounded<T>(what: &str, played: impl Future<Output = T>) -> T {
     tokio::time::timeout(BOUND * 3, played).await.unwrap_or_else(|_| panic!("{what}: without an end"))
 }
 
@@ -276,13 +273,12 @@ fn number(node: &str) -> u32 {
 async fn each_request_and_each_reply_may_be_lost() {
     let (server, [other]) = sessions().await;
     let rehearsed = stream::iter(Scene::all()).map(async |it| {
-        let what = format!("{}, {:?}, behind: {}", it.member.name, it.directory, it.behind);
-        let met = scene(&what, it.rehearsed(&server, &other)).await;
+        let met = bounded(&it.name(), it.rehearsed(&server, &other)).await;
         met.into_iter().map(move |met| (it, met))
     });
     let scenes = rehearsed.buffer_unordered(AT_A_TIME).collect::<Vec<_>>().await;
     let played = stream::iter(scenes.into_iter().flatten()).map(async |(scene, (fault, kind))| {
-        let met = scene.played(&server, &other, fault, kind).await;
+        let met = bounded(&scene.with(fault, kind), scene.played(&server, &other, fault, kind)).await;
         ((scene.member.name, fault.reply, fault.nth), met)
     });
     let mut met = BTreeMap::<_, usize>::new();

@@ -46,11 +46,12 @@ async fn each_member_is_given_up_though_nobody_polls() {
     until_nothing_is_left(&server).await;
 }
 
-/// Its node stands, because an operator has only written to it, and whoever has the guard keeps it.
+/// An operator writes to its node, so the guard is lost, and the node stands. The holder keeps the guard.
 #[tokio::test]
 async fn one_that_was_lost_before_is_given_up_as_well() {
     let (server, [holding, waiting]) = sessions().await;
-    let (operator, limited) = (operator(&server).await, LockOptions::new().max_hold(LONGEST * 3));
+    let operator = operator(&server).await;
+    let limited = LockOptions::new().max_hold(LONGEST * 3);
     let began = Instant::now();
     let guard = holding.lock(PATH).unwrap().with_options(limited).unwrap().acquire().await.unwrap();
     until_watched(&server, 1, 0).await;

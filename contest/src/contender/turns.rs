@@ -219,7 +219,7 @@ impl<W: World> Contender<W> {
     }
 
     /// Whether it dawdles over its next call: for less or more than an offer lasts inside a process, for more than half a session
-    /// timeout, or for longer than zklock waits for it and for whoever comes next.
+    /// timeout, or for longer than zklock waits for two such calls.
     fn dawdles(&mut self) -> Option<Dawdle> {
         let Pace { dawdles, outlasts, timeout, .. } = self.pace();
         if self.rng.u32(..dawdles) != 0 {

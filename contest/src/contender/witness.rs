@@ -19,7 +19,8 @@ pub async fn witness<W: World>(who: Who, place: Place<W>, zklock: Arc<Zklock<W>>
     let look = place.part.pace.look.max(place.part.pace.timeout / 20);
     loop {
         if let Ok(guard) = zklock.beside(who.client).await {
-            let (guard, since) = (Arc::new(guard), place.world.now());
+            let guard = Arc::new(guard);
+            let since = place.world.now();
             place.world.witnesses(who, since, &guard);
             loop {
                 let valid = place.world.now();
