@@ -370,11 +370,7 @@ impl Asking {
                 Ok(PlacedAsk::Occupied) => Err(AskError::Occupied { path: path() }),
                 Ok(PlacedAsk::LockDirectory) => Err(AskError::Lock { path: path() }),
                 Ok(PlacedAsk::Hidden) => Err(AskError::NotAuthorized { node: node.path.clone() }),
-                Err(Event::SessionOver(end)) => {
-                    // The reply may say so before the connection's client knows.
-                    session.lease.ended(end);
-                    Ok(AskStanding::SessionOver)
-                }
+                Err(Event::SessionOver(_)) => Ok(AskStanding::SessionOver),
                 Err(Event::Refused(refusal)) => Err(self.refused(refusal, path())),
                 Err(event) => Err(self.refused(Refusal::Other(format!("{event:?}")), path())),
             };
@@ -427,10 +423,7 @@ impl Asking {
                     self.data.of.pop();
                 }
                 Given::Given(Err(Event::Refused(refusal)), _) => return Err(self.refused(refusal, node)),
-                Given::Given(Err(Event::SessionOver(end)), _) | Given::Over(end) => {
-                    session.lease.ended(end);
-                    self.node = None;
-                }
+                Given::Given(Err(Event::SessionOver(_)), _) | Given::Over(_) => self.node = None,
                 Given::Given(Err(_), _) | Given::Lost => session.repeat(&mut tries).await,
             }
         }

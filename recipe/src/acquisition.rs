@@ -396,7 +396,7 @@ impl AcquisitionMember {
 
 impl Input {
     /// Returns how the session has ended, if this says so.
-    pub fn session_end(&self) -> Option<SessionEnd> {
+    fn session_end(&self) -> Option<SessionEnd> {
         let (Self::Heard(heard) | Self::Reply(heard, _)) = self else { return None };
         match heard {
             Report::All(Event::SessionOver(end)) | Report::One(_, Event::SessionOver(end)) => Some(*end),

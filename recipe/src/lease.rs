@@ -64,10 +64,12 @@ use core::time::Duration;
 mod lengths;
 mod limit;
 mod moment;
+mod session_lease;
 
 pub use lengths::{DEFAULT_DRIFT_PPM, Lengths, Reckoning};
 pub use limit::Limit;
 pub use moment::Moment;
+pub use session_lease::{Proof, Sent, SessionLease};
 
 /// How a session ended. Its nodes are gone, or will be soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -4,11 +4,11 @@
 //!
 //! One contender is one [`Machine`]. The contenders of one acquisition are a [`Group`]: a lock has one, and a multi-lock
 //! has one in each of its queues. Events go in, and commands come out. The [`Acquisition`](acquisition::Acquisition) stands
-//! between them and the connections of a session. A session has one [`Lease`]; `lease.rs` argues why
-//! the lease is sound. Permits and slots have a machine of their own, the [`Admission`](admission::Admission). A
-//! run that happens once has two: the [`ClaimMachine`](claim::ClaimMachine), and the [`Ending`](ending::Ending). A leader has its
-//! [`Candidacy`](candidacy::Candidacy), which announces it. The announcement goes with the leader's node: it is the node's
-//! [`Companion`](companion::Companion).
+//! between them and the connections of a session. A session has one [`Lease`]; `lease.rs` argues why the lease is sound. The
+//! [`SessionLease`] decides how long each guard of the session is valid. Permits and slots have a machine of their own, the
+//! [`Admission`](admission::Admission). A run that happens once has two: the [`ClaimMachine`](claim::ClaimMachine), and the
+//! [`Ending`](ending::Ending). A leader has its [`Candidacy`](candidacy::Candidacy), which announces it. The announcement goes
+//! with the leader's node: it is the node's [`Companion`](companion::Companion).
 //!
 //! ```text
 //!            events                                commands
@@ -121,7 +121,8 @@ pub use foreign::{Child, Foreign, ForeignClient, session};
 pub use group::{Group, Outcome, Output, Report};
 pub use layout::{Directory, QueueLayout};
 pub use lease::{
-    DEFAULT_DRIFT_PPM, Lapse, Lease, Lengths, Limit, Moment, Present, Reckoning, SessionEnd, Term,
+    DEFAULT_DRIFT_PPM, Lapse, Lease, Lengths, Limit, Moment, Present, Proof, Reckoning, Sent, SessionEnd,
+    SessionLease, Term,
 };
 pub use machine::{Arrival, Machine, Patience, Takeover};
 pub use observer::{Footing, Instruction, Observation, ObserverMachine, Stamp};

@@ -144,10 +144,6 @@ impl Driver {
     /// Takes in an input. The requests that follow from it, if any, are sent at the next poll.
     pub(crate) fn handle(&mut self, input: impl Into<Input>) -> Option<Outcome> {
         let input = input.into();
-        // A reply may say so before the connection's client knows.
-        if let Some(end) = input.session_end() {
-            self.session.ended(end);
-        }
         let present = self.session.lease.present(self.stop_margin());
         if let Input::LeaseConfirmed | Input::NodesConfirmed(_) = input
             && self.punctuality.hear(present.term.is_ok(), self.session.lease.doubted_for(), clock::now())
@@ -231,7 +227,7 @@ impl Driver {
                     "a contender cannot tell which node is its own; zklock closes the ZooKeeper session, so that \
                      ZooKeeper deletes the node"
                 );
-                self.session.ended(SessionEnd::Closed);
+                self.session.lease.ended_quietly(SessionEnd::Closed);
             }
             Effect::Tell(outcome) => {
                 match outcome {
@@ -297,7 +293,7 @@ impl Driver {
                 let answer =
                     self.session.ask(tries, None, move |wire: Wire| requests::confirm(wire.client, nodes));
                 let given = |reply, connection| match reply {
-                    Ok(()) => Input::NodesConfirmed(connection),
+                    Ok(_) => Input::NodesConfirmed(connection),
                     Err(reply) => Input::Reply(reply, connection),
                 };
                 await_answer(None, answer, given)
@@ -411,13 +407,9 @@ impl Work for Driver {
     /// the contenders have ended.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         loop {
-            let MemberNews { input, watch, sent } = std::task::ready!(self.poll_news(cx));
+            let MemberNews { input, watch } = std::task::ready!(self.poll_news(cx));
             if let Some((index, watch)) = watch {
                 self.members[index].watch = Some(watch);
-            }
-            // A quorum has acknowledged these.
-            if let Input::Reply(Report::Entered(_), _) | Input::NodesConfirmed(_) = input {
-                sent.into_iter().for_each(|sent| self.session.lease.confirmed(sent));
             }
             self.teller.iter_mut().for_each(|teller| teller.see(&input));
             if let Some(outcome) = self.handle(input) {

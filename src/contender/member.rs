@@ -11,7 +11,7 @@ use zklock_recipe::{Event, Own, Report};
 
 use crate::requests::{KnownNode, Searches, SharedCompanion};
 use crate::settings::Entry;
-use crate::zk::{LinkAnswer, Revocable, SETTLING, Sent};
+use crate::zk::{LinkAnswer, Revocable, SETTLING};
 
 /// Something that is awaited.
 pub(super) type Pending = BoxFuture<'static, MemberNews>;
@@ -21,13 +21,11 @@ pub(super) struct MemberNews {
     pub(super) input: Input,
     /// The watch that the request has set, and the member whose it is.
     pub(super) watch: Option<(usize, Revocable<Event>)>,
-    /// Where and when the request was sent, if a server has answered it.
-    pub(super) sent: Option<Sent>,
 }
 
 impl From<Input> for MemberNews {
     fn from(input: Input) -> Self {
-        Self { input, watch: None, sent: None }
+        Self { input, watch: None }
     }
 }
 
@@ -39,9 +37,7 @@ pub(super) fn await_answer<T, N: Into<MemberNews>>(
     given: impl FnOnce(T, u64) -> N + Send + 'static,
 ) -> Pending {
     let news = move |answer| match answer {
-        LinkAnswer::Given(reply, sent) => {
-            MemberNews { sent: Some(sent), ..given(reply, sent.connection).into() }
-        }
+        LinkAnswer::Given(reply, sent) => given(reply, sent.connection).into(),
         LinkAnswer::Lost => Input::Lost(member).into(),
         LinkAnswer::Over(end) => Input::from(Event::SessionOver(end)).into(),
     };

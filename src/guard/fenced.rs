@@ -9,7 +9,7 @@ use zookeeper_client::{Client, Error, MultiWriteResult};
 
 use super::operation::{Applied, Node, NodeOperation};
 use super::transaction_error::{ConditionProblem, TransactionError};
-use crate::requests::{self, failure, worded};
+use crate::requests::{self, Acknowledged, failure, worded};
 
 /// A node of the transaction.
 enum Part {
@@ -26,7 +26,7 @@ pub(super) async fn commit(
     lock: String,
     nodes: Vec<String>,
     operations: Vec<NodeOperation>,
-) -> Result<Vec<Applied>, Option<TransactionError>> {
+) -> Result<Acknowledged<Vec<Applied>>, Option<TransactionError>> {
     let held = confirmation(nodes.into_iter().map(Part::Holder), Some(UNTOUCHED));
     let asked = operations.into_iter().enumerate();
     let asked = asked.map(|(index, operation)| operation.map(|node| Part::Caller(index, node)));
@@ -41,7 +41,7 @@ pub(super) async fn commit(
                 transaction.iter().zip(results).filter(|(it, _)| matches!(it.node(), Part::Caller(..)));
             // If the reply does not fit the request, the transaction was committed, but its results are unknown.
             let applied = asked.map(|(_, result)| applied(result)).collect::<Option<_>>();
-            return applied.ok_or(Some(TransactionError::Unknown { path: lock }));
+            return applied.map(Acknowledged).ok_or(Some(TransactionError::Unknown { path: lock }));
         }
         Err(failed) => failed,
     };

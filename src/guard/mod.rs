@@ -99,6 +99,7 @@ pub use transaction_error::{ConditionProblem, TransactionError};
 
 use crate::contender::Driver;
 use crate::fence::{FencingToken, Sequencer};
+use crate::requests::Answer;
 use crate::telemetry::{Acquired, FamilyMember};
 use crate::zk::{Holder, LinkAnswer, Wire, ZkSession};
 
@@ -469,7 +470,7 @@ impl<K> Guard<K> {
 
     /// Asks ZooKeeper in the session of this guard, until the guard is lost. The stop margin does not count. `None` if
     /// the connection was lost before the answer.
-    pub(crate) async fn ask<F: Future<Output: Send> + Send + 'static>(
+    pub(crate) async fn ask<F: Future<Output: Answer + Send> + Send + 'static>(
         &self,
         question: impl FnOnce(Wire) -> F + Send + 'static,
     ) -> Result<Option<F::Output>, Lost> {

@@ -16,6 +16,7 @@ use super::hold::turn::Turn;
 use super::lost::LostReason;
 use super::operation::{Applied, Node, NodeOperation, NodeOptions, validate};
 use super::transaction_error::TransactionError;
+use crate::requests::Acknowledged;
 use crate::zk::LinkAnswer;
 
 /// A ZooKeeper transaction under a lock. It begins with a check of the holder's own node, and ZooKeeper commits it
@@ -158,8 +159,8 @@ pub(crate) async fn send(
         Some(Poll::Pending) => answer(turn, request).await,
         None => return Err(TransactionError::Lost(turn.lost_for(LostReason::NodeDeleted))),
     };
-    let (outcome, sent) = match answer {
-        LinkAnswer::Given(outcome, sent) => (outcome, sent),
+    let outcome = match answer {
+        LinkAnswer::Given(outcome, _) => outcome,
         LinkAnswer::Lost | LinkAnswer::Over(_) => {
             return Err(TransactionError::Unknown { path: held.path.clone() });
         }
@@ -167,10 +168,9 @@ pub(crate) async fn send(
     if !matches!(outcome, Err(Some(TransactionError::Unknown { .. }))) {
         held.untie();
     }
-    if outcome.is_ok() {
-        held.session().lease.confirmed(sent);
-    }
-    outcome.map_err(|fault| fault.unwrap_or_else(|| TransactionError::Lost(held.touched())))
+    outcome
+        .map(|Acknowledged(applied)| applied)
+        .map_err(|fault| fault.unwrap_or_else(|| TransactionError::Lost(held.touched())))
 }
 
 /// Waits for the answer to a transaction that was sent.

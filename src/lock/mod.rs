@@ -23,7 +23,7 @@ use query::query;
 
 use crate::guard::Guard;
 use crate::observe::Observer;
-use crate::requests::{self, QueueNode};
+use crate::requests::{self, Answer, QueueNode};
 use crate::settings::Settings;
 use crate::zk::Succession;
 
@@ -206,7 +206,7 @@ impl Lock {
         question: impl FnOnce(Arc<Client>, Arc<Settings>) -> F + Send + 'static,
     ) -> Result<T, QueryError>
     where
-        T: Send + 'static,
+        T: Answer + Send + 'static,
         F: Future<Output = Result<T, Event>> + Send + 'static,
     {
         let settings = self.settings.clone();

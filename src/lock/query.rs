@@ -3,6 +3,7 @@
 use zklock_recipe::{Event, Refusal};
 
 use crate::error::QueryError;
+use crate::requests::Answer;
 use crate::zk::{LinkAnswer, Succession, Wire};
 
 /// Asks ZooKeeper a question about this path. Returns the answer, or why none came.
@@ -12,7 +13,7 @@ pub(crate) async fn query<T, F>(
     question: impl FnOnce(Wire) -> F + Send + 'static,
 ) -> Result<T, QueryError>
 where
-    T: Send + 'static,
+    T: Answer + Send + 'static,
     F: Future<Output = Result<T, Event>> + Send + 'static,
 {
     let path = path.to_owned();

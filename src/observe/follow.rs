@@ -9,13 +9,13 @@ use futures::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
-use zklock_recipe::{Event, Footing, Instruction, Moment, Observation, Refusal, Tries};
+use zklock_recipe::{Event, Footing, Instruction, Moment, Observation, Refusal, Sent, Tries};
 
 use super::sight::{self, StandingWatch, WatchedSight, sight};
 use super::went_back::WentBack;
 use crate::fence::FencingToken;
 use crate::requests::{Sighting, Watching, failure};
-use crate::zk::{Bystander, LinkAnswer, Sent, SessionView};
+use crate::zk::{Bystander, LinkAnswer, SessionView};
 
 /// What the observer's task knows.
 #[derive(Clone, Debug)]
@@ -232,11 +232,7 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
                 // The server had by then what the leader had done before `before`, and the look came later.
                 (Observation::Seen(found), (before.connection == sent.connection).then_some(before.at))
             }
-            Err(Event::SessionOver(end)) => {
-                // The reply may say so before the connection's client knows.
-                self.line.lease.ended(end);
-                return None;
-            }
+            Err(Event::SessionOver(_)) => return None,
             Err(Event::Refused(refusal)) => {
                 warn!(path = self.subject.path, %refusal, "the server refuses an observer's read");
                 self.tries.answered();

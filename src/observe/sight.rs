@@ -7,10 +7,10 @@ use std::time::Duration;
 use futures::channel::mpsc;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
-use zklock_recipe::Event;
+use zklock_recipe::{Event, Sent, SessionEnd};
 
-use crate::requests::{Found, Sighting, Watching};
-use crate::zk::{LinkAnswer, Revocable, Sent, SessionView};
+use crate::requests::{Answer, Found, Sighting, Watching};
+use crate::zk::{LinkAnswer, Revocable, SessionView};
 
 /// What a look shows.
 pub(crate) struct WatchedSight<T> {
@@ -19,6 +19,12 @@ pub(crate) struct WatchedSight<T> {
     pub(crate) watch: Option<StandingWatch>,
     /// What was heard from the leader before the look was sent.
     pub(super) before: Sent,
+}
+
+impl<T> Answer for WatchedSight<T> {
+    fn session_end(&self) -> Option<SessionEnd> {
+        self.found.as_ref().err().and_then(Answer::session_end)
+    }
 }
 
 /// A watch that stands.

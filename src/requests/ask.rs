@@ -14,6 +14,7 @@ use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult};
 
 use super::confirm::is_hidden;
+use super::evidence::Answer;
 use super::foreign::live_suspect;
 use super::read_nodes::{QueueNode, Seen, directory, existing, permits, read_paths};
 use super::reply::failure;
@@ -36,6 +37,8 @@ pub(crate) enum Holders {
     /// The path does not exist.
     Nowhere,
 }
+
+impl Answer for Holders {}
 
 /// Finds those who hold the lock, the election, the semaphore or the slots at `path`.
 pub(crate) async fn holders(client: Arc<Client>, path: String) -> Result<Holders, Event> {
@@ -150,6 +153,8 @@ pub(crate) enum PlacedAsk {
     /// The path does not exist any more, so nobody holds anything there.
     Nowhere,
 }
+
+impl Answer for PlacedAsk {}
 
 /// What an asker knows of its node: the id in the data, and the transaction that created the node, once a server has named it.
 #[derive(Clone, Copy, Debug)]

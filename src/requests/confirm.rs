@@ -9,6 +9,7 @@ use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Own, Report};
 use zookeeper_client::{Client, Error, Stat};
 
+use super::evidence::{Acknowledged, Synced};
 use super::reply::{Reply, failure};
 use super::transaction::commit;
 use crate::settings::Settings;
@@ -81,9 +82,9 @@ pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, own: Own) 
     .into()
 }
 
-/// Sends a sync, which the leader must answer. Returns false if no answer came.
-pub(crate) async fn sync(client: Arc<Client>) -> bool {
-    client.sync("/").await.is_ok()
+/// Sends a sync, which the leader must answer.
+pub(crate) async fn sync(client: Arc<Client>) -> Result<Synced, Event> {
+    client.sync("/").await.map(|()| Synced).map_err(failure)
 }
 
 /// Returns once the server has answered, whatever it says, all that was sent before on this connection.
@@ -91,21 +92,21 @@ pub(crate) async fn answered(client: &Client) {
     let _ = client.check_stat("/").await;
 }
 
-/// Sends a transaction that a quorum must acknowledge. Returns whether one did.
-pub(crate) async fn heartbeat(client: Arc<Client>) -> bool {
-    answer_of_quorum(&client).await.is_ok()
+/// Sends a transaction that a quorum must acknowledge.
+pub(crate) async fn heartbeat(client: Arc<Client>) -> Result<Acknowledged, Event> {
+    answer_of_quorum(&client).await
 }
 
 /// Sends a transaction that a quorum must acknowledge. If the root does not exist, as a chroot may not, a quorum has still answered.
-pub(super) async fn answer_of_quorum(client: &Client) -> Result<(), Event> {
+pub(super) async fn answer_of_quorum(client: &Client) -> Result<Acknowledged, Event> {
     match check(client, "/", None).await {
-        Err(Event::OwnTouched) => Ok(()),
-        answer => answer,
+        Ok(()) | Err(Event::OwnTouched) => Ok(Acknowledged(())),
+        Err(event) => Err(event),
     }
 }
 
 /// Asks a quorum whether our nodes exist. In a queue that is shared, a write to one of them is a request to leave.
-pub(crate) async fn confirm(client: Arc<Client>, nodes: Vec<OwnNode>) -> Result<(), Report> {
+pub(crate) async fn confirm(client: Arc<Client>, nodes: Vec<OwnNode>) -> Result<Acknowledged, Report> {
     let shared = nodes.iter().map(|(lock, _)| lock).filter(|lock| lock.layout().is_shared());
     let version = shared.clone().next().map(|_| UNTOUCHED);
     // The release of a predecessor has written to it.
@@ -126,7 +127,7 @@ pub(crate) async fn confirm_version(
     client: &Client,
     nodes: &[(String, Own)],
     version: Option<i32>,
-) -> Result<(), (usize, Event)> {
+) -> Result<Acknowledged, (usize, Event)> {
     let paths = nodes.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>();
     let reads = join_all(nodes.iter().map(|(path, own)| is_there(client, path, *own)));
     let (checked, seen) = join(check_all(client, &paths, version), reads).await;
@@ -137,7 +138,7 @@ pub(crate) async fn confirm_version(
             Err(failure) => return Err((index, failure)),
         }
     }
-    checked
+    checked.map(Acknowledged)
 }
 
 /// As [`check`], for several nodes in one transaction.

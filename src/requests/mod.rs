@@ -10,6 +10,7 @@ mod confirm;
 mod directory;
 mod enter;
 mod enter_one;
+mod evidence;
 mod foreign;
 mod holder;
 mod leave;
@@ -34,6 +35,9 @@ pub(crate) use confirm::{
 };
 pub(crate) use directory::{create_directories, create_directory};
 pub(crate) use enter::enter;
+#[cfg(test)]
+pub(crate) use evidence::Synced;
+pub(crate) use evidence::{Acknowledged, Answer};
 pub(crate) use foreign::foreigners;
 pub(crate) use holder::{holder, watch_holder};
 pub(crate) use leave::{delete, release, release_one};

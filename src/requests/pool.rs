@@ -18,6 +18,7 @@ use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteRes
 use super::confirm::OwnNode;
 use super::confirm::{is, is_hidden};
 use super::directory::{create_directory, create_lasting};
+use super::evidence::Answer;
 use super::path_kind::other_kind;
 use super::read_nodes::{self, QueueNode, existing, read};
 use super::reply::failure;
@@ -110,9 +111,7 @@ pub(crate) async fn watch_pool(
     if (stat.version, stat.czxid) != (version, czxid) {
         return Ok(None);
     }
-    let told = |watcher: BoxFuture<'static, _>| {
-        change(watcher).map(|it| it.map_or_else(Event::SessionOver, |_| Event::OwnTouched)).boxed()
-    };
+    let told = |watcher: BoxFuture<'static, _>| change(watcher).map(|_| Event::OwnTouched).boxed();
     let seen = seen(data, (version, czxid), children, connection);
     Ok(Some(PoolWatched { seen, data: watcher.map(told), children: told(changed.boxed()) }))
 }
@@ -218,6 +217,8 @@ pub(crate) enum Stocked {
     /// The pool's data is not zklock's.
     Foreign,
 }
+
+impl Answer for Stocked {}
 
 /// Writes to a pool how much it has. It creates the pool if there is none; `queue` is its turnstile.
 pub(crate) async fn set_stock(

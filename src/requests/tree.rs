@@ -5,6 +5,7 @@ use std::sync::Arc;
 use zklock_recipe::{Event, Kind, QueueLayout, QueuePlace, Stock};
 use zookeeper_client::{Client, Error};
 
+use super::evidence::Answer;
 use super::foreign::{self, is_foreign};
 use super::holder::{First, first};
 use super::read_nodes::{QueueNode, permits};
@@ -32,6 +33,8 @@ pub(crate) enum Branch {
     /// The node does not exist.
     Gone,
 }
+
+impl Answer for Branch {}
 
 /// The first contender that holds the lock of a directory.
 pub(crate) struct FirstHolder {

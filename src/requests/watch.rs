@@ -6,13 +6,13 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::{join, pending, ready};
 use zklock_recipe::transaction::UNTOUCHED;
-use zklock_recipe::{Event, OtherKind, Own, PathKind, QueuePlace, SessionEnd, Stranger};
+use zklock_recipe::{Event, OtherKind, Own, PathKind, QueuePlace, Stranger};
 use zookeeper_client as zk;
 use zookeeper_client::{Error, EventType, WatchedEvent};
 
 use super::confirm::{is, is_hidden, is_there};
 use super::foreign::{judge, lookalike};
-use super::reply::{Reply, end, failure};
+use super::reply::{Reply, failure};
 use super::watchers::{DataWatcher, Watcher, Watching};
 use crate::node::{NodeData, decode};
 use crate::settings::Settings;
@@ -77,14 +77,11 @@ fn other_kind(lock: &Settings, data: &[u8]) -> Option<OtherKind> {
 /// write to the directory can write to a waiter's node, and that waiter may give up later. That grants nobody. Nor does
 /// another client's contender, whatever it does.
 async fn end_of(data: DataWatcher, children: Watcher, is_ours: bool) -> Event {
-    let gone = match change(children).await {
-        Ok(gone) => gone,
-        Err(end) => return Event::SessionOver(end),
-    };
+    let gone = change(children).await;
     // The event of a write always arrives before the event of the deletion, so nothing is awaited here. A server may
     // also have withheld the event of the write, if it no longer lets us read the node.
     match change(data).now_or_never() {
-        Some(Ok(written)) if is_ours && is_release(&written, &gone) => Event::PredecessorReleased,
+        Some(written) if is_ours && is_release(&written, &gone) => Event::PredecessorReleased,
         _ => Event::PredecessorDeleted,
     }
 }
@@ -101,11 +98,7 @@ pub(crate) async fn watch_own(watching: Watching, lock: Arc<Settings>, own: Own)
     let path = lock.path.contender(own.place);
     match watching.data(&path).await {
         Ok((_, stat, watcher)) => Reply {
-            watch: Some(
-                change(watcher)
-                    .map(|change| change.map_or_else(Event::SessionOver, |_| Event::OwnTouched))
-                    .boxed(),
-            ),
+            watch: Some(change(watcher).map(|_| Event::OwnTouched).boxed()),
             ..Event::OwnWatched(is(Some(&stat), own) && !is_displaced(&lock, &stat)).into()
         },
         Err(Error::NoNode) => Event::OwnWatched(false).into(),
@@ -124,15 +117,12 @@ fn is_displaced(lock: &Settings, own: &zk::Stat) -> bool {
     lock.layout().is_shared() && own.version != UNTOUCHED
 }
 
-/// Resolves when the watch fires, or when the session ends.
-pub(super) async fn change(watcher: impl Future<Output = WatchedEvent>) -> Result<WatchedEvent, SessionEnd> {
-    // The watcher panics if the client's task has died of a panic. This future is then revoked with its connection.
+/// Resolves when the watch fires. It is pending for ever once the client says that the session is over, or has died of a panic:
+/// then the connection is lost, and the watch is revoked with it.
+pub(super) async fn change(watcher: impl Future<Output = WatchedEvent>) -> WatchedEvent {
     match AssertUnwindSafe(watcher).catch_unwind().await {
-        Ok(event) if event.event_type == EventType::Session => {
-            Err(end(event.session_state).unwrap_or(SessionEnd::Closed))
-        }
-        Ok(event) => Ok(event),
-        Err(_) => pending().await,
+        Ok(event) if event.event_type != EventType::Session => event,
+        Ok(_) | Err(_) => pending().await,
     }
 }
 

@@ -15,8 +15,8 @@ use tracing::warn;
 use uuid::Uuid;
 use zklock_recipe::admission::{Admission, AdmissionCommand, AdmissionEvent, AdmissionOutcome, SeenPool};
 use zklock_recipe::{
-    self as recipe, Arrival, Breach, End, Event, Kind, Misfit, Outcome, Own, Patience, QueuePlace, Refusal,
-    SessionEnd, Takeover, Tries, Wish,
+    self as recipe, Arrival, Breach, End, Event, Kind, Misfit, Outcome, Own, Patience, Proof, QueuePlace,
+    Refusal, SessionEnd, Takeover, Tries, Wish,
 };
 
 use super::statement::Statement;
@@ -26,7 +26,7 @@ use crate::guard::Guard;
 use crate::guard::lost::LostReason;
 use crate::lock::acquire::Passage;
 use crate::node::{NodeData, encode};
-use crate::requests::{self, OwnNode, PoolWatched, unmet};
+use crate::requests::{self, Answer, OwnNode, PoolWatched, unmet};
 use crate::settings::Entry;
 use crate::zk::{LinkAnswer, Revocable, Wire, ZkSession};
 
@@ -126,6 +126,16 @@ struct AdmissionHeard {
     watches: Option<Watches>,
 }
 
+impl Answer for AdmissionHeard {
+    fn proof(&self) -> Proof {
+        self.event.proof()
+    }
+
+    fn session_end(&self) -> Option<SessionEnd> {
+        self.event.session_end()
+    }
+}
+
 impl From<AdmissionEvent> for AdmissionHeard {
     fn from(event: AdmissionEvent) -> Self {
         Self { event, watches: None }
@@ -146,10 +156,6 @@ impl Procedure for Admitting {
             AdmissionEvent::GiveUp => {}
             event if event.is_news() => self.tries.answered(),
             _ => self.tries.failed(),
-        }
-        // A reply may say so before the connection's client knows.
-        if let AdmissionEvent::SessionOver(end) = event {
-            self.session.ended(end);
         }
         if let Some(watches) = watches {
             self.watches = watches;
@@ -322,18 +328,15 @@ impl Admitting {
         let answer = self.session.requester.request_where(Some(seen.connection), move |wire| {
             requests::admit(wire.client, own, settings, kind, data, seen)
         });
-        let session = self.session.clone();
         async move {
             AdmissionHeard::from(match answer.await {
-                LinkAnswer::Given(event, sent) => {
-                    match event {
-                        AdmissionEvent::Admitted(_) => session.lease.confirmed(sent),
-                        AdmissionEvent::OtherPool(_) => warn!(
+                LinkAnswer::Given(event, _) => {
+                    if let AdmissionEvent::OtherPool(_) = event {
+                        warn!(
                             path = %permits.name,
                             "somebody has deleted the directory of permits and made it again; a transaction has written the former \
                              number of permits to it, and its permit is given back; write the right number"
-                        ),
-                        _ => {}
+                        );
                     }
                     event
                 }
@@ -372,7 +375,7 @@ impl Admitting {
                 "an acquisition cannot tell which node is its own; zklock closes the ZooKeeper session, so that \
                  ZooKeeper deletes the node"
             );
-            self.session.ended(SessionEnd::Closed);
+            self.session.lease.ended_quietly(SessionEnd::Closed);
         }
     }
 }

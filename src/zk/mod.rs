@@ -28,5 +28,5 @@ pub(crate) use session::guards::{Holder, SETTLING};
 pub(crate) use session::late_creates::LATEST;
 pub(crate) use session::polled::{LOOKS, Late, Looked};
 pub(crate) use session::{Holding, SessionView, ZkSession};
-pub(crate) use shared_lease::{Sent, SharedLease};
+pub(crate) use shared_lease::SharedLease;
 pub(crate) use succession::{Bystander, Over, Succession};

@@ -15,72 +15,63 @@
 //! 4. A guard whose node was not seen since a connection was lost ends earlier than the lease. So until the last such end is
 //!    over, heartbeats wake all.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
-use zklock_recipe::{Lapse, Lease, Lengths, Moment, Present, SessionEnd, Term};
+use zklock_recipe::{Lapse, Lease, Lengths, Moment, Present, Proof, Sent, SessionEnd, SessionLease, Term};
 
 use crate::clock;
 use crate::mutex::Mutex;
+use crate::requests::Answer;
 
 /// A suspension that is shorter than this makes no timer late enough to matter.
 const SHORT: Duration = Duration::from_millis(50);
 
 /// A session's lease, which is compared with this machine's clocks.
 pub(crate) struct SharedLease {
-    lease: watch::Sender<Lease>,
-    /// The connections that were lost, and the instant at which the lease was to end when each was lost. An entry is
-    /// kept only until that instant.
-    lost: Mutex<VecDeque<(u64, Moment)>>,
+    lease: watch::Sender<SessionLease>,
     /// The latest request that only a leader answers, and that was answered.
     heard: watch::Sender<Sent>,
     /// The latest heartbeat that was answered in full. Only holders at risk wait for it.
     beaten: watch::Sender<Sent>,
     /// For how long the machine had been suspended when all were last woken for that reason.
     suspended: Mutex<Duration>,
-}
-
-/// When and where a request was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sent {
-    /// The number of the connection on which the request was sent.
-    pub(crate) connection: u64,
-    /// The instant at which the request was sent, or shortly before.
-    pub(crate) at: Moment,
+    runtime: Handle,
 }
 
 impl SharedLease {
-    /// Makes the shared lease of a session that zklock asked for at `asked`.
-    pub(crate) fn new(lease: Lease, asked: Moment) -> Self {
+    /// Makes the shared lease of a session that zklock asked for at `asked`, and whose tasks run on this runtime.
+    pub(crate) fn new(lease: Lease, asked: Moment, runtime: Handle) -> Self {
         let asked = Sent { connection: 0, at: asked };
-        let (heard, beaten) = (watch::Sender::new(asked), watch::Sender::new(asked));
-        let suspended = Mutex::new(clock::suspended());
-        Self { lease: watch::Sender::new(lease), lost: Mutex::default(), heard, beaten, suspended }
+        Self {
+            lease: watch::Sender::new(SessionLease::new(lease)),
+            heard: watch::Sender::new(asked),
+            beaten: watch::Sender::new(asked),
+            suspended: Mutex::new(clock::suspended()),
+            runtime,
+        }
     }
 
-    /// Takes in that the leader has answered a heartbeat's sync that was sent then.
-    pub(crate) fn synced(&self, sent: Sent) {
-        let unsettled = self.is_unsettled();
-        self.prove(unsettled, |lease, now| lease.synced(sent.connection, sent.at, now));
-        self.hear(sent, true);
-    }
-
-    /// Takes in that a quorum has acknowledged a write that was sent then.
-    pub(crate) fn confirmed(&self, sent: Sent) {
-        self.prove(false, |lease, now| {
-            lease.confirmed(sent.connection, sent.at, now);
-        });
-        self.hear(sent, false);
-    }
-
-    /// Takes in evidence of the session's life.
-    fn prove(&self, wakes: bool, evidence: impl FnOnce(&mut Lease, Moment)) {
-        self.lease.send_if_modified(|lease| {
-            let now = clock::now();
-            let lapsed = lease.remaining(now).is_zero();
-            evidence(lease, now);
-            wakes || lapsed || self.was_suspended()
+    /// Takes in what the answer to a request, which was sent then and there, says of the session. No other function credits the
+    /// lease.
+    pub(crate) fn credit(self: &Arc<Self>, answer: &impl Answer, sent: Sent) {
+        if let Some(end) = answer.session_end() {
+            self.ended_quietly(end);
+        }
+        let proof = answer.proof();
+        if proof == Proof::Nothing {
+            return;
+        }
+        self.lease.send_if_modified(|lease| lease.credit(proof, sent, clock::now()) || self.was_suspended());
+        // Answers may come late, so an earlier request changes nothing. Only heartbeats wake the observers: a session may have
+        // thousands of those, and as many acquisitions a second.
+        self.heard.send_if_modified(|heard| {
+            if sent.is_after(heard) {
+                *heard = sent;
+            }
+            proof == Proof::Leader
         });
     }
 
@@ -93,33 +84,13 @@ impl SharedLease {
 
     /// Whether the machine was suspended since the last call that said so.
     fn was_suspended(&self) -> bool {
-        let (mut before, suspended) = (self.suspended.lock(), clock::suspended());
+        let mut before = self.suspended.lock();
+        let suspended = clock::suspended();
         let was_suspended = suspended.saturating_sub(*before) > SHORT;
         if was_suspended {
             *before = suspended;
         }
         was_suspended
-    }
-
-    /// Whether a guard may have ended, since the last call, before the lease does.
-    fn is_unsettled(&self) -> bool {
-        let (mut lost, now) = (self.lost.lock(), clock::now());
-        let unsettled = !lost.is_empty();
-        lost.retain(|(_, end)| !now.until(*end).is_zero());
-        unsettled
-    }
-
-    /// Answers may come late, so an earlier connection or an earlier request changes nothing. Only heartbeats wake the
-    /// observers: a session may have thousands of those, and as many acquisitions a second.
-    fn hear(&self, sent: Sent, wakes: bool) {
-        self.heard.send_if_modified(|heard| {
-            let newer = sent.connection > heard.connection
-                || sent.connection == heard.connection && heard.at.until(sent.at) > Duration::ZERO;
-            if newer {
-                *heard = sent;
-            }
-            wakes
-        });
     }
 
     /// Returns a receiver of the latest request that only a leader answers, and that was answered: a sync or a quorum
@@ -134,21 +105,10 @@ impl SharedLease {
         self.beaten.send_replace(sent);
     }
 
-    /// The latest heartbeat that was answered in full.
-    fn beaten(&self) -> Sent {
-        *self.beaten.borrow()
-    }
-
-    /// How long the heartbeats certainly do not fail; zero if they fail now: without a connection, if a heartbeat is overdue, or if
-    /// less is left of the lease than the longest stop margin.
+    /// How long the heartbeats certainly do not fail, as [`SessionLease::calm`] says.
     pub(crate) fn calm(&self) -> Duration {
-        let (lengths, beaten) = (self.lengths(), self.beaten());
-        if self.connection() != Some(beaten.connection) {
-            return Duration::ZERO;
-        }
-        // The next heartbeat is sent a heartbeat after this one. A half is for its reply, twice what the longest margin allows.
-        let overdue = (lengths.heartbeat * 3 / 2).saturating_sub(clock::now().most_since(beaten.at));
-        overdue.min(self.remaining().saturating_sub(lengths.longest_stop_margin()))
+        let beaten = *self.beaten.borrow();
+        self.lease.borrow().calm(beaten, clock::now())
     }
 
     /// Returns a receiver that each heartbeat wakes which was answered in full.
@@ -165,7 +125,7 @@ impl SharedLease {
 
     /// Takes in that the request to resume the session was not answered.
     pub(crate) fn attempt_failed(&self) {
-        self.lease.send_modify(Lease::attempt_failed);
+        self.lease.send_modify(SessionLease::attempt_failed);
     }
 
     /// Takes in that a server resumed the session with this timeout. Returns the number of the new connection. `Err`
@@ -178,32 +138,27 @@ impl SharedLease {
 
     /// Takes in that the connection is lost.
     pub(crate) fn disconnected(&self) {
-        self.lease.send_modify(|lease| {
-            if let Some(number) = lease.connection() {
-                let now = clock::now();
-                let mut lost = self.lost.lock();
-                lost.retain(|(_, end)| !now.until(*end).is_zero());
-                lost.push_back((number, lease.deadline()));
-            }
-            lease.disconnected();
-        });
+        self.lease.send_modify(|lease| lease.disconnected(clock::now()));
     }
 
-    /// Takes in that the session is over.
+    /// Takes in that the session is over, and wakes all at once.
     pub(crate) fn ended(&self, end: SessionEnd) {
         self.lease.send_modify(|lease| lease.ended(end));
     }
 
-    /// As [`ended`](Self::ended), but wakes nobody: [`wake`](Self::wake) has to follow.
-    pub(super) fn ended_silently(&self, end: SessionEnd) {
+    /// As [`ended`](Self::ended), for a caller that may hold a mutex: a task of its own wakes all, because their wakers are foreign
+    /// code.
+    pub(crate) fn ended_quietly(self: &Arc<Self>, end: SessionEnd) {
         self.lease.send_if_modified(|lease| {
             lease.ended(end);
             false
         });
+        let lease = self.clone();
+        self.runtime.spawn(async move { lease.wake() });
     }
 
-    /// Wakes all. Their wakers are foreign code.
-    pub(super) fn wake(&self) {
+    /// Wakes all.
+    fn wake(&self) {
         self.lease.send_modify(|_| {});
     }
 
@@ -212,106 +167,102 @@ impl SharedLease {
         let mut lease = self.changes();
         // `self` owns the sender, so it is not dropped before this future.
         lease
-            .wait_for(|lease| lease.end().is_some())
+            .wait_for(|lease| lease.lease().end().is_some())
             .await
             .ok()
-            .and_then(|lease| lease.end())
+            .and_then(|lease| lease.lease().end())
             .unwrap_or(SessionEnd::Closed)
     }
 
     /// The session timeout with which zklock computes the lease, and the lengths that follow from it.
     pub(crate) fn lengths(&self) -> Lengths {
-        self.lease.borrow().lengths()
+        self.lease.borrow().lease().lengths()
     }
 
     /// How the session stands, for a holder with this stop margin.
     pub(crate) fn present(&self, stop_margin: Duration) -> Present {
-        self.lease.borrow().present(stop_margin, clock::now())
+        self.lease.borrow().lease().present(stop_margin, clock::now())
     }
 
     /// For how long a doubt leaves the lease unproven, though answers come in time. `None` without a doubt.
     pub(crate) fn doubted_for(&self) -> Option<Duration> {
-        self.lease.borrow().doubted_for()
+        self.lease.borrow().lease().doubted_for()
     }
 
     /// Whether the lease lasts until two heartbeats have had a chance to extend it, one of them before this margin
     /// begins.
     pub(crate) fn is_ample(&self, stop_margin: Duration) -> bool {
-        self.lease.borrow().is_ample(stop_margin, clock::now())
+        self.lease.borrow().lease().is_ample(stop_margin, clock::now())
     }
 
     /// Whether a term still lasts.
     pub(crate) fn check(&self, term: Term) -> Result<(), Lapse> {
-        self.lease.borrow().check(term, clock::now())
+        self.lease.borrow().lease().check(term, clock::now())
     }
 
-    /// How long a guard of this term still lasts if nothing more is confirmed, or why it has ended. `seen` is the
-    /// connection on which the guard's node was last seen. A confirmation on a later connection says nothing of that
-    /// node: an operator may have deleted it in between.
+    /// How long a guard of this term, whose node was last seen on this connection, still lasts, or why it has ended; as
+    /// [`SessionLease::remaining_of`] says.
     pub(crate) fn remaining_of(&self, term: Term, seen: Option<u64>) -> Result<Duration, Lapse> {
-        let (lease, now) = (self.lease.borrow(), clock::now());
-        lease.check(term, now)?;
-        let remaining = lease.remaining(now);
-        if seen.is_some() && lease.connection() == seen {
-            return Ok(remaining);
-        }
-        let lost = self.lost.lock();
-        let end = lost.iter().find(|(number, _)| Some(*number) == seen).map(|(_, end)| now.until(*end));
-        let remaining = remaining.min(end.unwrap_or_default());
-        if remaining.is_zero() { Err(Lapse::Unconfirmed) } else { Ok(remaining) }
+        self.lease.borrow().remaining_of(term, seen, clock::now())
     }
 
     /// How long the lease still lasts if nothing more is confirmed.
     pub(crate) fn remaining(&self) -> Duration {
-        self.lease.borrow().remaining(clock::now())
+        self.lease.borrow().lease().remaining(clock::now())
     }
 
     /// When the lease has ended, if that is known; else this instant.
     pub(crate) fn lapsed(&self) -> Moment {
-        let (deadline, now) = (self.lease.borrow().deadline(), clock::now());
+        let (deadline, now) = (self.lease.borrow().lease().deadline(), clock::now());
         if now.until(deadline).is_zero() { deadline } else { now }
     }
 
     /// The number of the present connection, if the session has one.
     pub(crate) fn connection(&self) -> Option<u64> {
-        self.lease.borrow().connection()
+        self.lease.borrow().lease().connection()
     }
 
     /// How the session ended, if it has.
     pub(crate) fn end(&self) -> Option<SessionEnd> {
-        self.lease.borrow().end()
+        self.lease.borrow().lease().end()
     }
 
     /// Returns a receiver that sees each change of the lease, except that the lease grows.
-    pub(crate) fn changes(&self) -> watch::Receiver<Lease> {
+    pub(crate) fn changes(&self) -> watch::Receiver<SessionLease> {
         self.lease.subscribe()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use zklock_recipe::Reckoning;
+    use zklock_recipe::{Event, Reckoning};
 
     use super::*;
     use crate::clock::tests::suspend;
+    use crate::requests::{Acknowledged, Synced};
 
-    fn lease(asked: Moment) -> SharedLease {
+    fn lease(asked: Moment) -> Arc<SharedLease> {
         let reckoning = Reckoning { tick: Duration::from_millis(100), drift_ppm: 0 };
         let lease = Lease::established(reckoning, Duration::from_secs(10), asked);
-        SharedLease::new(lease.unwrap_or_else(|short| panic!("{short:?}")), asked)
+        let lease = lease.unwrap_or_else(|short| panic!("{short:?}"));
+        Arc::new(SharedLease::new(lease, asked, Handle::current()))
     }
 
-    fn now(connection: u64) -> Sent {
-        Sent { connection, at: clock::now() }
+    fn confirm(lease: &Arc<SharedLease>, connection: u64) {
+        lease.credit(&Acknowledged(()), Sent { connection, at: clock::now() });
     }
 
-    #[test]
-    fn evidence_for_a_valid_lease_wakes_nobody() {
+    fn sync(lease: &Arc<SharedLease>, connection: u64) {
+        lease.credit(&Synced, Sent { connection, at: clock::now() });
+    }
+
+    #[tokio::test]
+    async fn evidence_for_a_valid_lease_wakes_nobody() {
         let lease = lease(clock::now());
         let (mut changes, heard) = (lease.changes(), lease.heard());
-        lease.confirmed(now(0));
+        confirm(&lease, 0);
         assert!(!heard.has_changed().unwrap());
-        lease.synced(now(0));
+        sync(&lease, 0);
         assert!(heard.has_changed().unwrap(), "observers know the age of what they say by heartbeats");
         assert!(!changes.has_changed().unwrap());
         lease.disconnected();
@@ -320,28 +271,28 @@ mod tests {
         lease.resumed(Duration::from_secs(10)).unwrap();
         assert!(changes.has_changed().unwrap());
         changes.mark_unchanged();
-        lease.confirmed(now(1));
+        confirm(&lease, 1);
         assert!(!changes.has_changed().unwrap());
-        lease.synced(now(1));
+        sync(&lease, 1);
         assert!(changes.has_changed().unwrap(), "a guard may end whose node was not seen on this connection");
     }
 
-    #[test]
-    fn the_first_evidence_after_a_suspension_wakes_all() {
+    #[tokio::test]
+    async fn the_first_evidence_after_a_suspension_wakes_all() {
         let lease = lease(clock::now());
         // The lease is still valid, and the timers of those who wait for its end are late by a second.
         suspend(Duration::from_secs(1));
         assert!(!lease.remaining().is_zero());
         let mut changes = lease.changes();
-        lease.confirmed(now(0));
+        confirm(&lease, 0);
         assert!(changes.has_changed().unwrap());
         changes.mark_unchanged();
-        lease.confirmed(now(0));
+        confirm(&lease, 0);
         assert!(!changes.has_changed().unwrap());
     }
 
-    #[test]
-    fn a_look_after_a_suspension_wakes_all_though_no_evidence_comes() {
+    #[tokio::test]
+    async fn a_look_after_a_suspension_wakes_all_though_no_evidence_comes() {
         let lease = lease(clock::now());
         let mut changes = lease.changes();
         lease.wake_after_suspension();
@@ -354,13 +305,26 @@ mod tests {
         assert!(!changes.has_changed().unwrap());
     }
 
-    #[test]
-    fn evidence_for_a_lapsed_lease_wakes_all() {
+    #[tokio::test]
+    async fn evidence_for_a_lapsed_lease_wakes_all() {
         // The machine has run for longer than the session timeout.
         let lease = lease(Moment::default());
         assert!(lease.remaining().is_zero());
         let changes = lease.changes();
-        lease.confirmed(now(0));
+        confirm(&lease, 0);
         assert!(changes.has_changed().unwrap());
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_says_that_the_session_is_over_ends_it_and_wakes_from_elsewhere() {
+        let lease = lease(clock::now());
+        let mut changes = lease.changes();
+        let sent = Sent { connection: 0, at: clock::now() };
+        lease.credit(&Event::Unanswered, sent);
+        assert_eq!(lease.end(), None);
+        lease.credit(&Event::SessionOver(SessionEnd::Expired), sent);
+        assert_eq!(lease.end(), Some(SessionEnd::Expired));
+        assert!(!changes.has_changed().unwrap(), "the caller may hold a mutex");
+        changes.changed().await.unwrap();
     }
 }

@@ -293,9 +293,8 @@ impl Turn {
                 confirm_version(&wire.client, &nodes, Some(UNTOUCHED)).await
             });
             match request.await {
-                LinkAnswer::Given(Ok(()), sent) => {
+                LinkAnswer::Given(Ok(_), sent) => {
                     let held = &self.held;
-                    held.shared_lease().confirmed(sent);
                     held.driver.lock().iter_mut().for_each(|driver| driver.saw(sent.connection));
                     held.saw(sent.connection);
                     return self.check();

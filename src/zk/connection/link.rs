@@ -5,11 +5,12 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::watch;
-use zklock_recipe::SessionEnd;
+use zklock_recipe::{Sent, SessionEnd};
 
 use super::{Connection, Wire};
 use crate::clock;
-use crate::zk::shared_lease::Sent;
+use crate::requests::Answer;
+use crate::zk::shared_lease::SharedLease;
 
 /// The connection that a request can use.
 #[derive(Clone)]
@@ -33,28 +34,36 @@ pub(crate) enum LinkAnswer<T> {
     Over(SessionEnd),
 }
 
-/// Sends requests on the connections of one session.
+/// Sends requests on the connections of one session, and credits the session's lease with what the answers say of it.
 #[derive(Clone)]
-pub(crate) struct Requester(pub(crate) watch::Receiver<Link>);
+pub(crate) struct Requester {
+    link: watch::Receiver<Link>,
+    lease: Arc<SharedLease>,
+}
 
 impl Requester {
+    /// Makes what sends the requests of the session that has this lease.
+    pub(crate) fn new(link: watch::Receiver<Link>, lease: Arc<SharedLease>) -> Self {
+        Self { link, lease }
+    }
+
     /// Resolves when a connection comes or goes; returns `false` if none will any more.
     pub(crate) async fn changed(&mut self) -> bool {
-        self.0.changed().await.is_ok()
+        self.link.changed().await.is_ok()
     }
 
     /// Marks every change until now as seen.
     pub(crate) fn mark_unchanged(&mut self) {
-        self.0.mark_unchanged();
+        self.link.mark_unchanged();
     }
 
     /// Whether the session has a connection.
     pub(crate) fn is_up(&self) -> bool {
-        matches!(&*self.0.borrow(), Link::Up(_))
+        matches!(&*self.link.borrow(), Link::Up(_))
     }
 
     /// Makes a request. It waits for a connection if the session has none. It is sent at its first poll.
-    pub(crate) fn request<F: Future<Output: Send> + Send + 'static>(
+    pub(crate) fn request<F: Future<Output: Answer + Send> + Send + 'static>(
         &self,
         request: impl FnOnce(Wire) -> F + Send + 'static,
     ) -> BoxFuture<'static, LinkAnswer<F::Output>> {
@@ -63,12 +72,13 @@ impl Requester {
 
     /// As [`request`](Self::request). If a connection is given, the request goes out on the one with this number only, and is lost
     /// if that is not the present one.
-    pub(crate) fn request_where<F: Future<Output: Send> + Send + 'static>(
+    pub(crate) fn request_where<F: Future<Output: Answer + Send> + Send + 'static>(
         &self,
         number: Option<u64>,
         request: impl FnOnce(Wire) -> F + Send + 'static,
     ) -> BoxFuture<'static, LinkAnswer<F::Output>> {
-        let mut link = self.0.clone();
+        let mut link = self.link.clone();
+        let lease = self.lease.clone();
         async move {
             let (sent, wire) = loop {
                 match &*link.borrow_and_update() {
@@ -92,7 +102,10 @@ impl Requester {
             // This future keeps nothing that holds the connection open. So a caller that forgets it does not keep the session
             // open.
             match asked.await {
-                Some(answer) => LinkAnswer::Given(answer, sent),
+                Some(answer) => {
+                    lease.credit(&answer, sent);
+                    LinkAnswer::Given(answer, sent)
+                }
                 None => match &*link.borrow() {
                     Link::Over(end) => LinkAnswer::Over(*end),
                     Link::Up(_) | Link::Down => LinkAnswer::Lost,

@@ -15,14 +15,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{info, warn};
-use zklock_recipe::SessionEnd;
+use zklock_recipe::{Sent, SessionEnd};
 use zookeeper_client::{Error, SessionInfo, SessionState};
 
 use super::Connection;
 use super::dialer::{Dialer, Opened, ROUNDS, pauses, silence};
 use super::link::Link;
 use crate::zk::servers::Server;
-use crate::zk::shared_lease::{Sent, SharedLease};
+use crate::zk::shared_lease::SharedLease;
 use crate::{clock, requests};
 
 /// The pause after the first round in which no server resumed the session. Each further pause is twice as long.
@@ -207,14 +207,16 @@ impl Connections {
                 return Err(SessionEnd::Expired);
             };
             let mut served = Served::start(number, opened);
-            let sent = clock::now();
+            let sent = Sent { connection: number, at: clock::now() };
             let barrier = async {
                 let wire = served.connection.wire()?;
                 wire.request(|wire| requests::heartbeat(wire.client)).await
             };
-            if let Ok(Some(true)) = timeout(silence(self.lease.lengths().timeout), barrier).await {
-                self.lease.confirmed(Sent { connection: number, at: sent });
-                return Ok(served);
+            if let Ok(Some(answer)) = timeout(silence(self.lease.lengths().timeout), barrier).await {
+                self.lease.credit(&answer, sent);
+                if answer.is_ok() {
+                    return Ok(served);
+                }
             }
             self.lease.disconnected();
             let state = timeout(Duration::ZERO, served.gone()).await;

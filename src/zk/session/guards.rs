@@ -151,18 +151,17 @@ pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requ
             return;
         }
         let sent = match sync.await {
-            LinkAnswer::Given(true, sent) => sent,
-            LinkAnswer::Given(false, _) | LinkAnswer::Lost => continue,
+            LinkAnswer::Given(Ok(_), sent) => sent,
+            LinkAnswer::Given(Err(_), _) | LinkAnswer::Lost => continue,
             LinkAnswer::Over(_) => return,
         };
-        lease.synced(sent);
         let Some(next) = guards.upgrade().map(|guards| guards.next(looked)) else { return };
         let Some((key, _)) = next.last() else {
             lease.beat(sent);
             continue;
         };
         let nodes = next.iter().map(|(_, node)| (node.path.clone(), node.czxid)).collect();
-        let confirm = confirm(lease.clone(), requester.clone());
+        let confirm = confirm(requester.clone());
         let look = requester.request(|wire| requests::are_there(wire.client, nodes));
         // Both are sent in this order, in one poll. The write does not wait for the answer to the look.
         let (confirmed, looked_at) = join(confirm, look).await;

@@ -33,7 +33,7 @@ use super::connection::link::{Link, LinkAnswer, Requester};
 use super::connection::resume::{Closing, Connections};
 use super::shared_lease::SharedLease;
 use crate::clock;
-use crate::requests::{self, OwnNode, Searches};
+use crate::requests::{self, Answer, OwnNode, Searches};
 use crate::settings::Settings;
 use crate::telemetry;
 
@@ -79,7 +79,7 @@ impl ZkSession {
         let id = client.session_id().0;
         let info = client.session().clone();
         telemetry::describe();
-        let lease = Arc::new(SharedLease::new(lease, opened.asked));
+        let lease = Arc::new(SharedLease::new(lease, opened.asked, runtime.clone()));
         let (link_sender, link) = watch::channel(Link::Down);
         let (ended, over) = watch::channel(None);
         let (background, queue) = Background::new();
@@ -108,7 +108,7 @@ impl ZkSession {
         let (_, link) = watch::channel(Link::Over(SessionEnd::Expired));
         let (_, over) = watch::channel(Some(Closing::Confirmed));
         let (background, _) = Background::new();
-        let lease = Arc::new(SharedLease::new(lease, now));
+        let lease = Arc::new(SharedLease::new(lease, now, runtime.clone()));
         Arc::new(Self::new(0, dialer, runtime, link, lease, over, background))
     }
 
@@ -121,7 +121,7 @@ impl ZkSession {
         over: watch::Receiver<Option<Closing>>,
         background: Background,
     ) -> Self {
-        let requester = Requester(link);
+        let requester = Requester::new(link, lease.clone());
         let chroot = dialer.servers.chroot.clone();
         Self {
             id,
@@ -169,7 +169,7 @@ impl ZkSession {
     /// Asks a quorum to confirm the lease, together with everybody else in this session who asks now. Resolves to whether
     /// a quorum has answered.
     pub(crate) fn confirmation(&self) -> impl Future<Output = bool> + Send + 'static + use<> {
-        self.confirmation.join(&self.lease, &self.requester)
+        self.confirmation.join(&self.requester)
     }
 
     /// Registers a guard and its nodes. Heartbeats are quorum writes until the returned value is dropped.
@@ -229,7 +229,10 @@ impl ZkSession {
 
     /// Makes a request after the pause that these tries call for. If a connection is given, it goes out on the one with this
     /// number only.
-    pub(crate) fn ask<F: Future<Output: Send> + Send + 'static, R: FnOnce(Wire) -> F + Send + 'static>(
+    pub(crate) fn ask<
+        F: Future<Output: Answer + Send> + Send + 'static,
+        R: FnOnce(Wire) -> F + Send + 'static,
+    >(
         &self,
         tries: Tries,
         connection: Option<u64>,
@@ -290,14 +293,6 @@ impl ZkSession {
     /// session.
     pub(crate) fn close(&self) {
         self.lease.ended(SessionEnd::Closed);
-    }
-
-    /// Takes in that the session is over. Those who wait for its end are woken by a task of their own: their wakers are foreign
-    /// code, and the caller may hold a mutex.
-    pub(crate) fn ended(&self, end: SessionEnd) {
-        self.lease.ended_silently(end);
-        let lease = self.lease.clone();
-        self.runtime.spawn(async move { lease.wake() });
     }
 
     /// As [`close`](Self::close), once the writes that outlast the session are done, or a tenth of the session timeout is over.

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Timeout};
 use tracing::{info, warn};
-use zklock_recipe::Lease;
+use zklock_recipe::SessionLease;
 
 use self::state::{SessionEvent, SessionState};
 use self::survey::establish;
@@ -328,7 +328,7 @@ impl Successor {
     /// session, if one is established.
     ///
     /// Opening a session is boxed, so that a `Session` does not keep the memory for it all its life.
-    async fn run(&self, life: Option<watch::Receiver<Lease>>) {
+    async fn run(&self, life: Option<watch::Receiver<SessionLease>>) {
         let mut life = match life {
             Some(life) => life,
             None => match self.open(Instant::now()).boxed().await {
@@ -350,13 +350,14 @@ impl Successor {
 
     /// Reports every state of a ZooKeeper session, and closes it once it is idle. Returns once it has ended, or `None` if nobody uses
     /// the succession any more.
-    async fn follow(&self, life: &mut watch::Receiver<Lease>) -> Option<()> {
+    async fn follow(&self, life: &mut watch::Receiver<SessionLease>) -> Option<()> {
         let mut connections = None;
         let (mut last, mut unused) = (Instant::now(), 0);
         loop {
             let (has_ended, state, connection, timeout) = {
-                let lease = life.borrow_and_update();
-                (lease.end().is_some(), SessionState::of(&lease), lease.connection(), lease.lengths().timeout)
+                let life = life.borrow_and_update();
+                let lease = life.lease();
+                (lease.end().is_some(), SessionState::of(lease), lease.connection(), lease.lengths().timeout)
             };
             let succession = self.succession.upgrade()?;
             if connection.is_some() && connections.is_some_and(|last| Some(last) != connection) {
