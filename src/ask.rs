@@ -200,8 +200,11 @@ struct AskNode {
 
 impl Drop for AskNode {
     fn drop(&mut self) {
-        let (session, path, own) = (Arc::downgrade(&self.session), self.path.clone(), self.own);
-        let (mut requester, lease) = (self.session.requester.clone(), self.session.lease.clone());
+        let session = Arc::downgrade(&self.session);
+        let path = self.path.clone();
+        let own = self.own;
+        let mut requester = self.session.requester.clone();
+        let lease = self.session.lease.clone();
         let latest = Instant::now() + if self.is_unanswered { LATEST } else { Duration::ZERO };
         let deleting = async move {
             let mut tries = Tries::default();
@@ -262,11 +265,15 @@ pub(crate) async fn ask(
     let within = u64::try_from(request.within.as_millis()).unwrap_or(u64::MAX);
     let data = AskData { id: Uuid::new_v4(), who, why: request.why, within, of };
     checked("data", encode(&data).len(), AskData::LONGEST)?;
-    let holders = nodes.into_iter().map(|(position, node)| Contender::new(position, true, node));
-    let (succession, holders) = (succession.clone(), holders.collect());
-    let deadline = Instant::now().checked_add(request.within);
-    let mut asking = Asking { succession, path, node: None, data, acl: request.acl, deadline, holders };
-    let succession = asking.succession.clone();
+    let mut asking = Asking {
+        succession: succession.clone(),
+        path,
+        node: None,
+        data,
+        acl: request.acl,
+        deadline: Instant::now().checked_add(request.within),
+        holders: nodes.into_iter().map(|(position, node)| Contender::new(position, true, node)).collect(),
+    };
     let placed = succession.patiently(async { asking.place(succession.opened().await).await }).await;
     let path = || asking.path.to_string();
     match placed.map_err(|waited| QueryError::Unanswered { path: path(), waited })?? {
@@ -314,8 +321,8 @@ impl Asking {
     ///
     /// If you drop the future, the ask is taken back in the background. If you keep the future and do not poll it, the ask stands.
     pub async fn answer(mut self) -> Result<Answer, AskError> {
-        let (succession, deadline) = (self.succession.clone(), self.deadline);
-        if succession.by(deadline, self.ended()).await?.is_some() {
+        let succession = self.succession.clone();
+        if succession.by(self.deadline, self.ended()).await?.is_some() {
             return Ok(Answer::LetGo);
         }
         let nodes = self.holders.iter().zip(&self.data.of);
@@ -328,18 +335,21 @@ impl Asking {
 
     /// Makes the ask's node in this session, unless it stands. The node is deleted once `self.node` is dropped.
     async fn place(&mut self, session: Arc<ZkSession>) -> Result<AskStanding, AskError> {
-        let (path, id) = (self.path.of_child(ASK), self.data.id);
+        let path = self.path.of_child(ASK);
         let mut tries = Tries::default();
         let outcome = loop {
             let node = self.node.get_or_insert_with(|| AskNode {
                 session: session.clone(),
                 path: path.clone(),
-                own: OwnAsk { id, czxid: None },
+                own: OwnAsk { id: self.data.id, czxid: None },
                 is_unanswered: false,
             });
             let was_unanswered = std::mem::replace(&mut node.is_unanswered, true);
-            let (asked, own) = (self.path.to_string(), node.own);
-            let (mut data, acl, deadline) = (self.data.clone(), self.acl.clone(), self.deadline);
+            let asked = self.path.to_string();
+            let own = node.own;
+            let mut data = self.data.clone();
+            let acl = self.acl.clone();
+            let deadline = self.deadline;
             let request = session.requester.request(move |wire| {
                 // The holder counts from the node's creation, and the asker from the call.
                 if let Some(deadline) = deadline {

@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn all_get_the_result_and_the_last_one_takes_the_future_along() {
-        let (one, kept) = (Joint::new(async { 7 }.boxed()), Arc::new(()));
+        let one = Joint::new(async { 7 }.boxed());
+        let kept = Arc::new(());
         let two = one.clone();
         assert_eq!((one.now_or_never(), two.now_or_never()), (Some(7), Some(7)));
         let held = kept.clone();

@@ -53,8 +53,8 @@ fn is_lock(kind: &PathKind) -> bool {
 impl NodeData {
     /// Makes the data of a contender that enters now.
     pub(crate) fn new(id: Uuid, owner: &str, data: Option<&str>) -> Self {
-        let (owner, data) = (owner.to_owned(), data.map(str::to_owned));
-        Self { id, owner, since: milliseconds(), data, kind: PathKind::Lock }
+        let data = data.map(str::to_owned);
+        Self { id, owner: owner.to_owned(), since: milliseconds(), data, kind: PathKind::Lock }
     }
 
     /// The same data, of a contender for this.
@@ -200,7 +200,8 @@ mod tests {
     #[test]
     fn no_node_has_more_bytes_than_the_longest_one_of_its_texts() {
         for text in ["", "extra", &"\"".repeat(16 * 1024), &"\u{1}".repeat(16 * 1024)] {
-            let (data, longest) = ((!text.is_empty()).then_some(text), NodeData::longest(text, None));
+            let data = (!text.is_empty()).then_some(text);
+            let longest = NodeData::longest(text, None);
             for kind in [PathKind::Lock, PathKind::Election, PathKind::Semaphore, PathKind::Slots] {
                 let length =
                     |data| encode(&NodeData::new(Uuid::new_v4(), text, data).contending_for(kind)).len();
@@ -272,7 +273,9 @@ mod tests {
             of in prop::collection::vec(("\\PC{0,4}", any::<i64>()), 0..4),
             kind in prop::sample::select(vec![PathKind::Lock, PathKind::Election, PathKind::Semaphore, PathKind::Slots]),
         ) {
-            let (id, (owner, why), (since, token, number)) = (Uuid::from_u128(id), texts, numbers);
+            let id = Uuid::from_u128(id);
+            let (owner, why) = texts;
+            let (since, token, number) = numbers;
             let longest = NodeData::longest(&owner, data.as_deref());
             let contender = NodeData { id, owner: owner.clone(), since, data, kind };
             prop_assert!(read_again(&contender) && encode(&contender).len() <= longest);

@@ -114,8 +114,14 @@ impl Settings {
 
     /// The same options for a lock at another path, of which nothing is known yet.
     pub(crate) fn at(&self, path: LockPath) -> Self {
-        let (subject, name, hints) = (path.clone(), path.clone(), Arc::default());
-        Self { subject, name, path, hints, off_limits: None, ..self.clone() }
+        Self {
+            subject: path.clone(),
+            name: path.clone(),
+            path,
+            hints: Arc::default(),
+            off_limits: None,
+            ..self.clone()
+        }
     }
 }
 

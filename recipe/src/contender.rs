@@ -103,7 +103,8 @@ impl QueuePlace {
     pub fn parse_permit(name: &str) -> Option<Self> {
         let (stem, rest) = name.split_once('-')?;
         let (number, digits) = rest.split_once('-')?;
-        let (number, sequence) = (number.parse().ok()?, Sequence(digits.parse().ok()?));
+        let number = number.parse().ok()?;
+        let sequence = Sequence(digits.parse().ok()?);
         let kind = match stem {
             "permit" if number > 0 => Kind::Permit(number),
             "slot" => Kind::Slot(number),

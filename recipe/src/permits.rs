@@ -110,8 +110,10 @@ mod tests {
     #[test]
     fn each_wish_is_ruled() {
         use Ruling::{Admit, Refuse, Wait};
-        let (permits, slots) = (Stock::Permits, Stock::Slots);
-        let (permit, slot) = (Wish::Permit, Wish::Slot);
+        let permits = Stock::Permits;
+        let slots = Stock::Slots;
+        let permit = Wish::Permit;
+        let slot = Wish::Slot;
         let two_and_one = ["permit-2-0000000000", "permit-1-0000000003"];
         let threes = ["permit-3-0000000000", "permit-3-0000000001"];
         let largest = ["permit-4294967295-0000000000", "permit-4294967295-0000000001"];

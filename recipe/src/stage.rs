@@ -106,8 +106,15 @@ pub enum Turned<G, E> {
 impl<W: Clone, G, E: Clone> Stage<W, G, E> {
     /// Makes an empty stage. A hold may be passed on `budget` times.
     pub fn new(budget: u32) -> Self {
-        let (line, failed, hold) = (BTreeMap::new(), BTreeMap::new(), HoldNumber::default());
-        Self { line, failed, arrived: 0, has: Has::Nothing, hold, budget, left: 0 }
+        Self {
+            line: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            arrived: 0,
+            has: Has::Nothing,
+            hold: HoldNumber::default(),
+            budget,
+            left: 0,
+        }
     }
 
     /// Gives a task the place at the end of the line. Its first poll takes it.
@@ -177,7 +184,8 @@ impl<W: Clone, G, E: Clone> Stage<W, G, E> {
     /// `lasts`.
     pub fn look(&mut self, time_is_left: bool, lasts: bool) -> Step<W, G> {
         let Has::Offered { to, looked_at, .. } = &mut self.has else { return Step::Nothing };
-        let (to, is_first) = (*to, !core::mem::replace(looked_at, true));
+        let to = *to;
+        let is_first = !core::mem::replace(looked_at, true);
         let is_alone = self.line.iter().all(|(ticket, waiter)| *ticket == to || waiter.is_late);
         if is_first || is_alone && time_is_left {
             return Step::Nothing;

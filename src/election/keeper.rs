@@ -203,7 +203,8 @@ impl Keeper {
         value: &LeaderData,
         replace: bool,
     ) -> impl Future<Output = KeeperHeard> + Send + use<> {
-        let (hold, path) = (self.hold.clone(), self.path.clone());
+        let hold = self.hold.clone();
+        let path = self.path.clone();
         let options = NodeOptions::new().acl(self.settings.acl.clone()).ephemeral();
         let node = |()| Node { options: options.clone(), ..Node::new(path.clone(), encode(value)) };
         let operations = candidacy::announcement(replace).into_iter().map(|it| it.map(node)).collect();
@@ -246,7 +247,9 @@ impl Keeper {
     }
 
     fn look(&mut self, footing: Footing) -> impl Future<Output = KeeperHeard> + Send + use<> {
-        let (path, line, before) = (self.path.clone(), self.hold.session().line(), self.watch.take());
+        let path = self.path.clone();
+        let line = self.hold.session().line();
+        let before = self.watch.take();
         let looked = sight(&line, move |watching| requests::watch_announcement(watching, path, footing));
         let pause = self.hold.session().pause_after(self.tries);
         async move {
@@ -267,7 +270,8 @@ impl Keeper {
     }
 
     fn wait(&mut self) -> impl Future<Output = KeeperHeard> + Send + use<> {
-        let (mut watch, wanted) = (self.watch.take(), self.wanted.clone());
+        let mut watch = self.watch.take();
+        let wanted = self.wanted.clone();
         // A server withholds the events of a node that this session may no longer read.
         let doubted = self.hold.session().sleep(stale(self.hold.session().lease.lengths().timeout));
         async move {

@@ -89,7 +89,8 @@ impl Acquirer {
         E: From<AcquireError> + 'static,
         F: Future<Output = Result<Passage<T>, E>> + Send + 'static,
     {
-        let (mut arrival, mut displaced) = (Arrival::New, Tries::default());
+        let mut arrival = Arrival::New;
+        let mut displaced = Tries::default();
         loop {
             let Some((guard, arrived)) = self.contend(wait, arrival).await? else { return Ok(None) };
             let session = guard.session().clone();

@@ -193,9 +193,9 @@ fn check_size(locks: &[&Arc<Settings>], chroot: &str) -> Result<(), InvalidLock>
         let path = chroot.len() + lock.path.as_str().len();
         2 * (path + OVERHEAD) + lock.longest_node + lock.acl.encoded_length()
     };
-    let (count, length) = (locks.len(), locks.iter().map(of_one).sum());
+    let length = locks.iter().map(of_one).sum();
     if length > LONGEST_TRANSACTION {
-        return Err(InvalidLock::TooMany { count, length, longest: LONGEST_TRANSACTION });
+        return Err(InvalidLock::TooMany { count: locks.len(), length, longest: LONGEST_TRANSACTION });
     }
     Ok(())
 }

@@ -209,10 +209,11 @@ impl LockOptions {
             return Err(InvalidLock::NoDelay { path: path.to_string(), layout: self.layout });
         }
         let lengths = session.lease.lengths();
-        let (stop_margin, longest) = (self.stop_margin, lengths.longest_stop_margin());
+        let stop_margin = self.stop_margin;
+        let longest = lengths.longest_stop_margin();
         if stop_margin > longest {
-            let (path, timeout) = (path.to_string(), lengths.timeout);
-            return Err(InvalidLock::StopMargin { path, stop_margin, longest, timeout });
+            let timeout = lengths.timeout;
+            return Err(InvalidLock::StopMargin { path: path.to_string(), stop_margin, longest, timeout });
         }
         if let Some(max_hold) = self.max_hold.filter(|longest| *longest <= stop_margin) {
             return Err(InvalidLock::MaxHold { path: path.to_string(), max_hold, stop_margin });

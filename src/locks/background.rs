@@ -44,7 +44,8 @@ impl LineBackground {
 
     /// Contends until the lock is granted, nobody wants it any more, or the acquisition fails.
     async fn contend(&self) -> Option<Arc<Turn>> {
-        let (line, acquirer) = (&self.line, &self.line.lock.acquirer);
+        let line = &self.line;
+        let acquirer = &line.lock.acquirer;
         let acquired = {
             let mut acquiring = pin!(acquirer.contend(Wait::FOR_EVER, Arrival::New));
             loop {

@@ -53,7 +53,8 @@ impl Line {
         key: String,
     ) -> Arc<Self> {
         let max_hold = settings.max_hold.take();
-        let (lock, now) = (Lock::of(succession, settings), Instant::now());
+        let lock = Lock::of(succession, settings);
+        let now = Instant::now();
         let state = LineState { stage: Stage::new(budget.turns), began: now, idle: now, looks: false };
         Arc::new(Self { lock, max_hold, nudge: Notify::new(), budget, state: Mutex::new(state), lines, key })
     }
@@ -155,7 +156,8 @@ impl Line {
 
     /// Whether time is left for the offer that stands, and whether the lease lets it be handed on.
     fn allowed(&self, state: &LineState) -> (bool, bool) {
-        let (age, idle) = (state.began.elapsed(), state.idle.elapsed());
+        let age = state.began.elapsed();
+        let idle = state.idle.elapsed();
         let time_is_left = self.budget.lets_offer(age, idle, self.lock.succession().patience());
         (time_is_left, state.stage.offered().is_some_and(|guard| self.is_ample(&guard.turn)))
     }

@@ -208,7 +208,8 @@ impl Locks {
             return Err(AcquireError::KeyTooLong { path, length: key.len(), longest: LONGEST_KEY });
         }
         let make = || {
-            let (settings, succession) = (root.settings.at(self.lock_path(key)), root.succession().clone());
+            let settings = root.settings.at(self.lock_path(key));
+            let succession = root.succession().clone();
             Line::new(settings, succession, budget.clone(), lines.clone(), key.to_owned())
         };
         Ok(lines.of(key, make))

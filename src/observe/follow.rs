@@ -63,7 +63,8 @@ pub(super) async fn follow<T: Clone + PartialEq + Send + 'static>(
         };
         let Some(line) = line else { return };
         let machine = &mut machine;
-        let (subject, view) = (&subject, &view);
+        let subject = &subject;
+        let view = &view;
         let following =
             Following { subject, line, view, machine, look: None, watch: None, tries: Tries::default() };
         tokio::select! {
@@ -79,8 +80,11 @@ pub(super) async fn follow_in<T: Clone + PartialEq + Send + 'static>(
     subject: Subject<T>,
     view: watch::Sender<View<T>>,
 ) {
-    let (subject, mut machine) = (Arc::new(subject), zklock_recipe::ObserverMachine::new());
-    let (subject, view, machine) = (&subject, &view, &mut machine);
+    let subject = Arc::new(subject);
+    let mut machine = zklock_recipe::ObserverMachine::new();
+    let subject = &subject;
+    let view = &view;
+    let machine = &mut machine;
     let following =
         Following { subject, line, view, machine, look: None, watch: None, tries: Tries::default() };
     tokio::select! {

@@ -84,8 +84,8 @@ where
                     drop(sender.unbounded_send(change));
                     ready(())
                 });
-                let (connection, kept) = (wire.number, wire.keep(forward.boxed()));
-                StandingWatch { connection, kept, changes: receiver, next: None }
+                let kept = wire.keep(forward.boxed());
+                StandingWatch { connection: wire.number, kept, changes: receiver, next: None }
             });
             WatchedSight { found, watch, before }
         }

@@ -101,8 +101,11 @@ impl Ledger {
         let mut course = Course::begin(session, claiming, ClaimEvent::Begin);
         let passage = course.outcome().await.unwrap_or(Passage::Displaced);
         if let Passage::Displaced = passage {
-            let (path, name) = (self.lock.path.as_str(), name.as_str());
-            warn!(path, name, "the lock was lost before a run began");
+            warn!(
+                path = self.lock.path.as_str(),
+                name = name.as_str(),
+                "the lock was lost before a run began"
+            );
         }
         Ok(passage)
     }
@@ -303,7 +306,8 @@ impl Procedure for Claiming {
         }
         // What is under way does not count as a guard: it may be dropped, and the hold goes on.
         let Some(guard) = self.guard.as_ref().map(Guard::uncounted) else { return Performed::Done };
-        let (ledger, name) = (self.ledger.clone(), self.name.as_str().to_owned());
+        let ledger = self.ledger.clone();
+        let name = self.name.as_str().to_owned();
         let request = match command {
             ClaimCommand::Look => {
                 let pause = guard.session().pause_after(self.tries);
@@ -315,7 +319,8 @@ impl Procedure for Claiming {
             }
             // Its parent exists, because the lock's directory is in it.
             ClaimCommand::Create => async move {
-                let (lock, directory) = (ledger.lock.clone(), ledger.directory.clone());
+                let lock = ledger.lock.clone();
+                let directory = ledger.directory.clone();
                 let created = guard.ask(|wire| requests::create_records(wire.client, lock, directory)).await;
                 ledger.heard(created, |_| ClaimEvent::Created)
             }
@@ -354,13 +359,15 @@ impl Claiming {
         Passage::Passed(match outcome {
             ClaimOutcome::Runs(attempt, version) => {
                 let Some(guard) = self.guard.take() else { return Passage::Displaced };
-                let (directory, name) = (ledger.directory.clone(), self.name.as_str().to_owned());
+                let directory = ledger.directory.clone();
+                let name = self.name.as_str().to_owned();
                 let run = Running { directory, name, begun: ledger.begun(guard.token(), attempt), version };
                 Ok(Claim::Run(Run::new(guard, run)))
             }
             ClaimOutcome::Done(page) => page.rest.record.map(Claim::Recorded).ok_or_else(unconfirmed),
             ClaimOutcome::Forgotten(rest) => {
-                let (path, name) = (ledger.lock.path.to_string(), self.name.as_str().to_owned());
+                let path = ledger.lock.path.to_string();
+                let name = self.name.as_str().to_owned();
                 let (first, last) = rest.forgotten.range_of(&name).cloned().unwrap_or_default();
                 Err(AcquireError::Forgotten { path, name, first, last })
             }
@@ -381,7 +388,8 @@ fn remaining<'a>(page: &'a RecordsPage, dropped: &[Kept]) -> Vec<&'a str> {
 }
 
 async fn look(ledger: Arc<Ledger>, guard: Guard, name: String) -> ClaimHeard {
-    let (directory, wanted) = (ledger.directory.clone(), name.clone());
+    let directory = ledger.directory.clone();
+    let wanted = name.clone();
     let page = guard.ask(|wire| requests::page(wire.client, directory, wanted)).await;
     ledger.heard(page, |page| match page.map(|page| ledger.read(page, &name)).transpose() {
         Ok(page) => ClaimEvent::Looked(page),

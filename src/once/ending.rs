@@ -54,7 +54,9 @@ impl Running {
     }
 
     async fn look(self, guard: Guard) -> EndingHeard {
-        let (path, directory, name) = (self.path(), self.directory.clone(), self.name);
+        let path = self.path();
+        let directory = self.directory.clone();
+        let name = self.name;
         match guard.ask(|wire| requests::record(wire.client, directory, name)).await {
             Ok(Some(Ok(found))) => {
                 let seen = |kept| Record::decode(&self.directory, kept).map(|record| record.seen(kept));
@@ -104,7 +106,8 @@ impl Procedure for EndingRun {
     }
 
     fn perform(&mut self, command: Self::Command) -> Performed<EndingHeard, Self::Outcome> {
-        let (run, guard) = (self.run.clone(), self.guard.uncounted());
+        let run = self.run.clone();
+        let guard = self.guard.uncounted();
         Performed::Request(match command {
             EndingCommand::Write(end, version) => run.write(guard, end, version).boxed(),
             EndingCommand::Verify => run.verify(guard).boxed(),

@@ -319,7 +319,8 @@ impl Once {
         name: &str,
         wait: Wait,
     ) -> impl Future<Output = Result<Option<Claim>, AcquireError>> + Send {
-        let (once, parsed) = (self.clone(), RunName::parse(name));
+        let once = self.clone();
+        let parsed = RunName::parse(name);
         let parsed = parsed.map_err(|problem| AcquireError::InvalidName { name: name.to_owned(), problem });
         async move {
             let name = parsed?;
@@ -342,13 +343,16 @@ impl Once {
 
     /// Asks for the time until a server answers. It is in milliseconds since the Unix epoch.
     async fn leader_time(&self) -> Result<i64, AcquireError> {
-        let (succession, ledger, mut tries) = (self.lock.succession(), &self.ledger, Tries::default());
+        let succession = self.lock.succession();
+        let ledger = &self.ledger;
+        let mut tries = Tries::default();
         loop {
             let session = match succession.living().await {
                 Ok(session) => session,
                 Err(over) => return Err(AcquireError::over(self.path().to_owned(), over)),
             };
-            let (lock, directory) = (ledger.lock.clone(), ledger.directory.clone());
+            let lock = ledger.lock.clone();
+            let directory = ledger.directory.clone();
             let told = session.requester.request(|wire| async move {
                 let probe = format!("{directory}/{PROBE}");
                 if let Some(now) = requests::leader_time(wire.client.clone(), lock.clone(), probe).await? {

@@ -86,9 +86,11 @@ impl Run {
     ///
     /// Errors and cancel safety: as [`complete`](Self::complete). After an error the lock is released in the background.
     pub async fn record(self, end: RunEnd) -> Result<Guard, RecordError> {
-        let (guard, uncounted) = (self.guard.another(), self.guard.uncounted());
+        let guard = self.guard.another();
+        let uncounted = self.guard.uncounted();
         let fails_stop = self.guard.turn.let_go();
-        let (session, path) = (self.guard.session().clone(), self.guard.path().to_owned());
+        let session = self.guard.session().clone();
+        let path = self.guard.path().to_owned();
         let written = finish_write(&session, async move { self.run.end(&self.guard, end).await });
         let recorded = written.clone().map(move |written| {
             written.map(|()| {

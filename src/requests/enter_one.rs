@@ -59,7 +59,8 @@ pub(super) fn beside(
 
 async fn enter_plainly(client: &Client, entry: &Entry, data: &[u8], lists: bool) -> Event {
     let Entry { lock, kind, .. } = entry;
-    let (prefix, options) = (lock.path.prefix(*kind), lock.acl.on(CreateMode::EphemeralSequential));
+    let prefix = lock.path.prefix(*kind);
+    let options = lock.acl.on(CreateMode::EphemeralSequential);
     let create = client.create(&prefix, data, &options);
     let (created, sight) = if lists {
         let (created, children) = join(create, client.list_children(lock.path.as_str())).await;
@@ -85,7 +86,8 @@ async fn enter_plainly(client: &Client, entry: &Entry, data: &[u8], lists: bool)
 /// As [`enter_one`] in a queue that another client shares: always with a listing, and with a look at the directory before
 /// the create.
 async fn enter_shared(client: &Client, Entry { lock, kind, .. }: &Entry, data: &[u8]) -> Event {
-    let (prefix, options) = (lock.path.prefix(*kind), lock.acl.on(CreateMode::EphemeralSequential));
+    let prefix = lock.path.prefix(*kind);
+    let options = lock.acl.on(CreateMode::EphemeralSequential);
     let (before, created, listed) = join3(
         client.check_stat(lock.path.as_str()),
         client.create(&prefix, data, &options),
@@ -159,8 +161,8 @@ pub(super) fn operand<'a, C>(
 ) -> Operand<'a> {
     match node {
         Entered::Own(_) => {
-            let (path, options) =
-                (lock.path.prefix(*kind).into(), lock.acl.on(CreateMode::EphemeralSequential));
+            let path = lock.path.prefix(*kind).into();
+            let options = lock.acl.on(CreateMode::EphemeralSequential);
             Operand { path, data, options }
         }
         Entered::Directory(_) => lock.path.as_str().into(),

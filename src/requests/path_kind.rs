@@ -84,7 +84,8 @@ async fn signs(
     let lists = [(expected != PathKind::Lock, path), (lists_queue, queue.as_str())];
     lists.iter().filter(|(listed, _)| *listed).try_for_each(|(_, path)| reader.add_get_children(path))?;
     let mut results = reader.commit().await?.into_iter();
-    let (leader, permits) = (results.next(), results.next());
+    let leader = results.next();
+    let permits = results.next();
     let [children, queued] = lists.map(|(listed, _)| match listed.then(|| results.next()).flatten() {
         Some(MultiReadResult::Children { children }) => children,
         _ => Vec::new(),

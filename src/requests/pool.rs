@@ -38,7 +38,8 @@ pub(crate) async fn look_at_pool(
     pool: Arc<Settings>,
     connection: u64,
 ) -> Result<(TurnstileStanding, Option<SeenPool>), Event> {
-    let ((lock, own), directory) = (turnstile, pool.path.as_str());
+    let (lock, own) = turnstile;
+    let directory = pool.path.as_str();
     let node = lock.path.contender(own.place);
     let mut reader = client.new_multi_reader();
     let built = reader.add_get_data(&node).and_then(|()| reader.add_get_data(directory));
@@ -59,9 +60,8 @@ pub(crate) async fn look_at_pool(
     Ok((standing, seen))
 }
 
-fn seen(data: Vec<u8>, made: (i32, i64), children: Vec<String>, connection: u64) -> SeenPool {
-    let (stock, (version, czxid)) = (PoolData::decode(&data), made);
-    SeenPool { data, stock, version, czxid, children, connection }
+fn seen(data: Vec<u8>, (version, czxid): (i32, i64), children: Vec<String>, connection: u64) -> SeenPool {
+    SeenPool { stock: PoolData::decode(&data), data, version, czxid, children, connection }
 }
 
 fn standing_of(stat: &zk::Stat, own: Own) -> TurnstileStanding {
@@ -95,7 +95,7 @@ pub(crate) async fn watch_pool(
     before: SeenPool,
     is_watched: bool,
 ) -> Result<Option<PoolWatched>, Event> {
-    let (directory, connection) = (pool.path.as_str(), before.connection);
+    let directory = pool.path.as_str();
     let children = async { watching.send(|server| server.children(directory)).await.await };
     let (data, children) = if is_watched {
         (Ok((before.data, before.version, before.czxid, None)), children.await)
@@ -113,7 +113,7 @@ pub(crate) async fn watch_pool(
     let told = |watcher: BoxFuture<'static, _>| {
         change(watcher).map(|it| it.map_or_else(Event::SessionOver, |_| Event::OwnTouched)).boxed()
     };
-    let seen = seen(data, (version, czxid), children, connection);
+    let seen = seen(data, (version, czxid), children, before.connection);
     Ok(Some(PoolWatched { seen, data: watcher.map(told), children: told(changed.boxed()) }))
 }
 
@@ -136,7 +136,8 @@ pub(crate) async fn admit(
     seen: SeenPool,
 ) -> admission::AdmissionEvent {
     let (lock, own) = turnstile;
-    let (node, prefix) = (lock.path.contender(own.place), pool.path.prefix(kind));
+    let node = lock.path.contender(own.place);
+    let prefix = pool.path.prefix(kind);
     let attempt = admission::attempt(kind, seen.version);
     let committed = commit(&client, &attempt, |target| match target {
         AdmissionTarget::Turnstile => node.as_str().into(),
@@ -245,8 +246,8 @@ pub(crate) async fn set_stock(
         match (PoolData::decode(&data), stock) {
             (Some(Stock::Permits(_)), Stock::Permits(_)) | (Some(Stock::Slots(_)), Stock::Slots(_)) => {}
             (Some(found), _) => {
-                let (found, at) = (found.into(), queue.subject.to_string());
-                return Ok(Stocked::OtherKind(OtherKind { found, at }));
+                let at = queue.subject.to_string();
+                return Ok(Stocked::OtherKind(OtherKind { found: found.into(), at }));
             }
             (None, _) => return Ok(Stocked::Foreign),
         }

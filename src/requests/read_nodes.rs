@@ -42,10 +42,13 @@ pub(crate) struct Seen {
 impl Seen {
     /// `is_ours` says whether the node has a name of zklock's ([`is_ours`]).
     pub(super) fn new(is_ours: bool, data: &[u8], stat: &zk::Stat) -> Self {
-        let (czxid, version, session) = (stat.czxid, stat.version, stat.ephemeral_owner);
-        let created = stat.ctime.try_into().ok().and_then(time);
-        let data = is_ours.then(|| decode::<NodeData>(data)).flatten();
-        Self { czxid, version, session, created, data }
+        Self {
+            czxid: stat.czxid,
+            version: stat.version,
+            session: stat.ephemeral_owner,
+            created: stat.ctime.try_into().ok().and_then(time),
+            data: is_ours.then(|| decode::<NodeData>(data)).flatten(),
+        }
     }
 }
 

@@ -53,7 +53,8 @@ pub(crate) async fn leader_time(
 ) -> Result<Option<i64>, Event> {
     let operations = [Operation::Create(()), Operation::Set((), None), Operation::Delete((), None)];
     let probed = commit(&client, &operations, |()| {
-        let (path, options) = (probe.as_str().into(), lock.acl.on(CreateMode::Persistent));
+        let path = probe.as_str().into();
+        let options = lock.acl.on(CreateMode::Persistent);
         Operand { path, data: &[], options }
     });
     match probed.await {

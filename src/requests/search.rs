@@ -212,7 +212,8 @@ impl Searches {
             Some((search, _)) => Some(search),
             None => None,
         };
-        let (searches, begun) = (self.clone(), Arc::new(AtomicBool::new(false)));
+        let searches = self.clone();
+        let begun = Arc::new(AtomicBool::new(false));
         let begins = begun.clone();
         let search = async move {
             if let Some(before) = before {

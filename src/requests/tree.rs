@@ -120,7 +120,8 @@ async fn pool(client: &Client, path: &str, children: &mut Vec<String>) -> Result
         Kind::Permit(weight) => u64::from(weight),
         _ => 1,
     });
-    let (holders, held) = (present.len(), held.sum());
+    let holders = present.len();
+    let held = held.sum();
     children.retain(|name| QueuePlace::parse_permit(name).is_none());
     Ok(Some(Pooled { stock, oldest: oldest.map(|first| first.node), holders, held }))
 }

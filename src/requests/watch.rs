@@ -29,8 +29,8 @@ pub(crate) async fn watch_predecessor(
     own: Own,
 ) -> Reply {
     let Some(path) = lock.contender(predecessor) else { return Event::PredecessorWatched(false).into() };
-    let (name, is_ours) =
-        (lock.path.child(&path).unwrap_or_default(), path == lock.path.contender(predecessor));
+    let name = lock.path.child(&path).unwrap_or_default();
+    let is_ours = path == lock.path.contender(predecessor);
     let children = async { watching.send(|server| server.children(&path)).await.await };
     let (data, children) = join(watching.data(&path), children).await;
     let (bytes, stat, data) = match data {
@@ -144,7 +144,8 @@ mod tests {
     fn a_release_is_a_write_and_a_deletion_of_one_transaction() {
         let event =
             |event_type, zxid| WatchedEvent::new(event_type, "/lock/a/lock-0000000001").with_zxid(zxid);
-        let (written, deleted) = (EventType::NodeDataChanged, EventType::NodeDeleted);
+        let written = EventType::NodeDataChanged;
+        let deleted = EventType::NodeDeleted;
         assert!(is_release(&event(written, 7), &event(deleted, 7)));
         for (first, last) in [
             (event(written, 7), event(deleted, 8)),

@@ -272,7 +272,8 @@ impl Sender<'_> {
         path: &str,
     ) -> impl Future<Output = Result<Lingering<PersistentWatcher>, Error>> + Send + use<> {
         debug_assert!(has_persistent_watches(path), "{path} has watches for one event");
-        let (client, path) = (self.0.client.clone(), path.to_owned());
+        let client = self.0.client.clone();
+        let path = path.to_owned();
         let watch = async move { client.watch(&path, AddWatchMode::Persistent).await };
         self.sent(watch, |watcher, watchers| Lingering::new(watcher, watchers, |it, left| left.keep(it)))
     }
@@ -374,7 +375,8 @@ mod tests {
         let watcher = left(&watchers);
         assert!(watchers.left.notified().now_or_never().is_some());
         let (answers, replies): (Vec<_>, Vec<_>) = (0..2).map(|_| oneshot::channel::<()>()).unzip();
-        let (mut answers, replies) = (answers.into_iter(), Cell::new(replies.into_iter()));
+        let mut answers = answers.into_iter();
+        let replies = Cell::new(replies.into_iter());
         let mut removal = Box::pin(watchers.remove(|| {
             let mut unanswered = replies.take();
             let reply = unanswered.next();
@@ -450,7 +452,9 @@ mod tests {
         assert_eq!(stat.czxid, again);
         let [alone, gone, one, other] = reads;
         drop(gone);
-        let (alone, one, other) = (alone.await.unwrap(), one.await.unwrap(), other.await.unwrap());
+        let alone = alone.await.unwrap();
+        let one = one.await.unwrap();
+        let other = other.await.unwrap();
         assert!(Arc::ptr_eq(&one.0, &other.0) && !Arc::ptr_eq(&alone.0, &one.0));
         assert_eq!([alone.1.czxid, one.1.czxid], [first; 2]);
         assert_eq!(one.2.await, other.2.await);
@@ -477,7 +481,8 @@ mod tests {
         first.await.unwrap();
         assert!((&mut third).now_or_never().is_none());
         held.release();
-        let (second, third) = (second.await.unwrap(), third.await.unwrap());
+        let second = second.await.unwrap();
+        let third = third.await.unwrap();
         assert!(Arc::ptr_eq(&second.0, &third.0));
         assert!(watching.watchers.reads.lock().is_empty());
     }

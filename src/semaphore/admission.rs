@@ -231,7 +231,9 @@ impl Admitting {
 
     fn look(&mut self) -> BoxFuture<'static, AdmissionHeard> {
         self.changes = self.statement.changes();
-        let (own, statement, changes) = (self.own.clone(), self.statement.clone(), self.changes);
+        let own = self.own.clone();
+        let statement = self.statement.clone();
+        let changes = self.changes;
         self.request(None, move |wire| async move {
             let looked =
                 requests::look_at_pool(wire.client, own, statement.permits.clone(), wire.number).await;
@@ -245,7 +247,8 @@ impl Admitting {
 
     /// Makes the pool, with what this process states.
     fn create(&self) -> BoxFuture<'static, AdmissionHeard> {
-        let (permits, stated) = (self.statement.permits.clone(), self.statement.stock());
+        let permits = self.statement.permits.clone();
+        let stated = self.statement.stock();
         self.request(None, move |wire| async move {
             let created = requests::create_pool(wire.client, permits, stated).await;
             // If its parent is gone, so is the turnstile, and the next look shows that.
@@ -256,7 +259,8 @@ impl Admitting {
     /// On the connection on which the pool was seen. A watch of the data that still stands need not be set again.
     fn watch(&mut self, seen: SeenPool) -> BoxFuture<'static, AdmissionHeard> {
         self.next.tell(&self.own.0);
-        let (statement, changes) = (self.statement.clone(), self.changes);
+        let statement = self.statement.clone();
+        let changes = self.changes;
         let mut watches = std::mem::take(&mut self.watches);
         self.request(Some(seen.connection), move |wire| async move {
             let permits = statement.permits.clone();
@@ -297,7 +301,8 @@ impl Admitting {
                 }
             });
             let event = {
-                let (changed, stale) = (pin!(watches.fired()), pin!(stale));
+                let changed = pin!(watches.fired());
+                let stale = pin!(stale);
                 match select(&mut touched, select(changed, stale)).await {
                     Either::Left(_) => AdmissionEvent::Touched,
                     Either::Right(_) => AdmissionEvent::Changed,
@@ -316,7 +321,8 @@ impl Admitting {
     /// It goes out on the connection on which our node in the turnstile was seen, and on no later one. Before a later
     /// connection is there, somebody may delete that node, and another contender may get its name.
     fn attempt(&self, kind: Kind, seen: SeenPool) -> BoxFuture<'static, AdmissionHeard> {
-        let (own, permits) = (self.own.clone(), self.statement.permits.clone());
+        let own = self.own.clone();
+        let permits = self.statement.permits.clone();
         let data = encode(&NodeData::new(self.id, &permits.owner, permits.data.as_deref()));
         let settings = permits.clone();
         let answer = self.session.requester.request_where(Some(seen.connection), move |wire| {
@@ -345,7 +351,9 @@ impl Admitting {
     }
 
     fn settle(&self) -> BoxFuture<'static, AdmissionHeard> {
-        let (own, permits, id) = (self.own.clone(), self.statement.permits.clone(), self.id);
+        let own = self.own.clone();
+        let permits = self.statement.permits.clone();
+        let id = self.id;
         let searches = self.session.searches.clone();
         self.request(None, move |wire| async move {
             let settled = requests::settle(wire.client, own, permits, id, searches).await;

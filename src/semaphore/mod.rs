@@ -180,7 +180,9 @@ impl Semaphore {
         weight: u32,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Permit>, AcquireError>> + Send + 'static {
-        let (pool, wish, wait) = (self.pool.clone(), self.wish(weight), Wait::within(timeout));
+        let pool = self.pool.clone();
+        let wish = self.wish(weight);
+        let wait = Wait::within(timeout);
         async move { pool.acquire_within(wish?, wait).await }
     }
 

@@ -104,11 +104,13 @@ impl Pool {
             let _alone = self.changing.lock().await;
             // An acquisition that waits here may see the change before its answer does.
             self.statement.begin(stock);
-            let (mut answered, mut tries) = (true, Tries::default());
+            let mut answered = true;
+            let mut tries = Tries::default();
             loop {
                 let session =
                     self.succession().living().await.map_err(|over| AcquireError::over(path(), over))?;
-                let (queue, permits) = (entry.lock.clone(), self.statement.permits.clone());
+                let queue = entry.lock.clone();
+                let permits = self.statement.permits.clone();
                 let request = session
                     .requester
                     .request(move |wire| requests::set_stock(wire.client, queue, permits, stock));

@@ -67,8 +67,8 @@ impl Slots {
             return Err(InvalidLock::Nothing { path: path.to_owned() });
         }
         if count > Self::LARGEST_COUNT {
-            let (path, largest) = (path.to_owned(), Self::LARGEST_COUNT);
-            return Err(InvalidLock::TooManySlots { path, count, largest });
+            let largest = Self::LARGEST_COUNT;
+            return Err(InvalidLock::TooManySlots { path: path.to_owned(), count, largest });
         }
         let pool = Pool::new(succession, path, Stock::Slots(count), options)?;
         Ok(Self { pool: Arc::new(pool), preferred: None })
@@ -125,7 +125,9 @@ impl Slots {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Slot>, AcquireError>> + Send + 'static {
-        let (pool, wish, wait) = (self.pool.clone(), self.wish(), Wait::within(timeout));
+        let pool = self.pool.clone();
+        let wish = self.wish();
+        let wait = Wait::within(timeout);
         async move { pool.acquire_within(wish?, wait).await }
     }
 
@@ -137,8 +139,8 @@ impl Slots {
     /// [`LARGEST_COUNT`](Self::LARGEST_COUNT).
     pub async fn set_count(&self, count: u32) -> Result<(), AcquireError> {
         if count == 0 || count > Self::LARGEST_COUNT {
-            let (path, largest) = (self.path().to_owned(), Self::LARGEST_COUNT);
-            return Err(AcquireError::Number { path, asked: count, largest });
+            let largest = Self::LARGEST_COUNT;
+            return Err(AcquireError::Number { path: self.path().to_owned(), asked: count, largest });
         }
         self.pool.set_stock(Stock::Slots(count)).await
     }

@@ -110,8 +110,15 @@ pub(super) async fn below(
     if let Some(problem) = problem {
         return Err(QueryError::Path { path: root.to_owned(), problem });
     }
-    let (locks, others, pools) = (Vec::new(), Vec::new(), Vec::new());
-    let mut walk = LocksBelow { exists: true, locks, others, pools, hidden: 0, read: 0, cut: None };
+    let mut walk = LocksBelow {
+        exists: true,
+        locks: Vec::new(),
+        others: Vec::new(),
+        pools: Vec::new(),
+        hidden: 0,
+        read: 0,
+        cut: None,
+    };
     let mut turnstiles = HashSet::new();
     let mut foreign = HashMap::<String, usize>::new();
     let mut paths = vec![root.to_owned()];
@@ -186,8 +193,15 @@ pub(super) async fn below(
 
 fn held(path: String, holder: FirstHolder) -> HeldLock {
     let FirstHolder { node, holders, waiting, layout, zklocks, is_lookalike } = holder;
-    let (holder, layout) = (Contender::new(0, true, node), Layout::of(layout));
-    HeldLock { path, holder, holders, waiting, layout, zklocks, foreign: usize::from(is_lookalike) }
+    HeldLock {
+        path,
+        holder: Contender::new(0, true, node),
+        holders,
+        waiting,
+        layout: Layout::of(layout),
+        zklocks,
+        foreign: usize::from(is_lookalike),
+    }
 }
 
 /// The pool whose permits are in this directory, if somebody holds one.

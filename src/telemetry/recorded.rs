@@ -66,7 +66,8 @@ pub(crate) struct Hold {
 impl Hold {
     /// Leaders without a name are not told apart, so nobody counts them.
     pub(crate) fn new(name: &Name, leads: bool) -> Self {
-        let (labels, leads) = (labels(name), leads && name.is_some());
+        let labels = labels(name);
+        let leads = leads && name.is_some();
         if leads {
             gauge!(LEADS, labels.clone()).increment(1);
         }
