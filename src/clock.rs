@@ -45,8 +45,9 @@ pub(crate) fn suspended() -> Duration {
         let boot = read(BOOT);
         let after = awake();
         if after.saturating_sub(before) < apart {
+            apart = after.saturating_sub(before);
             // The later reading makes the time short, if anything.
-            (apart, suspended) = (after.saturating_sub(before), (LONG + boot).saturating_sub(after));
+            suspended = (LONG + boot).saturating_sub(after);
         }
         if apart <= AT_ONCE {
             break;

@@ -184,10 +184,7 @@ pub(crate) fn check_visible(path: &str) -> Result<(), PathProblem> {
     if let Some(character) = path.chars().find(|c| is_harmful(*c)) {
         return Err(PathProblem::Invisible(character.into()));
     }
-    match path.split('/').any(|name| name.trim() != name) {
-        true => Err(PathProblem::Blank),
-        false => Ok(()),
-    }
+    if path.split('/').any(|name| name.trim() != name) { Err(PathProblem::Blank) } else { Ok(()) }
 }
 
 /// Whether a path, from ZooKeeper's root, is in the servers' own subtree, where no lock can be.

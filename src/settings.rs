@@ -97,10 +97,10 @@ impl Settings {
 
     /// The path of a contender's node; `None` if the last listing showed no such contender.
     pub(crate) fn contender(&self, place: QueuePlace) -> Option<String> {
-        match self.layout().is_shared() {
-            false => Some(self.path.contender(place)),
-            true => Some(self.path.of_child(self.hints.names.lock().get(&place)?)),
+        if !self.layout().is_shared() {
+            return Some(self.path.contender(place));
         }
+        self.hints.names.lock().get(&place).map(|name| self.path.of_child(name))
     }
 
     /// Remembers what the directory of a queue that is shared shows of its data.

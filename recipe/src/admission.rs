@@ -308,7 +308,8 @@ impl Admission {
             // No attempt takes effect any more, and all nodes go.
             (_, AdmissionEvent::SessionOver(_)) => self.end(AdmissionOutcome::Displaced),
             (state @ (Attempting(_) | Settling { .. } | Parting), AdmissionEvent::GiveUp) => {
-                (self.state, self.awaited) = (state, false);
+                self.state = state;
+                self.awaited = false;
                 vec![]
             }
             (Leaving, AdmissionEvent::GiveUp) => vec![],
@@ -466,9 +467,10 @@ impl Admission {
     }
 
     fn admitted(&mut self, permit: Own, connection: Option<u64>) -> Vec<AdmissionCommand> {
-        let last = match self.awaited {
-            true => AdmissionCommand::Tell(AdmissionOutcome::Admitted(permit, connection)),
-            false => AdmissionCommand::GiveBack(permit, connection),
+        let last = if self.awaited {
+            AdmissionCommand::Tell(AdmissionOutcome::Admitted(permit, connection))
+        } else {
+            AdmissionCommand::GiveBack(permit, connection)
         };
         vec![AdmissionCommand::Spend, last]
     }

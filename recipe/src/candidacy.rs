@@ -262,9 +262,10 @@ impl<V: Clone + PartialEq> Candidacy<V> {
     }
 
     fn rest<E>(&mut self) -> Vec<CandidacyCommand<V, E>> {
-        match self.is_outdated() {
-            true => self.announce(AfterAnnouncing::Look(Footing::Watched)),
-            false => self.ask(CandidacyState::Waiting, CandidacyCommand::Wait),
+        if self.is_outdated() {
+            self.announce(AfterAnnouncing::Look(Footing::Watched))
+        } else {
+            self.ask(CandidacyState::Waiting, CandidacyCommand::Wait)
         }
     }
 }

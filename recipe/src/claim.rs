@@ -225,9 +225,10 @@ pub fn begin<R>(
 ) -> Vec<Operation<ClaimTarget<R>>> {
     let delete = |(record, version)| Operation::Delete(ClaimTarget::Dropped(record), Some(version));
     let mut operations = dropped.into_iter().map(delete).collect::<Vec<_>>();
-    let directory = match operations.is_empty() {
-        true => Operation::Check(ClaimTarget::Records, Some(records)),
-        false => Operation::Set(ClaimTarget::Records, Some(records)),
+    let directory = if operations.is_empty() {
+        Operation::Check(ClaimTarget::Records, Some(records))
+    } else {
+        Operation::Set(ClaimTarget::Records, Some(records))
     };
     operations.insert(0, directory);
     operations.extend(record.map(|version| Operation::Delete(ClaimTarget::Record, Some(version))));

@@ -233,7 +233,8 @@ impl Group {
         let members = self.members.iter_mut().enumerate();
         let missing = members.filter(|(_, member)| member.is_entering() && !member.searched_again);
         let commands = missing.filter_map(|(index, member)| {
-            (member.parked, member.searched_again) = (None, true);
+            member.parked = None;
+            member.searched_again = true;
             Some((index, member.machine.handle(Event::Unanswered)?))
         });
         commands.collect()

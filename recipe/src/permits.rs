@@ -75,10 +75,12 @@ pub fn rule<S: AsRef<str>>(children: &[S], found: Stock, stated: Stock, wish: Wi
                 let Kind::Permit(weight) = kind else { return Ruling::Refuse(Misfit::Mixed) };
                 taken += u64::from(weight);
             }
-            match () {
-                () if weight == 0 || weight > capacity => Ruling::Refuse(Misfit::TooLarge),
-                () if taken <= u64::from(capacity) => Ruling::Admit(Kind::Permit(weight)),
-                () => Ruling::Wait,
+            if weight == 0 || weight > capacity {
+                Ruling::Refuse(Misfit::TooLarge)
+            } else if taken <= u64::from(capacity) {
+                Ruling::Admit(Kind::Permit(weight))
+            } else {
+                Ruling::Wait
             }
         }
         (Stock::Slots(count), Wish::Slot(preferred)) => {

@@ -193,7 +193,8 @@ impl Line {
 impl LineState {
     /// Begins a hold. From now on the guard is passed on here.
     fn begin(&mut self, line: &Arc<Line>, hold: HoldNumber, turn: &Turn) {
-        (self.began, self.idle) = (Instant::now(), Instant::now());
+        self.began = Instant::now();
+        self.idle = self.began;
         let line = line.clone();
         turn.pass_to(Arc::new(move |next| line.pass(hold, next)));
     }

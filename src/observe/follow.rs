@@ -143,7 +143,8 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
     fn take_in(&mut self, event: Observation<T>, as_of: Option<Moment>) {
         let lost = event == Observation::Disconnected;
         if lost {
-            (self.look, self.watch) = (None, None);
+            self.look = None;
+            self.watch = None;
         }
         let refused = event == Observation::Refused;
         let instructions = self.machine.handle(event);

@@ -44,11 +44,7 @@ impl StandingWatch {
     /// Resolves at the next change, with the zxid of its transaction, if the server has named it. Resolves to `None` once
     /// the connection is lost.
     pub(crate) async fn changed(&mut self) -> Option<Option<i64>> {
-        poll_fn(|cx| match self.is_quiet(cx) {
-            true => Poll::Pending,
-            false => Poll::Ready(self.next.take()),
-        })
-        .await
+        poll_fn(|cx| if self.is_quiet(cx) { Poll::Pending } else { Poll::Ready(self.next.take()) }).await
     }
 }
 

@@ -161,10 +161,9 @@ impl Once {
     /// use zklock::once::Claim;
     ///
     /// match session.once("/lock/report")?.claim("2026-11-22").await? {
-    ///     Claim::Run(run) => match run.guard().run(report()).await? {
-    ///         true => run.complete().await?,
-    ///         false => run.fail().await?,
-    ///     },
+    ///     Claim::Run(run) => {
+    ///         if run.guard().run(report()).await? { run.complete().await? } else { run.fail().await? }
+    ///     }
     ///     Claim::Recorded(record) => println!("{} by {}", record.state, record.owner),
     /// }
     /// # Ok(())

@@ -33,10 +33,11 @@ pub(super) async fn around(
     lock: &Settings,
     children: &[String],
 ) -> Result<Option<OtherKind>, Error> {
-    match children.iter().any(|name| PathKind::INNER.contains(&name.as_str())) {
-        true if lock.kind == PathKind::Lock => other_kind(client, lock.path.as_str(), lock.kind).await,
-        _ => Ok(None),
+    let is_inner = |name: &String| PathKind::INNER.contains(&name.as_str());
+    if lock.kind != PathKind::Lock || !children.iter().any(is_inner) {
+        return Ok(None);
     }
+    other_kind(client, lock.path.as_str(), lock.kind).await
 }
 
 /// Whether a path is used for something else than this. Nodes that this session may not read show nothing.

@@ -152,14 +152,11 @@ pub(crate) async fn admit(
             [_, MultiWriteResult::Create { path, .. }, MultiWriteResult::SetData { stat }, _] => {
                 // The same transaction created the permit and wrote to the pool, so `mzxid` is the permit's `czxid`.
                 let place = pool.path.child(path).and_then(QueuePlace::parse_permit);
-                let admitted = |place| {
-                    let permit = Own { place, czxid: stat.mzxid };
-                    match stat.czxid == seen.czxid {
-                        true => admission::AdmissionEvent::Admitted(permit),
-                        false => admission::AdmissionEvent::OtherPool(permit),
-                    }
-                };
-                place.map_or(admission::AdmissionEvent::Unanswered, admitted)
+                match place.map(|place| Own { place, czxid: stat.mzxid }) {
+                    Some(permit) if stat.czxid == seen.czxid => admission::AdmissionEvent::Admitted(permit),
+                    Some(permit) => admission::AdmissionEvent::OtherPool(permit),
+                    None => admission::AdmissionEvent::Unanswered,
+                }
             }
             _ => admission::AdmissionEvent::Unanswered,
         },

@@ -28,11 +28,9 @@ pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>, own: Option<O
                 let layout = lock.layout();
                 let shows_release = layout.is_shared() && directory(&stat).shows_release();
                 // A suspect may have gone since, and may have written to the directory as it entered.
-                let listed = match shows_release && !children.iter().any(|name| is_suspect(layout, name)) {
-                    true => Event::ListedAfterRelease,
-                    false => Event::Listed,
-                };
-                listed(lock.translated(children))
+                let shows_release = shows_release && !children.iter().any(|name| is_suspect(layout, name));
+                let children = lock.translated(children);
+                if shows_release { Event::ListedAfterRelease(children) } else { Event::Listed(children) }
             }
             Ok(Some(stranger)) => Event::Foreign(stranger),
             Err(error) => failure(error),

@@ -96,7 +96,9 @@ impl MadePermit {
 
 impl Drop for MadePermit {
     fn drop(&mut self) {
-        self.0.take().into_iter().for_each(Driver::abandon);
+        if let Some(driver) = self.0.take() {
+            driver.abandon();
+        }
     }
 }
 
@@ -161,9 +163,17 @@ impl Procedure for Admitting {
         match command {
             AdmissionCommand::Tell(outcome) => return Performed::Told(outcome),
             AdmissionCommand::Depart => drop(self.turnstile.take()),
-            AdmissionCommand::Forfeit => self.turnstile.take().into_iter().for_each(Guard::touched),
-            // Another contender may have the node's name by now.
-            AdmissionCommand::Spend => self.turnstile.take().into_iter().for_each(Guard::spend),
+            AdmissionCommand::Forfeit => {
+                if let Some(turnstile) = self.turnstile.take() {
+                    turnstile.touched();
+                }
+            }
+            AdmissionCommand::Spend => {
+                // Another contender may have the node's name by now.
+                if let Some(turnstile) = self.turnstile.take() {
+                    turnstile.spend();
+                }
+            }
             AdmissionCommand::ExpectLate => self.session.expect_late(self.statement.permits.clone(), self.id),
             AdmissionCommand::EndSession(refusal) => self.end_session(&refusal),
             AdmissionCommand::GiveBack(own, connection) => {
@@ -267,7 +277,8 @@ impl Admitting {
             let is_watched = watches.data.is_some() && watches.connection == wire.number;
             let event = match requests::watch_pool(wire.watching(), permits, seen, is_watched).await {
                 Ok(Some(PoolWatched { seen, data, children })) => {
-                    (watches.connection, watches.children) = (wire.number, Some(wire.keep(children)));
+                    watches.connection = wire.number;
+                    watches.children = Some(wire.keep(children));
                     if let Some(data) = data {
                         watches.data = Some(wire.keep(data));
                     }
@@ -402,7 +413,8 @@ impl Watches {
                 if let Some(stands) = watch
                     && stands.poll_unpin(cx).is_ready()
                 {
-                    (*watch, fired) = (None, true);
+                    *watch = None;
+                    fired = true;
                 }
             }
             if fired { Poll::Ready(()) } else { Poll::Pending }

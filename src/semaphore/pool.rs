@@ -47,12 +47,15 @@ impl Pool {
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
         options.refuse_layout(path.as_str())?;
         let mut queue = options.clone().settings(&path.of_child(QUEUE), &session)?;
-        (queue.kind, queue.subject) = (stated.into(), path.clone());
+        queue.kind = stated.into();
+        queue.subject = path.clone();
         // The turnstile protects nothing. What a predecessor there has in flight, its transaction, fails without its node.
-        (queue.takeover_delay, queue.stop_margin) = (Duration::ZERO, Duration::ZERO);
+        queue.takeover_delay = Duration::ZERO;
+        queue.stop_margin = Duration::ZERO;
         queue.max_hold = None;
         let mut permits = options.settings(&path.of_child(PERMITS), &session)?;
-        (permits.name, permits.place) = (path.clone(), |_, name: &str| QueuePlace::parse_permit(name));
+        permits.name = path.clone();
+        permits.place = |_, name| QueuePlace::parse_permit(name);
         let turnstile = Acquirer::of_one(succession, Arc::new(queue), Kind::Exclusive);
         let statement = Arc::new(Statement::new(path, Arc::new(permits), stated));
         Ok(Self { turnstile, statement, changing: tokio::sync::Mutex::new(()) })

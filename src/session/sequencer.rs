@@ -19,10 +19,8 @@ pub(super) async fn verify_sequencer(
     sequencer: &Sequencer,
 ) -> Result<(), QueryError> {
     let asked = sequencer.clone();
-    match query(succession, &sequencer.node(), |wire| look(wire.client, asked)).await? {
-        true => Ok(()),
-        false => Err(QueryError::Outdated { sequencer: sequencer.clone() }),
-    }
+    let holds = query(succession, &sequencer.node(), |wire| look(wire.client, asked)).await?;
+    if holds { Ok(()) } else { Err(QueryError::Outdated { sequencer: sequencer.clone() }) }
 }
 
 /// Sends a check and a read. The check is a write, so only a quorum can acknowledge it, but it names the node by path

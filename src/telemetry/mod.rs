@@ -84,7 +84,9 @@ pub(crate) async fn acquisition<T: Acquired, E>(
         let outcome = match (&acquired, waits) {
             (Ok(Some(acquired)), _) => {
                 waiter.granted();
-                began.iter().for_each(|began| acquired.granted(member, began.elapsed()));
+                if let Some(began) = began {
+                    acquired.granted(member, began.elapsed());
+                }
                 "granted"
             }
             (Ok(None), false) => "busy",
