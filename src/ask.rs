@@ -22,7 +22,7 @@ use crate::lock::options::default_owner;
 use crate::lock::query::query;
 use crate::node::{ASK, AskData, encode};
 use crate::observe::sight::stale;
-use crate::path::LockPath;
+use crate::path::{LockPath, name_of};
 use crate::requests::{self, Holders, OwnAsk, PlacedAsk};
 use crate::text::{LONGEST, harmless};
 use crate::zk::{LATEST, LinkAnswer as Given, Succession, ZkSession};
@@ -254,7 +254,7 @@ pub(crate) async fn ask(
     };
     let nodes = nodes.into_iter().enumerate().filter(|(_, node)| request.is_for(node)).collect::<Vec<_>>();
     let of = nodes.iter().map(|(_, node)| {
-        let name = node.path.rsplit('/').next().unwrap_or_default().to_owned();
+        let name = name_of(&node.path).to_owned();
         let hidden = || AskError::NotAuthorized { node: node.path.clone() };
         node.seen.as_ref().map(|seen| (name, seen.czxid)).ok_or_else(hidden)
     });

@@ -1,4 +1,5 @@
-//! The data in the znodes of contenders and of leaders.
+//! The data in the znodes that zklock makes, and the names of those that are no contenders. The recipe gives an election's and a pool's
+//! their names ([`PathKind`]), and contenders theirs.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,8 +11,11 @@ use zklock_recipe::{PathKind, Stock};
 /// The name of an ask's node at the path that is asked for.
 pub(crate) const ASK: &str = "ask";
 
-/// The name of an announcement at an election's path.
-pub(crate) const LEADER: &str = "leader";
+/// What the name of the directory of a lock's records adds to the lock's name.
+pub(crate) const RECORDS_SUFFIX: &str = ".once";
+
+/// The name of a node beside the records that shows the leader's clock. No run can have it.
+pub(crate) const CLOCK_PROBE: &str = "@now";
 
 /// The data of a contender's node: a small JSON object. Operators read it, and zklock finds its own node again by it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -25,16 +25,12 @@ use crate::lock::acquire::{Passage, Wait};
 use crate::lock::contender::Contender;
 use crate::lock::options::LockOptions;
 use crate::lock::query::query;
-use crate::node::LEADER;
 use crate::observe::Observer;
 use crate::path::LockPath;
 use crate::requests;
 use crate::settings::Settings;
 use crate::telemetry::FamilyMember;
 use crate::zk::Succession;
-
-/// The name of the directory in which candidates queue.
-const QUEUE: &str = "queue";
 
 /// Why a leader's own transactions leave the announcement alone.
 const OFF_LIMITS: &str =
@@ -79,8 +75,8 @@ impl Election {
         let path = LockPath::parse(path, &session.chroot)
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
         options.refuse_layout(path.as_str())?;
-        let settings = options.settings(&path.of_child(QUEUE), &session)?;
-        let off_limits = Some((path.of_child(LEADER), OFF_LIMITS));
+        let settings = options.settings(&path.of_child(PathKind::QUEUE), &session)?;
+        let off_limits = Some((path.of_child(PathKind::LEADER), OFF_LIMITS));
         let settings = Settings { kind: PathKind::Election, subject: path.clone(), off_limits, ..settings };
         Ok(Self { path, lock: Lock::of(succession, settings) })
     }
@@ -105,7 +101,7 @@ impl Election {
 
     /// Returns the path of the leader's announcement.
     pub fn announcement(&self) -> String {
-        self.path.of_child(LEADER)
+        self.path.of_child(PathKind::LEADER)
     }
 
     /// Campaigns: queues, waits for as long as it takes until this candidate leads, and announces `value`. A value is a

@@ -24,6 +24,7 @@ use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::lock::acquire::Passage;
 use crate::mutex::Mutex;
 use crate::node::encode;
+use crate::path::child_of;
 use crate::requests::{self, Kept, RecordsPage};
 use crate::settings::Settings;
 use crate::telemetry::{Acquired, FamilyMember};
@@ -111,7 +112,7 @@ impl Ledger {
     }
 
     pub(super) fn path(&self, name: &str) -> String {
-        format!("{}/{name}", self.directory)
+        child_of(&self.directory, name)
     }
 
     /// Reads what a look at the records shows.

@@ -13,6 +13,7 @@ use crate::guard::lost::Lost;
 use crate::guard::operation::Node;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::node::encode;
+use crate::path::child_of;
 use crate::requests;
 
 /// A run that has begun, and its record.
@@ -43,7 +44,7 @@ impl Running {
     }
 
     fn path(&self) -> String {
-        format!("{}/{}", self.directory, self.name)
+        child_of(&self.directory, &self.name)
     }
 
     async fn write(self, guard: Guard, end: RunEnd, version: i32) -> EndingHeard {

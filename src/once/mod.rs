@@ -34,15 +34,11 @@ use crate::guard::Guard;
 use crate::lock::Lock;
 use crate::lock::acquire::Wait;
 use crate::lock::query::query;
+use crate::node::{CLOCK_PROBE, RECORDS_SUFFIX};
+use crate::path::child_of;
 use crate::requests;
 use crate::telemetry::FamilyMember;
 use crate::zk::{LinkAnswer, Succession};
-
-/// The name of the directory of the records is the lock's name and this.
-const SUFFIX: &str = ".once";
-
-/// The name of the node that shows the leader's clock. No run can have it.
-const PROBE: &str = "@now";
 
 /// A lock whose *runs* are done once. A run has a name, such as the date `2026-11-22`. However many machines claim a
 /// run, one of them gets a [`Run`] and runs it, and the others learn what became of it.
@@ -110,7 +106,7 @@ impl Once {
         if !(1..=MOST_KEPT).contains(&keep) {
             return Err(InvalidLock::Keep { path: path.to_owned(), keep, most: MOST_KEPT });
         }
-        let directory = format!("{path}{SUFFIX}");
+        let directory = format!("{path}{RECORDS_SUFFIX}");
         let ledger = Ledger { lock: lock.settings.clone(), directory, keep: keep.into(), retry };
         Ok(Self { lock, ledger: Arc::new(ledger) })
     }
@@ -353,7 +349,7 @@ impl Once {
             let lock = ledger.lock.clone();
             let directory = ledger.directory.clone();
             let told = session.requester.request(|wire| async move {
-                let probe = format!("{directory}/{PROBE}");
+                let probe = child_of(&directory, CLOCK_PROBE);
                 if let Some(now) = requests::leader_time(wire.client.clone(), lock.clone(), probe).await? {
                     return Ok(Some(now));
                 }

@@ -22,6 +22,7 @@ use super::watch::change;
 use super::watchers::Watching;
 use crate::acl::Acl;
 use crate::node::{ASK, AskData, PoolData, decode};
+use crate::path::{child_of, name_of};
 
 /// Who holds what is at a path.
 pub(crate) enum Holders {
@@ -57,12 +58,12 @@ pub(crate) async fn holders(client: Arc<Client>, path: String) -> Result<Holders
         let (directory, first) = match first(&children) {
             first if !first.is_empty() => (path.clone(), first),
             _ => match inner(&client, &path).await? {
-                Inner::Permits(permits) => (format!("{path}/permits"), permits),
-                Inner::Queue(queue) => (format!("{path}/queue"), first(&queue)),
+                Inner::Permits(permits) => (child_of(&path, PathKind::PERMITS), permits),
+                Inner::Queue(queue) => (child_of(&path, PathKind::QUEUE), first(&queue)),
                 Inner::Hidden(node) => return Ok(Holders::Hidden(node)),
             },
         };
-        let paths = first.iter().map(|(_, name)| format!("{directory}/{name}")).collect::<Vec<_>>();
+        let paths = first.iter().map(|(_, name)| child_of(&directory, name)).collect::<Vec<_>>();
         let seen = read_paths(&client, &paths, |_| true).await.map_err(failure)?;
         let nodes = first.iter().zip(paths).zip(seen);
         let nodes =
@@ -77,7 +78,7 @@ pub(crate) async fn holders(client: Arc<Client>, path: String) -> Result<Holders
             return Ok(Holders::Inner);
         }
         // A lock at `path/queue` says nothing of `path`.
-        if directory != path && directory.ends_with("/queue") {
+        if directory != path && name_of(&directory) == PathKind::QUEUE {
             nodes.retain(|node| kind(node).is_none_or(|kind| kind == PathKind::Election));
         }
         return Ok(Holders::Here(nodes));
@@ -106,7 +107,7 @@ enum Inner {
 
 /// What an election or a pool keeps at `path`, if one is there.
 async fn inner(client: &Client, path: &str) -> Result<Inner, Event> {
-    let [pool, queue] = ["permits", "queue"].map(|name| format!("{path}/{name}"));
+    let [pool, queue] = [PathKind::PERMITS, PathKind::QUEUE].map(|name| child_of(path, name));
     let mut reader = client.new_multi_reader();
     let built = reader.add_get_data(&pool).and_then(|()| reader.add_get_children(&pool));
     built.and_then(|()| reader.add_get_children(&queue)).map_err(failure)?;
@@ -176,7 +177,7 @@ pub(crate) async fn place(
     own: OwnAsk,
     acl: Acl,
 ) -> Result<PlacedAsk, Event> {
-    let node = format!("{path}/{ASK}");
+    let node = child_of(&path, ASK);
     loop {
         match client.create(&node, &data, &acl.on(CreateMode::Ephemeral)).await {
             Ok((stat, _)) => return Ok(PlacedAsk::Stands(stat.czxid)),
@@ -221,7 +222,7 @@ async fn is_lock_directory(client: &Client, path: &str) -> Result<bool, Event> {
 /// they are listed, or they have gone.
 async fn is_moot(client: &Arc<Client>, path: &str, ask: &AskData) -> Result<bool, Event> {
     let is_meant = |node: &QueueNode| {
-        let name = node.path.rsplit('/').next().unwrap_or_default();
+        let name = name_of(&node.path);
         let is = |seen: &Seen, czxid: i64| seen.czxid == czxid;
         ask.of.iter().any(|(of, czxid)| of == name && node.seen.as_ref().is_none_or(|seen| is(seen, *czxid)))
     };

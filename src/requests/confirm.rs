@@ -11,6 +11,7 @@ use zookeeper_client::{Client, Error, Stat};
 
 use super::reply::{Reply, failure};
 use super::transaction::commit;
+use crate::path::parent_of;
 use crate::settings::Settings;
 
 /// A contender's node: the lock in whose queue it is, and the node.
@@ -66,8 +67,7 @@ pub(super) async fn is_there(client: &Client, path: &str, own: Own) -> Result<bo
 /// Whether a node that this session may not read is its own, or what went wrong. A server lists a session's own nodes
 /// whatever their ACLs say (`getEphemerals`, `FinalRequestProcessor`).
 pub(super) async fn is_hidden(client: &Client, path: &str) -> Result<bool, Event> {
-    let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
-    let own = client.list_ephemerals(directory).await.map_err(failure)?;
+    let own = client.list_ephemerals(parent_of(path)).await.map_err(failure)?;
     Ok(own.iter().any(|own| own == path))
 }
 

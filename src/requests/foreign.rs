@@ -11,6 +11,7 @@ use super::path_kind::{above, around};
 use super::read_nodes::{READS, existing, read_data};
 use super::reply::failure;
 use crate::node::{NodeData, decode};
+use crate::path::child_of;
 use crate::settings::Settings;
 
 /// How many suspects one request reads. Each may have 1 MiB of data, and the session's heartbeats wait behind the answer.
@@ -77,7 +78,7 @@ async fn foreign(
     layout: QueueLayout,
     names: &[&String],
 ) -> Result<Vec<Foreign>, Error> {
-    let paths = names.iter().map(|name| format!("{directory}/{name}")).collect::<Vec<_>>();
+    let paths = names.iter().map(|name| child_of(directory, name)).collect::<Vec<_>>();
     let judged =
         names.iter().zip(read_data(client, &paths).await?).filter_map(|(name, result)| match result {
             MultiReadResult::Data { data, stat } => judge(layout, name, Some((&data, &stat))),

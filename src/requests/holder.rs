@@ -10,6 +10,7 @@ use super::read_nodes::{QueueNode, Seen, existing, is_ours};
 use super::reply::failure;
 use super::sighting::{Found, Sighting, single, watched};
 use super::watchers::{Watching, has_persistent_watches};
+use crate::path::child_of;
 use crate::settings::Settings;
 
 /// Returns the first contender in the queue: one listing and one read. It reads further nodes only if those before them
@@ -37,7 +38,7 @@ pub(super) async fn first(
     contenders: &[(QueuePlace, &str)],
 ) -> Result<Option<First>, Event> {
     for (gone, &(place, name)) in contenders.iter().enumerate() {
-        let path = format!("{}/{name}", directory.trim_end_matches('/'));
+        let path = child_of(directory, name);
         let (seen, is_lookalike) = match client.get_data(&path).await {
             Ok((data, stat)) => {
                 let is_lookalike = judge(layout, name, Some((&data, &stat))).is_some();

@@ -9,6 +9,7 @@ use zklock_recipe::{OtherKind, PathKind, QueuePlace, Signs};
 use zookeeper_client::{Client, Error, MultiReadResult};
 
 use crate::node::{LeaderData, NodeData, PoolData, decode};
+use crate::path::{child_of, name_of};
 use crate::settings::Settings;
 
 /// Looks whether the path above a lock's directory is of another kind. Our contender is in the directory by then. `None`, and
@@ -16,7 +17,7 @@ use crate::settings::Settings;
 pub(super) async fn above(client: &Client, lock: &Settings) -> Option<Result<Option<OtherKind>, Error>> {
     let above = lock.path.inner_of().filter(|_| !lock.hints.fits())?;
     // Who contends in this very directory is seen by those who wait there.
-    let lists_queue = !lock.path.as_str().ends_with("/queue");
+    let lists_queue = name_of(lock.path.as_str()) != PathKind::QUEUE;
     Some(look(client, above, lock.kind, lists_queue).await)
 }
 
@@ -78,7 +79,7 @@ async fn signs(
     expected: PathKind,
     lists_queue: bool,
 ) -> Result<(Signs, Option<String>), Error> {
-    let [queue, leader, permits] = PathKind::INNER.map(|name| format!("{path}/{name}"));
+    let [queue, leader, permits] = PathKind::INNER.map(|name| child_of(path, name));
     let mut reader = client.new_multi_reader();
     reader.add_get_data(&leader)?;
     reader.add_get_data(&permits)?;
@@ -101,5 +102,5 @@ async fn signs(
     }
     // The first one there says what all of them contend for.
     let first = queued.iter().filter_map(|name| QueuePlace::parse(name)).min();
-    Ok((signs, first.map(|first| format!("{queue}/{first}"))))
+    Ok((signs, first.map(|first| child_of(&queue, &first.name()))))
 }

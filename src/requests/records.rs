@@ -11,6 +11,7 @@ use super::directory::create_lasting;
 use super::read_nodes::{self, existing, read_data};
 use super::reply::failure;
 use super::transaction::{Operand, commit};
+use crate::path::child_of;
 use crate::settings::Settings;
 
 /// The directory of the records, and one of them.
@@ -76,7 +77,7 @@ pub(crate) async fn page(
 ) -> Result<Option<RecordsPage>, Event> {
     let mut reader = client.new_multi_reader();
     let built = reader.add_get_data(&directory).and_then(|()| reader.add_get_children(&directory));
-    let built = built.and_then(|()| reader.add_get_data(&format!("{directory}/{name}")));
+    let built = built.and_then(|()| reader.add_get_data(&child_of(&directory, &name)));
     built.map_err(failure)?;
     let results = reader.commit().await.map_err(failure)?;
     let Ok([own, children, record]) = <[MultiReadResult; 3]>::try_from(results) else {
@@ -98,7 +99,7 @@ pub(crate) async fn record(
     directory: String,
     name: String,
 ) -> Result<Option<Kept>, Event> {
-    let read = existing(client.get_data(&format!("{directory}/{name}")).await)?;
+    let read = existing(client.get_data(&child_of(&directory, &name)).await)?;
     Ok(read.map(|(data, stat)| Kept { name, data, stat }))
 }
 
@@ -108,7 +109,7 @@ pub(crate) async fn records(
     directory: String,
     names: Vec<String>,
 ) -> Result<Vec<Kept>, Event> {
-    let paths = names.iter().map(|name| format!("{directory}/{name}")).collect::<Vec<_>>();
+    let paths = names.iter().map(|name| child_of(&directory, name)).collect::<Vec<_>>();
     let results = read_data(&client, &paths).await.map_err(failure)?;
     let kept = names.into_iter().zip(results).filter_map(|(name, result)| match result {
         MultiReadResult::Data { data, stat } => Some(Kept { name, data, stat }),

@@ -23,6 +23,7 @@ use super::read_nodes::{READ_CHUNK, READS, Seen, read_paths};
 use super::reply::{Reply, failure};
 use crate::joint::{Joint, WeakJoint};
 use crate::mutex::Mutex;
+use crate::path::name_of;
 use crate::settings::{Entry, Settings};
 
 /// Finds our node by the `id` in its data, after the reply to its create was lost.
@@ -266,7 +267,7 @@ impl Searches {
 
 /// Whether a node with this path may be a contender's, or a permit's.
 fn is_contender(path: &str) -> bool {
-    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+    let name = name_of(path);
     let queues = QueueLayout::ALL.iter().any(|layout| layout.own(name).is_some());
     queues || QueuePlace::parse_permit(name).is_some()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zklock_recipe::{Event, Kind, QueueLayout, QueuePlace, Stock};
+use zklock_recipe::{Event, Kind, PathKind, QueueLayout, QueuePlace, Stock};
 use zookeeper_client::{Client, Error};
 
 use super::foreign::{self, is_foreign};
@@ -10,9 +10,7 @@ use super::holder::{First, first};
 use super::read_nodes::{QueueNode, permits};
 use super::reply::failure;
 use crate::node::PoolData;
-
-/// The name of the directory of a pool's permits.
-const PERMITS: &str = "permits";
+use crate::path::name_of;
 
 /// What a look at a node showed.
 pub(crate) enum Branch {
@@ -61,7 +59,7 @@ pub(crate) struct Pooled {
 
 /// Whether a node at this path may be a contender of another client.
 pub(crate) fn is_suspect(path: &str) -> bool {
-    foreign::is_suspect(QueueLayout::Own, name(path))
+    foreign::is_suspect(QueueLayout::Own, name_of(path))
 }
 
 /// Looks at one node. Contenders have no children, so it does not list them.
@@ -72,7 +70,7 @@ pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, 
         Err(Error::NoAuth) => return Ok(Branch::Hidden),
         Err(error) => return Err(failure(error)),
     };
-    if is_foreign(name(&path), stat.ephemeral_owner) {
+    if is_foreign(name_of(&path), stat.ephemeral_owner) {
         return Ok(Branch::Foreign);
     }
     let layout = QueueLayout::of_queue(children.iter().map(String::as_str)).unwrap_or_default();
@@ -81,8 +79,8 @@ pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, 
     contenders.sort_unstable();
     let holder = holding(&client, &path, layout, &contenders).await?.map(Box::new);
     children.retain(|name| layout.place(name).is_none());
-    let pool = match name(&path) {
-        PERMITS => pool(&client, &path, &mut children).await?.map(Box::new),
+    let pool = match name_of(&path) {
+        PathKind::PERMITS => pool(&client, &path, &mut children).await?.map(Box::new),
         _ => None,
     };
     Ok(Branch::Listed { holder, pool, children })
@@ -124,8 +122,4 @@ async fn pool(client: &Client, path: &str, children: &mut Vec<String>) -> Result
     let held = held.sum();
     children.retain(|name| QueuePlace::parse_permit(name).is_none());
     Ok(Some(Pooled { stock, oldest: oldest.map(|first| first.node), holders, held }))
-}
-
-fn name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or_default()
 }

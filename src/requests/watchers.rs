@@ -28,17 +28,19 @@ use std::task::{Context, Poll, Waker};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Either, pending};
 use tokio::sync::Notify;
+use zklock_recipe::PathKind;
 use zookeeper_client::{AddWatchMode, Client, Error, OneshotWatcher, PersistentWatcher, Stat, WatchedEvent};
 
 use super::confirm::answered;
 use crate::joint::{Joint, WeakJoint};
 use crate::mutex::Mutex;
-use crate::node::{ASK, LEADER};
+use crate::node::ASK;
+use crate::path::name_of;
 
 /// Whether the watches of this path are persistent: an ask's, an announcement's, and those of all else at their names. Otherwise
 /// each is for one event.
 pub(super) fn has_persistent_watches(path: &str) -> bool {
-    path.rsplit('/').next().is_some_and(|name| [ASK, LEADER].contains(&name))
+    [ASK, PathKind::LEADER].contains(&name_of(path))
 }
 
 /// The watchers of one connection.

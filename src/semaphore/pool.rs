@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock_recipe::{Event, Kind, QueuePlace, Stock, Tries, Wish};
+use zklock_recipe::{Event, Kind, PathKind, QueuePlace, Stock, Tries, Wish};
 
 use super::admission::admit;
 use super::statement::Statement;
@@ -19,12 +19,6 @@ use crate::path::LockPath;
 use crate::requests::{self, Stocked};
 use crate::telemetry::FamilyMember;
 use crate::zk::{LinkAnswer, Succession};
-
-/// The name of the turnstile's directory.
-const QUEUE: &str = "queue";
-
-/// The name of the directory of permits.
-const PERMITS: &str = "permits";
 
 /// A pool of one session. The clones of a semaphore, or of slots, share it.
 pub(super) struct Pool {
@@ -46,14 +40,14 @@ impl Pool {
         let path = LockPath::parse(path, &session.chroot)
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
         options.refuse_layout(path.as_str())?;
-        let mut queue = options.clone().settings(&path.of_child(QUEUE), &session)?;
+        let mut queue = options.clone().settings(&path.of_child(PathKind::QUEUE), &session)?;
         queue.kind = stated.into();
         queue.subject = path.clone();
         // The turnstile protects nothing. What a predecessor there has in flight, its transaction, fails without its node.
         queue.takeover_delay = Duration::ZERO;
         queue.stop_margin = Duration::ZERO;
         queue.max_hold = None;
-        let mut permits = options.settings(&path.of_child(PERMITS), &session)?;
+        let mut permits = options.settings(&path.of_child(PathKind::PERMITS), &session)?;
         permits.name = path.clone();
         permits.place = |_, name| QueuePlace::parse_permit(name);
         let turnstile = Acquirer::of_one(succession, Arc::new(queue), Kind::Exclusive);

@@ -3,13 +3,13 @@
 use std::collections::{HashMap, HashSet};
 
 use futures::stream::{self, StreamExt};
-use zklock_recipe::Stock;
+use zklock_recipe::{PathKind, Stock};
 
 use crate::error::QueryError;
 use crate::layout::Layout;
 use crate::lock::contender::Contender;
 use crate::lock::query::query;
-use crate::path::{PathProblem, check_node, is_reserved};
+use crate::path::{PathProblem, check_node, child_of, is_reserved, parent_of};
 use crate::requests::{Branch, FirstHolder, Pooled, branch, is_suspect};
 use crate::zk::Succession;
 
@@ -148,7 +148,7 @@ pub(super) async fn below(
             }
             // A suspect that this session may not read keeps zklock out, too.
             if matches!(node, Branch::Foreign) || matches!(node, Branch::Hidden) && is_suspect(&path) {
-                *foreign.entry(parent(&path).to_owned()).or_default() += 1;
+                *foreign.entry(parent_of(&path).to_owned()).or_default() += 1;
             }
             match node {
                 Branch::Hidden if path == root => return Err(QueryError::NotAuthorized { path }),
@@ -157,11 +157,11 @@ pub(super) async fn below(
                 Branch::Foreign | Branch::Gone => {}
                 Branch::Listed { holder, pool, children } => {
                     if walk.cut.is_none() {
-                        paths.extend(children.iter().map(|name| join(&path, name)));
+                        paths.extend(children.iter().map(|name| child_of(&path, name)));
                     }
                     if let Some(pool) = pool {
                         walk.pools.extend(held_pool(&path, *pool));
-                        turnstiles.insert(join(parent(&path), "queue"));
+                        turnstiles.insert(child_of(parent_of(&path), PathKind::QUEUE));
                     }
                     if let Some(holder) = holder {
                         let list = if holder.zklocks > 0 { &mut walk.locks } else { &mut walk.others };
@@ -175,7 +175,7 @@ pub(super) async fn below(
         lock.foreign += foreign.get(&lock.path).copied().unwrap_or_default();
     }
     for pool in &mut walk.pools {
-        let turnstile = join(&pool.path, "queue");
+        let turnstile = child_of(&pool.path, PathKind::QUEUE);
         let contend = |queues: &[HeldLock]| {
             let queue = queues.iter().find(|queue| queue.path == turnstile);
             queue.map_or(0, |queue| queue.holders + queue.waiting)
@@ -209,14 +209,6 @@ fn held_pool(directory: &str, pool: Pooled) -> Option<HeldPool> {
     let Pooled { stock: Stock::Permits(capacity) | Stock::Slots(capacity), oldest, holders, held } = pool;
     let oldest = oldest?;
     let holder = Contender::new(0, true, oldest);
-    let path = parent(directory).to_owned();
+    let path = parent_of(directory).to_owned();
     Some(HeldPool { path, holder, capacity, held, holders, waiting: 0, foreign: 0 })
-}
-
-fn parent(path: &str) -> &str {
-    path.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty()).unwrap_or("/")
-}
-
-fn join(path: &str, name: &str) -> String {
-    format!("{}/{name}", path.trim_end_matches('/'))
 }
