@@ -21,7 +21,7 @@ use crate::lock::contender::Contender;
 use crate::lock::options::default_owner;
 use crate::lock::query::query;
 use crate::node::{ASK, AskData, encode};
-use crate::observe::sight::stale;
+use crate::observe::sight::stale_after;
 use crate::path::{LockPath, name_of};
 use crate::requests::{self, Holders, OwnAsk, PlacedAsk};
 use crate::text::{LONGEST, harmless};
@@ -427,7 +427,7 @@ impl Asking {
                 Given::Given(Ok(Some(watch)), _) => {
                     tries.answered();
                     // It resolves if the connection is lost, too.
-                    let doubted = pin!(session.sleep(stale(session.lease.lengths().timeout)));
+                    let doubted = pin!(session.sleep(stale_after(session.lease.lengths().timeout)));
                     if let Either::Right(_) = select(watch, doubted).await {
                         self.ask_again(session).await?;
                     }

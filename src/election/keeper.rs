@@ -24,7 +24,7 @@ use crate::guard::operation::{Node, NodeOptions};
 use crate::guard::transaction;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::node::{LeaderData, encode};
-use crate::observe::sight::{StandingWatch, WatchedSight, sight, stale};
+use crate::observe::sight::{StandingWatch, WatchedSight, send_look, stale_after};
 use crate::requests::{self, Announced};
 use crate::settings::Settings;
 use crate::zk::LinkAnswer;
@@ -248,9 +248,10 @@ impl Keeper {
 
     fn look(&mut self, footing: Footing) -> impl Future<Output = KeeperHeard> + Send + use<> {
         let path = self.path.clone();
-        let line = self.hold.session().line();
+        let session = self.hold.session().line();
         let before = self.watch.take();
-        let looked = sight(&line, move |watching| requests::watch_announcement(watching, path, footing));
+        let looked =
+            send_look(&session, move |watching| requests::watch_announcement(watching, path, footing));
         let pause = self.hold.session().pause_after(self.tries);
         async move {
             pause.await;
@@ -273,7 +274,7 @@ impl Keeper {
         let mut watch = self.watch.take();
         let wanted = self.wanted.clone();
         // A server withholds the events of a node that this session may no longer read.
-        let doubted = self.hold.session().sleep(stale(self.hold.session().lease.lengths().timeout));
+        let doubted = self.hold.session().sleep(stale_after(self.hold.session().lease.lengths().timeout));
         async move {
             let news = async {
                 tokio::select! {

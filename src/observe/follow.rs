@@ -9,9 +9,9 @@ use futures::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
-use zklock_recipe::{Event, Footing, Instruction, Moment, Observation, Refusal, Tries};
+use zklock_recipe::{Event, Footing, Instruction, Moment, Observation, ObserverMachine, Refusal, Tries};
 
-use super::sight::{self, StandingWatch, WatchedSight, sight};
+use super::sight::{self, StandingWatch, WatchedSight};
 use super::went_back::WentBack;
 use crate::fence::FencingToken;
 use crate::requests::{Sighting, Watching, failure};
@@ -50,43 +50,31 @@ pub(super) struct Subject<T> {
 
 /// Follows the subject until nobody observes it any more, or until the session is over.
 pub(super) async fn follow<T: Clone + PartialEq + Send + 'static>(
-    subject: Subject<T>,
+    subject: Arc<Subject<T>>,
     mut bystander: Bystander,
     view: watch::Sender<View<T>>,
 ) {
-    let subject = Arc::new(subject);
-    let mut machine = zklock_recipe::ObserverMachine::new();
+    let mut machine = ObserverMachine::default();
     loop {
-        let line = tokio::select! {
+        let session = tokio::select! {
+            biased;
             () = view.closed() => return,
             session = bystander.session() => session.map(|session| session.line()),
         };
-        let Some(line) = line else { return };
-        let machine = &mut machine;
-        let subject = &subject;
-        let view = &view;
-        let following =
-            Following { subject, line, view, machine, look: None, watch: None, tries: Tries::default() };
-        tokio::select! {
-            () = view.closed() => return,
-            () = following.run() => {}
-        }
+        let Some(session) = session else { return };
+        follow_in(session, &subject, &view, &mut machine).await;
     }
 }
 
 /// Follows the subject as one ZooKeeper session sees it, until nobody observes it any more, or until that session is over.
 pub(super) async fn follow_in<T: Clone + PartialEq + Send + 'static>(
-    line: SessionView,
-    subject: Subject<T>,
-    view: watch::Sender<View<T>>,
+    session: SessionView,
+    subject: &Arc<Subject<T>>,
+    view: &watch::Sender<View<T>>,
+    machine: &mut ObserverMachine<T>,
 ) {
-    let subject = Arc::new(subject);
-    let mut machine = zklock_recipe::ObserverMachine::new();
-    let subject = &subject;
-    let view = &view;
-    let machine = &mut machine;
     let following =
-        Following { subject, line, view, machine, look: None, watch: None, tries: Tries::default() };
+        Following { subject, session, view, machine, look: None, watch: None, tries: Tries::default() };
     tokio::select! {
         () = view.closed() => {}
         () = following.run() => {}
@@ -96,9 +84,9 @@ pub(super) async fn follow_in<T: Clone + PartialEq + Send + 'static>(
 /// What an observer does in one ZooKeeper session.
 struct Following<'a, T> {
     subject: &'a Arc<Subject<T>>,
-    line: SessionView,
+    session: SessionView,
     view: &'a watch::Sender<View<T>>,
-    machine: &'a mut zklock_recipe::ObserverMachine<T>,
+    machine: &'a mut ObserverMachine<T>,
     look: Option<BoxFuture<'static, LinkAnswer<WatchedSight<T>>>>,
     watch: Option<StandingWatch>,
     /// Counts the looks that no server answered, though the connection is there.
@@ -108,20 +96,20 @@ struct Following<'a, T> {
 impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
     /// Observes until the ZooKeeper session is over.
     async fn run(mut self) {
-        let mut heard = self.line.lease.heard();
+        let mut heard = self.session.lease.heard();
         // The watch of the last session has gone with it.
         self.take_in(Observation::Disconnected, None);
-        let mut stale = self.stale();
+        let mut doubt = self.next_doubt();
         loop {
             let waits = self.look.is_none();
             let event = tokio::select! {
                 // The server sends the events of a change before an answer that shows the change.
                 biased;
-                event = change(&mut self.watch) => event,
-                answer = answer(&mut self.look) => match self.weigh(answer) {
+                event = next_change(&mut self.watch) => event,
+                answer = next_answer(&mut self.look) => match self.weigh_answer(answer) {
                     Some((event, as_of)) => {
                         self.take_in(event, as_of);
-                        stale = self.stale();
+                        doubt = self.next_doubt();
                         continue;
                     }
                     None => return,
@@ -129,12 +117,12 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
                 // The lease has the sender, so this never fails.
                 Ok(()) = heard.changed(), if self.subject.is_dated => {
                     let sent = *heard.borrow_and_update();
-                    self.assure(sent).await;
+                    self.confirm_view(sent).await;
                     continue;
                 }
-                () = sleep_until(stale), if waits => Observation::Doubted,
+                () = sleep_until(doubt), if waits => Observation::Doubted,
             };
-            stale = self.stale();
+            doubt = self.next_doubt();
             self.take_in(event, None);
         }
     }
@@ -176,11 +164,11 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
             match instruction {
                 Instruction::Look(footing) => {
                     debug!(path, ?footing, "an observer looks");
-                    self.look = Some(self.look(footing, false));
+                    self.look = Some(self.send_look(footing, false));
                 }
                 Instruction::SyncAndLook => {
                     debug!(path, "an observer looks behind a sync, because it saw a lower token than before");
-                    self.look = Some(self.look(Footing::Watched, true));
+                    self.look = Some(self.send_look(Footing::Watched, true));
                 }
                 Instruction::TellWentBack { before, now } => {
                     warn!(
@@ -201,9 +189,9 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
 
     /// Sends a look, on the present connection or the next one; behind a `sync`, if it is to show what the leader has done by
     /// then.
-    fn look(&self, footing: Footing, synced: bool) -> BoxFuture<'static, LinkAnswer<WatchedSight<T>>> {
+    fn send_look(&self, footing: Footing, synced: bool) -> BoxFuture<'static, LinkAnswer<WatchedSight<T>>> {
         let subject = self.subject.clone();
-        let asked = sight(&self.line, move |watching: Watching| async move {
+        let asked = sight::send_look(&self.session, move |watching: Watching| async move {
             if synced {
                 watching.client.sync(&subject.path).await.map_err(failure)?;
             }
@@ -221,7 +209,10 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
 
     /// Turns the result of a look into an event, with the instant from which on it was true. Returns `None` if the session
     /// is over.
-    fn weigh(&mut self, answer: LinkAnswer<WatchedSight<T>>) -> Option<(Observation<T>, Option<Moment>)> {
+    fn weigh_answer(
+        &mut self,
+        answer: LinkAnswer<WatchedSight<T>>,
+    ) -> Option<(Observation<T>, Option<Moment>)> {
         self.look = None;
         let (WatchedSight { found, watch, before }, sent) = match answer {
             LinkAnswer::Given(sight, sent) => (sight, sent),
@@ -239,7 +230,7 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
             }
             Err(Event::SessionOver(end)) => {
                 // The reply may say so before the connection's client knows.
-                self.line.lease.ended(end);
+                self.session.lease.ended(end);
                 return None;
             }
             Err(Event::Refused(refusal)) => {
@@ -260,7 +251,7 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
 
     /// The leader has answered a request that was sent then. The answer came behind the events of all that the leader had
     /// done before. So if no event is there, nothing had changed.
-    async fn assure(&mut self, sent: Sent) {
+    async fn confirm_view(&mut self, sent: Sent) {
         let watching = self.machine.is_watching();
         let Some(watch) = self.watch.as_mut().filter(|it| watching && it.connection == sent.connection)
         else {
@@ -275,13 +266,13 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
     }
 
     /// When to look again if nothing is heard until then.
-    fn stale(&self) -> Instant {
-        Instant::now() + sight::stale(self.line.lease.lengths().timeout)
+    fn next_doubt(&self) -> Instant {
+        Instant::now() + sight::stale_after(self.session.lease.lengths().timeout)
     }
 }
 
 /// Resolves with the result of the look that is under way.
-async fn answer<T>(
+async fn next_answer<T>(
     look: &mut Option<BoxFuture<'static, LinkAnswer<WatchedSight<T>>>>,
 ) -> LinkAnswer<WatchedSight<T>> {
     match look {
@@ -291,7 +282,7 @@ async fn answer<T>(
 }
 
 /// Resolves with what the watch reports.
-async fn change<T>(watch: &mut Option<StandingWatch>) -> Observation<T> {
+async fn next_change<T>(watch: &mut Option<StandingWatch>) -> Observation<T> {
     match watch {
         Some(watch) => watch.changed().await.map_or(Observation::Disconnected, Observation::Changed),
         None => pending().await,

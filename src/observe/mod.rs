@@ -95,7 +95,7 @@ impl<T> Observer<T> {
         // It has not looked yet.
         let (sender, view) = watch::channel(View::unseen());
         let look = Box::new(move |watching, footing| look(watching, footing).boxed());
-        let subject = Subject { path, look, is_dated: true };
+        let subject = Arc::new(Subject { path, look, is_dated: true });
         succession.spawn(follow::follow(subject, Bystander::new(succession), sender));
         let told = stream::unfold((view.clone(), 0), |(mut view, last)| async move {
             let (news, told) = {

@@ -52,21 +52,21 @@ impl StandingWatch {
 const STALE: u32 = 10;
 
 /// How long to wait for news before another look. Those that heard the last news together are spread.
-pub(crate) fn stale(session_timeout: Duration) -> Duration {
+pub(crate) fn stale_after(session_timeout: Duration) -> Duration {
     session_timeout * STALE + session_timeout.mul_f64(2.0 * fastrand::f64())
 }
 
 /// Sends a look, on the present connection or the next one. It is sent at its first poll.
-pub(crate) fn sight<T, F>(
-    line: &SessionView,
+pub(crate) fn send_look<T, F>(
+    session: &SessionView,
     look: impl FnOnce(Watching) -> F + Send + 'static,
 ) -> BoxFuture<'static, LinkAnswer<WatchedSight<T>>>
 where
     T: Send + 'static,
     F: Future<Output = Result<Sighting<T>, Event>> + Send + 'static,
 {
-    let heard = line.lease.heard();
-    line.requester.request(move |wire| {
+    let heard = session.lease.heard();
+    session.requester.request(move |wire| {
         let before = *heard.borrow();
         let look = look(wire.watching());
         async move {

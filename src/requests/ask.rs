@@ -15,7 +15,7 @@ use zookeeper_client::{Client, CreateMode, Error, MultiReadResult};
 
 use super::confirm::is_hidden;
 use super::foreign::live_suspect;
-use super::read_nodes::{QueueNode, Seen, directory, existing, permits, read_paths};
+use super::read_nodes::{NodeRead, QueueNode, Seen, directory, existing, permits, read_at_once, read_paths};
 use super::reply::failure;
 use super::sighting::{Sighting, watched};
 use super::watch::change;
@@ -87,12 +87,10 @@ pub(crate) async fn holders(client: Arc<Client>, path: String) -> Result<Holders
 
 /// Of the contenders among these names, those that hold: the first one, and the readers beside a first reader.
 fn first(names: &[String]) -> Vec<(QueuePlace, String)> {
-    let mut queue =
-        names.iter().filter_map(|name| Some((QueuePlace::parse(name)?, name.clone()))).collect::<Vec<_>>();
-    queue.sort_unstable();
+    let mut queue = QueueLayout::Own.queue(names);
     let readers = queue.iter().take_while(|(place, _)| place.kind == Kind::Shared).count();
     queue.truncate(readers.max(1));
-    queue
+    queue.into_iter().map(|(place, name)| (place, name.to_owned())).collect()
 }
 
 /// What an election or a pool keeps at its path.
@@ -108,13 +106,8 @@ enum Inner {
 /// What an election or a pool keeps at `path`, if one is there.
 async fn inner(client: &Client, path: &str) -> Result<Inner, Event> {
     let [pool, queue] = [PathKind::PERMITS, PathKind::QUEUE].map(|name| child_of(path, name));
-    let mut reader = client.new_multi_reader();
-    let built = reader.add_get_data(&pool).and_then(|()| reader.add_get_children(&pool));
-    built.and_then(|()| reader.add_get_children(&queue)).map_err(failure)?;
-    let results = reader.commit().await.map_err(failure)?;
-    let Ok([data, names, queued]) = <[MultiReadResult; 3]>::try_from(results) else {
-        return Err(Event::Unanswered);
-    };
+    let reads = [NodeRead::Data(&pool), NodeRead::Children(&pool), NodeRead::Children(&queue)];
+    let [data, names, queued] = read_at_once(client, reads).await?;
     let is_hidden =
         |result: &MultiReadResult| matches!(result, MultiReadResult::Error { err: Error::NoAuth });
     if is_hidden(&data) || is_hidden(&names) {

@@ -51,8 +51,8 @@ pub(crate) async fn enter(
         Report::Entered(nodes) => {
             for (entry, (_, sight)) in entries.iter().zip(&nodes) {
                 match sight {
-                    Sight::Children(children) => entry.lock.hints.saw_queue(children.len()),
-                    Sight::Count(count) => entry.lock.hints.saw_queue(*count),
+                    Sight::Children(children) => entry.lock.hints.saw_children(children.len()),
+                    Sight::Count(count) => entry.lock.hints.saw_children(*count),
                     Sight::Foreign(_) | Sight::Free | Sight::Nothing => {}
                 }
             }

@@ -17,7 +17,8 @@ use crate::settings::Settings;
 /// go meanwhile.
 pub(crate) async fn holder(client: Arc<Client>, lock: Arc<Settings>) -> Result<Option<QueueNode>, Event> {
     let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
-    let first = first(&client, lock.path.as_str(), lock.layout(), &lock.queue(&children)).await?;
+    let queue = lock.layout().queue(&children);
+    let first = first(&client, lock.path.as_str(), lock.layout(), &queue).await?;
     Ok(first.map(|First { node, .. }| node))
 }
 
@@ -95,8 +96,8 @@ pub(crate) async fn watch_holder(
             }
             Err(error) => return Err(failure(error)),
         };
-        let queue = lock.queue(&children).into_iter().map(|(place, name)| (place, lock.path.of_child(name)));
-        let queue = queue.collect::<Vec<_>>();
+        let queue = lock.layout().queue(&children).into_iter();
+        let queue = queue.map(|(place, name)| (place, lock.path.of_child(name))).collect::<Vec<_>>();
         let first = queue.first().cloned();
         let hidden = |(place, path)| (None, QueueNode { place, path, seen: None });
         let watcher = match watcher {

@@ -15,11 +15,10 @@ use zklock_recipe::{Event, Kind, OtherKind, Own, QueuePlace, Stock};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteResult};
 
-use super::confirm::OwnNode;
-use super::confirm::{is, is_hidden};
+use super::confirm::{OwnNode, is, is_hidden};
 use super::directory::{create_directory, create_lasting};
 use super::path_kind::other_kind;
-use super::read_nodes::{self, QueueNode, existing, read};
+use super::read_nodes::{self, NodeRead, QueueNode, existing, read, read_at_once};
 use super::reply::failure;
 use super::search::{Searches, find};
 use super::transaction::{Operand, commit, problem};
@@ -41,20 +40,14 @@ pub(crate) async fn look_at_pool(
     let (lock, own) = turnstile;
     let directory = pool.path.as_str();
     let node = lock.path.contender(own.place);
-    let mut reader = client.new_multi_reader();
-    let built = reader.add_get_data(&node).and_then(|()| reader.add_get_data(directory));
-    built.and_then(|()| reader.add_get_children(directory)).map_err(failure)?;
-    let results = reader.commit().await.map_err(failure)?;
-    let Ok([ours, data, children]) = <[MultiReadResult; 3]>::try_from(results) else {
-        return Err(Event::Unanswered);
-    };
-    let standing = match ours {
-        MultiReadResult::Data { stat, .. } => standing_of(&stat, own),
-        MultiReadResult::Error { err: Error::NoNode } => TurnstileStanding::Gone,
-        MultiReadResult::Error { err: Error::NoAuth } => hidden(&client, &node).await?,
-        MultiReadResult::Error { err } => return Err(failure(err)),
+    let reads = [NodeRead::Data(&node), NodeRead::Data(directory), NodeRead::Children(directory)];
+    let [ours, data, children] = read_at_once(&client, reads).await?;
+    let ours = match ours {
+        MultiReadResult::Data { stat, .. } => Ok(stat),
+        MultiReadResult::Error { err } => Err(err),
         _ => return Err(Event::Unanswered),
     };
+    let standing = standing(&client, &node, own, ours).await?;
     let seen = read_nodes::directory(data, children)?
         .map(|(data, stat, children)| seen(data, (stat.version, stat.czxid), children, connection));
     Ok((standing, seen))
@@ -64,17 +57,21 @@ fn seen(data: Vec<u8>, (version, czxid): (i32, i64), children: Vec<String>, conn
     SeenPool { stock: PoolData::decode(&data), data, version, czxid, children, connection }
 }
 
-fn standing_of(stat: &zk::Stat, own: Own) -> TurnstileStanding {
-    match (is(Some(stat), own), stat.version) {
-        (true, UNTOUCHED) => TurnstileStanding::Held,
-        (true, _) => TurnstileStanding::Touched,
-        (false, _) => TurnstileStanding::Gone,
+/// How our node in the turnstile stands, by what a read of its name shows.
+async fn standing(
+    client: &Client,
+    node: &str,
+    own: Own,
+    read: Result<zk::Stat, Error>,
+) -> Result<TurnstileStanding, Event> {
+    match read {
+        Ok(stat) if !is(Some(&stat), own) => Ok(TurnstileStanding::Gone),
+        Ok(stat) if stat.version == UNTOUCHED => Ok(TurnstileStanding::Held),
+        Ok(_) => Ok(TurnstileStanding::Touched),
+        Err(Error::NoAuth) if is_hidden(client, node).await? => Ok(TurnstileStanding::Held),
+        Err(Error::NoAuth | Error::NoNode) => Ok(TurnstileStanding::Gone),
+        Err(error) => Err(failure(error)),
     }
-}
-
-/// The standing by a node that this session may not read.
-async fn hidden(client: &Client, node: &str) -> Result<TurnstileStanding, Event> {
-    Ok(if is_hidden(client, node).await? { TurnstileStanding::Held } else { TurnstileStanding::Gone })
 }
 
 /// What a pool's watch shows: its children, and the watches for its next change.
@@ -198,12 +195,7 @@ pub(crate) async fn settle(
         Event::Refused(refusal) => return Ok(Settlement::Unclear(refusal)),
         event => return Err(event),
     }
-    Ok(Settlement::Not(match read {
-        Ok((_, stat)) => standing_of(&stat, own),
-        Err(Error::NoNode) => TurnstileStanding::Gone,
-        Err(Error::NoAuth) => hidden(&client, &node).await?,
-        Err(error) => return Err(failure(error)),
-    }))
+    standing(&client, &node, own, read.map(|(_, stat)| stat)).await.map(Settlement::Not)
 }
 
 /// The outcome of a change of a pool's stock.
@@ -263,13 +255,8 @@ pub(crate) async fn permits(
     pool: Arc<Settings>,
 ) -> Result<Option<(Vec<u8>, Vec<QueueNode>)>, Event> {
     let directory = pool.path.as_str();
-    let mut reader = client.new_multi_reader();
-    let built = reader.add_get_data(directory).and_then(|()| reader.add_get_children(directory));
-    built.map_err(failure)?;
-    let results = reader.commit().await.map_err(failure)?;
-    let Ok([data, children]) = <[MultiReadResult; 2]>::try_from(results) else {
-        return Err(Event::Unanswered);
-    };
+    let reads = [NodeRead::Data(directory), NodeRead::Children(directory)];
+    let [data, children] = read_at_once(&client, reads).await?;
     let Some((data, _, children)) = read_nodes::directory(data, children)? else { return Ok(None) };
     let permits = read(&client, &pool, &read_nodes::permits(&children)).await?;
     Ok(Some((data, permits)))

@@ -24,7 +24,7 @@ pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>, own: Option<O
     match listed {
         Ok((children, stat)) => match stranger(&client, &lock, &children).await {
             Ok(None) => {
-                lock.hints.saw_queue(children.len());
+                lock.hints.saw_children(children.len());
                 let layout = lock.layout();
                 let shows_release = layout.is_shared() && directory(&stat).shows_release();
                 // A suspect may have gone since, and may have written to the directory as it entered.
@@ -61,5 +61,5 @@ async fn is_written(client: &Client, lock: &Settings, own: Option<Own>) -> bool 
 /// Returns every contender in the queue, with the holder first, or what went wrong.
 pub(crate) async fn contenders(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<QueueNode>, Event> {
     let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
-    read(&client, &lock, &lock.queue(&children)).await
+    read(&client, &lock, &lock.layout().queue(&children)).await
 }

@@ -65,6 +65,29 @@ pub(super) const READ_CHUNK: usize = 128;
 /// may be long.
 pub(super) const READS: usize = 4;
 
+/// One of several reads in one request.
+pub(super) enum NodeRead<'a> {
+    Data(&'a str),
+    Children(&'a str),
+}
+
+/// Sends these reads in one request. A server serves them in their order.
+pub(super) async fn read_at_once<const N: usize>(
+    client: &Client,
+    reads: [NodeRead<'_>; N],
+) -> Result<[MultiReadResult; N], Event> {
+    let mut request = client.new_multi_reader();
+    for read in reads {
+        let added = match read {
+            NodeRead::Data(path) => request.add_get_data(path),
+            NodeRead::Children(path) => request.add_get_children(path),
+        };
+        added.map_err(failure)?;
+    }
+    let results = request.commit().await.map_err(failure)?;
+    results.try_into().map_err(|_| Event::Unanswered)
+}
+
 /// What a read of a node shows; `None` if the node does not exist.
 pub(super) fn existing<T>(read: Result<T, Error>) -> Result<Option<T>, Event> {
     match read {

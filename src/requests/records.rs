@@ -8,7 +8,7 @@ use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteResult};
 
 use super::directory::create_lasting;
-use super::read_nodes::{self, existing, read_data};
+use super::read_nodes::{self, NodeRead, existing, read_at_once, read_data};
 use super::reply::failure;
 use super::transaction::{Operand, commit};
 use crate::path::child_of;
@@ -75,14 +75,9 @@ pub(crate) async fn page(
     directory: String,
     name: String,
 ) -> Result<Option<RecordsPage>, Event> {
-    let mut reader = client.new_multi_reader();
-    let built = reader.add_get_data(&directory).and_then(|()| reader.add_get_children(&directory));
-    let built = built.and_then(|()| reader.add_get_data(&child_of(&directory, &name)));
-    built.map_err(failure)?;
-    let results = reader.commit().await.map_err(failure)?;
-    let Ok([own, children, record]) = <[MultiReadResult; 3]>::try_from(results) else {
-        return Err(Event::Unanswered);
-    };
+    let record = child_of(&directory, &name);
+    let reads = [NodeRead::Data(&directory), NodeRead::Children(&directory), NodeRead::Data(&record)];
+    let [own, children, record] = read_at_once(&client, reads).await?;
     let Some((data, stat, names)) = read_nodes::directory(own, children)? else { return Ok(None) };
     let record = match record {
         MultiReadResult::Data { data, stat } => Some(Kept { name, data, stat }),

@@ -74,10 +74,7 @@ pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, 
         return Ok(Branch::Foreign);
     }
     let layout = QueueLayout::of_queue(children.iter().map(String::as_str)).unwrap_or_default();
-    let mut contenders =
-        children.iter().filter_map(|name| Some((layout.place(name)?, name.as_str()))).collect::<Vec<_>>();
-    contenders.sort_unstable();
-    let holder = holding(&client, &path, layout, &contenders).await?.map(Box::new);
+    let holder = holding(&client, &path, layout, &layout.queue(&children)).await?.map(Box::new);
     children.retain(|name| layout.place(name).is_none());
     let pool = match name_of(&path) {
         PathKind::PERMITS => pool(&client, &path, &mut children).await?.map(Box::new),
