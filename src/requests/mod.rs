@@ -38,7 +38,8 @@ pub(crate) use foreign::foreigners;
 pub(crate) use holder::{holder, watch_holder};
 pub(crate) use leave::{delete, release, release_one};
 pub(crate) use pool::{
-    PoolWatched, Stocked, admit, create_pool, look_at_pool, permits, set_stock, settle, unmet, watch_pool,
+    PoolWatched, Stocked, admit, create_pool, look_at_pool, permits, recover_attempt, set_stock, unmet,
+    watch_pool,
 };
 pub(crate) use queue::{contenders, list, review};
 pub(crate) use read_nodes::{QueueNode, are_there};

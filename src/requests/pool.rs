@@ -9,7 +9,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, join};
 use uuid::Uuid;
 use zklock_recipe::acquisition::Search;
-use zklock_recipe::admission::{self, AdmissionTarget, SeenPool, Settlement, TurnstileStanding};
+use zklock_recipe::admission::{self, AdmissionTarget, AttemptFate, SeenPool, TurnstileStanding};
 use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Kind, OtherKind, Own, QueuePlace, Stock};
 use zookeeper_client as zk;
@@ -178,24 +178,24 @@ pub(crate) fn unmet(event: Event) -> admission::AdmissionEvent {
 /// The turnstile is read first, then a quorum is asked, and then this session's permits are listed. An admission deletes
 /// the node in the turnstile in the same transaction. So if that node was gone at the read, no admission takes effect
 /// after it, and the listing shows the permit of one that did.
-pub(crate) async fn settle(
+pub(crate) async fn recover_attempt(
     client: Arc<Client>,
     turnstile: OwnNode,
     pool: Arc<Settings>,
     id: Uuid,
     searches: Arc<Searches>,
-) -> Result<Settlement, Event> {
+) -> Result<AttemptFate, Event> {
     let (lock, own) = turnstile;
     let node = lock.path.contender(own.place);
     let search = find(client.clone(), pool, id, searches, Search::After);
     let (read, found) = join(client.get_data(&node), search).await;
     match found.event {
-        Event::Recovered(Some(permit)) => return Ok(Settlement::Admitted(permit)),
+        Event::Recovered(Some(permit)) => return Ok(AttemptFate::Admitted(permit)),
         Event::Recovered(None) => {}
-        Event::Refused(refusal) => return Ok(Settlement::Unclear(refusal)),
+        Event::Refused(refusal) => return Ok(AttemptFate::Unclear(refusal)),
         event => return Err(event),
     }
-    standing(&client, &node, own, read.map(|(_, stat)| stat)).await.map(Settlement::Not)
+    standing(&client, &node, own, read.map(|(_, stat)| stat)).await.map(AttemptFate::Not)
 }
 
 /// The outcome of a change of a pool's stock.

@@ -185,7 +185,7 @@ impl Procedure for Admitting {
             AdmissionCommand::Wait => return Performed::Request(self.wait()),
             AdmissionCommand::Delay => return Performed::Request(self.delay()),
             AdmissionCommand::Attempt(kind, seen) => return Performed::Request(self.attempt(kind, seen)),
-            AdmissionCommand::Settle => return Performed::Request(self.settle()),
+            AdmissionCommand::Recover => return Performed::Request(self.recover_attempt()),
             AdmissionCommand::Leave => return Performed::Request(self.leave()),
         }
         Performed::Done
@@ -361,14 +361,14 @@ impl Admitting {
         .boxed()
     }
 
-    fn settle(&self) -> BoxFuture<'static, AdmissionHeard> {
+    fn recover_attempt(&self) -> BoxFuture<'static, AdmissionHeard> {
         let own = self.own.clone();
         let permits = self.statement.permits.clone();
         let id = self.id;
         let searches = self.session.searches.clone();
         self.request(None, move |wire| async move {
-            let settled = requests::settle(wire.client, own, permits, id, searches).await;
-            settled.map_or_else(unmet, AdmissionEvent::Settled).into()
+            let recovered = requests::recover_attempt(wire.client, own, permits, id, searches).await;
+            recovered.map_or_else(unmet, AdmissionEvent::Recovered).into()
         })
     }
 
