@@ -23,7 +23,7 @@ use crate::lock::query::query;
 use crate::node::{ASK, AskData, encode};
 use crate::observe::sight::stale_after;
 use crate::path::{LockPath, name_of};
-use crate::requests::{self, Holders, OwnAsk, PlacedAsk};
+use crate::requests::{self, Holders, MadeAsk, OwnAsk};
 use crate::text::{LONGEST, harmless};
 use crate::zk::{LATEST, LinkAnswer as Given, Succession, ZkSession};
 
@@ -210,7 +210,7 @@ impl Drop for AskNode {
             let mut tries = Tries::default();
             loop {
                 let path = path.clone();
-                match requester.request(move |wire| requests::withdraw(wire.client, path, own)).await {
+                match requester.request(move |wire| requests::withdraw_ask(wire.client, path, own)).await {
                     Given::Given(Ok(()), _) if Instant::now() >= latest => return,
                     // It is looked for again, as the nodes of other late creates are. The background task awaits this.
                     Given::Given(Ok(()), _) => {
@@ -241,10 +241,10 @@ pub(crate) async fn ask(
     let path = LockPath::parse(path, &chroot)
         .map_err(|problem| QueryError::Path { path: path.to_owned(), problem })?;
     let who = request.owner.clone().unwrap_or_else(default_owner);
-    checked("owner", who.len(), AskData::LONGEST_OWNER)?;
-    checked("reason", request.why.len(), AskData::LONGEST_REASON)?;
+    check_length("owner", who.len(), AskData::LONGEST_OWNER)?;
+    check_length("reason", request.why.len(), AskData::LONGEST_REASON)?;
     let listed = path.to_string();
-    let found = query(succession, path.as_str(), |wire| requests::holders(wire.client, listed)).await?;
+    let found = query(succession, path.as_str(), |wire| requests::find_holders(wire.client, listed)).await?;
     let nodes = match found {
         Holders::Shared => return Err(AskError::Shared { path: path.to_string() }),
         Holders::Inner => return Err(AskError::Inner { path: path.to_string() }),
@@ -264,7 +264,7 @@ pub(crate) async fn ask(
     }
     let within = u64::try_from(request.within.as_millis()).unwrap_or(u64::MAX);
     let data = AskData { id: Uuid::new_v4(), who, why: request.why, within, of };
-    checked("data", encode(&data).len(), AskData::LONGEST)?;
+    check_length("data", encode(&data).len(), AskData::LONGEST)?;
     let mut asking = Asking {
         succession: succession.clone(),
         path,
@@ -274,9 +274,9 @@ pub(crate) async fn ask(
         deadline: Instant::now().checked_add(request.within),
         holders: nodes.into_iter().map(|(position, node)| Contender::new(position, true, node)).collect(),
     };
-    let placed = succession.patiently(async { asking.place(succession.opened().await).await }).await;
+    let made = succession.patiently(async { asking.make_node(succession.opened().await).await }).await;
     let path = || asking.path.to_string();
-    match placed.map_err(|waited| QueryError::Unanswered { path: path(), waited })?? {
+    match made.map_err(|waited| QueryError::Unanswered { path: path(), waited })?? {
         AskStanding::Stands => Ok(Some(asking)),
         AskStanding::Nowhere => Ok(None),
         AskStanding::SessionOver if asking.succession.event().state.is_final() => {
@@ -286,7 +286,7 @@ pub(crate) async fn ask(
     }
 }
 
-fn checked(what: &'static str, length: usize, longest: usize) -> Result<(), AskError> {
+fn check_length(what: &'static str, length: usize, longest: usize) -> Result<(), AskError> {
     if length > longest { Err(AskError::TooLong { what, length, longest }) } else { Ok(()) }
 }
 
@@ -322,7 +322,7 @@ impl Asking {
     /// If you drop the future, the ask is taken back in the background. If you keep the future and do not poll it, the ask stands.
     pub async fn answer(mut self) -> Result<Answer, AskError> {
         let succession = self.succession.clone();
-        if succession.by(self.deadline, self.ended()).await?.is_some() {
+        if succession.by(self.deadline, self.await_ends()).await?.is_some() {
             return Ok(Answer::LetGo);
         }
         let nodes = self.holders.iter().zip(&self.data.of);
@@ -334,7 +334,7 @@ impl Asking {
     }
 
     /// Makes the ask's node in this session, unless it stands. The node is deleted once `self.node` is dropped.
-    async fn place(&mut self, session: Arc<ZkSession>) -> Result<AskStanding, AskError> {
+    async fn make_node(&mut self, session: Arc<ZkSession>) -> Result<AskStanding, AskError> {
         let path = self.path.of_child(ASK);
         let mut tries = Tries::default();
         let outcome = loop {
@@ -356,30 +356,30 @@ impl Asking {
                     let left = deadline.saturating_duration_since(Instant::now());
                     data.within = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
                 }
-                requests::place(wire.client, asked, encode(&data), own, acl)
+                requests::make_ask(wire.client, asked, encode(&data), own, acl)
             });
-            let placed = match request.await {
+            let made = match request.await {
                 Given::Given(Err(Event::Unanswered), _) | Given::Lost => {
                     session.repeat(&mut tries).await;
                     continue;
                 }
-                Given::Given(placed, _) => placed,
+                Given::Given(made, _) => made,
                 Given::Over(end) => Err(Event::SessionOver(end)),
             };
             node.is_unanswered = was_unanswered;
             let path = || self.path.to_string();
-            break match placed {
-                Ok(PlacedAsk::Stands(czxid)) => {
+            break match made {
+                Ok(MadeAsk::Stands(czxid)) => {
                     node.own.czxid = Some(czxid);
                     return Ok(AskStanding::Stands);
                 }
-                Ok(PlacedAsk::Nowhere) => Ok(AskStanding::Nowhere),
-                Ok(PlacedAsk::Taken(data, ctime)) => {
+                Ok(MadeAsk::Nowhere) => Ok(AskStanding::Nowhere),
+                Ok(MadeAsk::Taken(data, ctime)) => {
                     Err(AskError::Asked { ask: Ask::new(path(), data, ctime) })
                 }
-                Ok(PlacedAsk::Occupied) => Err(AskError::Occupied { path: path() }),
-                Ok(PlacedAsk::LockDirectory) => Err(AskError::Lock { path: path() }),
-                Ok(PlacedAsk::Hidden) => Err(AskError::NotAuthorized { node: node.path.clone() }),
+                Ok(MadeAsk::Occupied) => Err(AskError::Occupied { path: path() }),
+                Ok(MadeAsk::LockDirectory) => Err(AskError::Lock { path: path() }),
+                Ok(MadeAsk::Hidden) => Err(AskError::NotAuthorized { node: node.path.clone() }),
                 Err(Event::SessionOver(end)) => {
                     // The reply may say so before the connection's client knows.
                     session.lease.ended(end);
@@ -405,7 +405,7 @@ impl Asking {
     }
 
     /// Resolves once each hold that was asked for has ended.
-    async fn ended(&mut self) -> Result<(), AskError> {
+    async fn await_ends(&mut self) -> Result<(), AskError> {
         let mut tries = Tries::default();
         // The last one first, so that those who have ended are forgotten in place.
         while let Some((path, (_, czxid))) =
@@ -449,7 +449,7 @@ impl Asking {
 
     /// Asks in this session, unless the ask stands there, for what is left of the time.
     async fn ask_again(&mut self, session: Arc<ZkSession>) -> Result<(), AskError> {
-        if let AskStanding::Nowhere = self.place(session).await? {
+        if let AskStanding::Nowhere = self.make_node(session).await? {
             self.holders.clear();
         }
         Ok(())

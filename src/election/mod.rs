@@ -156,7 +156,7 @@ impl Election {
         let path = self.announcement();
         let question = path.clone();
         let found =
-            query(self.lock.succession(), &path, |wire| requests::announcement(wire.client, question))
+            query(self.lock.succession(), &path, |wire| requests::read_announcement(wire.client, question))
                 .await?;
         Ok(found.map(Leader::new))
     }

@@ -152,7 +152,7 @@ impl Lock {
     ///
     /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn contenders(&self) -> Result<Vec<Contender>, QueryError> {
-        Ok(Contender::queue(self.ask(requests::contenders).await?))
+        Ok(Contender::queue(self.query(requests::read_queue).await?))
     }
 
     /// Returns the holder: the first contender in the queue, which holds the lock or is about to. Returns `None` if nobody
@@ -161,7 +161,7 @@ impl Lock {
     ///
     /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn holder(&self) -> Result<Option<Contender>, QueryError> {
-        let first = self.ask(requests::holder).await?;
+        let first = self.query(requests::holder).await?;
         Ok(first.map(|node: QueueNode| Contender::new(0, true, node)))
     }
 
@@ -196,12 +196,12 @@ impl Lock {
     ///
     /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn foreign_contenders(&self) -> Result<Vec<ForeignContender>, QueryError> {
-        let found = self.ask(requests::foreigners).await?;
+        let found = self.query(requests::find_foreigners).await?;
         Ok(found.into_iter().map(|foreign| ForeignContender::new(&self.settings, foreign)).collect())
     }
 
     /// Asks ZooKeeper a question about this lock.
-    pub(crate) async fn ask<T, F>(
+    pub(crate) async fn query<T, F>(
         &self,
         question: impl FnOnce(Arc<Client>, Arc<Settings>) -> F + Send + 'static,
     ) -> Result<T, QueryError>

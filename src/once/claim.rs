@@ -139,7 +139,7 @@ impl Ledger {
             return ClaimEvent::Prepared(rest);
         }
         let directory = self.directory.clone();
-        let found = guard.ask(|wire: Wire| requests::records(wire.client, directory, others)).await;
+        let found = guard.ask(|wire: Wire| requests::read_records(wire.client, directory, others)).await;
         self.heard(found, |found| {
             // A node that is no record stays, and so does one with children, which cannot be deleted.
             let is_record =
@@ -391,7 +391,7 @@ fn remaining<'a>(page: &'a RecordsPage, dropped: &[Kept]) -> Vec<&'a str> {
 async fn look(ledger: Arc<Ledger>, guard: Guard, name: String) -> ClaimHeard {
     let directory = ledger.directory.clone();
     let wanted = name.clone();
-    let page = guard.ask(|wire| requests::page(wire.client, directory, wanted)).await;
+    let page = guard.ask(|wire| requests::read_records_page(wire.client, directory, wanted)).await;
     ledger.heard(page, |page| match page.map(|page| ledger.read(page, &name)).transpose() {
         Ok(page) => ClaimEvent::Looked(page),
         Err(error) => ClaimEvent::Failed(error),

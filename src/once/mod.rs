@@ -302,7 +302,7 @@ impl Once {
         let directory = self.ledger.directory.clone();
         let asked = directory.clone();
         let mut found =
-            query(self.lock.succession(), &directory, |wire| requests::all_records(wire.client, asked))
+            query(self.lock.succession(), &directory, |wire| requests::read_all_records(wire.client, asked))
                 .await?;
         found.sort_unstable_by_key(|kept| std::cmp::Reverse(kept.stat.czxid));
         Ok(found.iter().filter_map(|kept| Record::decode(&directory, kept)).collect())

@@ -14,22 +14,22 @@ use crate::settings::Settings;
 
 /// Looks whether the path above a lock's directory is of another kind. Our contender is in the directory by then. `None`, and
 /// nothing is sent, if that is known, or if no kind but a lock would use a directory of this name.
-pub(super) async fn above(client: &Client, lock: &Settings) -> Option<Result<Option<OtherKind>, Error>> {
+pub(super) async fn look_above(client: &Client, lock: &Settings) -> Option<Result<Option<OtherKind>, Error>> {
     let above = lock.path.inner_of().filter(|_| !lock.hints.fits())?;
     // Who contends in this very directory is seen by those who wait there.
     let lists_queue = name_of(lock.path.as_str()) != PathKind::QUEUE;
-    Some(look(client, above, lock.kind, lists_queue).await)
+    Some(look_at_path(client, above, lock.kind, lists_queue).await)
 }
 
 /// The kind of the path above a lock's directory, if the server refuses contenders there because the directory is ephemeral:
 /// it may be the announcement of an election's leader. It looks also if the path above was of no other kind before.
 pub(super) async fn announced_above(client: &Client, lock: &Settings) -> Option<OtherKind> {
-    look(client, lock.path.inner_of()?, lock.kind, false).await.ok().flatten()
+    look_at_path(client, lock.path.inner_of()?, lock.kind, false).await.ok().flatten()
 }
 
 /// Whether the directory of a lock is a path of another kind, by the names of its children. It sends nothing if no name is
 /// that of a node which another kind keeps.
-pub(super) async fn around(
+pub(super) async fn look_around(
     client: &Client,
     lock: &Settings,
     children: &[String],
@@ -47,17 +47,17 @@ pub(super) async fn other_kind(
     path: &str,
     expected: PathKind,
 ) -> Result<Option<OtherKind>, Error> {
-    look(client, path, expected, true).await
+    look_at_path(client, path, expected, true).await
 }
 
-async fn look(
+async fn look_at_path(
     client: &Client,
     path: &str,
     expected: PathKind,
     lists_queue: bool,
 ) -> Result<Option<OtherKind>, Error> {
     loop {
-        let (mut signs, queued) = signs(client, path, expected, lists_queue).await?;
+        let (mut signs, queued) = read_signs(client, path, expected, lists_queue).await?;
         if let (Some(first), None) = (queued, signs.other_than(expected)) {
             signs.queued = match client.get_data(&first).await {
                 Ok((data, _)) => decode::<NodeData>(&data).map(|data| data.kind),
@@ -73,7 +73,7 @@ async fn look(
 
 /// What one request shows of a path that is to be of this kind. Also returns the path of the first contender in its inner
 /// queue, if that is asked for. A listing may be long, so none is asked for in vain: contenders at the path itself are locks'.
-async fn signs(
+async fn read_signs(
     client: &Client,
     path: &str,
     expected: PathKind,

@@ -15,14 +15,14 @@ use zklock_recipe::{Event, Kind, OtherKind, Own, QueuePlace, Stock};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteResult};
 
-use super::confirm::{OwnNode, is, is_hidden};
+use super::confirm::{OwnNode, is_own, is_own_hidden};
 use super::directory::{create_directory, create_lasting};
 use super::path_kind::other_kind;
-use super::read_nodes::{self, NodeRead, QueueNode, existing, read, read_at_once};
+use super::read_nodes::{self, NodeRead, QueueNode, existing, read_at_once, read_contenders};
 use super::reply::failure;
 use super::search::{Searches, find};
 use super::transaction::{Operand, commit, problem};
-use super::watch::change;
+use super::watch::touched;
 use super::watchers::Watching;
 use crate::node::PoolData;
 use crate::settings::Settings;
@@ -47,28 +47,29 @@ pub(crate) async fn look_at_pool(
         MultiReadResult::Error { err } => Err(err),
         _ => return Err(Event::Unanswered),
     };
-    let standing = standing(&client, &node, own, ours).await?;
-    let seen = read_nodes::directory(data, children)?
-        .map(|(data, stat, children)| seen(data, (stat.version, stat.czxid), children, connection));
+    let standing = standing_of(&client, &node, own, ours).await?;
+    let seen = read_nodes::existing_directory(data, children)?
+        .map(|(data, stat, children)| seen_pool(data, &stat, children, connection));
     Ok((standing, seen))
 }
 
-fn seen(data: Vec<u8>, (version, czxid): (i32, i64), children: Vec<String>, connection: u64) -> SeenPool {
-    SeenPool { stock: PoolData::decode(&data), data, version, czxid, children, connection }
+fn seen_pool(data: Vec<u8>, stat: &zk::Stat, children: Vec<String>, connection: u64) -> SeenPool {
+    let stock = PoolData::decode(&data);
+    SeenPool { data, stock, version: stat.version, czxid: stat.czxid, children, connection }
 }
 
 /// How our node in the turnstile stands, by what a read of its name shows.
-async fn standing(
+async fn standing_of(
     client: &Client,
     node: &str,
     own: Own,
     read: Result<zk::Stat, Error>,
 ) -> Result<TurnstileStanding, Event> {
     match read {
-        Ok(stat) if !is(Some(&stat), own) => Ok(TurnstileStanding::Gone),
+        Ok(stat) if !is_own(Some(&stat), own) => Ok(TurnstileStanding::Gone),
         Ok(stat) if stat.version == UNTOUCHED => Ok(TurnstileStanding::Held),
         Ok(_) => Ok(TurnstileStanding::Touched),
-        Err(Error::NoAuth) if is_hidden(client, node).await? => Ok(TurnstileStanding::Held),
+        Err(Error::NoAuth) if is_own_hidden(client, node).await? => Ok(TurnstileStanding::Held),
         Err(Error::NoAuth | Error::NoNode) => Ok(TurnstileStanding::Gone),
         Err(error) => Err(failure(error)),
     }
@@ -107,11 +108,8 @@ pub(crate) async fn watch_pool(
     if (stat.version, stat.czxid) != (version, czxid) {
         return Ok(None);
     }
-    let told = |watcher: BoxFuture<'static, _>| {
-        change(watcher).map(|it| it.map_or_else(Event::SessionOver, |_| Event::OwnTouched)).boxed()
-    };
-    let seen = seen(data, (version, czxid), children, before.connection);
-    Ok(Some(PoolWatched { seen, data: watcher.map(told), children: told(changed.boxed()) }))
+    let seen = seen_pool(data, &stat, children, before.connection);
+    Ok(Some(PoolWatched { seen, data: watcher.map(touched), children: touched(changed) }))
 }
 
 /// Creates the directory of a pool. `Ok(false)` if its parent does not exist.
@@ -124,7 +122,7 @@ pub(crate) async fn create_pool(
 }
 
 /// Sends an admission's attempt: creates a permit and passes the turnstile, in one transaction.
-pub(crate) async fn admit(
+pub(crate) async fn send_attempt(
     client: Arc<Client>,
     turnstile: OwnNode,
     pool: Arc<Settings>,
@@ -159,13 +157,13 @@ pub(crate) async fn admit(
         },
         Err((target, error)) => match (target, problem(&error)) {
             (Some(target), Some(problem)) => admission::attempt_failed(*target, problem),
-            _ => unmet(failure(error)),
+            _ => admission_failure(failure(error)),
         },
     }
 }
 
 /// The event for a request of an admission that did not do what it was sent for.
-pub(crate) fn unmet(event: Event) -> admission::AdmissionEvent {
+pub(crate) fn admission_failure(event: Event) -> admission::AdmissionEvent {
     match event {
         Event::Refused(refusal) => admission::AdmissionEvent::Refused(refusal),
         Event::SessionOver(end) => admission::AdmissionEvent::SessionOver(end),
@@ -195,7 +193,7 @@ pub(crate) async fn recover_attempt(
         Event::Refused(refusal) => return Ok(AttemptFate::Unclear(refusal)),
         event => return Err(event),
     }
-    standing(&client, &node, own, read.map(|(_, stat)| stat)).await.map(AttemptFate::Not)
+    standing_of(&client, &node, own, read.map(|(_, stat)| stat)).await.map(AttemptFate::Not)
 }
 
 /// The outcome of a change of a pool's stock.
@@ -250,14 +248,14 @@ pub(crate) async fn set_stock(
 }
 
 /// Returns a pool's data, and every permit that is held, the oldest first. `None` if the pool does not exist.
-pub(crate) async fn permits(
+pub(crate) async fn read_permits(
     client: Arc<Client>,
     pool: Arc<Settings>,
 ) -> Result<Option<(Vec<u8>, Vec<QueueNode>)>, Event> {
     let directory = pool.path.as_str();
     let reads = [NodeRead::Data(directory), NodeRead::Children(directory)];
     let [data, children] = read_at_once(&client, reads).await?;
-    let Some((data, _, children)) = read_nodes::directory(data, children)? else { return Ok(None) };
-    let permits = read(&client, &pool, &read_nodes::permits(&children)).await?;
+    let Some((data, _, children)) = read_nodes::existing_directory(data, children)? else { return Ok(None) };
+    let permits = read_contenders(&client, &pool, &read_nodes::permits_among(&children)).await?;
     Ok(Some((data, permits)))
 }

@@ -101,7 +101,7 @@ pub(super) fn existing<T>(read: Result<T, Error>) -> Result<Option<T>, Event> {
 pub(super) type ReadDirectory = (Vec<u8>, zk::Stat, Vec<String>);
 
 /// What the reads of a directory's data and of its children show; `None` if the directory does not exist.
-pub(super) fn directory(
+pub(super) fn existing_directory(
     data: MultiReadResult,
     children: MultiReadResult,
 ) -> Result<Option<ReadDirectory>, Event> {
@@ -115,7 +115,7 @@ pub(super) fn directory(
 }
 
 /// The permits and slots among these names, the oldest first.
-pub(super) fn permits(names: &[String]) -> Vec<(QueuePlace, &str)> {
+pub(super) fn permits_among(names: &[String]) -> Vec<(QueuePlace, &str)> {
     let permit = |name| Some((QueuePlace::parse_permit(name)?, name));
     let mut permits = names.iter().filter_map(|name| permit(name.as_str())).collect::<Vec<_>>();
     permits.sort_unstable();
@@ -152,7 +152,7 @@ pub(super) async fn read_paths<P: AsRef<str>>(
 }
 
 /// Reads the nodes of some contenders in a directory. Nodes that are gone are left out.
-pub(super) async fn read(
+pub(super) async fn read_contenders(
     client: &Client,
     lock: &Settings,
     contenders: &[(QueuePlace, &str)],

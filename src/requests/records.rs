@@ -70,7 +70,7 @@ pub(crate) async fn leader_time(
 
 /// Reads the directory of the records, and the record of this name, in one request. `None` if the directory does not
 /// exist.
-pub(crate) async fn page(
+pub(crate) async fn read_records_page(
     client: Arc<Client>,
     directory: String,
     name: String,
@@ -78,7 +78,7 @@ pub(crate) async fn page(
     let record = child_of(&directory, &name);
     let reads = [NodeRead::Data(&directory), NodeRead::Children(&directory), NodeRead::Data(&record)];
     let [own, children, record] = read_at_once(&client, reads).await?;
-    let Some((data, stat, names)) = read_nodes::directory(own, children)? else { return Ok(None) };
+    let Some((data, stat, names)) = read_nodes::existing_directory(own, children)? else { return Ok(None) };
     let record = match record {
         MultiReadResult::Data { data, stat } => Some(Kept { name, data, stat }),
         MultiReadResult::Error { err: Error::NoNode } => None,
@@ -89,7 +89,7 @@ pub(crate) async fn page(
 }
 
 /// Reads one record; `None` if it does not exist.
-pub(crate) async fn record(
+pub(crate) async fn read_record(
     client: Arc<Client>,
     directory: String,
     name: String,
@@ -99,7 +99,7 @@ pub(crate) async fn record(
 }
 
 /// Reads the records of these names. It leaves out records that are gone, or that this session may not read.
-pub(crate) async fn records(
+pub(crate) async fn read_records(
     client: Arc<Client>,
     directory: String,
     names: Vec<String>,
@@ -114,7 +114,7 @@ pub(crate) async fn records(
 }
 
 /// Reads every record that this session may read. Without a directory there is none.
-pub(crate) async fn all_records(client: Arc<Client>, directory: String) -> Result<Vec<Kept>, Event> {
+pub(crate) async fn read_all_records(client: Arc<Client>, directory: String) -> Result<Vec<Kept>, Event> {
     let names = existing(client.list_children(&directory).await)?.unwrap_or_default();
-    records(client, directory, names).await
+    read_records(client, directory, names).await
 }

@@ -35,7 +35,7 @@ pub(crate) async fn find(
     search: Search,
 ) -> Reply {
     match searches.join(client, search).await {
-        Ok(found) => match found.node(&lock, id) {
+        Ok(found) => match found.own_node(&lock, id) {
             Ok(own) => Event::Recovered(own),
             // That node may be ours. A second node of ours would wait behind it for ever.
             Err(refusal) => Event::Refused(refusal),
@@ -71,7 +71,7 @@ pub(crate) async fn sweep(
     let mut swept = Vec::with_capacity(creates.len());
     for (lock, id) in creates {
         let refused = |refusal| (lock.path.to_string(), refusal);
-        let Some(own) = found.node(&lock, id).map_err(refused)? else {
+        let Some(own) = found.own_node(&lock, id).map_err(refused)? else {
             swept.push(Swept::Nothing);
             continue;
         };
@@ -97,7 +97,7 @@ pub(crate) struct FoundNodes {
 
 impl FoundNodes {
     /// The node with this id in the lock's directory, if it is there. The error is a reason why nobody can tell.
-    fn node(&self, lock: &Settings, id: Uuid) -> Result<Option<Own>, Refusal> {
+    fn own_node(&self, lock: &Settings, id: Uuid) -> Result<Option<Own>, Refusal> {
         let place = |path: &str| (lock.place)(lock.layout(), lock.path.child(path)?);
         let nodes = self.by_id.get(&id).into_iter().flatten();
         if let Some(own) =
@@ -175,7 +175,7 @@ impl Searches {
 
     /// Takes room for a node in each of these queues, until the returned value is dropped. Returns `None` if the session has
     /// none.
-    pub(super) fn room(self: &Arc<Self>, entries: &[Entry]) -> Option<Room> {
+    pub(super) fn reserve_room(self: &Arc<Self>, entries: &[Entry]) -> Option<Room> {
         let bytes =
             entries.iter().map(|entry| self.length(entry.lock.path.prefix(entry.kind).len() + DIGITS)).sum();
         let mut known = self.known.lock();

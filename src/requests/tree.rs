@@ -6,8 +6,8 @@ use zklock_recipe::{Event, Kind, PathKind, QueueLayout, QueuePlace, Stock};
 use zookeeper_client::{Client, Error};
 
 use super::foreign::{self, is_foreign};
-use super::holder::{First, first};
-use super::read_nodes::{QueueNode, permits};
+use super::holder::{First, first_there};
+use super::read_nodes::{QueueNode, permits_among};
 use super::reply::failure;
 use crate::node::PoolData;
 use crate::path::name_of;
@@ -58,12 +58,12 @@ pub(crate) struct Pooled {
 }
 
 /// Whether a node at this path may be a contender of another client.
-pub(crate) fn is_suspect(path: &str) -> bool {
+pub(crate) fn is_suspect_path(path: &str) -> bool {
     foreign::is_suspect(QueueLayout::Own, name_of(path))
 }
 
 /// Looks at one node. Contenders have no children, so it does not list them.
-pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, Event> {
+pub(crate) async fn read_branch(client: Arc<Client>, path: String) -> Result<Branch, Event> {
     let (mut children, stat) = match client.get_children(&path).await {
         Ok(listed) => listed,
         Err(Error::NoNode) => return Ok(Branch::Gone),
@@ -74,23 +74,24 @@ pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, 
         return Ok(Branch::Foreign);
     }
     let layout = QueueLayout::of_queue(children.iter().map(String::as_str)).unwrap_or_default();
-    let holder = holding(&client, &path, layout, &layout.queue(&children)).await?.map(Box::new);
+    let holder = find_first_holder(&client, &path, layout, &layout.queue(&children)).await?.map(Box::new);
     children.retain(|name| layout.place(name).is_none());
     let pool = match name_of(&path) {
-        PathKind::PERMITS => pool(&client, &path, &mut children).await?.map(Box::new),
+        PathKind::PERMITS => read_pool(&client, &path, &mut children).await?.map(Box::new),
         _ => None,
     };
     Ok(Branch::Listed { holder, pool, children })
 }
 
 /// Returns the first of these contenders that still exists, and who holds the lock beside it.
-async fn holding(
+async fn find_first_holder(
     client: &Client,
     path: &str,
     layout: QueueLayout,
     contenders: &[(QueuePlace, &str)],
 ) -> Result<Option<FirstHolder>, Event> {
-    let Some(First { gone, node, is_lookalike }) = first(client, path, layout, contenders).await? else {
+    let Some(First { gone, node, is_lookalike }) = first_there(client, path, layout, contenders).await?
+    else {
         return Ok(None);
     };
     let present = &contenders[gone..];
@@ -101,15 +102,15 @@ async fn holding(
 }
 
 /// Returns what a pool has, and takes its permits out of the children of its directory. `None` if this is no pool.
-async fn pool(client: &Client, path: &str, children: &mut Vec<String>) -> Result<Option<Pooled>, Event> {
+async fn read_pool(client: &Client, path: &str, children: &mut Vec<String>) -> Result<Option<Pooled>, Event> {
     let data = match client.get_data(path).await {
         Ok((data, _)) => data,
         Err(Error::NoNode | Error::NoAuth) => return Ok(None),
         Err(error) => return Err(failure(error)),
     };
     let Some(stock) = PoolData::decode(&data) else { return Ok(None) };
-    let permits = permits(children);
-    let oldest = first(client, path, QueueLayout::Own, &permits).await?;
+    let permits = permits_among(children);
+    let oldest = first_there(client, path, QueueLayout::Own, &permits).await?;
     let present = &permits[oldest.as_ref().map_or(permits.len(), |first| first.gone)..];
     let held = present.iter().map(|(permit, _)| match permit.kind {
         Kind::Permit(weight) => u64::from(weight),

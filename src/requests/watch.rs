@@ -4,14 +4,14 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::{join, pending, ready};
+use futures::future::{BoxFuture, join, pending, ready};
 use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, OtherKind, Own, PathKind, QueuePlace, SessionEnd, Stranger};
 use zookeeper_client as zk;
 use zookeeper_client::{Error, EventType, WatchedEvent};
 
-use super::confirm::{is, is_hidden, is_there};
-use super::foreign::{judge, lookalike};
+use super::confirm::{is_own, is_own_hidden, is_own_there};
+use super::foreign::{judge_child, lookalike};
 use super::reply::{Reply, end, failure};
 use super::watchers::{DataWatcher, Watcher, Watching};
 use crate::node::{NodeData, decode};
@@ -41,7 +41,7 @@ pub(crate) async fn watch_predecessor(
     if stat.czxid > own.czxid {
         // The node has a lower number than ours but was created later. So the directory was made again since, and our
         // node was deleted with the old one.
-        match is_there(&watching.client, &lock.path.contender(own.place), own).await {
+        match is_own_there(&watching.client, &lock.path.contender(own.place), own).await {
             Ok(false) => return Event::OwnTouched.into(),
             // Our node still exists, so somebody created the other node by hand with that number.
             Ok(true) => {
@@ -50,14 +50,14 @@ pub(crate) async fn watch_predecessor(
             Err(failure) => return failure.into(),
         }
     }
-    if let Some(foreign) = judge(lock.layout(), name, Some((&bytes, &stat))) {
+    if let Some(foreign) = judge_child(lock.layout(), name, Some((&bytes, &stat))) {
         return Event::Foreign(Stranger::Client(foreign)).into();
     }
-    if is_ours && let Some(other) = other_kind(&lock, &bytes) {
+    if is_ours && let Some(other) = other_kind_of(&lock, &bytes) {
         return Event::Foreign(Stranger::Kind(other)).into();
     }
     let watch = match children {
-        Ok((_, _, children)) => end_of(data, children, is_ours).boxed(),
+        Ok((_, _, children)) => predecessor_end(data, children, is_ours).boxed(),
         // The node went while one watch stood.
         Err(Error::NoNode) => ready(Event::PredecessorDeleted).boxed(),
         Err(error) => return failure(error).into(),
@@ -66,7 +66,7 @@ pub(crate) async fn watch_predecessor(
 }
 
 /// Whether the predecessor, a node of zklock's, contends by its data for something else than we do.
-fn other_kind(lock: &Settings, data: &[u8]) -> Option<OtherKind> {
+fn other_kind_of(lock: &Settings, data: &[u8]) -> Option<OtherKind> {
     let found = decode::<NodeData>(data)?.kind;
     let at = if found == PathKind::Lock { Some(lock.path.as_str()) } else { lock.path.parent() };
     (found != lock.kind).then(|| OtherKind { found, at: at.unwrap_or("/").to_owned() })
@@ -76,14 +76,14 @@ fn other_kind(lock: &Settings, data: &[u8]) -> Option<OtherKind> {
 /// the watch of its children, of which it has none. Only a release does both in one transaction. A client that may
 /// write to the directory can write to a waiter's node, and that waiter may give up later. That grants nobody. Nor does
 /// another client's contender, whatever it does.
-async fn end_of(data: DataWatcher, children: Watcher, is_ours: bool) -> Event {
-    let gone = match change(children).await {
+async fn predecessor_end(data: DataWatcher, children: Watcher, is_ours: bool) -> Event {
+    let gone = match fired(children).await {
         Ok(gone) => gone,
         Err(end) => return Event::SessionOver(end),
     };
     // The event of a write always arrives before the event of the deletion, so nothing is awaited here. A server may
     // also have withheld the event of the write, if it no longer lets us read the node.
-    match change(data).now_or_never() {
+    match fired(data).now_or_never() {
         Some(Ok(written)) if is_ours && is_release(&written, &gone) => Event::PredecessorReleased,
         _ => Event::PredecessorDeleted,
     }
@@ -101,16 +101,12 @@ pub(crate) async fn watch_own(watching: Watching, lock: Arc<Settings>, own: Own)
     let path = lock.path.contender(own.place);
     match watching.data(&path).await {
         Ok((_, stat, watcher)) => Reply {
-            watch: Some(
-                change(watcher)
-                    .map(|change| change.map_or_else(Event::SessionOver, |_| Event::OwnTouched))
-                    .boxed(),
-            ),
-            ..Event::OwnWatched(is(Some(&stat), own) && !is_displaced(&lock, &stat)).into()
+            watch: Some(touched(watcher)),
+            ..Event::OwnWatched(is_own(Some(&stat), own) && !is_displaced(&lock, &stat)).into()
         },
         Err(Error::NoNode) => Event::OwnWatched(false).into(),
         // The holder watches a hidden node again on the next connection.
-        Err(Error::NoAuth) => match is_hidden(&watching.client, &path).await {
+        Err(Error::NoAuth) => match is_own_hidden(&watching.client, &path).await {
             Ok(true) => Reply { watch: Some(pending().boxed()), ..Event::OwnWatched(true).into() },
             Ok(false) => Event::OwnWatched(false).into(),
             Err(failure) => failure.into(),
@@ -124,8 +120,15 @@ fn is_displaced(lock: &Settings, own: &zk::Stat) -> bool {
     lock.layout().is_shared() && own.version != UNTOUCHED
 }
 
+/// Resolves when a watch fires that shows a node as touched, whatever its event, or when the session ends.
+pub(super) fn touched(
+    watcher: impl Future<Output = WatchedEvent> + Send + 'static,
+) -> BoxFuture<'static, Event> {
+    fired(watcher).map(|event| event.map_or_else(Event::SessionOver, |_| Event::OwnTouched)).boxed()
+}
+
 /// Resolves when the watch fires, or when the session ends.
-pub(super) async fn change(watcher: impl Future<Output = WatchedEvent>) -> Result<WatchedEvent, SessionEnd> {
+pub(super) async fn fired(watcher: impl Future<Output = WatchedEvent>) -> Result<WatchedEvent, SessionEnd> {
     // The watcher panics if the client's task has died of a panic. This future is then revoked with its connection.
     match AssertUnwindSafe(watcher).catch_unwind().await {
         Ok(event) if event.event_type == EventType::Session => {

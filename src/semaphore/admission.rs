@@ -26,7 +26,7 @@ use crate::guard::Guard;
 use crate::guard::lost::LostReason;
 use crate::lock::acquire::Passage;
 use crate::node::{NodeData, encode};
-use crate::requests::{self, OwnNode, PoolWatched, unmet};
+use crate::requests::{self, OwnNode, PoolWatched, admission_failure};
 use crate::settings::Entry;
 use crate::zk::{LinkAnswer, Revocable, Wire, ZkSession};
 
@@ -251,7 +251,7 @@ impl Admitting {
                 let stated = seen.as_ref().map(|seen| statement.beside(seen, changes));
                 AdmissionEvent::Looked(standing, seen.zip(stated))
             });
-            looked.unwrap_or_else(unmet).into()
+            looked.unwrap_or_else(admission_failure).into()
         })
     }
 
@@ -262,7 +262,7 @@ impl Admitting {
         self.request(None, move |wire| async move {
             let created = requests::create_pool(wire.client, permits, stated).await;
             // If its parent is gone, so is the turnstile, and the next look shows that.
-            created.map_or_else(unmet, |_| AdmissionEvent::Created).into()
+            created.map_or_else(admission_failure, |_| AdmissionEvent::Created).into()
         })
     }
 
@@ -286,7 +286,7 @@ impl Admitting {
                     AdmissionEvent::Watched(Some((seen, stated)))
                 }
                 Ok(None) => AdmissionEvent::Watched(None),
-                Err(event) => unmet(event),
+                Err(event) => admission_failure(event),
             };
             AdmissionHeard { event, watches: Some(watches) }
         })
@@ -337,7 +337,7 @@ impl Admitting {
         let data = encode(&NodeData::new(self.id, &permits.owner, permits.data.as_deref()));
         let settings = permits.clone();
         let answer = self.session.requester.request_where(Some(seen.connection), move |wire| {
-            requests::admit(wire.client, own, settings, kind, data, seen)
+            requests::send_attempt(wire.client, own, settings, kind, data, seen)
         });
         let session = self.session.clone();
         async move {
@@ -368,7 +368,7 @@ impl Admitting {
         let searches = self.session.searches.clone();
         self.request(None, move |wire| async move {
             let recovered = requests::recover_attempt(wire.client, own, permits, id, searches).await;
-            recovered.map_or_else(unmet, AdmissionEvent::Recovered).into()
+            recovered.map_or_else(admission_failure, AdmissionEvent::Recovered).into()
         })
     }
 

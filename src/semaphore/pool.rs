@@ -150,7 +150,7 @@ impl Pool {
     pub(super) async fn holders(&self) -> Result<(Option<Stock>, Vec<Contender>), QueryError> {
         let permits = self.statement.permits.clone();
         let found = query(self.succession(), self.statement.permits.path.as_str(), |wire| {
-            requests::permits(wire.client, permits)
+            requests::read_permits(wire.client, permits)
         })
         .await?;
         let Some((data, nodes)) = found else { return Ok((None, Vec::new())) };

@@ -10,7 +10,7 @@ use crate::layout::Layout;
 use crate::lock::contender::Contender;
 use crate::lock::query::query;
 use crate::path::{PathProblem, check_node, child_of, is_reserved, parent_of};
-use crate::requests::{Branch, FirstHolder, Pooled, branch, is_suspect};
+use crate::requests::{Branch, FirstHolder, Pooled, is_suspect_path, read_branch};
 use crate::zk::Succession;
 
 /// How many nodes are read at the same time: enough to hide the round trips, and little work for a server.
@@ -132,7 +132,7 @@ pub(super) async fn below(
         }
         let look = async |path: String| {
             let node = path.clone();
-            (query(succession, &path, |wire| branch(wire.client, node)).await, path)
+            (query(succession, &path, |wire| read_branch(wire.client, node)).await, path)
         };
         let mut looks = stream::iter(nodes).map(look).buffered(IN_FLIGHT);
         while let Some((node, path)) = looks.next().await {
@@ -147,7 +147,7 @@ pub(super) async fn below(
                 }
             }
             // A suspect that this session may not read keeps zklock out, too.
-            if matches!(node, Branch::Foreign) || matches!(node, Branch::Hidden) && is_suspect(&path) {
+            if matches!(node, Branch::Foreign) || matches!(node, Branch::Hidden) && is_suspect_path(&path) {
                 *foreign.entry(parent_of(&path).to_owned()).or_default() += 1;
             }
             match node {
