@@ -197,10 +197,10 @@ impl Election {
 
     /// Acquires the lock, and announces this value under it.
     async fn lead(&self, value: String, wait: Wait) -> Result<Option<Leadership>, AcquireError> {
-        keeper::check(&self.announcement(), &value)?;
+        keeper::check_value(&self.announcement(), &value)?;
         let announce = |guard: Guard, _| {
-            let hold = guard.turn.clone();
-            let announcer = Announcer::start(&self.lock.settings, self.announcement(), hold, &value);
+            let turn = guard.turn.clone();
+            let announcer = Announcer::start(&self.lock.settings, self.announcement(), turn, &value);
             async move {
                 match announcer.announced().await {
                     Ok(()) => Ok(Passage::Passed(Leadership::new(guard, announcer))),
@@ -210,8 +210,8 @@ impl Election {
             }
         };
         let acquirer = &self.lock.acquirer;
-        let leading = pin!(acquirer.within(wait, acquirer.pass(wait, announce)));
-        acquirer.told(FamilyMember::Election, wait, leading).await
+        let leading = pin!(acquirer.within(wait, acquirer.acquire_in_stages(wait, announce)));
+        acquirer.instrument(FamilyMember::Election, wait, leading).await
     }
 }
 

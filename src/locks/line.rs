@@ -1,6 +1,5 @@
 //! The tasks of this process that want the lock of one key, and what the process has of it.
 
-use std::pin::Pin;
 use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -14,10 +13,8 @@ use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::guard::hold::turn::Turn;
 use crate::lock::Lock;
-use crate::lock::acquire::Wait;
 use crate::mutex::Mutex;
 use crate::settings::Settings;
-use crate::telemetry::{Acquired, FamilyMember};
 use crate::zk::Succession;
 
 /// The tasks of this process that want the lock of one key.
@@ -59,22 +56,13 @@ impl Line {
         Arc::new(Self { lock, max_hold, nudge: Notify::new(), budget, state: Mutex::new(state), lines, key })
     }
 
-    /// Awaits the acquisition of a caller in its span, counts it, and tells of the hold.
-    pub(super) async fn told<T: Acquired>(
-        &self,
-        wait: Wait,
-        acquisition: Pin<&mut impl Future<Output = Result<Option<T>, AcquireError>>>,
-    ) -> Result<Option<T>, AcquireError> {
-        self.lock.acquirer.told(FamilyMember::Key, wait, acquisition).await
-    }
-
     /// See [`Stage::is_free`].
     pub(super) fn is_free(&self) -> bool {
         self.state.lock().stage.is_free()
     }
 
     /// A task that tried has this guard. Returns false if that one is not passed on.
-    pub(super) fn tried(self: &Arc<Self>, guard: &Guard) -> bool {
+    pub(super) fn keep_tried(self: &Arc<Self>, guard: &Guard) -> bool {
         let mut state = self.state.lock();
         let hold = state.stage.tried();
         hold.map(|hold| state.begin(self, hold, &guard.turn)).is_some()
@@ -90,7 +78,7 @@ impl Line {
     }
 
     /// Passes this hold on, whose next turn has just begun. Returns the turn if the hold is to be released instead.
-    fn pass(&self, hold: HoldNumber, next: Arc<Turn>) -> Option<Arc<Turn>> {
+    fn pass_on(&self, hold: HoldNumber, next: Arc<Turn>) -> Option<Arc<Turn>> {
         let is_ample = self.is_ample(&next);
         let mut state = self.state.lock();
         let now = Instant::now();
@@ -115,27 +103,27 @@ impl Line {
     /// A task leaves its place.
     pub(super) fn leave(&self, ticket: Ticket) {
         let mut state = self.state.lock();
-        let (time_is_left, lasts) = self.allowed(&state);
+        let (time_is_left, lasts) = self.time_and_lease(&state);
         let step = state.stage.leave(ticket, time_is_left && lasts);
         self.carry_out(state, step);
     }
 
-    /// Whether somebody is to [look](Self::look) again and again.
-    pub(super) fn looks(&self) -> bool {
+    /// Whether somebody is to [look](Self::look_at_offer) again and again.
+    pub(super) fn is_looked_at(&self) -> bool {
         self.state.lock().looks
     }
 
     /// Looks at the task that the hold is offered to.
-    pub(super) fn look(&self) {
+    pub(super) fn look_at_offer(&self) {
         let mut state = self.state.lock();
-        let (time_is_left, lasts) = self.allowed(&state);
+        let (time_is_left, lasts) = self.time_and_lease(&state);
         let step = state.stage.look(time_is_left, lasts);
         state.looks = state.stage.offered().is_some();
         self.carry_out(state, step);
     }
 
     /// The hold is over. Returns whether to contend again.
-    pub(super) fn over(&self) -> bool {
+    pub(super) fn end_hold(&self) -> bool {
         let (again, withdrawn) = self.state.lock().stage.over();
         // The guard is lost, so its node goes without a release.
         drop(withdrawn);
@@ -155,7 +143,7 @@ impl Line {
     }
 
     /// Whether time is left for the offer that stands, and whether the lease lets it be handed on.
-    fn allowed(&self, state: &LineState) -> (bool, bool) {
+    fn time_and_lease(&self, state: &LineState) -> (bool, bool) {
         let age = state.began.elapsed();
         let idle = state.idle.elapsed();
         let time_is_left = self.budget.lets_offer(age, idle, self.lock.succession().patience());
@@ -196,7 +184,7 @@ impl LineState {
         self.began = Instant::now();
         self.idle = self.began;
         let line = line.clone();
-        turn.pass_to(Arc::new(move |next| line.pass(hold, next)));
+        turn.pass_to(Arc::new(move |next| line.pass_on(hold, next)));
     }
 }
 

@@ -26,6 +26,7 @@ use crate::lock::Lock;
 use crate::lock::acquire::Wait;
 use crate::lock::multi_lock::MultiLock;
 use crate::path::LockPath;
+use crate::telemetry::FamilyMember;
 use crate::zk::Succession;
 
 /// The longest key, in bytes. ZooKeeper drops a connection that sends more than `jute.maxbuffer` (1 MiB by default), and an
@@ -148,7 +149,8 @@ impl Locks {
     pub async fn acquire(&self, key: &str) -> Result<Guard, AcquireError> {
         let line = self.line(key)?;
         let waiting = pin!(Waiting::new(line.clone()).map_ok(Some));
-        self.root.acquirer.at_last(line.told(Wait::FOR_EVER, waiting).await?)
+        let acquirer = &line.lock.acquirer;
+        acquirer.at_last(acquirer.instrument(FamilyMember::Key, Wait::FOR_EVER, waiting).await?)
     }
 
     /// Acquires the lock of a key if nobody holds it or waits for it. Returns `None` at once if a task of this process does,
@@ -157,7 +159,7 @@ impl Locks {
     /// Errors: [`AcquireError`]. Cancel safety: as [`acquire`](Self::acquire).
     pub async fn try_acquire(&self, key: &str) -> Result<Option<Guard>, AcquireError> {
         let line = self.line(key)?;
-        line.told(Wait::Never, pin!(try_acquire(line.clone()))).await
+        line.lock.acquirer.instrument(FamilyMember::Key, Wait::Never, pin!(try_acquire(line.clone()))).await
     }
 
     /// Acquires the lock of a key, and returns `None` if `timeout` passes first; see [`Lock::acquire_timeout`].
@@ -172,7 +174,7 @@ impl Locks {
         async move {
             let line = self.line(key)?;
             let waiting = pin!(self.root.succession().by(deadline, Waiting::new(line.clone())));
-            line.told(Wait::Until(deadline), waiting).await
+            line.lock.acquirer.instrument(FamilyMember::Key, Wait::Until(deadline), waiting).await
         }
     }
 

@@ -323,16 +323,16 @@ impl Once {
             let claim = |guard: Guard, _| once.ledger.clone().claim(guard, name.clone(), begins.clone());
             let acquirer = &once.lock.acquirer;
             let claimed = pin!(async {
-                match acquirer.pass(wait, claim).await {
+                match acquirer.acquire_in_stages(wait, claim).await {
                     Ok(Some(claimed)) => claimed.map(Some),
                     Ok(None) | Err(_) if begins.is_any() => {
-                        Err(AcquireError::Unconfirmed { path: once.ledger.path(name.as_str()) })
+                        Err(AcquireError::Unconfirmed { path: once.ledger.record_path(name.as_str()) })
                     }
                     Ok(None) => Ok(None),
                     Err(error) => Err(AcquireError::into(error)),
                 }
             });
-            acquirer.told(FamilyMember::Once, wait, claimed).await
+            acquirer.instrument(FamilyMember::Once, wait, claimed).await
         }
     }
 

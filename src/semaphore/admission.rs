@@ -179,14 +179,16 @@ impl Procedure for Admitting {
             AdmissionCommand::GiveBack(own, connection) => {
                 drop(MadePermit::new(self.session.clone(), &self.statement, own, connection));
             }
-            AdmissionCommand::Look => return Performed::Request(self.look()),
-            AdmissionCommand::Create => return Performed::Request(self.create()),
-            AdmissionCommand::Watch(seen) => return Performed::Request(self.watch(seen)),
-            AdmissionCommand::Wait => return Performed::Request(self.wait()),
-            AdmissionCommand::Delay => return Performed::Request(self.delay()),
-            AdmissionCommand::Attempt(kind, seen) => return Performed::Request(self.attempt(kind, seen)),
+            AdmissionCommand::Look => return Performed::Request(self.look_at_pool()),
+            AdmissionCommand::Create => return Performed::Request(self.create_pool()),
+            AdmissionCommand::Watch(seen) => return Performed::Request(self.watch_pool(seen)),
+            AdmissionCommand::Wait => return Performed::Request(self.wait_for_change()),
+            AdmissionCommand::Delay => return Performed::Request(self.wait_for_delay()),
+            AdmissionCommand::Attempt(kind, seen) => {
+                return Performed::Request(self.send_attempt(kind, seen));
+            }
             AdmissionCommand::Recover => return Performed::Request(self.recover_attempt()),
-            AdmissionCommand::Leave => return Performed::Request(self.leave()),
+            AdmissionCommand::Leave => return Performed::Request(self.leave_turnstile()),
         }
         Performed::Done
     }
@@ -204,16 +206,16 @@ impl Admitting {
         wish: Wish,
         patience: Patience,
     ) -> Self {
-        let hold = &turnstile.turn;
+        let turn = &turnstile.turn;
         // A guard of one lock has one node. Without it, nothing is ever found there.
         let nowhere = || (statement.permits.clone(), Own { place: QueuePlace::exclusive(0), czxid: 0 });
-        let own = hold.nodes().first().cloned().unwrap_or_else(nowhere);
+        let own = turn.nodes().first().cloned().unwrap_or_else(nowhere);
         let delay = statement.permits.takeover_delay;
         let takeover = if delay.is_zero() { Takeover::AtOnce } else { Takeover::Delayed };
         Self {
             machine: Admission::new(wish, patience, takeover, arrival),
             statement,
-            session: hold.session().clone(),
+            session: turn.session().clone(),
             turnstile: Some(turnstile),
             own,
             is_watched: false,
@@ -239,7 +241,7 @@ impl Admitting {
         self.session.ask(self.tries, connection, request).map(heard).boxed()
     }
 
-    fn look(&mut self) -> BoxFuture<'static, AdmissionHeard> {
+    fn look_at_pool(&mut self) -> BoxFuture<'static, AdmissionHeard> {
         self.changes = self.statement.changes();
         let own = self.own.clone();
         let statement = self.statement.clone();
@@ -248,7 +250,7 @@ impl Admitting {
             let looked =
                 requests::look_at_pool(wire.client, own, statement.permits.clone(), wire.number).await;
             let looked = looked.map(|(standing, seen)| {
-                let stated = seen.as_ref().map(|seen| statement.beside(seen, changes));
+                let stated = seen.as_ref().map(|seen| statement.stated_beside(seen, changes));
                 AdmissionEvent::Looked(standing, seen.zip(stated))
             });
             looked.unwrap_or_else(admission_failure).into()
@@ -256,7 +258,7 @@ impl Admitting {
     }
 
     /// Makes the pool, with what this process states.
-    fn create(&self) -> BoxFuture<'static, AdmissionHeard> {
+    fn create_pool(&self) -> BoxFuture<'static, AdmissionHeard> {
         let permits = self.statement.permits.clone();
         let stated = self.statement.stock();
         self.request(None, move |wire| async move {
@@ -267,7 +269,7 @@ impl Admitting {
     }
 
     /// On the connection on which the pool was seen. A watch of the data that still stands need not be set again.
-    fn watch(&mut self, seen: SeenPool) -> BoxFuture<'static, AdmissionHeard> {
+    fn watch_pool(&mut self, seen: SeenPool) -> BoxFuture<'static, AdmissionHeard> {
         self.next.tell(&self.own.0);
         let statement = self.statement.clone();
         let changes = self.changes;
@@ -282,7 +284,7 @@ impl Admitting {
                     if let Some(data) = data {
                         watches.data = Some(wire.keep(data));
                     }
-                    let stated = statement.beside(&seen, changes);
+                    let stated = statement.stated_beside(&seen, changes);
                     AdmissionEvent::Watched(Some((seen, stated)))
                 }
                 Ok(None) => AdmissionEvent::Watched(None),
@@ -292,7 +294,7 @@ impl Admitting {
         })
     }
 
-    fn wait(&mut self) -> BoxFuture<'static, AdmissionHeard> {
+    fn wait_for_change(&mut self) -> BoxFuture<'static, AdmissionHeard> {
         if let Some(turnstile) = self.turnstile.as_ref().filter(|_| !self.is_watched) {
             turnstile.watch_node();
             self.is_watched = true;
@@ -324,14 +326,14 @@ impl Admitting {
         .boxed()
     }
 
-    fn delay(&self) -> BoxFuture<'static, AdmissionHeard> {
+    fn wait_for_delay(&self) -> BoxFuture<'static, AdmissionHeard> {
         let delay = self.session.pause(self.statement.permits.takeover_delay);
         delay.map(|over| over.map_or(AdmissionEvent::Delayed, AdmissionEvent::SessionOver).into()).boxed()
     }
 
     /// It goes out on the connection on which our node in the turnstile was seen, and on no later one. Before a later
     /// connection is there, somebody may delete that node, and another contender may get its name.
-    fn attempt(&self, kind: Kind, seen: SeenPool) -> BoxFuture<'static, AdmissionHeard> {
+    fn send_attempt(&self, kind: Kind, seen: SeenPool) -> BoxFuture<'static, AdmissionHeard> {
         let own = self.own.clone();
         let permits = self.statement.permits.clone();
         let data = encode(&NodeData::new(self.id, &permits.owner, permits.data.as_deref()));
@@ -372,7 +374,7 @@ impl Admitting {
         })
     }
 
-    fn leave(&mut self) -> BoxFuture<'static, AdmissionHeard> {
+    fn leave_turnstile(&mut self) -> BoxFuture<'static, AdmissionHeard> {
         let turnstile = self.turnstile.take();
         async move {
             if let Some(turnstile) = turnstile {

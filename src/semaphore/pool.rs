@@ -82,8 +82,8 @@ impl Pool {
             Wish::Permit(_) => FamilyMember::Semaphore,
             Wish::Slot(_) => FamilyMember::Slots,
         };
-        let acquisition = pin!(turnstile.within(wait, turnstile.pass(wait, stages)));
-        match turnstile.told(member, wait, acquisition).await {
+        let acquisition = pin!(turnstile.within(wait, turnstile.acquire_in_stages(wait, stages)));
+        match turnstile.instrument(member, wait, acquisition).await {
             // The error names the turnstile, which the caller does not know.
             Err(AcquireError::Unanswered { waited, .. }) => {
                 Err(AcquireError::Unanswered { path: self.path().to_owned(), waited })
@@ -100,7 +100,7 @@ impl Pool {
             // Of two changes at once, the later one would not know what the pool has in the end.
             let _alone = self.changing.lock().await;
             // An acquisition that waits here may see the change before its answer does.
-            self.statement.begin(stock);
+            self.statement.begin_change(stock);
             let mut answered = true;
             let mut tries = Tries::default();
             loop {
@@ -113,12 +113,12 @@ impl Pool {
                     .request(move |wire| requests::set_stock(wire.client, queue, permits, stock));
                 match request.await {
                     LinkAnswer::Given(Ok(Stocked::Done), _) => {
-                        self.statement.changed(stock);
+                        self.statement.finish_change(stock);
                         return Ok(Stocked::Done);
                     }
                     LinkAnswer::Given(outcome @ (Ok(_) | Err(Event::Refused(_))), _) => {
                         if answered {
-                            self.statement.unchanged();
+                            self.statement.undo_change();
                         }
                         return match outcome {
                             Err(Event::Refused(refusal)) => Err(AcquireError::refused(path(), refusal)),

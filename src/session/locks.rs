@@ -97,7 +97,7 @@ pub struct HeldPool {
 }
 
 /// Reads the root and every node below it, until it has found or read so many. Nodes that vanish meanwhile are left out.
-pub(super) async fn below(
+pub(super) async fn locks_below(
     succession: &Succession,
     root: &str,
     most_found: usize,
@@ -165,7 +165,7 @@ pub(super) async fn below(
                     }
                     if let Some(holder) = holder {
                         let list = if holder.zklocks > 0 { &mut walk.locks } else { &mut walk.others };
-                        list.push(held(path, *holder));
+                        list.push(held_lock(path, *holder));
                     }
                 }
             }
@@ -191,7 +191,7 @@ pub(super) async fn below(
     Ok(walk)
 }
 
-fn held(path: String, holder: FirstHolder) -> HeldLock {
+fn held_lock(path: String, holder: FirstHolder) -> HeldLock {
     let FirstHolder { node, holders, waiting, layout, zklocks, is_lookalike } = holder;
     HeldLock {
         path,

@@ -312,7 +312,7 @@ impl Session {
         most_found: usize,
         most_read: usize,
     ) -> Result<LocksBelow, QueryError> {
-        locks::below(&self.succession, root, most_found, most_read.max(1)).await
+        locks::locks_below(&self.succession, root, most_found, most_read.max(1)).await
     }
 
     /// Returns how many children the node at `path` has; `None` if it does not exist. No ACL hides either. It costs a server one

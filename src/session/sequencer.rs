@@ -19,7 +19,7 @@ pub(super) async fn verify_sequencer(
     sequencer: &Sequencer,
 ) -> Result<(), QueryError> {
     let asked = sequencer.clone();
-    let holds = query(succession, &sequencer.node(), |wire| look(wire.client, asked)).await?;
+    let holds = query(succession, &sequencer.node(), |wire| stands(wire.client, asked)).await?;
     if holds { Ok(()) } else { Err(QueryError::Outdated { sequencer: sequencer.clone() }) }
 }
 
@@ -27,7 +27,7 @@ pub(super) async fn verify_sequencer(
 /// and version only. The read that follows distinguishes the node from an earlier or later one of the same name. A
 /// server handles the requests of one session in order, and a session never moves to a server that knows less than the
 /// session has seen. So the read is not older than the check. Returns whether the holder's node stands.
-async fn look(client: Arc<Client>, sequencer: Sequencer) -> Result<bool, Event> {
+async fn stands(client: Arc<Client>, sequencer: Sequencer) -> Result<bool, Event> {
     // This never fails: "/" is a valid path.
     let root = Client::clone(&client).chroot("/").unwrap_or_else(|unchanged| unchanged);
     let node = sequencer.node();
