@@ -3,7 +3,6 @@
 //! [`Session::ask`](crate::Session::ask) asks those who hold a lock, an election, permits or slots.
 //! [`Guard::asked`](crate::Guard::asked) and [`asks`](crate::Guard::asks) say so to them.
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -181,7 +180,6 @@ impl AskError {
 pub struct Asking {
     succession: Arc<Succession>,
     path: LockPath,
-    /// The ask's node; `None` while there is none.
     node: Option<AskNode>,
     data: AskData,
     acl: Acl,
@@ -456,11 +454,4 @@ impl Asking {
     }
 }
 
-impl fmt::Debug for Asking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asking")
-            .field("path", &self.path.as_str())
-            .field("holders", &self.holders)
-            .finish_non_exhaustive()
-    }
-}
+debug_shows!(Asking, it, { path: it.path.as_str(), holders: it.holders });

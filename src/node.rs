@@ -22,13 +22,11 @@ pub(crate) const CLOCK_PROBE: &str = "@now";
 pub(crate) struct NodeData {
     /// Names one create, so that zklock recognises its node if the reply was lost.
     pub(crate) id: Uuid,
-    /// The owner text of the contender.
     #[serde(default)]
     pub(crate) owner: String,
     /// When the contender entered the queue, by the wall clock of its machine: milliseconds since the Unix epoch.
     #[serde(default)]
     pub(crate) since: u64,
-    /// The caller's extra data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) data: Option<String>,
     /// What the contender contends for. Nothing is written for a lock.
@@ -55,7 +53,6 @@ fn is_lock(kind: &PathKind) -> bool {
 }
 
 impl NodeData {
-    /// Makes the data of a contender that enters now.
     pub(crate) fn new(id: Uuid, owner: &str, data: Option<&str>) -> Self {
         let data = data.map(str::to_owned);
         Self { id, owner: owner.to_owned(), since: milliseconds(), data, kind: PathKind::Lock }
@@ -72,7 +69,6 @@ impl NodeData {
         encode(&longest.contending_for(PathKind::Semaphore)).len()
     }
 
-    /// Returns `since` as a point in time.
     pub(crate) fn since(&self) -> Option<SystemTime> {
         time(self.since)
     }
@@ -83,7 +79,6 @@ impl NodeData {
 pub(crate) struct LeaderData {
     /// The leader's fencing token.
     pub(crate) token: i64,
-    /// The owner text of the leader.
     #[serde(default)]
     pub(crate) owner: String,
     /// What the leader announces.
@@ -94,12 +89,10 @@ pub(crate) struct LeaderData {
 }
 
 impl LeaderData {
-    /// Makes the announcement that a leader makes now.
     pub(crate) fn new(token: i64, owner: &str, value: &str) -> Self {
         Self { token, owner: owner.to_owned(), value: value.to_owned(), since: milliseconds() }
     }
 
-    /// Returns `since` as a point in time.
     pub(crate) fn since(&self) -> Option<SystemTime> {
         time(self.since)
     }
@@ -110,10 +103,8 @@ impl LeaderData {
 pub(crate) struct AskData {
     /// Names one ask, so that its asker recognises its node if the reply was lost.
     pub(crate) id: Uuid,
-    /// Who asks.
     #[serde(default)]
     pub(crate) who: String,
-    /// Why.
     #[serde(default)]
     pub(crate) why: String,
     /// How long after the node's creation the holders are to have let go, in milliseconds.
@@ -142,14 +133,11 @@ impl AskData {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum PoolData {
-    /// A semaphore with this capacity.
     Permits(u32),
-    /// So many slots.
     Slots(u32),
 }
 
 impl PoolData {
-    /// Returns the bytes that are written to the directory.
     pub(crate) fn encode(stock: Stock) -> Vec<u8> {
         let data = match stock {
             Stock::Permits(capacity) => Self::Permits(capacity),

@@ -97,7 +97,6 @@ impl LockPath {
         Self { layout, ..self }
     }
 
-    /// The layout of the queue.
     pub(crate) fn layout(&self) -> QueueLayout {
         self.layout
     }
@@ -107,7 +106,6 @@ impl LockPath {
         Self { path: format!("{chroot}{self}"), layout: self.layout }
     }
 
-    /// Returns the directory's path.
     pub(crate) fn as_str(&self) -> &str {
         &self.path
     }
@@ -137,7 +135,6 @@ impl LockPath {
         Self { path: self.of_child(name), layout: self.layout }
     }
 
-    /// Returns the path of the child with this name.
     pub(crate) fn of_child(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
     }
@@ -154,12 +151,10 @@ impl fmt::Display for LockPath {
     }
 }
 
-/// The name of the node at this path.
 pub(crate) fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
-/// The path of the parent of the node at this path.
 pub(crate) fn parent_of(path: &str) -> &str {
     path.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty()).unwrap_or("/")
 }

@@ -31,12 +31,10 @@ pub(crate) struct Settings {
     pub(crate) creates_chroot: bool,
     pub(crate) stop_margin: Duration,
     pub(crate) takeover_delay: Duration,
-    /// For how long a guard is valid at most.
     pub(crate) max_hold: Option<Duration>,
     /// Whether the process ends if a caller keeps a guard that is lost.
     pub(crate) fail_stop: bool,
     pub(crate) hints: Arc<Hints>,
-    /// What the contenders contend for.
     pub(crate) kind: PathKind,
     /// The path that has this kind: the directory, or its parent if that has other nodes of the kind as well.
     pub(crate) subject: LockPath,
@@ -65,7 +63,6 @@ impl Settings {
         self.kind == PathKind::Election
     }
 
-    /// Whose contenders are in the queue.
     pub(crate) fn layout(&self) -> QueueLayout {
         self.path.layout()
     }
@@ -122,7 +119,6 @@ pub(crate) struct Entry {
     pub(crate) kind: Kind,
 }
 
-/// The paths of these locks, for messages.
 pub(crate) fn paths<'a>(locks: impl Iterator<Item = &'a Arc<Settings>>) -> String {
     locks.map(|lock| lock.name.as_str()).collect::<Vec<_>>().join(", ")
 }
@@ -157,7 +153,6 @@ enum DirectoryData {
 }
 
 impl Hints {
-    /// Remembers how many children the directory had.
     pub(crate) fn saw_children(&self, count: usize) {
         self.0.lock().children = Some(count);
     }

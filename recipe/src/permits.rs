@@ -30,6 +30,14 @@ pub enum Stock {
     Slots(u32),
 }
 
+impl Stock {
+    /// The capacity, or the number of slots.
+    pub fn number(self) -> u32 {
+        let (Self::Permits(number) | Self::Slots(number)) = self;
+        number
+    }
+}
+
 /// What an acquisition wants of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {

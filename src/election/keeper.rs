@@ -47,10 +47,8 @@ pub(super) struct Announcer {
     outcome: watch::Receiver<(u64, ProclaimOutcome)>,
 }
 
-/// What became of a proclamation.
 type ProclaimOutcome = Result<(), AnnounceError>;
 
-/// Checks that a value can be announced at `path`.
 pub(super) fn check_value(path: &str, value: &str) -> Result<(), AnnounceError> {
     if value.len() <= LONGEST_VALUE {
         return Ok(());
@@ -59,7 +57,6 @@ pub(super) fn check_value(path: &str, value: &str) -> Result<(), AnnounceError> 
 }
 
 impl Announcer {
-    /// Begins to announce this value.
     pub(super) fn start(settings: &Arc<Settings>, path: String, turn: Arc<Turn>, value: &str) -> Self {
         // This comes before the first request, so that the end of the hold takes the announcement along.
         turn.accompany(path.clone());
@@ -128,7 +125,6 @@ struct Keeper {
     settings: Arc<Settings>,
     turn: Arc<Turn>,
     wanted: watch::Receiver<Proclamation<LeaderData>>,
-    /// The watch on the announcement, if one stands.
     watch: Option<StandingWatch>,
     /// When the leader has led for a while, once it is announced.
     settled: Option<Instant>,

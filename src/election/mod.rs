@@ -5,7 +5,6 @@ mod keeper;
 pub(crate) mod leader;
 pub(crate) mod leadership;
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -215,8 +214,4 @@ impl Election {
     }
 }
 
-impl fmt::Debug for Election {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Election").field("path", &self.path()).finish_non_exhaustive()
-    }
-}
+debug_shows!(Election, it, { path: it.path() });

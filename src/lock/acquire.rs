@@ -26,12 +26,10 @@ pub(crate) struct Acquirer {
 }
 
 impl Acquirer {
-    /// Acquires this one lock.
     pub(crate) fn of_one(succession: Arc<Succession>, lock: Arc<Settings>, kind: Kind) -> Self {
         Self { succession, entries: [Entry { lock, kind }].into() }
     }
 
-    /// The settings of each lock.
     pub(super) fn locks(&self) -> impl Iterator<Item = &Arc<Settings>> {
         self.entries.iter().map(|entry| &entry.lock)
     }

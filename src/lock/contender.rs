@@ -62,7 +62,6 @@ pub struct ForeignContender {
 }
 
 impl Contender {
-    /// Makes a contender from what was read of its node.
     pub(crate) fn new(position: usize, holds: bool, node: QueueNode) -> Self {
         let data = node.seen.as_ref().and_then(|seen| seen.data.clone());
         let client = match (node.place.kind, Child::of(name_of(&node.path))) {

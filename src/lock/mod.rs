@@ -7,7 +7,6 @@ pub(crate) mod options;
 pub(crate) mod query;
 pub(crate) mod rw_lock;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,7 +47,6 @@ use crate::zk::Succession;
 pub struct Lock {
     /// What all acquisitions of this lock share.
     pub(crate) settings: Arc<Settings>,
-    /// What acquires this lock.
     pub(crate) acquirer: Acquirer,
 }
 
@@ -62,7 +60,6 @@ impl Lock {
         Ok(Self::of(succession, settings))
     }
 
-    /// Makes the lock with these settings.
     pub(crate) fn of(succession: Arc<Succession>, settings: Settings) -> Self {
         let settings = Arc::new(settings);
         let acquirer = Acquirer::of_one(succession, settings.clone(), Kind::Exclusive);
@@ -214,8 +211,4 @@ impl Lock {
     }
 }
 
-impl fmt::Debug for Lock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lock").field("path", &self.path()).finish_non_exhaustive()
-    }
-}
+debug_shows!(Lock, it, { path: it.path() });

@@ -1,6 +1,5 @@
 //! The [`MultiLock`]: several locks at once.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -200,8 +199,4 @@ fn check_size(locks: &[&Arc<Settings>], chroot: &str) -> Result<(), InvalidLock>
     Ok(())
 }
 
-impl fmt::Debug for MultiLock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MultiLock").field("paths", &self.paths().collect::<Vec<_>>()).finish_non_exhaustive()
-    }
-}
+debug_shows!(MultiLock, it, { paths: it.paths().collect::<Vec<_>>() });

@@ -56,7 +56,6 @@ impl Line {
         Arc::new(Self { lock, max_hold, nudge: Notify::new(), budget, state: Mutex::new(state), lines, key })
     }
 
-    /// See [`Stage::is_free`].
     pub(super) fn is_free(&self) -> bool {
         self.state.lock().stage.is_free()
     }
@@ -68,7 +67,6 @@ impl Line {
         hold.map(|hold| state.begin(self, hold, &guard.turn)).is_some()
     }
 
-    /// Offers a hold that was just granted.
     pub(super) fn offer(self: &Arc<Self>, guard: Guard) {
         let turn = guard.turn.clone();
         let mut state = self.state.lock();
@@ -100,7 +98,6 @@ impl Line {
         state.stage.poll(ticket, waker)
     }
 
-    /// A task leaves its place.
     pub(super) fn leave(&self, ticket: Ticket) {
         let mut state = self.state.lock();
         let (time_is_left, lasts) = self.time_and_lease(&state);
@@ -113,7 +110,6 @@ impl Line {
         self.state.lock().looks
     }
 
-    /// Looks at the task that the hold is offered to.
     pub(super) fn look_at_offer(&self) {
         let mut state = self.state.lock();
         let (time_is_left, lasts) = self.time_and_lease(&state);

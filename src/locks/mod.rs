@@ -8,7 +8,6 @@ mod key;
 mod line;
 pub(crate) mod options;
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -222,8 +221,4 @@ impl Locks {
     }
 }
 
-impl fmt::Debug for Locks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Locks").field("root", &self.root.path()).finish_non_exhaustive()
-    }
-}
+debug_shows!(Locks, it, { root: it.root.path() });

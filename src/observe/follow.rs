@@ -40,7 +40,6 @@ impl<T> View<T> {
 /// Looks at what is observed, and watches it.
 type Looker<T> = dyn Fn(Watching, Footing) -> BoxFuture<'static, Result<Sighting<T>, Event>> + Send + Sync;
 
-/// What is observed.
 pub(super) struct Subject<T> {
     pub(super) path: String,
     pub(super) look: Box<Looker<T>>,
@@ -281,7 +280,6 @@ async fn next_answer<T>(
     }
 }
 
-/// Resolves with what the watch reports.
 async fn next_change<T>(watch: &mut Option<StandingWatch>) -> Observation<T> {
     match watch {
         Some(watch) => watch.changed().await.map_or(Observation::Disconnected, Observation::Changed),

@@ -15,13 +15,11 @@ use crate::zk::{LinkAnswer, Revocable, Sent, SessionView};
 /// What a look shows.
 pub(crate) struct WatchedSight<T> {
     pub(crate) found: Result<Found<T>, Event>,
-    /// The watch that it left.
     pub(crate) watch: Option<StandingWatch>,
     /// What was heard from the leader before the look was sent.
     pub(super) before: Sent,
 }
 
-/// A watch that stands.
 pub(crate) struct StandingWatch {
     pub(super) connection: u64,
     /// It passes the changes on when it is polled. It resolves once the connection is lost.

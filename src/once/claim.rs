@@ -71,15 +71,7 @@ pub(super) struct Ledger {
 }
 
 /// What one claim may have begun, under one guard after the other.
-#[derive(Clone, Default)]
-pub(super) struct SharedBegins(Arc<Mutex<recipe::Begins>>);
-
-impl SharedBegins {
-    /// Whether a record may say that the run has begun.
-    pub(super) fn is_any(&self) -> bool {
-        self.0.lock().is_any()
-    }
-}
+pub(super) type SharedBegins = Arc<Mutex<recipe::Begins>>;
 
 impl Ledger {
     /// Claims a run under this guard: begins it if it may begin, or releases the lock.
@@ -115,7 +107,6 @@ impl Ledger {
         child_of(&self.directory, name)
     }
 
-    /// Reads what a look at the records shows.
     fn read_page(&self, page: RecordsPage, name: &str) -> Result<recipe::Page<Rest>, AcquireError> {
         let forgotten = Forgotten::decode(&page.data)
             .map_err(|_| AcquireError::NotARecord { path: self.directory.clone() })?;
@@ -293,7 +284,7 @@ impl Procedure for Claiming {
             _ => self.tries.answered(),
         }
         let failure = if let ClaimEvent::Failed(error) = &heard { Some(error.to_string()) } else { None };
-        let commands = self.machine.handle(&mut self.begins.0.lock(), heard);
+        let commands = self.machine.handle(&mut self.begins.lock(), heard);
         if let Some(error) = failure.filter(|_| self.machine.is_ended() && commands.is_empty()) {
             let path = self.ledger.record_path(self.name.as_str());
             warn!(path, error, "the record may say that the run has begun, but nobody executes the run");

@@ -10,7 +10,6 @@ pub(crate) mod options;
 pub(crate) mod record;
 pub(crate) mod run;
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -325,7 +324,7 @@ impl Once {
             let claimed = pin!(async {
                 match acquirer.acquire_in_stages(wait, claim).await {
                     Ok(Some(claimed)) => claimed.map(Some),
-                    Ok(None) | Err(_) if begins.is_any() => {
+                    Ok(None) | Err(_) if begins.lock().is_any() => {
                         Err(AcquireError::Unconfirmed { path: once.ledger.record_path(name.as_str()) })
                     }
                     Ok(None) => Ok(None),
@@ -374,8 +373,4 @@ impl Once {
     }
 }
 
-impl fmt::Debug for Once {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Once").field("path", &self.path()).finish_non_exhaustive()
-    }
-}
+debug_shows!(Once, it, { path: it.path() });

@@ -7,7 +7,6 @@ use zklock_recipe::QueuePlace;
 use crate::error::LONGEST_NAME;
 pub use crate::error::NameProblem;
 
-/// The seconds of a day.
 const DAY: i64 = 86_400;
 
 /// The first instant of the year 10000, in seconds since the Unix epoch. From there on the names of periods would no
@@ -19,7 +18,6 @@ const YEAR_10000: i64 = 253_402_300_800;
 pub(super) struct RunName(String);
 
 impl RunName {
-    /// Checks the name of a run.
     pub(super) fn parse(name: &str) -> Result<Self, NameProblem> {
         if let Some(character) = name.chars().find(|character| !is_allowed(*character)) {
             return Err(NameProblem::Character(character));

@@ -1,7 +1,5 @@
 //! A [`Run`]: it has begun, and this caller does the work.
 
-use std::fmt;
-
 use futures::FutureExt;
 use tracing::warn;
 use zklock_recipe::claim::RunEnd;
@@ -26,7 +24,6 @@ pub struct Run {
 }
 
 impl Run {
-    /// Makes a run whose record is written.
     pub(super) fn new(guard: Guard, run: Running) -> Self {
         Self { guard, run }
     }
@@ -126,12 +123,4 @@ impl Run {
     }
 }
 
-impl fmt::Debug for Run {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run")
-            .field("name", &self.run.name)
-            .field("attempt", &self.run.begun.attempt)
-            .field("guard", &self.guard)
-            .finish_non_exhaustive()
-    }
-}
+debug_shows!(Run, it, { name: it.run.name, attempt: it.run.begun.attempt, guard: it.guard });

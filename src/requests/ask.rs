@@ -97,9 +97,7 @@ fn holders_among(names: &[String]) -> Vec<(QueuePlace, String)> {
 
 /// What an election or a pool keeps at its path.
 enum Inner {
-    /// What is held of the pool.
     Permits(Vec<(QueuePlace, String)>),
-    /// The names in the queue.
     Queue(Vec<String>),
     /// The session may not read this node.
     Hidden(String),
@@ -139,7 +137,6 @@ pub(crate) enum MadeAsk {
     Taken(AskData, i64),
     /// The node there is no ask.
     Occupied,
-    /// The node there is the directory of a lock.
     LockDirectory,
     /// The session may not read the node there.
     Hidden,
@@ -207,7 +204,6 @@ pub(crate) async fn make_ask(
     }
 }
 
-/// Whether contenders are in this directory.
 async fn is_lock_directory(client: &Client, path: &str) -> Result<bool, Event> {
     let children = existing(client.list_children(path).await)?.unwrap_or_default();
     Ok(children.iter().any(|name| QueuePlace::parse(name).is_some()))

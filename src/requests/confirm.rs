@@ -17,7 +17,6 @@ use crate::settings::Settings;
 /// A contender's node: the lock in whose queue it is, and the node.
 pub(crate) type OwnNode = (Arc<Settings>, Own);
 
-/// The path of that node.
 pub(crate) fn path_of((lock, own): &OwnNode) -> String {
     lock.path.contender(own.place)
 }

@@ -161,7 +161,6 @@ async fn create_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<O
     Ok(Some(created))
 }
 
-/// Reads the `czxid` of a node of ours.
 async fn own_czxid(client: &Client, entries: &[Entry], created: &[Created]) -> Result<i64, Report> {
     let first = entries.first().zip(created.first());
     let path = first.map(|(entry, created)| entry.lock.path.contender(created.place));

@@ -117,7 +117,6 @@ fn was_free(before: Option<zk::Stat>, after: &zk::Stat, own: Own) -> bool {
     before.is_some_and(|before| directory_stats(&before).was_free(own.place.sequence, directory_stats(after)))
 }
 
-/// What a directory's stat shows of its queue.
 pub(super) fn directory_stats(stat: &zk::Stat) -> Directory {
     let zk::Stat { czxid, mzxid, pzxid, cversion, num_children: children, .. } = *stat;
     Directory { czxid, mzxid, pzxid, cversion, children }
@@ -173,7 +172,6 @@ pub(super) fn child_count(directory: &zk::Stat) -> Sight {
     usize::try_from(directory.num_children).map_or(Sight::Nothing, Sight::Count)
 }
 
-/// Returns the event for an error of a contender's create.
 pub(super) fn create_failure(error: Error) -> Event {
     match error {
         Error::NoNode => Event::NoDirectory,
@@ -186,7 +184,6 @@ pub(super) fn create_failure(error: Error) -> Event {
     }
 }
 
-/// Returns what a listing after a create shows.
 pub(super) async fn sight_of_listing(client: &Client, lock: &Settings, children: Vec<String>) -> Sight {
     match find_stranger(client, lock, &children).await {
         Ok(None) => Sight::Children(lock.translated(children)),

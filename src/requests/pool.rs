@@ -199,7 +199,6 @@ pub(crate) async fn recover_attempt(
 /// The outcome of a change of a pool's stock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stocked {
-    /// The pool has it.
     Done,
     /// The path is used for something else.
     OtherKind(OtherKind),

@@ -29,7 +29,6 @@ impl QueueNode {
 /// What reading a node shows.
 pub(crate) struct Seen {
     pub(crate) czxid: i64,
-    /// The version of the node's data.
     pub(super) version: i32,
     /// The id of the session that owns the node.
     pub(crate) session: i64,
@@ -58,7 +57,6 @@ pub(super) fn is_ours(layout: QueueLayout, name: &str) -> bool {
     !layout.is_shared() || layout.own(name).is_some()
 }
 
-/// How many nodes one request reads.
 pub(super) const READ_CHUNK: usize = 128;
 
 /// How many such requests are under way at once. The server answers the session's heartbeats behind them, and the data of nodes

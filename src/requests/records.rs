@@ -16,11 +16,8 @@ use crate::settings::Settings;
 
 /// The directory of the records, and one of them.
 pub(crate) struct RecordsPage {
-    /// The directory's data.
     pub(crate) data: Vec<u8>,
-    /// The version of that data.
     pub(crate) version: i32,
-    /// The names of all records.
     pub(crate) names: Vec<String>,
     /// The record that was asked for, if it exists.
     pub(crate) record: Option<Kept>,

@@ -110,14 +110,12 @@ impl FoundNodes {
     }
 }
 
-/// The result of a search.
 type Searched = Result<Arc<FoundNodes>, Event>;
 
 /// What the contenders of one session know of their nodes, and the search for others.
 pub(crate) struct Searches {
     /// The length of the connect string's chroot.
     chroot: usize,
-    /// The nodes that contenders know.
     known: Mutex<Nodes>,
     /// The latest search. After a lost connection, all contenders that were about to enter search at once, and n searches
     /// would read n nodes each.
@@ -157,7 +155,6 @@ pub(crate) struct KnownNode {
 }
 
 impl Searches {
-    /// Makes the searches of a session with this chroot.
     pub(crate) fn new(chroot: &str) -> Arc<Self> {
         Arc::new(Self { chroot: chroot.len(), known: Mutex::default(), latest: Mutex::default() })
     }

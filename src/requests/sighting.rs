@@ -58,7 +58,6 @@ fn persistent_changes(watcher: Lingering<PersistentWatcher>) -> Changes {
     events.boxed()
 }
 
-/// The one change that a watch reports.
 pub(super) fn single_change(watcher: impl Future<Output = WatchedEvent> + Send + 'static) -> Changes {
     stream::once(next_zxid(watcher)).chain(stream::pending()).boxed()
 }

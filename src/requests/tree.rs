@@ -27,7 +27,6 @@ pub(crate) enum Branch {
     Foreign,
     /// This session may not list the node.
     Hidden,
-    /// The node does not exist.
     Gone,
 }
 
@@ -57,7 +56,6 @@ pub(crate) struct Pooled {
     pub(crate) held: u64,
 }
 
-/// Whether a node at this path may be a contender of another client.
 pub(crate) fn is_suspect_path(path: &str) -> bool {
     foreign::is_suspect(QueueLayout::Own, name_of(path))
 }

@@ -96,7 +96,6 @@ fn is_release(written: &WatchedEvent, gone: &WatchedEvent) -> bool {
         && written.zxid != WatchedEvent::NO_ZXID
 }
 
-/// Watches our own node.
 pub(crate) async fn watch_own(watching: Watching, lock: Arc<Settings>, own: Own) -> Reply {
     let path = lock.path.contender(own.place);
     match watching.data(&path).await {

@@ -53,7 +53,6 @@ pub(crate) struct Watchers {
     reads: Mutex<HashMap<String, Option<WeakJoint<SharedRead>>>>,
 }
 
-/// The answer to a read that watches data.
 type WatchedRead<W> = Result<(Arc<Vec<u8>>, Stat, W), Error>;
 
 /// The answer that all have who share a read. The last one leaves its watcher to the watchers of its connection.
@@ -75,7 +74,6 @@ struct WatchersState {
 }
 
 impl WatchersState {
-    /// Keeps a request that has not been answered.
     fn keep_request(&mut self, request: impl Send + 'static) {
         if !self.is_ending {
             self.requests.push(Box::new(request));
@@ -110,7 +108,6 @@ impl Watchers {
         drop(requests);
     }
 
-    /// Drops all that was left.
     pub(crate) fn drop_left(&self) {
         let left = {
             let mut state = self.state.lock();
@@ -238,7 +235,6 @@ impl Drop for UnderWay {
 pub(super) struct Sender<'a>(&'a Watching);
 
 impl Sender<'_> {
-    /// Reads a node, and watches its data.
     fn data(
         &self,
         path: &str,
@@ -248,7 +244,6 @@ impl Sender<'_> {
         self.sent(read, |(data, stat, watcher), watchers| (data, stat, watchers.oneshot(watcher)))
     }
 
-    /// Lists a node's children, and watches them.
     pub(super) fn children(
         &self,
         path: &str,
@@ -268,7 +263,6 @@ impl Sender<'_> {
         self.sent(look, |(stat, watcher), watchers| (stat, watchers.oneshot(watcher)))
     }
 
-    /// Watches all changes of a node.
     pub(super) fn changes(
         &self,
         path: &str,

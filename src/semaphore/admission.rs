@@ -257,7 +257,6 @@ impl Admitting {
         })
     }
 
-    /// Makes the pool, with what this process states.
     fn create_pool(&self) -> BoxFuture<'static, AdmissionHeard> {
         let permits = self.statement.permits.clone();
         let stated = self.statement.stock();

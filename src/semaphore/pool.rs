@@ -23,7 +23,6 @@ use crate::zk::{LinkAnswer, Succession};
 /// A pool of one session. The clones of a semaphore, or of slots, share it.
 pub(super) struct Pool {
     turnstile: Acquirer,
-    /// What this process states of the pool.
     pub(super) statement: Arc<Statement>,
     /// Locked by the one who changes how much the pool has.
     changing: tokio::sync::Mutex<()>,
@@ -55,7 +54,6 @@ impl Pool {
         Ok(Self { turnstile, statement, changing: tokio::sync::Mutex::new(()) })
     }
 
-    /// The pool's path.
     pub(super) fn path(&self) -> &str {
         self.statement.path()
     }

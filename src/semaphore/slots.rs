@@ -1,6 +1,5 @@
 //! The [`Slots`]: a number of places, each held by one.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,8 +88,7 @@ impl Slots {
 
     /// Returns the number of slots that this process states.
     pub fn count(&self) -> u32 {
-        let (Stock::Permits(count) | Stock::Slots(count)) = self.pool.statement.stock();
-        count
+        self.pool.statement.stock().number()
     }
 
     /// Returns these slots with a preference: acquisitions through it get the slot with this index if it is free, and do not
@@ -169,11 +167,4 @@ impl Slots {
     }
 }
 
-impl fmt::Debug for Slots {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slots")
-            .field("path", &self.path())
-            .field("count", &self.count())
-            .finish_non_exhaustive()
-    }
-}
+debug_shows!(Slots, it, { path: it.path(), count: it.count() });

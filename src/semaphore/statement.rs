@@ -32,7 +32,6 @@ impl Statement {
         Self { path, permits, stock }
     }
 
-    /// The pool's path.
     pub(super) fn path(&self) -> &str {
         self.path.as_str()
     }
@@ -53,10 +52,7 @@ impl Statement {
     /// The most that the pool may have, as far as this process knows.
     pub(super) fn largest(&self) -> u32 {
         let stated = self.stock.lock();
-        let number = |stock: &Stock| match *stock {
-            Stock::Permits(number) | Stock::Slots(number) => number,
-        };
-        stated.begun.iter().map(number).fold(number(&stated.stock), u32::max)
+        stated.begun.iter().map(|stock| stock.number()).fold(stated.stock.number(), u32::max)
     }
 
     /// How often this statement has changed. An answer to a request from before a change may show what the pool had then.
@@ -64,7 +60,6 @@ impl Statement {
         self.stock.lock().changes
     }
 
-    /// Begins to change what the pool has.
     pub(super) fn begin_change(&self, stock: Stock) {
         let mut stated = self.stock.lock();
         stated.begun.push(stock);

@@ -6,7 +6,6 @@ use crate::path::check_node;
 use crate::requests::failure;
 use crate::zk::Succession;
 
-/// Asks how many children a node has.
 pub(super) async fn child_count(succession: &Succession, path: &str) -> Result<Option<usize>, QueryError> {
     let node = path.to_owned();
     check_node(path).map_err(|problem| QueryError::Path { path: node.clone(), problem })?;
@@ -15,7 +14,6 @@ pub(super) async fn child_count(succession: &Succession, path: &str) -> Result<O
     Ok(stat.await?.map(|stat| usize::try_from(stat.num_children).unwrap_or_default()))
 }
 
-/// Asks as whom the server knows the session.
 pub(super) async fn identities(succession: &Succession) -> Result<Vec<String>, QueryError> {
     let users =
         query(succession, "/", |wire| async move { wire.client.list_auth_users().await.map_err(failure) });

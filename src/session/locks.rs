@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use futures::stream::{self, StreamExt};
-use zklock_recipe::{PathKind, Stock};
+use zklock_recipe::PathKind;
 
 use crate::error::QueryError;
 use crate::layout::Layout;
@@ -206,9 +206,8 @@ fn held_lock(path: String, holder: FirstHolder) -> HeldLock {
 
 /// The pool whose permits are in this directory, if somebody holds one.
 fn held_pool(directory: &str, pool: Pooled) -> Option<HeldPool> {
-    let Pooled { stock: Stock::Permits(capacity) | Stock::Slots(capacity), oldest, holders, held } = pool;
-    let oldest = oldest?;
-    let holder = Contender::new(0, true, oldest);
+    let Pooled { stock, oldest, holders, held } = pool;
+    let holder = Contender::new(0, true, oldest?);
     let path = parent_of(directory).to_owned();
-    Some(HeldPool { path, holder, capacity, held, holders, waiting: 0, foreign: 0 })
+    Some(HeldPool { path, holder, capacity: stock.number(), held, holders, waiting: 0, foreign: 0 })
 }

@@ -80,7 +80,6 @@ pub(crate) mod locks;
 mod security;
 mod sequencer;
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -472,8 +471,4 @@ impl Session {
     }
 }
 
-impl fmt::Debug for Session {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("id", &format_args!("{:#x}", self.id())).finish_non_exhaustive()
-    }
-}
+debug_shows!(Session, it, { id: format_args!("{:#x}", it.id()) });

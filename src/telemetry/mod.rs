@@ -20,7 +20,6 @@ pub(crate) use events::{CallersTurn, HeldPath, tells_of_holds};
 /// The name that the user gives to what is acquired. Metrics have no other label for it.
 pub(crate) type Name = Option<Arc<str>>;
 
-/// What is acquired.
 #[derive(Clone, Copy)]
 pub(crate) enum FamilyMember {
     Lock,
