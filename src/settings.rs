@@ -41,7 +41,7 @@ pub(crate) struct Settings {
     /// The path by which the caller knows it.
     pub(crate) name: LockPath,
     /// Reads the place from the name of a node of ours in the directory.
-    pub(crate) place: fn(QueueLayout, &str) -> Option<QueuePlace>,
+    pub(crate) own_place: fn(QueueLayout, &str) -> Option<QueuePlace>,
     /// A node that transactions of the holder may only check, and what to do instead.
     pub(crate) off_limits: Option<(String, &'static str)>,
 }

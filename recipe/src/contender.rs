@@ -50,7 +50,7 @@ pub struct Sequence(pub i32);
 
 impl Sequence {
     /// Returns the number just before this one, if a contender can have it.
-    pub fn previous(self) -> Option<Self> {
+    pub(crate) fn previous(self) -> Option<Self> {
         (self.0 > 0).then(|| Self(self.0 - 1))
     }
 

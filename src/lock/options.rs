@@ -242,7 +242,7 @@ impl LockOptions {
             fail_stop: self.fail_stop,
             hints: Arc::default(),
             kind: PathKind::Lock,
-            place: zklock_recipe::QueueLayout::own,
+            own_place: zklock_recipe::QueueLayout::own,
             off_limits: None,
         })
     }

@@ -40,16 +40,16 @@ impl<T> View<T> {
 /// Looks at what is observed, and watches it.
 type Looker<T> = dyn Fn(Watching, Footing) -> BoxFuture<'static, Result<Sighting<T>, Event>> + Send + Sync;
 
-pub(super) struct Subject<T> {
+pub(super) struct Observed<T> {
     pub(super) path: String,
     pub(super) look: Box<Looker<T>>,
     /// Whether each heartbeat is to say anew from which instant on the answer was true.
     pub(super) is_dated: bool,
 }
 
-/// Follows the subject until nobody observes it any more, or until the session is over.
+/// Follows what is observed until nobody observes it any more, or until the session is over.
 pub(super) async fn follow<T: Clone + PartialEq + Send + 'static>(
-    subject: Arc<Subject<T>>,
+    observed: Arc<Observed<T>>,
     mut bystander: Bystander,
     view: watch::Sender<View<T>>,
 ) {
@@ -61,19 +61,19 @@ pub(super) async fn follow<T: Clone + PartialEq + Send + 'static>(
             session = bystander.session() => session.map(|session| session.line()),
         };
         let Some(session) = session else { return };
-        follow_in(session, &subject, &view, &mut machine).await;
+        follow_in(session, &observed, &view, &mut machine).await;
     }
 }
 
-/// Follows the subject as one ZooKeeper session sees it, until nobody observes it any more, or until that session is over.
+/// Follows what is observed as one ZooKeeper session sees it, until nobody observes it any more, or until that session is over.
 pub(super) async fn follow_in<T: Clone + PartialEq + Send + 'static>(
     session: SessionView,
-    subject: &Arc<Subject<T>>,
+    observed: &Arc<Observed<T>>,
     view: &watch::Sender<View<T>>,
     machine: &mut ObserverMachine<T>,
 ) {
     let following =
-        Following { subject, session, view, machine, look: None, watch: None, tries: Tries::default() };
+        Following { observed, session, view, machine, look: None, watch: None, tries: Tries::default() };
     tokio::select! {
         () = view.closed() => {}
         () = following.run() => {}
@@ -82,7 +82,7 @@ pub(super) async fn follow_in<T: Clone + PartialEq + Send + 'static>(
 
 /// What an observer does in one ZooKeeper session.
 struct Following<'a, T> {
-    subject: &'a Arc<Subject<T>>,
+    observed: &'a Arc<Observed<T>>,
     session: SessionView,
     view: &'a watch::Sender<View<T>>,
     machine: &'a mut ObserverMachine<T>,
@@ -114,7 +114,7 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
                     None => return,
                 },
                 // The lease has the sender, so this never fails.
-                Ok(()) = heard.changed(), if self.subject.is_dated => {
+                Ok(()) = heard.changed(), if self.observed.is_dated => {
                     let sent = *heard.borrow_and_update();
                     self.confirm_view(sent).await;
                     continue;
@@ -150,7 +150,7 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
                     Instruction::TellWentBack { before, now } => {
                         view.told += 1;
                         let [before, now] = [before, now].map(|stamp| FencingToken::new(stamp.token));
-                        let went_back = WentBack { path: self.subject.path.clone(), before, now };
+                        let went_back = WentBack { path: self.observed.path.clone(), before, now };
                         view.went_back = Some((view.told, went_back));
                     }
                     Instruction::Look(_) | Instruction::SyncAndLook => {}
@@ -159,7 +159,7 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
             view.told != told
         });
         for instruction in instructions {
-            let path = &self.subject.path;
+            let path = &self.observed.path;
             match instruction {
                 Instruction::Look(footing) => {
                     debug!(path, ?footing, "an observer looks");
@@ -189,12 +189,12 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
     /// Sends a look, on the present connection or the next one; behind a `sync`, if it is to show what the leader has done by
     /// then.
     fn send_look(&self, footing: Footing, synced: bool) -> BoxFuture<'static, LinkAnswer<WatchedSight<T>>> {
-        let subject = self.subject.clone();
+        let observed = self.observed.clone();
         let asked = sight::send_look(&self.session, move |watching: Watching| async move {
             if synced {
-                watching.client.sync(&subject.path).await.map_err(failure)?;
+                watching.client.sync(&observed.path).await.map_err(failure)?;
             }
-            (subject.look)(watching, footing).await
+            (observed.look)(watching, footing).await
         });
         let pause = self.tries.pause();
         async move {
@@ -233,7 +233,7 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
                 return None;
             }
             Err(Event::Refused(refusal)) => {
-                warn!(path = self.subject.path, %refusal, "the server refuses an observer's read");
+                warn!(path = self.observed.path, %refusal, "the server refuses an observer's read");
                 self.tries.answered();
                 self.view.send_if_modified(|view| {
                     view.refusal = Some(refusal);

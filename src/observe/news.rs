@@ -6,7 +6,7 @@ use futures::FutureExt;
 use tokio::sync::watch;
 use zklock_recipe::{Event, Footing, ObserverMachine};
 
-use super::follow::{Subject, View, follow_in};
+use super::follow::{Observed, View, follow_in};
 use crate::requests::{Sighting, Watching};
 use crate::zk::ZkSession;
 
@@ -32,10 +32,10 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> News<T> {
         let feed = session.feeds.join(&path.clone(), || {
             let (sender, view) = watch::channel(View::unseen());
             let look = Box::new(move |watching, footing| look(watching, footing).boxed());
-            let subject = Arc::new(Subject { path, look, is_dated: false });
+            let observed = Arc::new(Observed { path, look, is_dated: false });
             let session_view = session.line();
             let following = async move {
-                follow_in(session_view, &subject, &sender, &mut ObserverMachine::default()).await;
+                follow_in(session_view, &observed, &sender, &mut ObserverMachine::default()).await;
             };
             session.finish(following.boxed());
             view

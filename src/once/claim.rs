@@ -47,9 +47,8 @@ pub enum Claim {
 
 impl Acquired for Claim {
     fn granted(&self, member: FamilyMember, waited: Duration) {
-        match self {
-            Self::Run(run) => run.guard().granted(member, waited),
-            Self::Recorded(_) => {}
+        if let Self::Run(run) = self {
+            run.guard().granted(member, waited);
         }
     }
 

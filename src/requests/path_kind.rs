@@ -80,12 +80,12 @@ async fn read_signs(
     lists_queue: bool,
 ) -> Result<(Signs, Option<String>), Error> {
     let [queue, leader, permits] = PathKind::INNER.map(|name| child_of(path, name));
-    let mut reader = client.new_multi_reader();
-    reader.add_get_data(&leader)?;
-    reader.add_get_data(&permits)?;
+    let mut request = client.new_multi_reader();
+    request.add_get_data(&leader)?;
+    request.add_get_data(&permits)?;
     let lists = [(expected != PathKind::Lock, path), (lists_queue, queue.as_str())];
-    lists.iter().filter(|(listed, _)| *listed).try_for_each(|(_, path)| reader.add_get_children(path))?;
-    let mut results = reader.commit().await?.into_iter();
+    lists.iter().filter(|(listed, _)| *listed).try_for_each(|(_, path)| request.add_get_children(path))?;
+    let mut results = request.commit().await?.into_iter();
     let leader = results.next();
     let permits = results.next();
     let [children, queued] = lists.map(|(listed, _)| match listed.then(|| results.next()).flatten() {

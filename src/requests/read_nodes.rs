@@ -127,9 +127,9 @@ pub(super) async fn read_data(
 ) -> Result<Vec<MultiReadResult>, Error> {
     let mut results = Vec::with_capacity(paths.len());
     for chunk in paths.chunks(READ_CHUNK) {
-        let mut reader = client.new_multi_reader();
-        chunk.iter().try_for_each(|path| reader.add_get_data(path.as_ref()))?;
-        results.extend(reader.commit().await?);
+        let mut request = client.new_multi_reader();
+        chunk.iter().try_for_each(|path| request.add_get_data(path.as_ref()))?;
+        results.extend(request.commit().await?);
     }
     Ok(results)
 }

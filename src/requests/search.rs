@@ -98,7 +98,7 @@ pub(crate) struct FoundNodes {
 impl FoundNodes {
     /// The node with this id in the lock's directory, if it is there. The error is a reason why nobody can tell.
     fn own_node(&self, lock: &Settings, id: Uuid) -> Result<Option<Own>, Refusal> {
-        let place = |path: &str| (lock.place)(lock.layout(), lock.path.child(path)?);
+        let place = |path: &str| (lock.own_place)(lock.layout(), lock.path.child(path)?);
         let nodes = self.by_id.get(&id).into_iter().flatten();
         if let Some(own) =
             nodes.filter_map(|(path, czxid)| Some(Own { place: place(path)?, czxid: *czxid })).next()

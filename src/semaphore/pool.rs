@@ -48,7 +48,7 @@ impl Pool {
         queue.max_hold = None;
         let mut permits = options.settings(&path.of_child(PathKind::PERMITS), &session)?;
         permits.name = path.clone();
-        permits.place = |_, name| QueuePlace::parse_permit(name);
+        permits.own_place = |_, name| QueuePlace::parse_permit(name);
         let turnstile = Acquirer::of_one(succession, Arc::new(queue), Kind::Exclusive);
         let statement = Arc::new(Statement::new(path, Arc::new(permits), stated));
         Ok(Self { turnstile, statement, changing: tokio::sync::Mutex::new(()) })
