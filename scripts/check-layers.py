@@ -65,9 +65,9 @@ LAYERS = {
         "zk",
         "requests",
         "settings",
-        "fence node",
+        "fence",
         "path",
-        "acl clock joint layout telemetry",
+        "acl clock joint layout node telemetry",
         "mutex text",
     ]
 }

@@ -3,7 +3,6 @@
 //! [`Session::ask`](crate::Session::ask) asks those who hold a lock, an election, permits or slots.
 //! [`Guard::asked`](crate::Guard::asked) and [`asks`](crate::Guard::asks) say so to them.
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +20,9 @@ use crate::lock::contender::Contender;
 use crate::lock::options::default_owner;
 use crate::lock::query::query;
 use crate::node::{ASK, AskData, encode};
-use crate::observe::sight::stale;
-use crate::path::LockPath;
-use crate::requests::{self, Holders, OwnAsk, PlacedAsk};
+use crate::observe::sight::stale_after;
+use crate::path::{LockPath, name_of};
+use crate::requests::{self, Holders, MadeAsk, OwnAsk};
 use crate::text::{LONGEST, harmless};
 use crate::zk::{LATEST, LinkAnswer as Given, Succession, ZkSession};
 
@@ -181,7 +180,6 @@ impl AskError {
 pub struct Asking {
     succession: Arc<Succession>,
     path: LockPath,
-    /// The ask's node; `None` while there is none.
     node: Option<AskNode>,
     data: AskData,
     acl: Acl,
@@ -200,14 +198,17 @@ struct AskNode {
 
 impl Drop for AskNode {
     fn drop(&mut self) {
-        let (session, path, own) = (Arc::downgrade(&self.session), self.path.clone(), self.own);
-        let (mut requester, lease) = (self.session.requester.clone(), self.session.lease.clone());
+        let session = Arc::downgrade(&self.session);
+        let path = self.path.clone();
+        let own = self.own;
+        let mut requester = self.session.requester.clone();
+        let lease = self.session.lease.clone();
         let latest = Instant::now() + if self.is_unanswered { LATEST } else { Duration::ZERO };
         let deleting = async move {
             let mut tries = Tries::default();
             loop {
                 let path = path.clone();
-                match requester.request(move |wire| requests::withdraw(wire.client, path, own)).await {
+                match requester.request(move |wire| requests::withdraw_ask(wire.client, path, own)).await {
                     Given::Given(Ok(()), _) if Instant::now() >= latest => return,
                     // It is looked for again, as the nodes of other late creates are. The background task awaits this.
                     Given::Given(Ok(()), _) => {
@@ -238,10 +239,10 @@ pub(crate) async fn ask(
     let path = LockPath::parse(path, &chroot)
         .map_err(|problem| QueryError::Path { path: path.to_owned(), problem })?;
     let who = request.owner.clone().unwrap_or_else(default_owner);
-    checked("owner", who.len(), AskData::LONGEST_OWNER)?;
-    checked("reason", request.why.len(), AskData::LONGEST_REASON)?;
+    check_length("owner", who.len(), AskData::LONGEST_OWNER)?;
+    check_length("reason", request.why.len(), AskData::LONGEST_REASON)?;
     let listed = path.to_string();
-    let found = query(succession, path.as_str(), |wire| requests::holders(wire.client, listed)).await?;
+    let found = query(succession, path.as_str(), |wire| requests::find_holders(wire.client, listed)).await?;
     let nodes = match found {
         Holders::Shared => return Err(AskError::Shared { path: path.to_string() }),
         Holders::Inner => return Err(AskError::Inner { path: path.to_string() }),
@@ -251,7 +252,7 @@ pub(crate) async fn ask(
     };
     let nodes = nodes.into_iter().enumerate().filter(|(_, node)| request.is_for(node)).collect::<Vec<_>>();
     let of = nodes.iter().map(|(_, node)| {
-        let name = node.path.rsplit('/').next().unwrap_or_default().to_owned();
+        let name = name_of(&node.path).to_owned();
         let hidden = || AskError::NotAuthorized { node: node.path.clone() };
         node.seen.as_ref().map(|seen| (name, seen.czxid)).ok_or_else(hidden)
     });
@@ -261,15 +262,19 @@ pub(crate) async fn ask(
     }
     let within = u64::try_from(request.within.as_millis()).unwrap_or(u64::MAX);
     let data = AskData { id: Uuid::new_v4(), who, why: request.why, within, of };
-    checked("data", encode(&data).len(), AskData::LONGEST)?;
-    let holders = nodes.into_iter().map(|(position, node)| Contender::new(position, true, node));
-    let (succession, holders) = (succession.clone(), holders.collect());
-    let deadline = Instant::now().checked_add(request.within);
-    let mut asking = Asking { succession, path, node: None, data, acl: request.acl, deadline, holders };
-    let succession = asking.succession.clone();
-    let placed = succession.patiently(async { asking.place(succession.opened().await).await }).await;
+    check_length("data", encode(&data).len(), AskData::LONGEST)?;
+    let mut asking = Asking {
+        succession: succession.clone(),
+        path,
+        node: None,
+        data,
+        acl: request.acl,
+        deadline: Instant::now().checked_add(request.within),
+        holders: nodes.into_iter().map(|(position, node)| Contender::new(position, true, node)).collect(),
+    };
+    let made = succession.patiently(async { asking.make_node(succession.opened().await).await }).await;
     let path = || asking.path.to_string();
-    match placed.map_err(|waited| QueryError::Unanswered { path: path(), waited })?? {
+    match made.map_err(|waited| QueryError::Unanswered { path: path(), waited })?? {
         AskStanding::Stands => Ok(Some(asking)),
         AskStanding::Nowhere => Ok(None),
         AskStanding::SessionOver if asking.succession.event().state.is_final() => {
@@ -279,7 +284,7 @@ pub(crate) async fn ask(
     }
 }
 
-fn checked(what: &'static str, length: usize, longest: usize) -> Result<(), AskError> {
+fn check_length(what: &'static str, length: usize, longest: usize) -> Result<(), AskError> {
     if length > longest { Err(AskError::TooLong { what, length, longest }) } else { Ok(()) }
 }
 
@@ -314,8 +319,8 @@ impl Asking {
     ///
     /// If you drop the future, the ask is taken back in the background. If you keep the future and do not poll it, the ask stands.
     pub async fn answer(mut self) -> Result<Answer, AskError> {
-        let (succession, deadline) = (self.succession.clone(), self.deadline);
-        if succession.by(deadline, self.ended()).await?.is_some() {
+        let succession = self.succession.clone();
+        if succession.by(self.deadline, self.await_ends()).await?.is_some() {
             return Ok(Answer::LetGo);
         }
         let nodes = self.holders.iter().zip(&self.data.of);
@@ -327,49 +332,52 @@ impl Asking {
     }
 
     /// Makes the ask's node in this session, unless it stands. The node is deleted once `self.node` is dropped.
-    async fn place(&mut self, session: Arc<ZkSession>) -> Result<AskStanding, AskError> {
-        let (path, id) = (self.path.of_child(ASK), self.data.id);
+    async fn make_node(&mut self, session: Arc<ZkSession>) -> Result<AskStanding, AskError> {
+        let path = self.path.of_child(ASK);
         let mut tries = Tries::default();
         let outcome = loop {
             let node = self.node.get_or_insert_with(|| AskNode {
                 session: session.clone(),
                 path: path.clone(),
-                own: OwnAsk { id, czxid: None },
+                own: OwnAsk { id: self.data.id, czxid: None },
                 is_unanswered: false,
             });
             let was_unanswered = std::mem::replace(&mut node.is_unanswered, true);
-            let (asked, own) = (self.path.to_string(), node.own);
-            let (mut data, acl, deadline) = (self.data.clone(), self.acl.clone(), self.deadline);
+            let asked = self.path.to_string();
+            let own = node.own;
+            let mut data = self.data.clone();
+            let acl = self.acl.clone();
+            let deadline = self.deadline;
             let request = session.requester.request(move |wire| {
                 // The holder counts from the node's creation, and the asker from the call.
                 if let Some(deadline) = deadline {
                     let left = deadline.saturating_duration_since(Instant::now());
                     data.within = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
                 }
-                requests::place(wire.client, asked, encode(&data), own, acl)
+                requests::make_ask(wire.client, asked, encode(&data), own, acl)
             });
-            let placed = match request.await {
+            let made = match request.await {
                 Given::Given(Err(Event::Unanswered), _) | Given::Lost => {
                     session.repeat(&mut tries).await;
                     continue;
                 }
-                Given::Given(placed, _) => placed,
+                Given::Given(made, _) => made,
                 Given::Over(end) => Err(Event::SessionOver(end)),
             };
             node.is_unanswered = was_unanswered;
             let path = || self.path.to_string();
-            break match placed {
-                Ok(PlacedAsk::Stands(czxid)) => {
+            break match made {
+                Ok(MadeAsk::Stands(czxid)) => {
                     node.own.czxid = Some(czxid);
                     return Ok(AskStanding::Stands);
                 }
-                Ok(PlacedAsk::Nowhere) => Ok(AskStanding::Nowhere),
-                Ok(PlacedAsk::Taken(data, ctime)) => {
+                Ok(MadeAsk::Nowhere) => Ok(AskStanding::Nowhere),
+                Ok(MadeAsk::Taken(data, ctime)) => {
                     Err(AskError::Asked { ask: Ask::new(path(), data, ctime) })
                 }
-                Ok(PlacedAsk::Occupied) => Err(AskError::Occupied { path: path() }),
-                Ok(PlacedAsk::LockDirectory) => Err(AskError::Lock { path: path() }),
-                Ok(PlacedAsk::Hidden) => Err(AskError::NotAuthorized { node: node.path.clone() }),
+                Ok(MadeAsk::Occupied) => Err(AskError::Occupied { path: path() }),
+                Ok(MadeAsk::LockDirectory) => Err(AskError::Lock { path: path() }),
+                Ok(MadeAsk::Hidden) => Err(AskError::NotAuthorized { node: node.path.clone() }),
                 Err(Event::SessionOver(_)) => Ok(AskStanding::SessionOver),
                 Err(Event::Refused(refusal)) => Err(self.refused(refusal, path())),
                 Err(event) => Err(self.refused(Refusal::Other(format!("{event:?}")), path())),
@@ -391,7 +399,7 @@ impl Asking {
     }
 
     /// Resolves once each hold that was asked for has ended.
-    async fn ended(&mut self) -> Result<(), AskError> {
+    async fn await_ends(&mut self) -> Result<(), AskError> {
         let mut tries = Tries::default();
         // The last one first, so that those who have ended are forgotten in place.
         while let Some((path, (_, czxid))) =
@@ -413,7 +421,7 @@ impl Asking {
                 Given::Given(Ok(Some(watch)), _) => {
                     tries.answered();
                     // It resolves if the connection is lost, too.
-                    let doubted = pin!(session.sleep(stale(session.lease.lengths().timeout)));
+                    let doubted = pin!(session.sleep(stale_after(session.lease.lengths().timeout)));
                     if let Either::Right(_) = select(watch, doubted).await {
                         self.ask_again(session).await?;
                     }
@@ -432,18 +440,11 @@ impl Asking {
 
     /// Asks in this session, unless the ask stands there, for what is left of the time.
     async fn ask_again(&mut self, session: Arc<ZkSession>) -> Result<(), AskError> {
-        if let AskStanding::Nowhere = self.place(session).await? {
+        if let AskStanding::Nowhere = self.make_node(session).await? {
             self.holders.clear();
         }
         Ok(())
     }
 }
 
-impl fmt::Debug for Asking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asking")
-            .field("path", &self.path.as_str())
-            .field("holders", &self.holders)
-            .finish_non_exhaustive()
-    }
-}
+debug_shows!(Asking, it, { path: it.path.as_str(), holders: it.holders });

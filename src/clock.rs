@@ -38,12 +38,16 @@ pub(crate) fn now() -> Moment {
 /// Returns for how long the machine has been suspended, from some instant on. On Linux, NTP slews the two clocks alike that show
 /// it, so their difference is not slewed.
 pub(crate) fn suspended() -> Duration {
-    let (mut apart, mut suspended) = (Duration::MAX, LONG);
+    let mut apart = Duration::MAX;
+    let mut suspended = LONG;
     for _ in 0..TRIES {
-        let (before, boot, after) = (awake(), read(BOOT), awake());
+        let before = awake();
+        let boot = read(BOOT);
+        let after = awake();
         if after.saturating_sub(before) < apart {
+            apart = after.saturating_sub(before);
             // The later reading makes the time short, if anything.
-            (apart, suspended) = (after.saturating_sub(before), (LONG + boot).saturating_sub(after));
+            suspended = (LONG + boot).saturating_sub(after);
         }
         if apart <= AT_ONCE {
             break;
@@ -103,7 +107,8 @@ pub(crate) mod tests {
     #[test]
     fn a_suspension_ends_what_must_be_over_and_counts_for_nothing_that_must_have_lasted() {
         let minute = Duration::from_secs(60);
-        let (before, was_suspended) = (now(), suspended());
+        let before = now();
+        let was_suspended = suspended();
         suspend(minute);
         let after = now();
         assert!(after.most_since(before) >= minute);

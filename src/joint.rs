@@ -17,8 +17,8 @@ use crate::mutex::Mutex;
 /// A handle of the future. Each task has its own. Once the last one is dropped, so is the future.
 pub(crate) struct Joint<T> {
     shared: Arc<JointCell<T>>,
-    /// The place of this handle's waker.
-    key: Option<usize>,
+    /// Where this handle's waker is among them.
+    index: Option<usize>,
 }
 
 /// A handle that does not keep the future.
@@ -42,7 +42,7 @@ struct Wakers(Mutex<Slab<Option<Waker>>>);
 impl<T> Joint<T> {
     pub(crate) fn new(future: BoxFuture<'static, T>) -> Self {
         let state = Mutex::new(JointState::Running(future));
-        Self { shared: Arc::new(JointCell { state, wakers: Arc::default() }), key: None }
+        Self { shared: Arc::new(JointCell { state, wakers: Arc::default() }), index: None }
     }
 
     pub(crate) fn downgrade(&self) -> WeakJoint<T> {
@@ -52,7 +52,7 @@ impl<T> Joint<T> {
 
 impl<T> Clone for Joint<T> {
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone(), key: None }
+        Self { shared: self.shared.clone(), index: None }
     }
 }
 
@@ -61,7 +61,7 @@ impl<T> WeakJoint<T> {
     pub(crate) fn upgrade(&self) -> Option<Joint<T>> {
         let shared = self.0.upgrade()?;
         let runs = matches!(*shared.state.lock(), JointState::Running(_));
-        runs.then_some(Joint { shared, key: None })
+        runs.then_some(Joint { shared, index: None })
     }
 }
 
@@ -69,13 +69,13 @@ impl<T: Clone> Future for Joint<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        let Self { shared, key } = &mut *self;
+        let Self { shared, index } = &mut *self;
         let mut state = shared.state.lock();
         match &mut *state {
             JointState::Done(result) => Poll::Ready(result.clone()),
             JointState::Running(future) => {
                 // Registered before the poll: the future may wake everybody during it.
-                *key = Some(shared.wakers.register(*key, cx.waker()));
+                *index = Some(shared.wakers.register(*index, cx.waker()));
                 let waker = Arc::clone(&shared.wakers).into();
                 let result = std::task::ready!(future.poll_unpin(&mut Context::from_waker(&waker)));
                 *state = JointState::Done(result.clone());
@@ -89,23 +89,23 @@ impl<T: Clone> Future for Joint<T> {
 
 impl<T> Drop for Joint<T> {
     fn drop(&mut self) {
-        if let Some(key) = self.key {
-            let waker = self.shared.wakers.0.lock().try_remove(key);
+        if let Some(index) = self.index {
+            let waker = self.shared.wakers.0.lock().try_remove(index);
             drop(waker);
         }
     }
 }
 
 impl Wakers {
-    fn register(&self, key: Option<usize>, waker: &Waker) -> usize {
+    fn register(&self, index: Option<usize>, waker: &Waker) -> usize {
         let waker = Some(waker.clone());
         let mut wakers = self.0.lock();
-        let Some(key) = key else { return wakers.insert(waker) };
-        let old = std::mem::replace(&mut wakers[key], waker);
+        let Some(index) = index else { return wakers.insert(waker) };
+        let old = std::mem::replace(&mut wakers[index], waker);
         drop(wakers);
         // Dropped outside the mutex: wakers are foreign code.
         drop(old);
-        key
+        index
     }
 }
 
@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn all_get_the_result_and_the_last_one_takes_the_future_along() {
-        let (one, kept) = (Joint::new(async { 7 }.boxed()), Arc::new(()));
+        let one = Joint::new(async { 7 }.boxed());
+        let kept = Arc::new(());
         let two = one.clone();
         assert_eq!((one.now_or_never(), two.now_or_never()), (Some(7), Some(7)));
         let held = kept.clone();

@@ -66,6 +66,18 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(test), warn(clippy::expect_used, clippy::panic, clippy::unreachable, clippy::unwrap_used))]
 
+/// Implements `Debug` for a type that has more than what is to be shown of it. `$it` is the value.
+macro_rules! debug_shows {
+    ($shown:ident, $it:ident, { $($field:ident: $value:expr),+ }) => {
+        impl std::fmt::Debug for $shown {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let $it = self;
+                f.debug_struct(stringify!($shown))$(.field(stringify!($field), &$value))+.finish_non_exhaustive()
+            }
+        }
+    };
+}
+
 mod acl;
 pub mod ask;
 mod clock;

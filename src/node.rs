@@ -1,4 +1,5 @@
-//! The data in the znodes of contenders and of leaders.
+//! The data in the znodes that zklock makes, and the names of those that are no contenders. The recipe gives an election's and a pool's
+//! their names ([`PathKind`]), and contenders theirs.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,21 +11,22 @@ use zklock_recipe::{PathKind, Stock};
 /// The name of an ask's node at the path that is asked for.
 pub(crate) const ASK: &str = "ask";
 
-/// The name of an announcement at an election's path.
-pub(crate) const LEADER: &str = "leader";
+/// What the name of the directory of a lock's records adds to the lock's name.
+pub(crate) const RECORDS_SUFFIX: &str = ".once";
+
+/// The name of a node beside the records that shows the leader's clock. No run can have it.
+pub(crate) const CLOCK_PROBE: &str = "@now";
 
 /// The data of a contender's node: a small JSON object. Operators read it, and zklock finds its own node again by it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeData {
     /// Names one create, so that zklock recognises its node if the reply was lost.
     pub(crate) id: Uuid,
-    /// The owner text of the contender.
     #[serde(default)]
     pub(crate) owner: String,
     /// When the contender entered the queue, by the wall clock of its machine: milliseconds since the Unix epoch.
     #[serde(default)]
     pub(crate) since: u64,
-    /// The caller's extra data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) data: Option<String>,
     /// What the contender contends for. Nothing is written for a lock.
@@ -51,10 +53,9 @@ fn is_lock(kind: &PathKind) -> bool {
 }
 
 impl NodeData {
-    /// Makes the data of a contender that enters now.
     pub(crate) fn new(id: Uuid, owner: &str, data: Option<&str>) -> Self {
-        let (owner, data) = (owner.to_owned(), data.map(str::to_owned));
-        Self { id, owner, since: milliseconds(), data, kind: PathKind::Lock }
+        let data = data.map(str::to_owned);
+        Self { id, owner: owner.to_owned(), since: milliseconds(), data, kind: PathKind::Lock }
     }
 
     /// The same data, of a contender for this.
@@ -68,7 +69,6 @@ impl NodeData {
         encode(&longest.contending_for(PathKind::Semaphore)).len()
     }
 
-    /// Returns `since` as a point in time.
     pub(crate) fn since(&self) -> Option<SystemTime> {
         time(self.since)
     }
@@ -79,7 +79,6 @@ impl NodeData {
 pub(crate) struct LeaderData {
     /// The leader's fencing token.
     pub(crate) token: i64,
-    /// The owner text of the leader.
     #[serde(default)]
     pub(crate) owner: String,
     /// What the leader announces.
@@ -90,12 +89,10 @@ pub(crate) struct LeaderData {
 }
 
 impl LeaderData {
-    /// Makes the announcement that a leader makes now.
     pub(crate) fn new(token: i64, owner: &str, value: &str) -> Self {
         Self { token, owner: owner.to_owned(), value: value.to_owned(), since: milliseconds() }
     }
 
-    /// Returns `since` as a point in time.
     pub(crate) fn since(&self) -> Option<SystemTime> {
         time(self.since)
     }
@@ -106,10 +103,8 @@ impl LeaderData {
 pub(crate) struct AskData {
     /// Names one ask, so that its asker recognises its node if the reply was lost.
     pub(crate) id: Uuid,
-    /// Who asks.
     #[serde(default)]
     pub(crate) who: String,
-    /// Why.
     #[serde(default)]
     pub(crate) why: String,
     /// How long after the node's creation the holders are to have let go, in milliseconds.
@@ -138,14 +133,11 @@ impl AskData {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum PoolData {
-    /// A semaphore with this capacity.
     Permits(u32),
-    /// So many slots.
     Slots(u32),
 }
 
 impl PoolData {
-    /// Returns the bytes that are written to the directory.
     pub(crate) fn encode(stock: Stock) -> Vec<u8> {
         let data = match stock {
             Stock::Permits(capacity) => Self::Permits(capacity),
@@ -200,7 +192,8 @@ mod tests {
     #[test]
     fn no_node_has_more_bytes_than_the_longest_one_of_its_texts() {
         for text in ["", "extra", &"\"".repeat(16 * 1024), &"\u{1}".repeat(16 * 1024)] {
-            let (data, longest) = ((!text.is_empty()).then_some(text), NodeData::longest(text, None));
+            let data = (!text.is_empty()).then_some(text);
+            let longest = NodeData::longest(text, None);
             for kind in [PathKind::Lock, PathKind::Election, PathKind::Semaphore, PathKind::Slots] {
                 let length =
                     |data| encode(&NodeData::new(Uuid::new_v4(), text, data).contending_for(kind)).len();
@@ -272,7 +265,9 @@ mod tests {
             of in prop::collection::vec(("\\PC{0,4}", any::<i64>()), 0..4),
             kind in prop::sample::select(vec![PathKind::Lock, PathKind::Election, PathKind::Semaphore, PathKind::Slots]),
         ) {
-            let (id, (owner, why), (since, token, number)) = (Uuid::from_u128(id), texts, numbers);
+            let id = Uuid::from_u128(id);
+            let (owner, why) = texts;
+            let (since, token, number) = numbers;
             let longest = NodeData::longest(&owner, data.as_deref());
             let contender = NodeData { id, owner: owner.clone(), since, data, kind };
             prop_assert!(read_again(&contender) && encode(&contender).len() <= longest);

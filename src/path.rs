@@ -4,6 +4,7 @@ use std::fmt;
 
 use zklock_recipe::{Kind, PathKind, QueueLayout, QueuePlace};
 
+use crate::node::RECORDS_SUFFIX;
 use crate::text::is_harmful;
 
 /// The absolute path of a lock's directory, and the layout of the queue in it. ZooKeeper and zklock accept it.
@@ -81,7 +82,7 @@ impl LockPath {
         if is_reserved(&absolute) {
             return Err(PathProblem::Reserved);
         }
-        if path.ends_with(".once") {
+        if path.ends_with(RECORDS_SUFFIX) {
             return Err(PathProblem::Records);
         }
         let contends = |name| QueueLayout::ALL.iter().any(|layout| layout.own(name).is_some());
@@ -96,7 +97,6 @@ impl LockPath {
         Self { layout, ..self }
     }
 
-    /// The layout of the queue.
     pub(crate) fn layout(&self) -> QueueLayout {
         self.layout
     }
@@ -106,20 +106,18 @@ impl LockPath {
         Self { path: format!("{chroot}{self}"), layout: self.layout }
     }
 
-    /// Returns the directory's path.
     pub(crate) fn as_str(&self) -> &str {
         &self.path
     }
 
     /// Returns the path of the parent; `None` if that is the root.
     pub(crate) fn parent(&self) -> Option<&str> {
-        self.path.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty())
+        Some(parent_of(&self.path)).filter(|parent| *parent != "/")
     }
 
     /// Returns the path above, if this one has the name of a node that an election or a pool would keep there.
     pub(crate) fn inner_of(&self) -> Option<&str> {
-        let (parent, name) = self.path.rsplit_once('/')?;
-        (!parent.is_empty() && PathKind::INNER.contains(&name)).then_some(parent)
+        self.parent().filter(|_| PathKind::INNER.contains(&name_of(&self.path)))
     }
 
     /// Returns the path for the sequential create of a contender of this kind. The server appends the number.
@@ -137,7 +135,6 @@ impl LockPath {
         Self { path: self.of_child(name), layout: self.layout }
     }
 
-    /// Returns the path of the child with this name.
     pub(crate) fn of_child(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
     }
@@ -152,6 +149,19 @@ impl fmt::Display for LockPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.path)
     }
+}
+
+pub(crate) fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+pub(crate) fn parent_of(path: &str) -> &str {
+    path.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty()).unwrap_or("/")
+}
+
+/// The path of the child with this name. The directory may be the root.
+pub(crate) fn child_of(directory: &str, name: &str) -> String {
+    format!("{}/{name}", directory.trim_end_matches('/'))
 }
 
 /// Checks the path of any node, the root included, by the rules of ZooKeeper's `PathUtils.validatePath`.
@@ -184,10 +194,7 @@ pub(crate) fn check_visible(path: &str) -> Result<(), PathProblem> {
     if let Some(character) = path.chars().find(|c| is_harmful(*c)) {
         return Err(PathProblem::Invisible(character.into()));
     }
-    match path.split('/').any(|name| name.trim() != name) {
-        true => Err(PathProblem::Blank),
-        false => Ok(()),
-    }
+    if path.split('/').any(|name| name.trim() != name) { Err(PathProblem::Blank) } else { Ok(()) }
 }
 
 /// Whether a path, from ZooKeeper's root, is in the servers' own subtree, where no lock can be.

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use zklock_recipe::{Kind, PathKind, QueueLayout, QueuePlace, Takeover};
@@ -32,19 +31,17 @@ pub(crate) struct Settings {
     pub(crate) creates_chroot: bool,
     pub(crate) stop_margin: Duration,
     pub(crate) takeover_delay: Duration,
-    /// For how long a guard is valid at most.
     pub(crate) max_hold: Option<Duration>,
     /// Whether the process ends if a caller keeps a guard that is lost.
     pub(crate) fail_stop: bool,
     pub(crate) hints: Arc<Hints>,
-    /// What the contenders contend for.
     pub(crate) kind: PathKind,
     /// The path that has this kind: the directory, or its parent if that has other nodes of the kind as well.
     pub(crate) subject: LockPath,
     /// The path by which the caller knows it.
     pub(crate) name: LockPath,
     /// Reads the place from the name of a node of ours in the directory.
-    pub(crate) place: fn(QueueLayout, &str) -> Option<QueuePlace>,
+    pub(crate) own_place: fn(QueueLayout, &str) -> Option<QueuePlace>,
     /// A node that transactions of the holder may only check, and what to do instead.
     pub(crate) off_limits: Option<(String, &'static str)>,
 }
@@ -66,7 +63,6 @@ impl Settings {
         self.kind == PathKind::Election
     }
 
-    /// Whose contenders are in the queue.
     pub(crate) fn layout(&self) -> QueueLayout {
         self.path.layout()
     }
@@ -76,46 +72,43 @@ impl Settings {
         self.layout().takeover(!self.takeover_delay.is_zero())
     }
 
-    /// The contenders among the names of the directory's children, the first one first.
-    pub(crate) fn queue<'a>(&self, children: &'a [String]) -> Vec<(QueuePlace, &'a str)> {
-        let layout = self.layout();
-        let mut queue =
-            children.iter().filter_map(|name| Some((layout.place(name)?, name.as_str()))).collect::<Vec<_>>();
-        queue.sort_unstable();
-        queue
-    }
-
     /// The names of the children as they would be in a queue of zklock's own: the machine knows no others.
     pub(crate) fn translated(&self, children: Vec<String>) -> Vec<String> {
         if !self.layout().is_shared() {
             return children;
         }
-        let queue = self.queue(&children);
-        *self.hints.names.lock() = queue.iter().map(|(place, name)| (*place, (*name).to_owned())).collect();
+        let queue = self.layout().queue(&children);
+        self.hints.0.lock().names = queue.iter().map(|(place, name)| (*place, (*name).to_owned())).collect();
         queue.iter().map(|(place, _)| place.name()).collect()
     }
 
     /// The path of a contender's node; `None` if the last listing showed no such contender.
     pub(crate) fn contender(&self, place: QueuePlace) -> Option<String> {
-        match self.layout().is_shared() {
-            false => Some(self.path.contender(place)),
-            true => Some(self.path.of_child(self.hints.names.lock().get(&place)?)),
+        if !self.layout().is_shared() {
+            return Some(self.path.contender(place));
         }
+        self.hints.0.lock().names.get(&place).map(|name| self.path.of_child(name))
     }
 
     /// Remembers what the directory of a queue that is shared shows of its data.
     pub(crate) fn saw_shared_directory(&self, stat: &Stat) {
         let is_blank = stat.data_length == 0;
         if is_blank {
-            self.hints.blank.store(stat.version, Ordering::Relaxed);
+            self.hints.0.lock().blank = stat.version;
         }
         self.hints.saw_directory(is_blank);
     }
 
     /// The same options for a lock at another path, of which nothing is known yet.
     pub(crate) fn at(&self, path: LockPath) -> Self {
-        let (subject, name, hints) = (path.clone(), path.clone(), Arc::default());
-        Self { subject, name, path, hints, off_limits: None, ..self.clone() }
+        Self {
+            subject: path.clone(),
+            name: path.clone(),
+            path,
+            hints: Arc::default(),
+            off_limits: None,
+            ..self.clone()
+        }
     }
 }
 
@@ -126,94 +119,88 @@ pub(crate) struct Entry {
     pub(crate) kind: Kind,
 }
 
-/// The paths of these locks, for messages.
 pub(crate) fn paths<'a>(locks: impl Iterator<Item = &'a Arc<Settings>>) -> String {
     locks.map(|lock| lock.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// What the acquisitions of a lock last saw of its directory.
-#[derive(Debug)]
-pub(crate) struct Hints {
-    /// How many children the directory had.
-    queue: AtomicUsize,
-    /// Whether zklock may write to the directory: one of [`UNKNOWN`], [`OURS`], [`FOREIGN`].
-    directory: AtomicU8,
+/// What the acquisitions of a lock last saw of its directory. A wrong hint costs a request.
+#[derive(Debug, Default)]
+pub(crate) struct Hints(Mutex<SeenDirectory>);
+
+#[derive(Debug, Default)]
+struct SeenDirectory {
+    /// How many children the directory had, if anybody has looked.
+    children: Option<usize>,
+    data: DirectoryData,
     /// The version in which the directory of a queue that is shared last had no data. Other clients, and the service itself, may
     /// write there at any time.
-    blank: AtomicI32,
+    blank: i32,
     /// Whether the path above was seen to be of no other kind, while a contender of ours was in the directory.
-    fits: AtomicBool,
+    fits: bool,
     /// The names of the contenders in a queue that is shared: the other client's are not given by their places.
-    names: Mutex<HashMap<QueuePlace, String>>,
+    names: HashMap<QueuePlace, String>,
 }
 
-impl Default for Hints {
-    fn default() -> Self {
-        Self {
-            queue: AtomicUsize::new(usize::MAX),
-            directory: AtomicU8::new(UNKNOWN),
-            blank: AtomicI32::new(0),
-            fits: AtomicBool::new(false),
-            names: Mutex::default(),
-        }
-    }
+/// What is known of a directory's data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum DirectoryData {
+    #[default]
+    Unknown,
+    /// The directory has no data, so that writing none to it changes nothing.
+    None,
+    /// The directory has somebody's data, or its ACL forbids writing.
+    Somebodys,
 }
-
-/// Nothing is known about the directory's data.
-const UNKNOWN: u8 = 0;
-/// The directory has no data, so that writing none to it changes nothing.
-const OURS: u8 = 1;
-/// The directory has somebody's data, or its ACL forbids writing.
-const FOREIGN: u8 = 2;
 
 impl Hints {
-    /// Remembers how long the queue was. This is only a hint: a wrong one costs one request.
-    pub(crate) fn saw_queue(&self, length: usize) {
-        self.queue.store(length, Ordering::Relaxed);
+    pub(crate) fn saw_children(&self, count: usize) {
+        self.0.lock().children = Some(count);
     }
 
-    /// Remembers whether the directory had no data. A directory that was foreign once stays foreign.
+    /// Remembers whether the directory had no data. A directory that had somebody's data once keeps that hint.
     pub(crate) fn saw_directory(&self, blank: bool) {
-        if blank {
-            let _known = self.directory.compare_exchange(UNKNOWN, OURS, Ordering::Relaxed, Ordering::Relaxed);
-        } else {
-            self.must_not_write_directory();
+        let mut seen = self.0.lock();
+        if !blank {
+            seen.data = DirectoryData::Somebodys;
+        } else if seen.data == DirectoryData::Unknown {
+            seen.data = DirectoryData::None;
         }
     }
 
     /// Whether the directory's data is not known yet.
     pub(crate) fn is_unknown(&self) -> bool {
-        self.directory.load(Ordering::Relaxed) == UNKNOWN
+        self.0.lock().data == DirectoryData::Unknown
     }
 
     /// Whether writing nothing to the directory certainly changes nothing.
     pub(crate) fn may_write_directory(&self) -> bool {
-        self.directory.load(Ordering::Relaxed) == OURS
+        self.0.lock().data == DirectoryData::None
     }
 
     /// The version in which the directory of a queue that is shared has no data, as far as this is known: writing none to that one
     /// changes nothing.
     pub(crate) fn blank_version(&self) -> Option<i32> {
-        self.may_write_directory().then(|| self.blank.load(Ordering::Relaxed))
+        let seen = self.0.lock();
+        (seen.data == DirectoryData::None).then_some(seen.blank)
     }
 
     /// Remembers that the directory's data is somebody's, or that its ACL forbids writing.
     pub(crate) fn must_not_write_directory(&self) {
-        self.directory.store(FOREIGN, Ordering::Relaxed);
+        self.0.lock().data = DirectoryData::Somebodys;
     }
 
     /// Whether the path above is of no other kind, as far as this is known.
     pub(crate) fn fits(&self) -> bool {
-        self.fits.load(Ordering::Relaxed)
+        self.0.lock().fits
     }
 
     /// Remembers whether the path above was seen to be of no other kind.
     pub(crate) fn saw_fit(&self, fits: bool) {
-        self.fits.store(fits, Ordering::Relaxed);
+        self.0.lock().fits = fits;
     }
 
     /// Whether the queue was short. A queue that was never seen counts as long.
     pub(crate) fn is_short(&self) -> bool {
-        self.queue.load(Ordering::Relaxed) <= SHORT_QUEUE
+        self.0.lock().children.is_some_and(|count| count <= SHORT_QUEUE)
     }
 }

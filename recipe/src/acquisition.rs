@@ -179,11 +179,11 @@ impl Acquisition {
     /// Takes in that the holder's nodes were seen on this connection. The news may come late: an earlier connection changes
     /// nothing, and nothing does once one of the nodes was touched.
     pub fn saw(&mut self, connection: u64) {
-        self.sight(connection, |_| true);
+        self.mark_seen(connection, |_| true);
     }
 
     /// Takes in that the nodes of these members were seen.
-    fn sight(&mut self, connection: u64, whose: impl Fn(usize) -> bool) {
+    fn mark_seen(&mut self, connection: u64, whose: impl Fn(usize) -> bool) {
         for (index, member) in self.members.iter_mut().enumerate() {
             if whose(index) && !self.is_touched {
                 member.seen = member.seen.max(Some(connection));
@@ -192,7 +192,7 @@ impl Acquisition {
     }
 
     /// Forgets where our nodes were seen.
-    fn forget(&mut self) {
+    fn forget_sights(&mut self) {
         self.members.iter_mut().for_each(|member| member.seen = None);
     }
 
@@ -205,13 +205,13 @@ impl Acquisition {
     pub fn handle(&mut self, input: Input, present: Present) -> Vec<Effect> {
         let search = if let Input::Lost(_) = input { Search::Present } else { Search::After };
         let mut commands = Vec::new();
-        let heard = self.hear(input, present);
+        let heard = self.interpret_input(input, present);
         self.take_in(heard, search, present, &mut commands);
         commands
     }
 
     /// Returns what an input means for the group.
-    fn hear(&mut self, input: Input, present: Present) -> Report {
+    fn interpret_input(&mut self, input: Input, present: Present) -> Report {
         let over = input.session_end();
         let heard = match input {
             Input::Heard(heard) => heard,
@@ -224,19 +224,19 @@ impl Acquisition {
             }
             Input::Reply(reply, connection) => {
                 if let Report::One(member, Event::OwnWatched(true)) = reply {
-                    self.sight(connection, |index| index == member);
+                    self.mark_seen(connection, |index| index == member);
                 }
                 reply
             }
             Input::NodesConfirmed(connection) => {
                 self.saw(connection);
-                self.confirmed(present)
+                self.lease_report(present)
             }
             // Meanwhile another connection may have come, on which our nodes were not seen.
             Input::LeaseConfirmed if self.certainty(present.connection) == Certainty::Unsure => {
                 Report::All(Event::Unanswered)
             }
-            Input::LeaseConfirmed => self.confirmed(present),
+            Input::LeaseConfirmed => self.lease_report(present),
             Input::Lost(None) => Report::All(Event::Unanswered),
             Input::Lost(Some(member)) => Report::One(member, Event::Unanswered),
         };
@@ -252,7 +252,7 @@ impl Acquisition {
     }
 
     /// A quorum has answered. If the lease is not valid all the same, it has to be asked again.
-    fn confirmed(&mut self, present: Present) -> Report {
+    fn lease_report(&mut self, present: Present) -> Report {
         Report::All(match present.term {
             Ok(term) => Event::Confirmed(term),
             Err(_) => {
@@ -264,7 +264,7 @@ impl Acquisition {
 
     /// Gives the group what was heard, and adds the commands that follow.
     fn take_in(&mut self, heard: Report, search: Search, present: Present, commands: &mut Vec<Effect>) {
-        self.note(&heard);
+        self.note_report(&heard);
         let is_ours = matches!(heard, Report::One(_, Event::Released(true) | Event::Deleted));
         // If another member finds its node, this one may have been deleted.
         let is_missing = matches!(heard, Report::One(_, Event::Recovered(None)));
@@ -272,31 +272,31 @@ impl Acquisition {
         let outputs = self.group.handle(heard);
         let is_gone = !is_ours && self.group.nodes().count() < before;
         if is_missing || is_gone {
-            self.forget();
+            self.forget_sights();
         }
         if outputs.iter().any(|output| matches!(output, Output::Tell(Outcome::Lost(_)))) {
             self.is_touched = true;
-            self.forget();
+            self.forget_sights();
         }
         for output in outputs {
-            self.command(output, search, present, commands);
+            self.add_commands(output, search, present, commands);
         }
     }
 
     /// Takes in what an event shows, before the group hears of it.
-    fn note(&mut self, heard: &Report) {
+    fn note_report(&mut self, heard: &Report) {
         let event = match heard {
             Report::Entered(_) => {
                 self.tries.answered();
                 return self.members.iter_mut().for_each(|member| member.tries.answered());
             }
             Report::All(event) | Report::Failed(_, event) => {
-                count(&mut self.tries, event);
+                count_try(&mut self.tries, event);
                 event
             }
             Report::One(index, event) => {
                 let Some(member) = self.members.get_mut(*index) else { return };
-                count(&mut member.tries, event);
+                count_try(&mut member.tries, event);
                 match event {
                     Event::Recovered(found) => {
                         member.may_come_late = found.is_none() && self.group.own(*index).is_none();
@@ -318,15 +318,15 @@ impl Acquisition {
         // A holder that lets go in time releases in one round trip. For these deletions nobody is in a hurry.
         let leaves = matches!(event, Event::GiveUp | Event::Refused(_) | Event::Foreign(_));
         if *event == Event::Forfeit || leaves && !self.group.is_held() {
-            self.forget();
+            self.forget_sights();
         }
         if let Event::PredecessorWatched(_) | Event::Unanswered | Event::WatchLost = event {
             self.arrival = Arrival::Queued;
         }
     }
 
-    /// Adds the command that an output of the group means.
-    fn command(&mut self, output: Output, search: Search, present: Present, commands: &mut Vec<Effect>) {
+    /// Adds the commands that an output of the group means.
+    fn add_commands(&mut self, output: Output, search: Search, present: Present, commands: &mut Vec<Effect>) {
         match output {
             Output::All(together) => {
                 let certainty = self.certainty(present.connection);
@@ -429,7 +429,7 @@ fn certainty(seen: Option<u64>, present: Option<u64>) -> Certainty {
 }
 
 /// Counts an event that answers a request, or says that none did.
-fn count(tries: &mut Tries, event: &Event) {
+fn count_try(tries: &mut Tries, event: &Event) {
     match event {
         Event::Unanswered => tries.failed(),
         // Whether or not our node was found, a request was lost. If the next one is lost, too, something is wrong.

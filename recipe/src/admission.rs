@@ -18,20 +18,20 @@
 //!              +-- changed -- Attempt ---> Tell(Admitted)
 //!              |                 | nobody answers
 //!              |                 v
-//!              +-- held ----- Settle ----> Tell(Admitted), Tell(Displaced)
+//!              +-- held ----- Recover ---> Tell(Admitted), Tell(Displaced)
 //!
-//!   our node in the turnstile is gone, or not as it was:  Tell(Displaced); after an attempt in doubt, Settle first
+//!   our node in the turnstile is gone, or not as it was:  Tell(Displaced); after an attempt in doubt, Recover first
 //!   no room, and the caller only tries:                   Leave ---> Tell(Busy)
-//!   the caller goes:                                      Depart; after an attempt in doubt, Settle until the node is gone
+//!   the caller goes:                                      Depart; after an attempt in doubt, Recover until the node is gone
 //! ```
 //!
 //! # Invariants
 //!
 //! 1. At most one attempt of an admission takes effect, because each deletes our node in the turnstile. Another one is sent
-//!    only after a reply, or a settlement, has shown that node untouched.
+//!    only after a reply has shown that node untouched.
 //! 2. An attempt may take effect from its command until a reply says that it did not, or until our node is found touched or gone.
 //!    The machine does not end before, unless the session does, or is ended.
-//! 3. A permit that a reply or a settlement shows goes to the caller if there is one, and is given back if not.
+//! 3. A permit that a reply shows goes to the caller if there is one, and is given back if not.
 //! 4. If the acquisition had to wait, or nobody answered, or an attempt was in vain, a permit may have vanished meanwhile. Then the
 //!    takeover delay passes between the look and the attempt. The attempt takes only what was free at the look, and fails if
 //!    somebody has taken that since.
@@ -78,14 +78,14 @@ enum AdmissionState {
     Delaying(Kind, SeenPool),
     /// `Attempt` is out, on this connection.
     Attempting(u64),
-    /// `Settle` is out, because an attempt is in doubt. Something else may have shown that our node in the turnstile is gone, or not
+    /// `Recover` is out, because an attempt is in doubt. Something else may have shown that our node in the turnstile is gone, or not
     /// as it was. A server that shows it as held is behind then, or may not tell us more.
-    Settling {
+    Recovering {
         lost: bool,
     },
     /// `Leave` is out, because there is no room.
     Leaving,
-    /// `Settle` is out. Our node in the turnstile is being deleted, and an attempt may take effect before that.
+    /// `Recover` is out. Our node in the turnstile is being deleted, and an attempt may take effect before that.
     Parting,
     Ended,
 }
@@ -129,7 +129,7 @@ pub enum TurnstileStanding {
 
 /// What became of an attempt whose outcome was unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Settlement {
+pub enum AttemptFate {
     /// It took effect: this is the permit.
     Admitted(Own),
     /// No attempt has taken effect, and our node in the turnstile is like this.
@@ -163,8 +163,8 @@ pub enum AdmissionEvent {
     PoolChanged,
     /// Reply to `Attempt`: our node in the turnstile is not as it was. An earlier attempt may have taken effect.
     NotHeld,
-    /// Reply to `Settle`.
-    Settled(Settlement),
+    /// Reply to `Recover`.
+    Recovered(AttemptFate),
     /// Reply to `Leave`, or there will be none.
     Left,
     /// The server refused the last request. It had no effect.
@@ -194,7 +194,7 @@ pub enum AdmissionCommand {
     /// Create the permit in place of our node in the turnstile, if the pool is as it was seen; on that connection.
     Attempt(Kind, SeenPool),
     /// Read our node in the turnstile, ask a quorum, and look for the permit, in this order.
-    Settle,
+    Recover,
     /// Leave the turnstile, and have that confirmed.
     Leave,
     /// Leave the turnstile in the background.
@@ -274,7 +274,7 @@ impl AdmissionEvent {
     pub fn is_news(&self) -> bool {
         !matches!(
             self,
-            Self::Unanswered | Self::Refused(_) | Self::Settled(Settlement::Not(TurnstileStanding::Held))
+            Self::Unanswered | Self::Refused(_) | Self::Recovered(AttemptFate::Not(TurnstileStanding::Held))
         )
     }
 }
@@ -301,14 +301,15 @@ impl Admission {
     /// Takes in one event, and returns the commands that follow from it.
     pub fn handle(&mut self, event: AdmissionEvent) -> Vec<AdmissionCommand> {
         use AdmissionState::{
-            Attempting, Creating, Delaying, Idle, Leaving, Looking, Parting, Settling, Waiting, Watching,
+            Attempting, Creating, Delaying, Idle, Leaving, Looking, Parting, Recovering, Waiting, Watching,
         };
         match (core::mem::replace(&mut self.state, AdmissionState::Ended), event) {
             (AdmissionState::Ended, _) => vec![],
             // No attempt takes effect any more, and all nodes go.
             (_, AdmissionEvent::SessionOver(_)) => self.end(AdmissionOutcome::Displaced),
-            (state @ (Attempting(_) | Settling { .. } | Parting), AdmissionEvent::GiveUp) => {
-                (self.state, self.awaited) = (state, false);
+            (state @ (Attempting(_) | Recovering { .. } | Parting), AdmissionEvent::GiveUp) => {
+                self.state = state;
+                self.awaited = false;
                 vec![]
             }
             (Leaving, AdmissionEvent::GiveUp) => vec![],
@@ -319,7 +320,7 @@ impl Admission {
             (Idle, AdmissionEvent::Begin) => self.look(),
 
             (Looking, AdmissionEvent::Looked(TurnstileStanding::Held, None)) => {
-                self.ask(Creating, AdmissionCommand::Create)
+                self.request(Creating, AdmissionCommand::Create)
             }
             (Looking, AdmissionEvent::Looked(TurnstileStanding::Held, Some((seen, stated)))) => {
                 self.weigh(seen, stated, false)
@@ -354,48 +355,51 @@ impl Admission {
             (Attempting(_), AdmissionEvent::PoolChanged) => self.attempted_in_vain(),
             (Attempting(_), AdmissionEvent::Unanswered) => {
                 self.doubtful = true;
-                self.settle(false)
+                self.recover(false)
             }
             (Looking | Creating | Watching | Attempting(_), AdmissionEvent::Refused(refusal)) => {
                 self.fail(AdmissionOutcome::Refused(refusal))
             }
 
             // Its name may be another permit's by now, so it is looked at again before it is granted.
-            (Settling { .. } | Parting, AdmissionEvent::Settled(Settlement::Admitted(permit))) => {
+            (Recovering { .. } | Parting, AdmissionEvent::Recovered(AttemptFate::Admitted(permit))) => {
                 self.admitted(permit, None)
             }
-            (Settling { .. } | Parting, AdmissionEvent::Settled(Settlement::Unclear(refusal))) => {
+            (Recovering { .. } | Parting, AdmissionEvent::Recovered(AttemptFate::Unclear(refusal))) => {
                 // A permit that nobody can identify would take its weight for as long as the session lives.
                 let mut commands = vec![AdmissionCommand::EndSession(refusal)];
                 commands.extend(self.end(AdmissionOutcome::Displaced));
                 commands
             }
             // No attempt takes effect any more: its node is gone, or about to be, and not as it was.
-            (Settling { .. }, AdmissionEvent::Settled(Settlement::Not(TurnstileStanding::Gone))) => {
+            (Recovering { .. }, AdmissionEvent::Recovered(AttemptFate::Not(TurnstileStanding::Gone))) => {
                 self.displaced(AdmissionCommand::Spend)
             }
-            (Settling { .. }, AdmissionEvent::Settled(Settlement::Not(TurnstileStanding::Touched)))
-            | (Settling { lost: true }, AdmissionEvent::Settled(Settlement::Not(TurnstileStanding::Held))) => {
-                self.displaced(AdmissionCommand::Forfeit)
-            }
+            (Recovering { .. }, AdmissionEvent::Recovered(AttemptFate::Not(TurnstileStanding::Touched)))
+            | (
+                Recovering { lost: true },
+                AdmissionEvent::Recovered(AttemptFate::Not(TurnstileStanding::Held)),
+            ) => self.displaced(AdmissionCommand::Forfeit),
             (
                 Parting,
-                AdmissionEvent::Settled(Settlement::Not(
+                AdmissionEvent::Recovered(AttemptFate::Not(
                     TurnstileStanding::Gone | TurnstileStanding::Touched,
                 )),
             ) => {
                 vec![AdmissionCommand::ExpectLate]
             }
-            (Settling { .. }, AdmissionEvent::Settled(Settlement::Not(TurnstileStanding::Held))) => {
+            (Recovering { .. }, AdmissionEvent::Recovered(AttemptFate::Not(TurnstileStanding::Held))) => {
                 self.attempted_in_vain()
             }
-            (Settling { lost }, AdmissionEvent::Unanswered | AdmissionEvent::Refused(_)) => self.settle(lost),
+            (Recovering { lost }, AdmissionEvent::Unanswered | AdmissionEvent::Refused(_)) => {
+                self.recover(lost)
+            }
             (
                 Parting,
-                AdmissionEvent::Settled(Settlement::Not(TurnstileStanding::Held))
+                AdmissionEvent::Recovered(AttemptFate::Not(TurnstileStanding::Held))
                 | AdmissionEvent::Unanswered
                 | AdmissionEvent::Refused(_),
-            ) => self.ask(Parting, AdmissionCommand::Settle),
+            ) => self.request(Parting, AdmissionCommand::Recover),
 
             (Leaving, AdmissionEvent::Left | AdmissionEvent::Unanswered) => self.tell(AdmissionOutcome::Busy),
             // No reply to the last request.
@@ -419,12 +423,12 @@ impl Admission {
             ))),
             Ruling::Admit(kind) if !self.must_delay() => self.attempt(kind, seen),
             Ruling::Wait | Ruling::Admit(_) if self.patience == Patience::Try => self.busy(),
-            Ruling::Admit(kind) => self.ask(AdmissionState::Delaying(kind, seen), AdmissionCommand::Delay),
-            Ruling::Wait if watched => self.ask(AdmissionState::Waiting, AdmissionCommand::Wait),
+            Ruling::Admit(kind) => self.request(AdmissionState::Delaying(kind, seen), AdmissionCommand::Delay),
+            Ruling::Wait if watched => self.request(AdmissionState::Waiting, AdmissionCommand::Wait),
             Ruling::Wait => {
                 // Those who go from here on may have work in flight.
                 self.arrival = Arrival::Queued;
-                self.ask(AdmissionState::Watching, AdmissionCommand::Watch(seen))
+                self.request(AdmissionState::Watching, AdmissionCommand::Watch(seen))
             }
         }
     }
@@ -433,13 +437,13 @@ impl Admission {
         (self.takeover, self.arrival) == (Takeover::Delayed, Arrival::Queued)
     }
 
-    fn ask(&mut self, state: AdmissionState, command: AdmissionCommand) -> Vec<AdmissionCommand> {
+    fn request(&mut self, state: AdmissionState, command: AdmissionCommand) -> Vec<AdmissionCommand> {
         self.state = state;
         vec![command]
     }
 
     fn look(&mut self) -> Vec<AdmissionCommand> {
-        self.ask(AdmissionState::Looking, AdmissionCommand::Look)
+        self.request(AdmissionState::Looking, AdmissionCommand::Look)
     }
 
     fn look_again(&mut self) -> Vec<AdmissionCommand> {
@@ -448,16 +452,16 @@ impl Admission {
     }
 
     fn attempt(&mut self, kind: Kind, seen: SeenPool) -> Vec<AdmissionCommand> {
-        self.ask(AdmissionState::Attempting(seen.connection), AdmissionCommand::Attempt(kind, seen))
+        self.request(AdmissionState::Attempting(seen.connection), AdmissionCommand::Attempt(kind, seen))
     }
 
-    fn settle(&mut self, lost: bool) -> Vec<AdmissionCommand> {
-        self.ask(AdmissionState::Settling { lost }, AdmissionCommand::Settle)
+    fn recover(&mut self, lost: bool) -> Vec<AdmissionCommand> {
+        self.request(AdmissionState::Recovering { lost }, AdmissionCommand::Recover)
     }
 
     /// Our node in the turnstile is gone, or not as it was.
     fn lose(&mut self, turnstile: AdmissionCommand) -> Vec<AdmissionCommand> {
-        if self.doubtful { self.settle(true) } else { self.displaced(turnstile) }
+        if self.doubtful { self.recover(true) } else { self.displaced(turnstile) }
     }
 
     /// The turnstile is still held.
@@ -466,9 +470,10 @@ impl Admission {
     }
 
     fn admitted(&mut self, permit: Own, connection: Option<u64>) -> Vec<AdmissionCommand> {
-        let last = match self.awaited {
-            true => AdmissionCommand::Tell(AdmissionOutcome::Admitted(permit, connection)),
-            false => AdmissionCommand::GiveBack(permit, connection),
+        let last = if self.awaited {
+            AdmissionCommand::Tell(AdmissionOutcome::Admitted(permit, connection))
+        } else {
+            AdmissionCommand::GiveBack(permit, connection)
         };
         vec![AdmissionCommand::Spend, last]
     }
@@ -478,7 +483,7 @@ impl Admission {
         if self.doubtful {
             self.fail(AdmissionOutcome::Busy)
         } else {
-            self.ask(AdmissionState::Leaving, AdmissionCommand::Leave)
+            self.request(AdmissionState::Leaving, AdmissionCommand::Leave)
         }
     }
 
@@ -499,7 +504,7 @@ impl Admission {
     fn depart(&mut self) -> Vec<AdmissionCommand> {
         let mut commands = vec![AdmissionCommand::Depart];
         if self.doubtful {
-            commands.extend(self.ask(AdmissionState::Parting, AdmissionCommand::Settle));
+            commands.extend(self.request(AdmissionState::Parting, AdmissionCommand::Recover));
         }
         commands
     }

@@ -203,7 +203,7 @@ impl<V: Clone + PartialEq> Candidacy<V> {
             | (Looking, CandidacyEvent::Unanswered)
             | (Waiting, CandidacyEvent::Doubted) => self.look(Footing::Unwatched),
             (Looking, CandidacyEvent::Looked(Some(seen))) if self.is_ours(&seen) => self.rest(),
-            (Looking, CandidacyEvent::Looked(_)) => self.ask(Pausing, CandidacyCommand::Pause),
+            (Looking, CandidacyEvent::Looked(_)) => self.request(Pausing, CandidacyCommand::Pause),
             // It cannot be kept up then.
             (Looking, CandidacyEvent::Hidden) => self.rest(),
             (Waiting, CandidacyEvent::Changed) => self.look(Footing::Watched),
@@ -222,7 +222,7 @@ impl<V: Clone + PartialEq> Candidacy<V> {
         (seen.session, &seen.value) == (self.session, &self.said.value)
     }
 
-    fn ask<E>(
+    fn request<E>(
         &mut self,
         state: CandidacyState,
         command: CandidacyCommand<V, E>,
@@ -232,7 +232,7 @@ impl<V: Clone + PartialEq> Candidacy<V> {
     }
 
     fn look<E>(&mut self, footing: Footing) -> Vec<CandidacyCommand<V, E>> {
-        self.ask(CandidacyState::Looking, CandidacyCommand::Look(footing))
+        self.request(CandidacyState::Looking, CandidacyCommand::Look(footing))
     }
 
     /// Announces what is wanted. A leader that proclaims another value replaces its own announcement.
@@ -243,7 +243,10 @@ impl<V: Clone + PartialEq> Candidacy<V> {
 
     fn send<E>(&mut self, replace: bool, next: AfterAnnouncing) -> Vec<CandidacyCommand<V, E>> {
         let value = self.said.value.clone();
-        self.ask(CandidacyState::Announcing { replace, next }, CandidacyCommand::Announce { value, replace })
+        self.request(
+            CandidacyState::Announcing { replace, next },
+            CandidacyCommand::Announce { value, replace },
+        )
     }
 
     /// Something newer may have been proclaimed meanwhile.
@@ -255,16 +258,17 @@ impl<V: Clone + PartialEq> Candidacy<V> {
         let mut commands = vec![CandidacyCommand::Tell(self.said.number, outcome)];
         commands.extend(match next {
             next if self.is_outdated() => self.announce(next),
-            AfterAnnouncing::Settle => self.ask(CandidacyState::Settling, CandidacyCommand::Settle),
+            AfterAnnouncing::Settle => self.request(CandidacyState::Settling, CandidacyCommand::Settle),
             AfterAnnouncing::Look(footing) => self.look(footing),
         });
         commands
     }
 
     fn rest<E>(&mut self) -> Vec<CandidacyCommand<V, E>> {
-        match self.is_outdated() {
-            true => self.announce(AfterAnnouncing::Look(Footing::Watched)),
-            false => self.ask(CandidacyState::Waiting, CandidacyCommand::Wait),
+        if self.is_outdated() {
+            self.announce(AfterAnnouncing::Look(Footing::Watched))
+        } else {
+            self.request(CandidacyState::Waiting, CandidacyCommand::Wait)
         }
     }
 }

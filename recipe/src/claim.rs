@@ -117,7 +117,7 @@ enum ClaimState<P> {
     /// `Release` is out, because this page says that the run must not happen.
     Releasing(Page<P>),
     /// A begin is being taken back: `Verify` is out.
-    Settling,
+    TakingBack,
     /// As that: `Look` is out.
     LookingBack,
     /// As that: `Restore` is out.
@@ -225,9 +225,10 @@ pub fn begin<R>(
 ) -> Vec<Operation<ClaimTarget<R>>> {
     let delete = |(record, version)| Operation::Delete(ClaimTarget::Dropped(record), Some(version));
     let mut operations = dropped.into_iter().map(delete).collect::<Vec<_>>();
-    let directory = match operations.is_empty() {
-        true => Operation::Check(ClaimTarget::Records, Some(records)),
-        false => Operation::Set(ClaimTarget::Records, Some(records)),
+    let directory = if operations.is_empty() {
+        Operation::Check(ClaimTarget::Records, Some(records))
+    } else {
+        Operation::Set(ClaimTarget::Records, Some(records))
     };
     operations.insert(0, directory);
     operations.extend(record.map(|version| Operation::Delete(ClaimTarget::Record, Some(version))));
@@ -285,7 +286,7 @@ impl<P> ClaimMachine<P> {
     /// Takes in one event, and returns the commands that follow from it. `begins` is what the claim remembers of earlier guards.
     pub fn handle<E>(&mut self, begins: &mut Begins, event: ClaimEvent<P, E>) -> Vec<ClaimCommand<P, E>> {
         use ClaimState::{
-            Creating, Idle, Looking, LookingBack, Preparing, Releasing, Restoring, Settling, Verifying,
+            Creating, Idle, Looking, LookingBack, Preparing, Releasing, Restoring, TakingBack, Verifying,
             Writing,
         };
         match (core::mem::replace(&mut self.state, ClaimState::Ended), event) {
@@ -293,18 +294,18 @@ impl<P> ClaimMachine<P> {
             (Idle, ClaimEvent::Begin) => self.look(begins),
 
             // What was begun stays so: without the guard nothing can be written.
-            (Settling | LookingBack | Restoring, ClaimEvent::Lost) => vec![],
-            (Settling, ClaimEvent::Verified) => self.ask(LookingBack, ClaimCommand::Look),
+            (TakingBack | LookingBack | Restoring, ClaimEvent::Lost) => vec![],
+            (TakingBack, ClaimEvent::Verified) => self.request(LookingBack, ClaimCommand::Look),
             (LookingBack, ClaimEvent::Looked(Some(Page { record: Some(record), .. })))
                 if record.progress == Progress::Begun && begins.unstarted.contains(&record.token) =>
             {
-                self.ask(Restoring, ClaimCommand::Restore(record, begins.before.clone()))
+                self.request(Restoring, ClaimCommand::Restore(record, begins.before.clone()))
             }
             (LookingBack | Restoring, ClaimEvent::Unanswered) if self.looks < TRIES => {
                 self.looks += 1;
-                self.ask(Settling, ClaimCommand::Verify)
+                self.request(TakingBack, ClaimCommand::Verify)
             }
-            (state @ (Settling | LookingBack | Restoring), ClaimEvent::GiveUp) => {
+            (state @ (TakingBack | LookingBack | Restoring), ClaimEvent::GiveUp) => {
                 self.state = state;
                 vec![]
             }
@@ -320,7 +321,7 @@ impl<P> ClaimMachine<P> {
                 self.take_back(begins)
             }
 
-            (Looking, ClaimEvent::Looked(None)) => self.ask(Creating, ClaimCommand::Create),
+            (Looking, ClaimEvent::Looked(None)) => self.request(Creating, ClaimCommand::Create),
             (Looking, ClaimEvent::Looked(Some(page))) => self.weigh(begins, page),
             (Creating, ClaimEvent::Created)
             | (Writing(_), ClaimEvent::Contested)
@@ -331,13 +332,13 @@ impl<P> ClaimMachine<P> {
                 if !begins.unstarted.contains(&self.token) {
                     begins.unstarted.push(self.token);
                 }
-                self.ask(Writing(attempt), ClaimCommand::Write(attempt, record, rest))
+                self.request(Writing(attempt), ClaimCommand::Write(attempt, record, rest))
             }
             // The record is a new node, whose version is zero.
             (Writing(attempt), ClaimEvent::Written) => self.tell(ClaimOutcome::Runs(attempt, 0)),
             // The next look must come after a quorum's answer.
             (Looking | Creating | Preparing(..) | Writing(_), ClaimEvent::Unanswered) => {
-                self.ask(Verifying, ClaimCommand::Verify)
+                self.request(Verifying, ClaimCommand::Verify)
             }
             (Looking | Creating | Preparing(..) | Writing(_), ClaimEvent::Failed(error)) => {
                 self.fail(begins, ClaimOutcome::Failed(error))
@@ -354,18 +355,18 @@ impl<P> ClaimMachine<P> {
     fn weigh<E>(&mut self, begins: &Begins, page: Page<P>) -> Vec<ClaimCommand<P, E>> {
         match begins.judge(&page, self.retry, self.token) {
             Verdict::Runs(attempt) => {
-                self.ask(ClaimState::Preparing(attempt, page.record), ClaimCommand::Prepare(page.rest))
+                self.request(ClaimState::Preparing(attempt, page.record), ClaimCommand::Prepare(page.rest))
             }
             Verdict::Ours(attempt) => {
                 let version = page.record.map_or(0, |record| record.version);
                 self.tell(ClaimOutcome::Runs(attempt, version))
             }
-            Verdict::Done => self.ask(ClaimState::Releasing(page), ClaimCommand::Release),
+            Verdict::Done => self.request(ClaimState::Releasing(page), ClaimCommand::Release),
             Verdict::Forgotten => self.fail(begins, ClaimOutcome::Forgotten(page.rest)),
         }
     }
 
-    fn ask<E>(&mut self, state: ClaimState<P>, command: ClaimCommand<P, E>) -> Vec<ClaimCommand<P, E>> {
+    fn request<E>(&mut self, state: ClaimState<P>, command: ClaimCommand<P, E>) -> Vec<ClaimCommand<P, E>> {
         self.state = state;
         vec![command]
     }
@@ -375,7 +376,7 @@ impl<P> ClaimMachine<P> {
             return self.fail(begins, ClaimOutcome::Unconfirmed);
         }
         self.looks += 1;
-        self.ask(ClaimState::Looking, ClaimCommand::Look)
+        self.request(ClaimState::Looking, ClaimCommand::Look)
     }
 
     fn fail<E>(&mut self, begins: &Begins, outcome: ClaimOutcome<P, E>) -> Vec<ClaimCommand<P, E>> {
@@ -390,7 +391,7 @@ impl<P> ClaimMachine<P> {
             return vec![];
         }
         self.looks = 0;
-        self.ask(ClaimState::Settling, ClaimCommand::Verify)
+        self.request(ClaimState::TakingBack, ClaimCommand::Verify)
     }
 
     fn tell<E>(&mut self, outcome: ClaimOutcome<P, E>) -> Vec<ClaimCommand<P, E>> {

@@ -50,7 +50,7 @@ pub struct Sequence(pub i32);
 
 impl Sequence {
     /// Returns the number just before this one, if a contender can have it.
-    pub fn previous(self) -> Option<Self> {
+    pub(crate) fn previous(self) -> Option<Self> {
         (self.0 > 0).then(|| Self(self.0 - 1))
     }
 
@@ -103,7 +103,8 @@ impl QueuePlace {
     pub fn parse_permit(name: &str) -> Option<Self> {
         let (stem, rest) = name.split_once('-')?;
         let (number, digits) = rest.split_once('-')?;
-        let (number, sequence) = (number.parse().ok()?, Sequence(digits.parse().ok()?));
+        let number = number.parse().ok()?;
+        let sequence = Sequence(digits.parse().ok()?);
         let kind = match stem {
             "permit" if number > 0 => Kind::Permit(number),
             "slot" => Kind::Slot(number),

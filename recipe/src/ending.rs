@@ -130,7 +130,7 @@ impl Ending {
             (Writing, EndingEvent::Rejected) => self.verify(false),
             (Writing, EndingEvent::Unanswered) => self.verify(true),
             (Verifying { unsure }, EndingEvent::Verified) => {
-                self.ask(Looking { unsure }, EndingCommand::Look)
+                self.request(Looking { unsure }, EndingCommand::Look)
             }
             (Looking { unsure }, EndingEvent::Looked(record)) => self.weigh(record, unsure),
             // The next look must come after a quorum's answer.
@@ -172,16 +172,16 @@ impl Ending {
             return self.tell(EndingOutcome::Unconfirmed);
         }
         self.tries += 1;
-        self.ask(state, command)
+        self.request(state, command)
     }
 
-    fn ask<E>(&mut self, state: EndingState, command: EndingCommand<E>) -> Option<EndingCommand<E>> {
+    fn request<E>(&mut self, state: EndingState, command: EndingCommand<E>) -> Option<EndingCommand<E>> {
         self.state = state;
         Some(command)
     }
 
     fn tell<E>(&mut self, outcome: EndingOutcome<E>) -> Option<EndingCommand<E>> {
-        self.ask(EndingState::Ended, EndingCommand::Tell(outcome))
+        self.request(EndingState::Ended, EndingCommand::Tell(outcome))
     }
 }
 

@@ -151,26 +151,26 @@ impl Group {
                 if let Event::Release | Event::Forfeit = event {
                     self.phase = Phase::Leaving;
                 }
-                self.each(|_| Some(event.clone()))
+                self.handle_each(|_| Some(event.clone()))
             }
             Report::Entered(nodes) => {
                 let mut nodes = nodes.into_iter();
-                self.each(|_| nodes.next().map(|(own, sight)| Event::Entered { own, sight }))
+                self.handle_each(|_| nodes.next().map(|(own, sight)| Event::Entered { own, sight }))
             }
             Report::Failed(failed, event) => {
-                self.each(|index| Some(if index == failed { event.clone() } else { Event::Withheld }))
+                self.handle_each(|index| Some(if index == failed { event.clone() } else { Event::Withheld }))
             }
-            Report::One(index, event) => self.one(index, event).into_iter().collect(),
+            Report::One(index, event) => self.handle_one(index, event).into_iter().collect(),
         };
-        self.take_in(commands, &mut outputs);
+        self.take_in_commands(commands, &mut outputs);
         let searches = self.search_again();
-        self.take_in(searches, &mut outputs);
+        self.take_in_commands(searches, &mut outputs);
         if self.is_broken() {
             let commands = self.give_up();
             // What these members have asked for just now is not sent.
             let revoked = |member: &usize| commands.iter().any(|(index, _)| index == member);
             outputs.retain(|output| !matches!(output, Output::One(member, _) if revoked(member)));
-            self.take_in(commands, &mut outputs);
+            self.take_in_commands(commands, &mut outputs);
         }
         self.send_parked(&mut outputs);
         if self.is_ended() {
@@ -181,7 +181,7 @@ impl Group {
     }
 
     /// Gives each member an event, and returns the commands that follow.
-    fn each(&mut self, mut event: impl FnMut(usize) -> Option<Event>) -> Vec<(usize, Command)> {
+    fn handle_each(&mut self, mut event: impl FnMut(usize) -> Option<Event>) -> Vec<(usize, Command)> {
         let members = self.members.iter_mut().enumerate();
         let commands = members.filter_map(|(index, member)| {
             let event = event(index)?;
@@ -192,7 +192,7 @@ impl Group {
     }
 
     /// Gives one member an event, and returns the command that follows.
-    fn one(&mut self, index: usize, event: Event) -> Option<(usize, Command)> {
+    fn handle_one(&mut self, index: usize, event: Event) -> Option<(usize, Command)> {
         let member = self.members.get_mut(index)?;
         let waits = member.parked.as_ref().is_some_and(|parked| parked.command == Together::Confirm);
         let event = match event {
@@ -233,7 +233,8 @@ impl Group {
         let members = self.members.iter_mut().enumerate();
         let missing = members.filter(|(_, member)| member.is_entering() && !member.searched_again);
         let commands = missing.filter_map(|(index, member)| {
-            (member.parked, member.searched_again) = (None, true);
+            member.parked = None;
+            member.searched_again = true;
             Some((index, member.machine.handle(Event::Unanswered)?))
         });
         commands.collect()
@@ -247,13 +248,13 @@ impl Group {
         let missing = self.members.iter().position(GroupMember::is_entering);
         let missing = missing.filter(|_| self.nodes().next().is_some());
         if let Some(missing) = missing {
-            self.ends(missing, End::NodeDeleted);
+            self.note_end(missing, End::NodeDeleted);
         }
         missing.is_some() || self.members.iter().any(|member| member.machine.is_leaving())
     }
 
     /// Notes how a member ends.
-    fn ends(&mut self, index: usize, end: End) {
+    fn note_end(&mut self, index: usize, end: End) {
         let asked_for = |end: &End| matches!(end, End::GivenUp | End::Released);
         let open = self.end.as_ref().is_none_or(|(_, end)| asked_for(end));
         // A node that the server refuses to delete stays, and the caller must learn of that.
@@ -264,7 +265,7 @@ impl Group {
     }
 
     /// Takes in the members' commands: parks some, and passes the others on.
-    fn take_in(&mut self, commands: Vec<(usize, Command)>, outputs: &mut Vec<Output>) {
+    fn take_in_commands(&mut self, commands: Vec<(usize, Command)>, outputs: &mut Vec<Output>) {
         let releases =
             |(_, command): &&(usize, Command)| matches!(command, Command::Alone(Alone::Release(_)));
         if commands.iter().filter(releases).count() == self.members.len() {
@@ -283,7 +284,7 @@ impl Group {
                     outputs.push(Output::Tell(Outcome::Lost(breach)));
                 }
                 Command::Lose(_) => {}
-                Command::End(end) => self.ends(index, end),
+                Command::End(end) => self.note_end(index, end),
                 Command::EndSession(refusal) => outputs.push(Output::EndSession(index, refusal)),
             }
         }

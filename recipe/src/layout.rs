@@ -14,7 +14,7 @@
 //!
 //! [`Takeover::Mixed`]: crate::Takeover::Mixed
 
-use alloc::{format, string::String};
+use alloc::{format, string::String, vec::Vec};
 
 use crate::contender::{Kind, QueuePlace, Sequence};
 use crate::foreign::{CURATOR_ID, Child, ForeignClient, KAZOO_ID};
@@ -88,6 +88,14 @@ impl QueueLayout {
             _ => false,
         };
         (contends && stem.ends_with(mutex)).then_some(QueuePlace::exclusive(number))
+    }
+
+    /// The contenders among these names, the first one first.
+    pub fn queue(self, names: &[String]) -> Vec<(QueuePlace, &str)> {
+        let mut queue =
+            names.iter().filter_map(|name| Some((self.place(name)?, name.as_str()))).collect::<Vec<_>>();
+        queue.sort_unstable();
+        queue
     }
 
     /// The layout in whose queue a node of this name contends; `None` if it is no contender. A name has one layout at most.

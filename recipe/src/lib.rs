@@ -128,5 +128,5 @@ pub use machine::{Arrival, Machine, Patience, Takeover};
 pub use observer::{Footing, Instruction, Observation, ObserverMachine, Stamp};
 pub use path_kind::{OtherKind, PathKind, Signs, Stranger};
 pub use permits::{Misfit, Ruling, Stock, Wish, rule};
-pub use stage::{HoldNumber, Stage, Step, Ticket, Turned};
+pub use stage::{HoldNumber, LineMachine, Step, Ticket, Turned};
 pub use tries::Tries;

@@ -363,8 +363,8 @@ impl Machine {
                 if count > 2 && self.patience == Patience::Wait && kind == Kind::Exclusive =>
             {
                 let nearest = QueuePlace { sequence: previous, kind };
-                let (others, is_short) = (Others::Some(Vec::new()), count <= SHORT_QUEUE);
-                watch(own, Ahead { nearest, others, is_short }, arrival)
+                let others = Others::Some(Vec::new());
+                watch(own, Ahead { nearest, others, is_short: count <= SHORT_QUEUE }, arrival)
             }
             (Sight::Count(_), _) => look(own, arrival),
             // The read got no answer, so a predecessor may have vanished unseen.

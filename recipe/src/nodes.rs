@@ -48,7 +48,8 @@ pub fn release<N: Copy>(nodes: impl IntoIterator<Item = N>) -> Vec<Operation<N>>
 /// that is given. Then the release writes nothing to it. This shows a contender that comes later that it was a release
 /// ([`shows_release`](crate::Directory::shows_release)). The other client's contenders look again at any event of the node.
 pub fn release_shared(trace: Option<i32>) -> Vec<Operation<Entered<()>>> {
-    let (own, directory) = (Entered::Own(()), Entered::Directory(()));
+    let own = Entered::Own(());
+    let directory = Entered::Directory(());
     let trace = trace.map(|version| Operation::Set(directory, Some(version)));
     [Operation::Set(own, None), Operation::Delete(own, None)].into_iter().chain(trace).collect()
 }

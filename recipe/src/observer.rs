@@ -118,17 +118,13 @@ enum Cause {
 }
 
 impl<T> Default for ObserverMachine<T> {
+    /// Makes an observer that was told nothing yet.
     fn default() -> Self {
         Self { state: ObserverState::Away, highest: Stamp::LOWEST, told: None }
     }
 }
 
 impl<T: Clone + PartialEq> ObserverMachine<T> {
-    /// Makes an observer that was told nothing yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Takes in an event. Returns what to do, in this order.
     pub fn handle(&mut self, event: Observation<T>) -> Vec<Instruction<T>> {
         use Observation as E;
@@ -185,11 +181,6 @@ impl<T: Clone + PartialEq> ObserverMachine<T> {
     /// Whether a watch stands, and nothing is under way. So what was told last holds until the watch reports a change.
     pub fn is_watching(&self) -> bool {
         self.state == ObserverState::Watching
-    }
-
-    /// Returns what the observer was told last; `None` if it was told nothing yet.
-    pub fn told(&self) -> Option<&Option<T>> {
-        self.told.as_ref()
     }
 
     fn look(&mut self, cause: Cause, footing: Footing) -> Vec<Instruction<T>> {

@@ -30,8 +30,17 @@ pub enum PathKind {
 }
 
 impl PathKind {
-    /// The names of the nodes that an election or a pool keeps at its path: its queue, its announcement, its permits.
-    pub const INNER: [&'static str; 3] = ["queue", "leader", "permits"];
+    /// The name of the directory in which the contenders of an election or a pool queue.
+    pub const QUEUE: &'static str = "queue";
+
+    /// The name of the announcement of an election's leader.
+    pub const LEADER: &'static str = "leader";
+
+    /// The name of the directory of a pool's permits.
+    pub const PERMITS: &'static str = "permits";
+
+    /// The names of the nodes that an election or a pool keeps at its path.
+    pub const INNER: [&'static str; 3] = [Self::QUEUE, Self::LEADER, Self::PERMITS];
 }
 
 impl From<Stock> for PathKind {

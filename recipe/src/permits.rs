@@ -30,6 +30,14 @@ pub enum Stock {
     Slots(u32),
 }
 
+impl Stock {
+    /// The capacity, or the number of slots.
+    pub fn number(self) -> u32 {
+        let (Self::Permits(number) | Self::Slots(number)) = self;
+        number
+    }
+}
+
 /// What an acquisition wants of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
@@ -75,10 +83,12 @@ pub fn rule<S: AsRef<str>>(children: &[S], found: Stock, stated: Stock, wish: Wi
                 let Kind::Permit(weight) = kind else { return Ruling::Refuse(Misfit::Mixed) };
                 taken += u64::from(weight);
             }
-            match () {
-                () if weight == 0 || weight > capacity => Ruling::Refuse(Misfit::TooLarge),
-                () if taken <= u64::from(capacity) => Ruling::Admit(Kind::Permit(weight)),
-                () => Ruling::Wait,
+            if weight == 0 || weight > capacity {
+                Ruling::Refuse(Misfit::TooLarge)
+            } else if taken <= u64::from(capacity) {
+                Ruling::Admit(Kind::Permit(weight))
+            } else {
+                Ruling::Wait
             }
         }
         (Stock::Slots(count), Wish::Slot(preferred)) => {
@@ -110,8 +120,10 @@ mod tests {
     #[test]
     fn each_wish_is_ruled() {
         use Ruling::{Admit, Refuse, Wait};
-        let (permits, slots) = (Stock::Permits, Stock::Slots);
-        let (permit, slot) = (Wish::Permit, Wish::Slot);
+        let permits = Stock::Permits;
+        let slots = Stock::Slots;
+        let permit = Wish::Permit;
+        let slot = Wish::Slot;
         let two_and_one = ["permit-2-0000000000", "permit-1-0000000003"];
         let threes = ["permit-3-0000000000", "permit-3-0000000001"];
         let largest = ["permit-4294967295-0000000000", "permit-4294967295-0000000001"];

@@ -1,4 +1,4 @@
-//! The local stage: the tasks of one process that want one lock, in line for the one contender that the process has. While a
+//! The line of a key: the tasks of one process that want one lock, behind the one contender that the process has. While a
 //! hold is offered, its guard is here. A task that takes it, a look or a loss takes the guard out again.
 //!
 //! ```text
@@ -37,9 +37,9 @@ pub struct Ticket(u64);
 pub struct HoldNumber(u64);
 
 /// The tasks of one process that want one lock. `W` is how a task is woken, `G` the guard of a hold, and `E` why an acquisition
-/// failed. No guard is dropped here, because that may come back to the stage.
+/// failed. No guard is dropped here, because that may come back to the line.
 #[derive(Clone, Debug)]
-pub struct Stage<W, G, E> {
+pub struct LineMachine<W, G, E> {
     line: BTreeMap<Ticket, LineWaiter<W>>,
     /// Those that have not been told yet that their acquisition failed.
     failed: BTreeMap<Ticket, E>,
@@ -81,7 +81,7 @@ enum Has<G> {
 pub enum Step<W, G> {
     /// Nothing.
     Nothing,
-    /// Leave ZooKeeper's queue, unless somebody is [wanted](Stage::retire) by then.
+    /// Leave ZooKeeper's queue, unless somebody is [wanted](LineMachine::retire) by then.
     GiveUp,
     /// Wake this task: the hold is offered to it.
     Wake(W),
@@ -99,15 +99,22 @@ pub enum Turned<G, E> {
     Waits,
     /// The task waits, and the process is to contend.
     Contend,
-    /// The task is not in line any more: the acquisition [failed](Stage::fail).
+    /// The task is not in line any more: the acquisition [failed](LineMachine::fail).
     Failed(E),
 }
 
-impl<W: Clone, G, E: Clone> Stage<W, G, E> {
-    /// Makes an empty stage. A hold may be passed on `budget` times.
+impl<W: Clone, G, E: Clone> LineMachine<W, G, E> {
+    /// Makes an empty line. A hold may be passed on `budget` times.
     pub fn new(budget: u32) -> Self {
-        let (line, failed, hold) = (BTreeMap::new(), BTreeMap::new(), HoldNumber::default());
-        Self { line, failed, arrived: 0, has: Has::Nothing, hold, budget, left: 0 }
+        Self {
+            line: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            arrived: 0,
+            has: Has::Nothing,
+            hold: HoldNumber::default(),
+            budget,
+            left: 0,
+        }
     }
 
     /// Gives a task the place at the end of the line. Its first poll takes it.
@@ -177,7 +184,8 @@ impl<W: Clone, G, E: Clone> Stage<W, G, E> {
     /// `lasts`.
     pub fn look(&mut self, time_is_left: bool, lasts: bool) -> Step<W, G> {
         let Has::Offered { to, looked_at, .. } = &mut self.has else { return Step::Nothing };
-        let (to, is_first) = (*to, !core::mem::replace(looked_at, true));
+        let to = *to;
+        let is_first = !core::mem::replace(looked_at, true);
         let is_alone = self.line.iter().all(|(ticket, waiter)| *ticket == to || waiter.is_late);
         if is_first || is_alone && time_is_left {
             return Step::Nothing;

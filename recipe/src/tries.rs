@@ -27,7 +27,7 @@ impl Tries {
 
     /// Makes the repetitions steady. A lapsed lease takes two confirmations, so the second one is asked for at once.
     /// After that the answered requests only have to grow older.
-    pub fn steady(&mut self) {
+    pub(crate) fn steady(&mut self) {
         self.0 = if self.0 == 0 { 0 } else { STEADY };
     }
 

@@ -24,7 +24,7 @@ use crate::guard::operation::{Node, NodeOptions};
 use crate::guard::transaction;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::node::{LeaderData, encode};
-use crate::observe::sight::{StandingWatch, WatchedSight, sight, stale};
+use crate::observe::sight::{StandingWatch, WatchedSight, send_look, stale_after};
 use crate::requests::{self, Announced};
 use crate::settings::Settings;
 use crate::zk::LinkAnswer;
@@ -41,32 +41,27 @@ const SETTLING: Duration = Duration::from_millis(20);
 /// Announces what the leader proclaims. The leadership and the background task share it.
 pub(super) struct Announcer {
     path: String,
-    hold: Arc<Turn>,
+    turn: Arc<Turn>,
     wanted: watch::Sender<Proclamation<LeaderData>>,
     /// What became of the proclamations until this number.
     outcome: watch::Receiver<(u64, ProclaimOutcome)>,
 }
 
-/// What became of a proclamation.
 type ProclaimOutcome = Result<(), AnnounceError>;
 
-/// Checks that a value can be announced at `path`.
-pub(super) fn check(path: &str, value: &str) -> Result<(), AnnounceError> {
-    match value.len() {
-        length if length > LONGEST_VALUE => {
-            Err(AnnounceError::TooLong { path: path.to_owned(), length, longest: LONGEST_VALUE })
-        }
-        _ => Ok(()),
+pub(super) fn check_value(path: &str, value: &str) -> Result<(), AnnounceError> {
+    if value.len() <= LONGEST_VALUE {
+        return Ok(());
     }
+    Err(AnnounceError::TooLong { path: path.to_owned(), length: value.len(), longest: LONGEST_VALUE })
 }
 
 impl Announcer {
-    /// Begins to announce this value.
-    pub(super) fn start(settings: &Arc<Settings>, path: String, hold: Arc<Turn>, value: &str) -> Self {
+    pub(super) fn start(settings: &Arc<Settings>, path: String, turn: Arc<Turn>, value: &str) -> Self {
         // This comes before the first request, so that the end of the hold takes the announcement along.
-        hold.accompany(path.clone());
-        let session = hold.session().clone();
-        let value = LeaderData::new(hold.czxid(), &settings.owner, value);
+        turn.accompany(path.clone());
+        let session = turn.session().clone();
+        let value = LeaderData::new(turn.czxid(), &settings.owner, value);
         let machine = Candidacy::new(session.id, value.clone());
         let (wanted, proclamations) = watch::channel(Proclamation { number: 1, value });
         let (sender, outcome) = watch::channel((0, Ok(())));
@@ -74,7 +69,7 @@ impl Announcer {
             machine,
             path: path.clone(),
             settings: settings.clone(),
-            hold: hold.clone(),
+            turn: turn.clone(),
             wanted: proclamations,
             watch: None,
             settled: None,
@@ -89,13 +84,13 @@ impl Announcer {
             }
         };
         session.finish(keep_up.boxed());
-        Self { path, hold, wanted, outcome }
+        Self { path, turn, wanted, outcome }
     }
 
     /// Proclaims another value. It is announced in the background.
     pub(super) fn proclaim(&self, value: String) -> Result<(), ProclaimError> {
-        self.hold.check()?;
-        check(&self.path, &value)?;
+        self.turn.check()?;
+        check_value(&self.path, &value)?;
         self.wanted.send_modify(|Proclamation { number, value: data }| {
             *number += 1;
             *data = LeaderData::new(data.token, &data.owner, &value);
@@ -107,7 +102,7 @@ impl Announcer {
     pub(super) async fn announced(&self) -> Result<(), ProclaimError> {
         let number = self.wanted.borrow().number;
         let mut outcome = self.outcome.clone();
-        let lost = pin!(self.hold.clone().lost(Duration::ZERO));
+        let lost = pin!(self.turn.clone().lost(Duration::ZERO));
         let told = pin!(async {
             let told = outcome.wait_for(|(told, _)| *told >= number).await.ok().map(|told| told.1.clone());
             match told {
@@ -118,7 +113,7 @@ impl Announcer {
         });
         match select(told, lost).await {
             Either::Left((outcome, _)) => Ok(outcome?),
-            Either::Right((reason, _)) => Err(self.hold.as_lost(reason).into()),
+            Either::Right((reason, _)) => Err(self.turn.as_lost(reason).into()),
         }
     }
 }
@@ -128,9 +123,8 @@ struct Keeper {
     machine: Candidacy<LeaderData>,
     path: String,
     settings: Arc<Settings>,
-    hold: Arc<Turn>,
+    turn: Arc<Turn>,
     wanted: watch::Receiver<Proclamation<LeaderData>>,
-    /// The watch on the announcement, if one stands.
     watch: Option<StandingWatch>,
     /// When the leader has led for a while, once it is announced.
     settled: Option<Instant>,
@@ -181,14 +175,14 @@ impl Procedure for Keeper {
                 }
                 return Performed::Told((number, outcome));
             }
-            CandidacyCommand::Announce { value, replace } => self.announce(&value, replace).boxed(),
-            CandidacyCommand::Settle => self.settle().boxed(),
-            CandidacyCommand::Look(footing) => self.look(footing).boxed(),
-            CandidacyCommand::Wait => self.wait().boxed(),
-            CandidacyCommand::Pause => self.pause().boxed(),
+            CandidacyCommand::Announce { value, replace } => self.send_announcement(&value, replace).boxed(),
+            CandidacyCommand::Settle => self.wait_until_settled().boxed(),
+            CandidacyCommand::Look(footing) => self.look_at_announcement(footing).boxed(),
+            CandidacyCommand::Wait => self.wait_for_change().boxed(),
+            CandidacyCommand::Pause => self.pause_after_disturbance().boxed(),
         };
         // The end of the hold ends each request.
-        let lost = self.hold.clone().lost(Duration::ZERO).map(|_| CandidacyEvent::Over.into()).boxed();
+        let lost = self.turn.clone().lost(Duration::ZERO).map(|_| CandidacyEvent::Over.into()).boxed();
         Performed::Request(select(lost, request).map(|heard| heard.factor_first().0).boxed())
     }
 
@@ -198,19 +192,20 @@ impl Procedure for Keeper {
 }
 
 impl Keeper {
-    fn announce(
+    fn send_announcement(
         &self,
         value: &LeaderData,
         replace: bool,
     ) -> impl Future<Output = KeeperHeard> + Send + use<> {
-        let (hold, path) = (self.hold.clone(), self.path.clone());
+        let turn = self.turn.clone();
+        let path = self.path.clone();
         let options = NodeOptions::new().acl(self.settings.acl.clone()).ephemeral();
         let node = |()| Node { options: options.clone(), ..Node::new(path.clone(), encode(value)) };
         let operations = candidacy::announcement(replace).into_iter().map(|it| it.map(node)).collect();
-        let pause = self.hold.session().pause_after(self.tries);
+        let pause = self.turn.session().pause_after(self.tries);
         async move {
             pause.await;
-            match transaction::send(&hold, operations).await {
+            match transaction::send(&turn, operations).await {
                 Ok(_) => CandidacyEvent::Announced,
                 Err(TransactionError::Lost(_)) => CandidacyEvent::Over,
                 Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => {
@@ -238,17 +233,20 @@ impl Keeper {
         }
     }
 
-    fn settle(&mut self) -> impl Future<Output = KeeperHeard> + Send + use<> {
+    fn wait_until_settled(&mut self) -> impl Future<Output = KeeperHeard> + Send + use<> {
         let settled = *self.settled.get_or_insert_with(|| Instant::now() + SETTLING);
-        let settled = self.hold.session().sleep(settled.saturating_duration_since(Instant::now()));
+        let settled = self.turn.session().sleep(settled.saturating_duration_since(Instant::now()));
         proclaimed_or(self.wanted.clone(), settled.map(|()| CandidacyEvent::Settled))
             .map(|event| KeeperHeard { event, watch: None })
     }
 
-    fn look(&mut self, footing: Footing) -> impl Future<Output = KeeperHeard> + Send + use<> {
-        let (path, line, before) = (self.path.clone(), self.hold.session().line(), self.watch.take());
-        let looked = sight(&line, move |watching| requests::watch_announcement(watching, path, footing));
-        let pause = self.hold.session().pause_after(self.tries);
+    fn look_at_announcement(&mut self, footing: Footing) -> impl Future<Output = KeeperHeard> + Send + use<> {
+        let path = self.path.clone();
+        let session = self.turn.session().line();
+        let before = self.watch.take();
+        let looked =
+            send_look(&session, move |watching| requests::watch_announcement(watching, path, footing));
+        let pause = self.turn.session().pause_after(self.tries);
         async move {
             pause.await;
             let (found, watch) = match looked.await {
@@ -266,14 +264,15 @@ impl Keeper {
         }
     }
 
-    fn wait(&mut self) -> impl Future<Output = KeeperHeard> + Send + use<> {
-        let (mut watch, wanted) = (self.watch.take(), self.wanted.clone());
+    fn wait_for_change(&mut self) -> impl Future<Output = KeeperHeard> + Send + use<> {
+        let mut watch = self.watch.take();
+        let wanted = self.wanted.clone();
         // A server withholds the events of a node that this session may no longer read.
-        let doubted = self.hold.session().sleep(stale(self.hold.session().lease.lengths().timeout));
+        let doubted = self.turn.session().sleep(stale_after(self.turn.session().lease.lengths().timeout));
         async move {
             let news = async {
                 tokio::select! {
-                    event = changed(&mut watch) => event,
+                    event = watched_change(&mut watch) => event,
                     () = doubted => CandidacyEvent::Doubted,
                 }
             };
@@ -282,7 +281,7 @@ impl Keeper {
         }
     }
 
-    fn pause(&mut self) -> impl Future<Output = KeeperHeard> + Send + use<> {
+    fn pause_after_disturbance(&mut self) -> impl Future<Output = KeeperHeard> + Send + use<> {
         info!(
             path = self.path,
             "the leader's announcement is gone or changed; the leader announces itself again"
@@ -292,7 +291,7 @@ impl Keeper {
         }
         self.disturbances.failed();
         self.disturbed = Instant::now();
-        let pause = self.hold.session().pause_after(self.disturbances);
+        let pause = self.turn.session().pause_after(self.disturbances);
         pause.map(|over| over.map_or(CandidacyEvent::Paused, |_| CandidacyEvent::Over).into())
     }
 }
@@ -311,7 +310,7 @@ async fn proclaimed_or<T, E>(
 }
 
 /// Resolves once the watch reports a change, or is lost.
-async fn changed<T, E>(watch: &mut Option<StandingWatch>) -> CandidacyEvent<T, E> {
+async fn watched_change<T, E>(watch: &mut Option<StandingWatch>) -> CandidacyEvent<T, E> {
     let Some(standing) = watch else { return pending().await };
     if standing.changed().await.is_some() {
         return CandidacyEvent::Changed;

@@ -1,6 +1,5 @@
 //! The [`Leadership`] of a candidate that leads.
 
-use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
@@ -104,8 +103,4 @@ impl Acquired for Leadership {
     }
 }
 
-impl fmt::Debug for Leadership {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leadership").field("guard", &self.guard).finish_non_exhaustive()
-    }
-}
+debug_shows!(Leadership, it, { guard: it.guard });

@@ -5,7 +5,6 @@ mod keeper;
 pub(crate) mod leader;
 pub(crate) mod leadership;
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,16 +24,12 @@ use crate::lock::acquire::{Passage, Wait};
 use crate::lock::contender::Contender;
 use crate::lock::options::LockOptions;
 use crate::lock::query::query;
-use crate::node::LEADER;
 use crate::observe::Observer;
 use crate::path::LockPath;
 use crate::requests;
 use crate::settings::Settings;
 use crate::telemetry::FamilyMember;
 use crate::zk::Succession;
-
-/// The name of the directory in which candidates queue.
-const QUEUE: &str = "queue";
 
 /// Why a leader's own transactions leave the announcement alone.
 const OFF_LIMITS: &str =
@@ -79,8 +74,8 @@ impl Election {
         let path = LockPath::parse(path, &session.chroot)
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
         options.refuse_layout(path.as_str())?;
-        let settings = options.settings(&path.of_child(QUEUE), &session)?;
-        let off_limits = Some((path.of_child(LEADER), OFF_LIMITS));
+        let settings = options.settings(&path.of_child(PathKind::QUEUE), &session)?;
+        let off_limits = Some((path.of_child(PathKind::LEADER), OFF_LIMITS));
         let settings = Settings { kind: PathKind::Election, subject: path.clone(), off_limits, ..settings };
         Ok(Self { path, lock: Lock::of(succession, settings) })
     }
@@ -105,7 +100,7 @@ impl Election {
 
     /// Returns the path of the leader's announcement.
     pub fn announcement(&self) -> String {
-        self.path.of_child(LEADER)
+        self.path.of_child(PathKind::LEADER)
     }
 
     /// Campaigns: queues, waits for as long as it takes until this candidate leads, and announces `value`. A value is a
@@ -160,7 +155,7 @@ impl Election {
         let path = self.announcement();
         let question = path.clone();
         let found =
-            query(self.lock.succession(), &path, |wire| requests::announcement(wire.client, question))
+            query(self.lock.succession(), &path, |wire| requests::read_announcement(wire.client, question))
                 .await?;
         Ok(found.map(Leader::new))
     }
@@ -201,10 +196,10 @@ impl Election {
 
     /// Acquires the lock, and announces this value under it.
     async fn lead(&self, value: String, wait: Wait) -> Result<Option<Leadership>, AcquireError> {
-        keeper::check(&self.announcement(), &value)?;
+        keeper::check_value(&self.announcement(), &value)?;
         let announce = |guard: Guard, _| {
-            let hold = guard.turn.clone();
-            let announcer = Announcer::start(&self.lock.settings, self.announcement(), hold, &value);
+            let turn = guard.turn.clone();
+            let announcer = Announcer::start(&self.lock.settings, self.announcement(), turn, &value);
             async move {
                 match announcer.announced().await {
                     Ok(()) => Ok(Passage::Passed(Leadership::new(guard, announcer))),
@@ -214,13 +209,9 @@ impl Election {
             }
         };
         let acquirer = &self.lock.acquirer;
-        let leading = pin!(acquirer.within(wait, acquirer.pass(wait, announce)));
-        acquirer.told(FamilyMember::Election, wait, leading).await
+        let leading = pin!(acquirer.within(wait, acquirer.acquire_in_stages(wait, announce)));
+        acquirer.instrument(FamilyMember::Election, wait, leading).await
     }
 }
 
-impl fmt::Debug for Election {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Election").field("path", &self.path()).finish_non_exhaustive()
-    }
-}
+debug_shows!(Election, it, { path: it.path() });

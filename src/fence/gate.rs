@@ -64,9 +64,8 @@ impl FenceGate {
 
     /// Makes the gate remember this token of a reader, too.
     #[must_use]
-    pub fn and_shared(mut self, highest: FencingToken) -> Self {
-        self.shared = Some(highest);
-        self
+    pub fn and_shared(self, highest: FencingToken) -> Self {
+        Self { shared: Some(highest), ..self }
     }
 
     /// Accepts the token of a holder that holds the lock alone. From then on, the gate refuses every lower token. The

@@ -26,12 +26,10 @@ pub(crate) struct Acquirer {
 }
 
 impl Acquirer {
-    /// Acquires this one lock.
     pub(crate) fn of_one(succession: Arc<Succession>, lock: Arc<Settings>, kind: Kind) -> Self {
         Self { succession, entries: [Entry { lock, kind }].into() }
     }
 
-    /// The settings of each lock.
     pub(super) fn locks(&self) -> impl Iterator<Item = &Arc<Settings>> {
         self.entries.iter().map(|entry| &entry.lock)
     }
@@ -49,11 +47,11 @@ impl Acquirer {
             _ => FamilyMember::Several,
         };
         let acquisition = async { Ok(self.contend(wait, Arrival::New).await?.map(|(guard, _)| guard)) };
-        self.told(member, wait, pin!(acquisition)).await
+        self.instrument(member, wait, pin!(acquisition)).await
     }
 
     /// Awaits the acquisition of a caller in its span, counts it, and tells of the hold.
-    pub(crate) async fn told<T: Acquired, E>(
+    pub(crate) async fn instrument<T: Acquired, E>(
         &self,
         member: FamilyMember,
         wait: Wait,
@@ -79,7 +77,7 @@ impl Acquirer {
     /// Acquires the locks, and then passes the further stages that need them. `stages` makes these of the guard, and of how its
     /// contender stood at the grant. If they lose their place, or nobody polls them, it queues again, after a pause if they lose it again and again.
     /// `None` if the locks are not acquired within this wait, or if a stage would have to wait and the caller does not want to.
-    pub(crate) async fn pass<K, T, E, F>(
+    pub(crate) async fn acquire_in_stages<K, T, E, F>(
         &self,
         wait: Wait,
         mut stages: impl FnMut(Guard<K>, Arrival) -> F + Send,
@@ -89,7 +87,8 @@ impl Acquirer {
         E: From<AcquireError> + 'static,
         F: Future<Output = Result<Passage<T>, E>> + Send + 'static,
     {
-        let (mut arrival, mut displaced) = (Arrival::New, Tries::default());
+        let mut arrival = Arrival::New;
+        let mut displaced = Tries::default();
         loop {
             let Some((guard, arrived)) = self.contend(wait, arrival).await? else { return Ok(None) };
             let session = guard.session().clone();

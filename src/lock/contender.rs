@@ -7,6 +7,7 @@ use zklock_recipe::{Child, Foreign, ForeignClient, Kind};
 use crate::fence::FencingToken;
 use crate::layout::Layout;
 use crate::node::NodeData;
+use crate::path::name_of;
 use crate::requests::QueueNode;
 use crate::settings::Settings;
 
@@ -61,11 +62,9 @@ pub struct ForeignContender {
 }
 
 impl Contender {
-    /// Makes a contender from what was read of its node.
     pub(crate) fn new(position: usize, holds: bool, node: QueueNode) -> Self {
         let data = node.seen.as_ref().and_then(|seen| seen.data.clone());
-        let name = node.path.rsplit('/').next().unwrap_or_default();
-        let client = match (node.place.kind, Child::of(name)) {
+        let client = match (node.place.kind, Child::of(name_of(&node.path))) {
             (Kind::Exclusive | Kind::Shared, Child::Suspect(client)) => Some(client),
             _ => None,
         };

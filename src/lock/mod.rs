@@ -7,7 +7,6 @@ pub(crate) mod options;
 pub(crate) mod query;
 pub(crate) mod rw_lock;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,7 +47,6 @@ use crate::zk::Succession;
 pub struct Lock {
     /// What all acquisitions of this lock share.
     pub(crate) settings: Arc<Settings>,
-    /// What acquires this lock.
     pub(crate) acquirer: Acquirer,
 }
 
@@ -62,7 +60,6 @@ impl Lock {
         Ok(Self::of(succession, settings))
     }
 
-    /// Makes the lock with these settings.
     pub(crate) fn of(succession: Arc<Succession>, settings: Settings) -> Self {
         let settings = Arc::new(settings);
         let acquirer = Acquirer::of_one(succession, settings.clone(), Kind::Exclusive);
@@ -152,7 +149,7 @@ impl Lock {
     ///
     /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn contenders(&self) -> Result<Vec<Contender>, QueryError> {
-        Ok(Contender::queue(self.ask(requests::contenders).await?))
+        Ok(Contender::queue(self.query(requests::read_queue).await?))
     }
 
     /// Returns the holder: the first contender in the queue, which holds the lock or is about to. Returns `None` if nobody
@@ -161,7 +158,7 @@ impl Lock {
     ///
     /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn holder(&self) -> Result<Option<Contender>, QueryError> {
-        let first = self.ask(requests::holder).await?;
+        let first = self.query(requests::holder).await?;
         Ok(first.map(|node: QueueNode| Contender::new(0, true, node)))
     }
 
@@ -196,12 +193,12 @@ impl Lock {
     ///
     /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
     pub async fn foreign_contenders(&self) -> Result<Vec<ForeignContender>, QueryError> {
-        let found = self.ask(requests::foreigners).await?;
+        let found = self.query(requests::find_foreigners).await?;
         Ok(found.into_iter().map(|foreign| ForeignContender::new(&self.settings, foreign)).collect())
     }
 
     /// Asks ZooKeeper a question about this lock.
-    pub(crate) async fn ask<T, F>(
+    pub(crate) async fn query<T, F>(
         &self,
         question: impl FnOnce(Arc<Client>, Arc<Settings>) -> F + Send + 'static,
     ) -> Result<T, QueryError>
@@ -214,8 +211,4 @@ impl Lock {
     }
 }
 
-impl fmt::Debug for Lock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lock").field("path", &self.path()).finish_non_exhaustive()
-    }
-}
+debug_shows!(Lock, it, { path: it.path() });

@@ -1,6 +1,5 @@
 //! The [`MultiLock`]: several locks at once.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -193,15 +192,11 @@ fn check_size(locks: &[&Arc<Settings>], chroot: &str) -> Result<(), InvalidLock>
         let path = chroot.len() + lock.path.as_str().len();
         2 * (path + OVERHEAD) + lock.longest_node + lock.acl.encoded_length()
     };
-    let (count, length) = (locks.len(), locks.iter().map(of_one).sum());
+    let length = locks.iter().map(of_one).sum();
     if length > LONGEST_TRANSACTION {
-        return Err(InvalidLock::TooMany { count, length, longest: LONGEST_TRANSACTION });
+        return Err(InvalidLock::TooMany { count: locks.len(), length, longest: LONGEST_TRANSACTION });
     }
     Ok(())
 }
 
-impl fmt::Debug for MultiLock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MultiLock").field("paths", &self.paths().collect::<Vec<_>>()).finish_non_exhaustive()
-    }
-}
+debug_shows!(MultiLock, it, { paths: it.paths().collect::<Vec<_>>() });

@@ -52,35 +52,30 @@ impl LockOptions {
     /// Sets the name by which metrics and spans know what is acquired: one of few, such as `orders`, and never a key or a
     /// customer. Locks with one name are counted together, and so are all without a name, which is the default. An election
     /// without a name has no `leader_election_master_status`. See [Metrics, spans and events](crate::inspect#metrics-spans-and-events).
-    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.name = Some(name.into());
-        self
+    pub fn name(self, name: impl Into<Arc<str>>) -> Self {
+        Self { name: Some(name.into()), ..self }
     }
 
     /// Sets the text by which operators recognise the contender: free text of up to 256 bytes. The default is
     /// `host:pid`.
-    pub fn owner(mut self, owner: impl Into<String>) -> Self {
-        self.owner = Some(owner.into());
-        self
+    pub fn owner(self, owner: impl Into<String>) -> Self {
+        Self { owner: Some(owner.into()), ..self }
     }
 
     /// Sets extra data for each contender's node: up to 16 KiB. The default is none.
-    pub fn data(mut self, data: impl Into<String>) -> Self {
-        self.data = Some(data.into());
-        self
+    pub fn data(self, data: impl Into<String>) -> Self {
+        Self { data: Some(data.into()), ..self }
     }
 
     /// Sets the ACL of the contenders' nodes, and of the lock's directory if zklock creates it. The default is
     /// [`Acl::open`].
-    pub fn acl(mut self, acl: Acl) -> Self {
-        self.acl = acl;
-        self
+    pub fn acl(self, acl: Acl) -> Self {
+        Self { acl, ..self }
     }
 
     /// Sets the ACL of the directory's ancestors if zklock creates them. The default is [`Acl::open`].
-    pub fn ancestors_acl(mut self, acl: Acl) -> Self {
-        self.ancestors_acl = acl;
-        self
+    pub fn ancestors_acl(self, acl: Acl) -> Self {
+        Self { ancestors_acl: acl, ..self }
     }
 
     /// Sets how long before the lease, or the [`max_hold`](Self::max_hold), ends [`Guard::lost`](crate::Guard::lost) and [`Guard::run`](crate::Guard::run)
@@ -94,9 +89,8 @@ impl LockOptions {
     /// with a session timeout of 24 seconds. [`Lock::with_options`](crate::Lock::with_options) refuses a longer one. If
     /// the servers later grant a shorter session timeout, zklock shortens the margin to the longest one that this
     /// timeout allows.
-    pub fn stop_margin(mut self, margin: Duration) -> Self {
-        self.stop_margin = margin;
-        self
+    pub fn stop_margin(self, margin: Duration) -> Self {
+        Self { stop_margin: margin, ..self }
     }
 
     /// Sets how long a waiter waits before it is granted the lock if its predecessor vanished without a release. Chubby
@@ -131,9 +125,8 @@ impl LockOptions {
     /// dropped. The delay also applies if a predecessor may have vanished unseen, while the connection was lost or
     /// before the next ZooKeeper session was established. [`try_acquire`](crate::Lock::try_acquire) never waits: it
     /// returns `None` then. [`RwLock`](crate::RwLock) says what a delay costs readers.
-    pub fn takeover_delay(mut self, delay: Duration) -> Self {
-        self.takeover_delay = Some(delay);
-        self
+    pub fn takeover_delay(self, delay: Duration) -> Self {
+        Self { takeover_delay: Some(delay), ..self }
     }
 
     /// Sets for how long a guard is valid at most. After that it is lost ([`LostReason::MaxHold`](crate::LostReason::MaxHold)), and zklock
@@ -153,9 +146,8 @@ impl LockOptions {
     /// Work that goes on after the loss goes on beside the next holder. Stop it when [`Guard::lost`](crate::Guard::lost) resolves, or use
     /// [`Guard::run`](crate::Guard::run). A [`takeover_delay`](Self::takeover_delay) of the waiters gives it time: they take the end
     /// for that of a holder that vanished.
-    pub fn max_hold(mut self, longest: Duration) -> Self {
-        self.max_hold = Some(longest);
-        self
+    pub fn max_hold(self, longest: Duration) -> Self {
+        Self { max_hold: Some(longest), ..self }
     }
 
     /// Ends the process if a guard is lost before its caller has released or dropped it. The default is `false`.
@@ -179,17 +171,15 @@ impl LockOptions {
     /// let options = zklock::LockOptions::new().fail_stop(true).stop_margin(std::time::Duration::from_secs(2));
     /// # drop(options);
     /// ```
-    pub fn fail_stop(mut self, fail_stop: bool) -> Self {
-        self.fail_stop = fail_stop;
-        self
+    pub fn fail_stop(self, fail_stop: bool) -> Self {
+        Self { fail_stop, ..self }
     }
 
     /// Contends in the queue of another client's mutexes, under that client's names. The default is zklock's own queue, in which no
     /// other client contends. It needs a [`takeover_delay`](Self::takeover_delay), and only a single lock that is held alone can have
     /// it ([`InvalidLock::Layout`]). See [`Layout`].
-    pub fn layout(mut self, layout: Layout) -> Self {
-        self.layout = layout;
-        self
+    pub fn layout(self, layout: Layout) -> Self {
+        Self { layout, ..self }
     }
 
     /// Refuses a layout, for what shares no queue: everything but a single lock that is held alone.
@@ -209,10 +199,11 @@ impl LockOptions {
             return Err(InvalidLock::NoDelay { path: path.to_string(), layout: self.layout });
         }
         let lengths = session.lease.lengths();
-        let (stop_margin, longest) = (self.stop_margin, lengths.longest_stop_margin());
+        let stop_margin = self.stop_margin;
+        let longest = lengths.longest_stop_margin();
         if stop_margin > longest {
-            let (path, timeout) = (path.to_string(), lengths.timeout);
-            return Err(InvalidLock::StopMargin { path, stop_margin, longest, timeout });
+            let timeout = lengths.timeout;
+            return Err(InvalidLock::StopMargin { path: path.to_string(), stop_margin, longest, timeout });
         }
         if let Some(max_hold) = self.max_hold.filter(|longest| *longest <= stop_margin) {
             return Err(InvalidLock::MaxHold { path: path.to_string(), max_hold, stop_margin });
@@ -251,7 +242,7 @@ impl LockOptions {
             fail_stop: self.fail_stop,
             hints: Arc::default(),
             kind: PathKind::Lock,
-            place: zklock_recipe::QueueLayout::own,
+            own_place: zklock_recipe::QueueLayout::own,
             off_limits: None,
         })
     }

@@ -1,6 +1,5 @@
 //! The [`RwLock`]: many readers, or one writer.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -161,8 +160,4 @@ impl RwLock {
     }
 }
 
-impl fmt::Debug for RwLock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RwLock").field("path", &self.path()).finish_non_exhaustive()
-    }
-}
+debug_shows!(RwLock, it, { path: it.path() });

@@ -21,7 +21,7 @@ pub(super) async fn try_acquire(line: Arc<Line>) -> Result<Option<Guard>, Acquir
         return Ok(None);
     };
     guard.turn.limit(line.max_hold);
-    if line.tried(&guard) {
+    if line.keep_tried(&guard) {
         LineBackground::start(&line, Some(guard.turn.clone()));
     }
     Ok(Some(guard))

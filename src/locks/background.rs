@@ -20,22 +20,22 @@ pub(super) struct LineBackground {
 
 impl LineBackground {
     /// Starts one. It waits for the end of the hold that has this turn, or else contends.
-    pub(super) fn start(line: &Arc<Line>, hold: Option<Arc<Turn>>) {
+    pub(super) fn start(line: &Arc<Line>, turn: Option<Arc<Turn>>) {
         let background = Self { line: line.clone(), done: false };
-        line.lock.succession().spawn(background.run(hold));
+        line.lock.succession().spawn(background.run(turn));
     }
 
-    async fn run(mut self, mut hold: Option<Arc<Turn>>) {
+    async fn run(mut self, mut granted: Option<Arc<Turn>>) {
         loop {
-            let turn = match hold.take() {
+            let turn = match granted.take() {
                 Some(turn) => turn,
                 None => match self.contend().await {
                     Some(turn) => turn,
                     None => break,
                 },
             };
-            self.attend(turn).await;
-            if !self.line.over() {
+            self.watch_offers(turn).await;
+            if !self.line.end_hold() {
                 break;
             }
         }
@@ -44,7 +44,8 @@ impl LineBackground {
 
     /// Contends until the lock is granted, nobody wants it any more, or the acquisition fails.
     async fn contend(&self) -> Option<Arc<Turn>> {
-        let (line, acquirer) = (&self.line, &self.line.lock.acquirer);
+        let line = &self.line;
+        let acquirer = &line.lock.acquirer;
         let acquired = {
             let mut acquiring = pin!(acquirer.contend(Wait::FOR_EVER, Arrival::New));
             loop {
@@ -68,14 +69,14 @@ impl LineBackground {
     }
 
     /// Looks at the offers of a hold until that is over.
-    async fn attend(&self, turn: Arc<Turn>) {
+    async fn watch_offers(&self, turn: Arc<Turn>) {
         let mut over = pin!(turn.hold_over());
         loop {
-            let looks = self.line.looks();
+            let is_looked_at = self.line.is_looked_at();
             tokio::select! {
                 () = &mut over => return,
-                () = self.line.nudge.notified(), if !looks => {}
-                () = tokio::time::sleep(LATE_AFTER), if looks => self.line.look(),
+                () = self.line.nudge.notified(), if !is_looked_at => {}
+                () = tokio::time::sleep(LATE_AFTER), if is_looked_at => self.line.look_at_offer(),
             }
         }
     }

@@ -32,7 +32,6 @@ impl<T> InUse<T> {
         }
     }
 
-    /// How many keys there are.
     pub(super) fn len(&self) -> usize {
         self.0.lock().len()
     }

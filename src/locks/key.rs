@@ -2,6 +2,7 @@
 
 use zklock_recipe::Child;
 
+use crate::node::RECORDS_SUFFIX;
 use crate::path::is_allowed;
 use crate::text::is_harmful;
 
@@ -40,7 +41,7 @@ fn escape(name: &mut String, character: char) {
 }
 
 fn has_a_meaning(name: &str) -> bool {
-    matches!(name, "." | "..") || name.ends_with(".once") || Child::of(name) != Child::Other
+    matches!(name, "." | "..") || name.ends_with(RECORDS_SUFFIX) || Child::of(name) != Child::Other
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! The tasks of this process that want the lock of one key, and what the process has of it.
 
-use std::pin::Pin;
 use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use zklock_recipe::{HoldNumber, Stage, Step, Ticket, Turned};
+use zklock_recipe::{HoldNumber, LineMachine, Step, Ticket, Turned};
 
 use super::budget::Budget;
 use super::in_use::InUse;
@@ -14,10 +13,8 @@ use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::guard::hold::turn::Turn;
 use crate::lock::Lock;
-use crate::lock::acquire::Wait;
 use crate::mutex::Mutex;
 use crate::settings::Settings;
-use crate::telemetry::{Acquired, FamilyMember};
 use crate::zk::Succession;
 
 /// The tasks of this process that want the lock of one key.
@@ -35,7 +32,7 @@ pub(super) struct Line {
 }
 
 struct LineState {
-    stage: Stage<Arc<Waker>, Guard, AcquireError>,
+    machine: LineMachine<Arc<Waker>, Guard, AcquireError>,
     /// When the present hold began.
     began: Instant,
     /// Since when no task has had a turn, if the hold is offered.
@@ -53,48 +50,39 @@ impl Line {
         key: String,
     ) -> Arc<Self> {
         let max_hold = settings.max_hold.take();
-        let (lock, now) = (Lock::of(succession, settings), Instant::now());
-        let state = LineState { stage: Stage::new(budget.turns), began: now, idle: now, looks: false };
+        let lock = Lock::of(succession, settings);
+        let now = Instant::now();
+        let state =
+            LineState { machine: LineMachine::new(budget.turns), began: now, idle: now, looks: false };
         Arc::new(Self { lock, max_hold, nudge: Notify::new(), budget, state: Mutex::new(state), lines, key })
     }
 
-    /// Awaits the acquisition of a caller in its span, counts it, and tells of the hold.
-    pub(super) async fn told<T: Acquired>(
-        &self,
-        wait: Wait,
-        acquisition: Pin<&mut impl Future<Output = Result<Option<T>, AcquireError>>>,
-    ) -> Result<Option<T>, AcquireError> {
-        self.lock.acquirer.told(FamilyMember::Key, wait, acquisition).await
-    }
-
-    /// See [`Stage::is_free`].
     pub(super) fn is_free(&self) -> bool {
-        self.state.lock().stage.is_free()
+        self.state.lock().machine.is_free()
     }
 
     /// A task that tried has this guard. Returns false if that one is not passed on.
-    pub(super) fn tried(self: &Arc<Self>, guard: &Guard) -> bool {
+    pub(super) fn keep_tried(self: &Arc<Self>, guard: &Guard) -> bool {
         let mut state = self.state.lock();
-        let hold = state.stage.tried();
+        let hold = state.machine.tried();
         hold.map(|hold| state.begin(self, hold, &guard.turn)).is_some()
     }
 
-    /// Offers a hold that was just granted.
     pub(super) fn offer(self: &Arc<Self>, guard: Guard) {
         let turn = guard.turn.clone();
         let mut state = self.state.lock();
-        let (hold, step) = state.stage.granted(guard);
+        let (hold, step) = state.machine.granted(guard);
         state.begin(self, hold, &turn);
         self.carry_out(state, step);
     }
 
     /// Passes this hold on, whose next turn has just begun. Returns the turn if the hold is to be released instead.
-    fn pass(&self, hold: HoldNumber, next: Arc<Turn>) -> Option<Arc<Turn>> {
+    fn pass_on(&self, hold: HoldNumber, next: Arc<Turn>) -> Option<Arc<Turn>> {
         let is_ample = self.is_ample(&next);
         let mut state = self.state.lock();
         let now = Instant::now();
         let allowed = is_ample && now.duration_since(state.began) < self.budget.time;
-        match state.stage.passed(hold, Guard::of(next), allowed) {
+        match state.machine.passed(hold, Guard::of(next), allowed) {
             Step::Release(guard) => Some(guard.into_turn()),
             step => {
                 state.idle = now;
@@ -107,35 +95,33 @@ impl Line {
     /// A task looks whether its turn has come. The first time it gets its place.
     pub(super) fn poll(&self, ticket: &mut Option<Ticket>, waker: Arc<Waker>) -> Turned<Guard, AcquireError> {
         let mut state = self.state.lock();
-        let ticket = *ticket.get_or_insert_with(|| state.stage.arrive());
-        state.stage.poll(ticket, waker)
+        let ticket = *ticket.get_or_insert_with(|| state.machine.arrive());
+        state.machine.poll(ticket, waker)
     }
 
-    /// A task leaves its place.
     pub(super) fn leave(&self, ticket: Ticket) {
         let mut state = self.state.lock();
-        let (time_is_left, lasts) = self.allowed(&state);
-        let step = state.stage.leave(ticket, time_is_left && lasts);
+        let (time_is_left, lasts) = self.time_and_lease(&state);
+        let step = state.machine.leave(ticket, time_is_left && lasts);
         self.carry_out(state, step);
     }
 
-    /// Whether somebody is to [look](Self::look) again and again.
-    pub(super) fn looks(&self) -> bool {
+    /// Whether somebody is to [look](Self::look_at_offer) again and again.
+    pub(super) fn is_looked_at(&self) -> bool {
         self.state.lock().looks
     }
 
-    /// Looks at the task that the hold is offered to.
-    pub(super) fn look(&self) {
+    pub(super) fn look_at_offer(&self) {
         let mut state = self.state.lock();
-        let (time_is_left, lasts) = self.allowed(&state);
-        let step = state.stage.look(time_is_left, lasts);
-        state.looks = state.stage.offered().is_some();
+        let (time_is_left, lasts) = self.time_and_lease(&state);
+        let step = state.machine.look(time_is_left, lasts);
+        state.looks = state.machine.offered().is_some();
         self.carry_out(state, step);
     }
 
     /// The hold is over. Returns whether to contend again.
-    pub(super) fn over(&self) -> bool {
-        let (again, withdrawn) = self.state.lock().stage.over();
+    pub(super) fn end_hold(&self) -> bool {
+        let (again, withdrawn) = self.state.lock().machine.over();
         // The guard is lost, so its node goes without a release.
         drop(withdrawn);
         again
@@ -143,28 +129,29 @@ impl Line {
 
     /// Leaves ZooKeeper's queue, unless somebody is wanted after all.
     pub(super) fn retire(&self) -> bool {
-        self.state.lock().stage.retire()
+        self.state.lock().machine.retire()
     }
 
     /// The acquisition has failed for everybody.
     pub(super) fn fail(&self, error: &AcquireError) {
-        let (wakers, withdrawn) = self.state.lock().stage.fail(error);
+        let (wakers, withdrawn) = self.state.lock().machine.fail(error);
         drop(withdrawn);
         wakers.into_iter().for_each(|waker| waker.wake_by_ref());
     }
 
     /// Whether time is left for the offer that stands, and whether the lease lets it be handed on.
-    fn allowed(&self, state: &LineState) -> (bool, bool) {
-        let (age, idle) = (state.began.elapsed(), state.idle.elapsed());
+    fn time_and_lease(&self, state: &LineState) -> (bool, bool) {
+        let age = state.began.elapsed();
+        let idle = state.idle.elapsed();
         let time_is_left = self.budget.lets_offer(age, idle, self.lock.succession().patience());
-        (time_is_left, state.stage.offered().is_some_and(|guard| self.is_ample(&guard.turn)))
+        (time_is_left, state.machine.offered().is_some_and(|guard| self.is_ample(&guard.turn)))
     }
 
     fn is_ample(&self, turn: &Turn) -> bool {
         turn.is_ample(self.max_hold)
     }
 
-    /// Does what the stage says. Foreign code, and code that comes back here, runs outside the mutex.
+    /// Does what the machine says. Foreign code, and code that comes back here, runs outside the mutex.
     fn carry_out(&self, mut state: MutexGuard<'_, LineState>, step: Step<Arc<Waker>, Guard>) {
         match step {
             Step::Wake(waker) => {
@@ -191,9 +178,10 @@ impl Line {
 impl LineState {
     /// Begins a hold. From now on the guard is passed on here.
     fn begin(&mut self, line: &Arc<Line>, hold: HoldNumber, turn: &Turn) {
-        (self.began, self.idle) = (Instant::now(), Instant::now());
+        self.began = Instant::now();
+        self.idle = self.began;
         let line = line.clone();
-        turn.pass_to(Arc::new(move |next| line.pass(hold, next)));
+        turn.pass_to(Arc::new(move |next| line.pass_on(hold, next)));
     }
 }
 

@@ -8,7 +8,6 @@ mod key;
 mod line;
 pub(crate) mod options;
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +25,7 @@ use crate::lock::Lock;
 use crate::lock::acquire::Wait;
 use crate::lock::multi_lock::MultiLock;
 use crate::path::LockPath;
+use crate::telemetry::FamilyMember;
 use crate::zk::Succession;
 
 /// The longest key, in bytes. ZooKeeper drops a connection that sends more than `jute.maxbuffer` (1 MiB by default), and an
@@ -148,7 +148,8 @@ impl Locks {
     pub async fn acquire(&self, key: &str) -> Result<Guard, AcquireError> {
         let line = self.line(key)?;
         let waiting = pin!(Waiting::new(line.clone()).map_ok(Some));
-        self.root.acquirer.at_last(line.told(Wait::FOR_EVER, waiting).await?)
+        let acquirer = &line.lock.acquirer;
+        acquirer.at_last(acquirer.instrument(FamilyMember::Key, Wait::FOR_EVER, waiting).await?)
     }
 
     /// Acquires the lock of a key if nobody holds it or waits for it. Returns `None` at once if a task of this process does,
@@ -157,7 +158,7 @@ impl Locks {
     /// Errors: [`AcquireError`]. Cancel safety: as [`acquire`](Self::acquire).
     pub async fn try_acquire(&self, key: &str) -> Result<Option<Guard>, AcquireError> {
         let line = self.line(key)?;
-        line.told(Wait::Never, pin!(try_acquire(line.clone()))).await
+        line.lock.acquirer.instrument(FamilyMember::Key, Wait::Never, pin!(try_acquire(line.clone()))).await
     }
 
     /// Acquires the lock of a key, and returns `None` if `timeout` passes first; see [`Lock::acquire_timeout`].
@@ -172,7 +173,7 @@ impl Locks {
         async move {
             let line = self.line(key)?;
             let waiting = pin!(self.root.succession().by(deadline, Waiting::new(line.clone())));
-            line.told(Wait::Until(deadline), waiting).await
+            line.lock.acquirer.instrument(FamilyMember::Key, Wait::Until(deadline), waiting).await
         }
     }
 
@@ -208,7 +209,8 @@ impl Locks {
             return Err(AcquireError::KeyTooLong { path, length: key.len(), longest: LONGEST_KEY });
         }
         let make = || {
-            let (settings, succession) = (root.settings.at(self.lock_path(key)), root.succession().clone());
+            let settings = root.settings.at(self.lock_path(key));
+            let succession = root.succession().clone();
             Line::new(settings, succession, budget.clone(), lines.clone(), key.to_owned())
         };
         Ok(lines.of(key, make))
@@ -219,8 +221,4 @@ impl Locks {
     }
 }
 
-impl fmt::Debug for Locks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Locks").field("root", &self.root.path()).finish_non_exhaustive()
-    }
-}
+debug_shows!(Locks, it, { root: it.root.path() });

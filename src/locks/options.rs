@@ -37,9 +37,8 @@ impl LocksOptions {
     /// Sets the options of each lock. A lock is passed on only if the next task can hold it for as long as a new guard lasts at least:
     /// two heartbeats, or one and the stop margin, some 4.2 seconds by default. So a [`max_hold`](LockOptions::max_hold) shorter than
     /// that keeps the process from passing a lock on.
-    pub fn lock(mut self, options: LockOptions) -> Self {
-        self.lock = options;
-        self
+    pub fn lock(self, options: LockOptions) -> Self {
+        Self { lock: options, ..self }
     }
 
     /// Sets how many times a process may pass a lock on between its tasks before the next process has it. The default is

@@ -9,9 +9,9 @@ use futures::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
-use zklock_recipe::{Event, Footing, Instruction, Moment, Observation, Refusal, Sent, Tries};
+use zklock_recipe::{Event, Footing, Instruction, Moment, Observation, ObserverMachine, Refusal, Sent, Tries};
 
-use super::sight::{self, StandingWatch, WatchedSight, sight};
+use super::sight::{self, StandingWatch, WatchedSight};
 use super::went_back::WentBack;
 use crate::fence::FencingToken;
 use crate::requests::{Sighting, Watching, failure};
@@ -40,49 +40,40 @@ impl<T> View<T> {
 /// Looks at what is observed, and watches it.
 type Looker<T> = dyn Fn(Watching, Footing) -> BoxFuture<'static, Result<Sighting<T>, Event>> + Send + Sync;
 
-/// What is observed.
-pub(super) struct Subject<T> {
+pub(super) struct Observed<T> {
     pub(super) path: String,
     pub(super) look: Box<Looker<T>>,
     /// Whether each heartbeat is to say anew from which instant on the answer was true.
     pub(super) is_dated: bool,
 }
 
-/// Follows the subject until nobody observes it any more, or until the session is over.
+/// Follows what is observed until nobody observes it any more, or until the session is over.
 pub(super) async fn follow<T: Clone + PartialEq + Send + 'static>(
-    subject: Subject<T>,
+    observed: Arc<Observed<T>>,
     mut bystander: Bystander,
     view: watch::Sender<View<T>>,
 ) {
-    let subject = Arc::new(subject);
-    let mut machine = zklock_recipe::ObserverMachine::new();
+    let mut machine = ObserverMachine::default();
     loop {
-        let line = tokio::select! {
+        let session = tokio::select! {
+            biased;
             () = view.closed() => return,
             session = bystander.session() => session.map(|session| session.line()),
         };
-        let Some(line) = line else { return };
-        let machine = &mut machine;
-        let (subject, view) = (&subject, &view);
-        let following =
-            Following { subject, line, view, machine, look: None, watch: None, tries: Tries::default() };
-        tokio::select! {
-            () = view.closed() => return,
-            () = following.run() => {}
-        }
+        let Some(session) = session else { return };
+        follow_in(session, &observed, &view, &mut machine).await;
     }
 }
 
-/// Follows the subject as one ZooKeeper session sees it, until nobody observes it any more, or until that session is over.
+/// Follows what is observed as one ZooKeeper session sees it, until nobody observes it any more, or until that session is over.
 pub(super) async fn follow_in<T: Clone + PartialEq + Send + 'static>(
-    line: SessionView,
-    subject: Subject<T>,
-    view: watch::Sender<View<T>>,
+    session: SessionView,
+    observed: &Arc<Observed<T>>,
+    view: &watch::Sender<View<T>>,
+    machine: &mut ObserverMachine<T>,
 ) {
-    let (subject, mut machine) = (Arc::new(subject), zklock_recipe::ObserverMachine::new());
-    let (subject, view, machine) = (&subject, &view, &mut machine);
     let following =
-        Following { subject, line, view, machine, look: None, watch: None, tries: Tries::default() };
+        Following { observed, session, view, machine, look: None, watch: None, tries: Tries::default() };
     tokio::select! {
         () = view.closed() => {}
         () = following.run() => {}
@@ -91,10 +82,10 @@ pub(super) async fn follow_in<T: Clone + PartialEq + Send + 'static>(
 
 /// What an observer does in one ZooKeeper session.
 struct Following<'a, T> {
-    subject: &'a Arc<Subject<T>>,
-    line: SessionView,
+    observed: &'a Arc<Observed<T>>,
+    session: SessionView,
     view: &'a watch::Sender<View<T>>,
-    machine: &'a mut zklock_recipe::ObserverMachine<T>,
+    machine: &'a mut ObserverMachine<T>,
     look: Option<BoxFuture<'static, LinkAnswer<WatchedSight<T>>>>,
     watch: Option<StandingWatch>,
     /// Counts the looks that no server answered, though the connection is there.
@@ -104,33 +95,33 @@ struct Following<'a, T> {
 impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
     /// Observes until the ZooKeeper session is over.
     async fn run(mut self) {
-        let mut heard = self.line.lease.heard();
+        let mut heard = self.session.lease.heard();
         // The watch of the last session has gone with it.
         self.take_in(Observation::Disconnected, None);
-        let mut stale = self.stale();
+        let mut doubt = self.next_doubt();
         loop {
             let waits = self.look.is_none();
             let event = tokio::select! {
                 // The server sends the events of a change before an answer that shows the change.
                 biased;
-                event = change(&mut self.watch) => event,
-                answer = answer(&mut self.look) => match self.weigh(answer) {
+                event = next_change(&mut self.watch) => event,
+                answer = next_answer(&mut self.look) => match self.weigh_answer(answer) {
                     Some((event, as_of)) => {
                         self.take_in(event, as_of);
-                        stale = self.stale();
+                        doubt = self.next_doubt();
                         continue;
                     }
                     None => return,
                 },
                 // The lease has the sender, so this never fails.
-                Ok(()) = heard.changed(), if self.subject.is_dated => {
+                Ok(()) = heard.changed(), if self.observed.is_dated => {
                     let sent = *heard.borrow_and_update();
-                    self.assure(sent).await;
+                    self.confirm_view(sent).await;
                     continue;
                 }
-                () = sleep_until(stale), if waits => Observation::Doubted,
+                () = sleep_until(doubt), if waits => Observation::Doubted,
             };
-            stale = self.stale();
+            doubt = self.next_doubt();
             self.take_in(event, None);
         }
     }
@@ -139,7 +130,8 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
     fn take_in(&mut self, event: Observation<T>, as_of: Option<Moment>) {
         let lost = event == Observation::Disconnected;
         if lost {
-            (self.look, self.watch) = (None, None);
+            self.look = None;
+            self.watch = None;
         }
         let refused = event == Observation::Refused;
         let instructions = self.machine.handle(event);
@@ -158,7 +150,7 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
                     Instruction::TellWentBack { before, now } => {
                         view.told += 1;
                         let [before, now] = [before, now].map(|stamp| FencingToken::new(stamp.token));
-                        let went_back = WentBack { path: self.subject.path.clone(), before, now };
+                        let went_back = WentBack { path: self.observed.path.clone(), before, now };
                         view.went_back = Some((view.told, went_back));
                     }
                     Instruction::Look(_) | Instruction::SyncAndLook => {}
@@ -167,15 +159,15 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
             view.told != told
         });
         for instruction in instructions {
-            let path = &self.subject.path;
+            let path = &self.observed.path;
             match instruction {
                 Instruction::Look(footing) => {
                     debug!(path, ?footing, "an observer looks");
-                    self.look = Some(self.look(footing, false));
+                    self.look = Some(self.send_look(footing, false));
                 }
                 Instruction::SyncAndLook => {
                     debug!(path, "an observer looks behind a sync, because it saw a lower token than before");
-                    self.look = Some(self.look(Footing::Watched, true));
+                    self.look = Some(self.send_look(Footing::Watched, true));
                 }
                 Instruction::TellWentBack { before, now } => {
                     warn!(
@@ -196,13 +188,13 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
 
     /// Sends a look, on the present connection or the next one; behind a `sync`, if it is to show what the leader has done by
     /// then.
-    fn look(&self, footing: Footing, synced: bool) -> BoxFuture<'static, LinkAnswer<WatchedSight<T>>> {
-        let subject = self.subject.clone();
-        let asked = sight(&self.line, move |watching: Watching| async move {
+    fn send_look(&self, footing: Footing, synced: bool) -> BoxFuture<'static, LinkAnswer<WatchedSight<T>>> {
+        let observed = self.observed.clone();
+        let asked = sight::send_look(&self.session, move |watching: Watching| async move {
             if synced {
-                watching.client.sync(&subject.path).await.map_err(failure)?;
+                watching.client.sync(&observed.path).await.map_err(failure)?;
             }
-            (subject.look)(watching, footing).await
+            (observed.look)(watching, footing).await
         });
         let pause = self.tries.pause();
         async move {
@@ -216,7 +208,10 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
 
     /// Turns the result of a look into an event, with the instant from which on it was true. Returns `None` if the session
     /// is over.
-    fn weigh(&mut self, answer: LinkAnswer<WatchedSight<T>>) -> Option<(Observation<T>, Option<Moment>)> {
+    fn weigh_answer(
+        &mut self,
+        answer: LinkAnswer<WatchedSight<T>>,
+    ) -> Option<(Observation<T>, Option<Moment>)> {
         self.look = None;
         let (WatchedSight { found, watch, before }, sent) = match answer {
             LinkAnswer::Given(sight, sent) => (sight, sent),
@@ -234,7 +229,7 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
             }
             Err(Event::SessionOver(_)) => return None,
             Err(Event::Refused(refusal)) => {
-                warn!(path = self.subject.path, %refusal, "the server refuses an observer's read");
+                warn!(path = self.observed.path, %refusal, "the server refuses an observer's read");
                 self.tries.answered();
                 self.view.send_if_modified(|view| {
                     view.refusal = Some(refusal);
@@ -251,7 +246,7 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
 
     /// The leader has answered a request that was sent then. The answer came behind the events of all that the leader had
     /// done before. So if no event is there, nothing had changed.
-    async fn assure(&mut self, sent: Sent) {
+    async fn confirm_view(&mut self, sent: Sent) {
         let watching = self.machine.is_watching();
         let Some(watch) = self.watch.as_mut().filter(|it| watching && it.connection == sent.connection)
         else {
@@ -266,13 +261,13 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
     }
 
     /// When to look again if nothing is heard until then.
-    fn stale(&self) -> Instant {
-        Instant::now() + sight::stale(self.line.lease.lengths().timeout)
+    fn next_doubt(&self) -> Instant {
+        Instant::now() + sight::stale_after(self.session.lease.lengths().timeout)
     }
 }
 
 /// Resolves with the result of the look that is under way.
-async fn answer<T>(
+async fn next_answer<T>(
     look: &mut Option<BoxFuture<'static, LinkAnswer<WatchedSight<T>>>>,
 ) -> LinkAnswer<WatchedSight<T>> {
     match look {
@@ -281,8 +276,7 @@ async fn answer<T>(
     }
 }
 
-/// Resolves with what the watch reports.
-async fn change<T>(watch: &mut Option<StandingWatch>) -> Observation<T> {
+async fn next_change<T>(watch: &mut Option<StandingWatch>) -> Observation<T> {
     match watch {
         Some(watch) => watch.changed().await.map_or(Observation::Disconnected, Observation::Changed),
         None => pending().await,

@@ -15,7 +15,7 @@ use futures::{FutureExt, Stream, StreamExt, stream};
 use tokio::sync::watch;
 use zklock_recipe::{Event, Footing};
 
-use follow::{Subject, View};
+use follow::{Observed, View};
 pub use went_back::WentBack;
 
 use crate::clock;
@@ -95,8 +95,8 @@ impl<T> Observer<T> {
         // It has not looked yet.
         let (sender, view) = watch::channel(View::unseen());
         let look = Box::new(move |watching, footing| look(watching, footing).boxed());
-        let subject = Subject { path, look, is_dated: true };
-        succession.spawn(follow::follow(subject, Bystander::new(succession), sender));
+        let observed = Arc::new(Observed { path, look, is_dated: true });
+        succession.spawn(follow::follow(observed, Bystander::new(succession), sender));
         let told = stream::unfold((view.clone(), 0), |(mut view, last)| async move {
             let (news, told) = {
                 let view = view.wait_for(|view| view.told > last).await.ok()?;

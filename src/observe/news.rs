@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use tokio::sync::watch;
-use zklock_recipe::{Event, Footing};
+use zklock_recipe::{Event, Footing, ObserverMachine};
 
-use super::follow::{Subject, View, follow_in};
+use super::follow::{Observed, View, follow_in};
 use crate::requests::{Sighting, Watching};
 use crate::zk::ZkSession;
 
@@ -32,8 +32,12 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> News<T> {
         let feed = session.feeds.join(&path.clone(), || {
             let (sender, view) = watch::channel(View::unseen());
             let look = Box::new(move |watching, footing| look(watching, footing).boxed());
-            let subject = Subject { path, look, is_dated: false };
-            session.finish(follow_in(session.line(), subject, sender).boxed());
+            let observed = Arc::new(Observed { path, look, is_dated: false });
+            let session_view = session.line();
+            let following = async move {
+                follow_in(session_view, &observed, &sender, &mut ObserverMachine::default()).await;
+            };
+            session.finish(following.boxed());
             view
         });
         Self { view: watch::Receiver::clone(&feed), told: 0, _feed: feed }

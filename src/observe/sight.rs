@@ -15,7 +15,6 @@ use crate::zk::{LinkAnswer, Revocable, SessionView};
 /// What a look shows.
 pub(crate) struct WatchedSight<T> {
     pub(crate) found: Result<Found<T>, Event>,
-    /// The watch that it left.
     pub(crate) watch: Option<StandingWatch>,
     /// What was heard from the leader before the look was sent.
     pub(super) before: Sent,
@@ -27,7 +26,6 @@ impl<T> Answer for WatchedSight<T> {
     }
 }
 
-/// A watch that stands.
 pub(crate) struct StandingWatch {
     pub(super) connection: u64,
     /// It passes the changes on when it is polled. It resolves once the connection is lost.
@@ -50,11 +48,7 @@ impl StandingWatch {
     /// Resolves at the next change, with the zxid of its transaction, if the server has named it. Resolves to `None` once
     /// the connection is lost.
     pub(crate) async fn changed(&mut self) -> Option<Option<i64>> {
-        poll_fn(|cx| match self.is_quiet(cx) {
-            true => Poll::Pending,
-            false => Poll::Ready(self.next.take()),
-        })
-        .await
+        poll_fn(|cx| if self.is_quiet(cx) { Poll::Pending } else { Poll::Ready(self.next.take()) }).await
     }
 }
 
@@ -62,21 +56,21 @@ impl StandingWatch {
 const STALE: u32 = 10;
 
 /// How long to wait for news before another look. Those that heard the last news together are spread.
-pub(crate) fn stale(session_timeout: Duration) -> Duration {
+pub(crate) fn stale_after(session_timeout: Duration) -> Duration {
     session_timeout * STALE + session_timeout.mul_f64(2.0 * fastrand::f64())
 }
 
 /// Sends a look, on the present connection or the next one. It is sent at its first poll.
-pub(crate) fn sight<T, F>(
-    line: &SessionView,
+pub(crate) fn send_look<T, F>(
+    session: &SessionView,
     look: impl FnOnce(Watching) -> F + Send + 'static,
 ) -> BoxFuture<'static, LinkAnswer<WatchedSight<T>>>
 where
     T: Send + 'static,
     F: Future<Output = Result<Sighting<T>, Event>> + Send + 'static,
 {
-    let heard = line.lease.heard();
-    line.requester.request(move |wire| {
+    let heard = session.lease.heard();
+    session.requester.request(move |wire| {
         let before = *heard.borrow();
         let look = look(wire.watching());
         async move {
@@ -90,8 +84,8 @@ where
                     drop(sender.unbounded_send(change));
                     ready(())
                 });
-                let (connection, kept) = (wire.number, wire.keep(forward.boxed()));
-                StandingWatch { connection, kept, changes: receiver, next: None }
+                let kept = wire.keep(forward.boxed());
+                StandingWatch { connection: wire.number, kept, changes: receiver, next: None }
             });
             WatchedSight { found, watch, before }
         }

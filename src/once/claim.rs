@@ -24,6 +24,7 @@ use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::lock::acquire::Passage;
 use crate::mutex::Mutex;
 use crate::node::encode;
+use crate::path::child_of;
 use crate::requests::{self, Kept, RecordsPage};
 use crate::settings::Settings;
 use crate::telemetry::{Acquired, FamilyMember};
@@ -46,9 +47,8 @@ pub enum Claim {
 
 impl Acquired for Claim {
     fn granted(&self, member: FamilyMember, waited: Duration) {
-        match self {
-            Self::Run(run) => run.guard().granted(member, waited),
-            Self::Recorded(_) => {}
+        if let Self::Run(run) = self {
+            run.guard().granted(member, waited);
         }
     }
 
@@ -70,15 +70,7 @@ pub(super) struct Ledger {
 }
 
 /// What one claim may have begun, under one guard after the other.
-#[derive(Clone, Default)]
-pub(super) struct SharedBegins(Arc<Mutex<recipe::Begins>>);
-
-impl SharedBegins {
-    /// Whether a record may say that the run has begun.
-    pub(super) fn is_any(&self) -> bool {
-        self.0.lock().is_any()
-    }
-}
+pub(super) type SharedBegins = Arc<Mutex<recipe::Begins>>;
 
 impl Ledger {
     /// Claims a run under this guard: begins it if it may begin, or releases the lock.
@@ -101,18 +93,20 @@ impl Ledger {
         let mut course = Course::begin(session, claiming, ClaimEvent::Begin);
         let passage = course.outcome().await.unwrap_or(Passage::Displaced);
         if let Passage::Displaced = passage {
-            let (path, name) = (self.lock.path.as_str(), name.as_str());
-            warn!(path, name, "the lock was lost before a run began");
+            warn!(
+                path = self.lock.path.as_str(),
+                name = name.as_str(),
+                "the lock was lost before a run began"
+            );
         }
         Ok(passage)
     }
 
-    pub(super) fn path(&self, name: &str) -> String {
-        format!("{}/{name}", self.directory)
+    pub(super) fn record_path(&self, name: &str) -> String {
+        child_of(&self.directory, name)
     }
 
-    /// Reads what a look at the records shows.
-    fn read(&self, page: RecordsPage, name: &str) -> Result<recipe::Page<Rest>, AcquireError> {
+    fn read_page(&self, page: RecordsPage, name: &str) -> Result<recipe::Page<Rest>, AcquireError> {
         let forgotten = Forgotten::decode(&page.data)
             .map_err(|_| AcquireError::NotARecord { path: self.directory.clone() })?;
         let record = page.record.as_ref().map(|kept| self.decode(kept)).transpose()?;
@@ -124,19 +118,19 @@ impl Ledger {
 
     fn decode(&self, kept: &Kept) -> Result<Record, AcquireError> {
         let record = Record::decode(&self.directory, kept);
-        record.ok_or_else(|| AcquireError::NotARecord { path: self.path(&kept.name) })
+        record.ok_or_else(|| AcquireError::NotARecord { path: self.record_path(&kept.name) })
     }
 
     /// Finds the records that are too many once this run has one: those of the runs that began first. It reads them only if they
     /// may be too many.
-    async fn prepare(&self, guard: &Guard, name: &str, rest: Rest) -> ClaimHeard {
+    async fn find_dropped(&self, guard: &Guard, name: &str, rest: Rest) -> ClaimHeard {
         let others = rest.page.names.iter().filter(|other| *other != name).cloned().collect::<Vec<_>>();
         if others.len() < self.keep {
             return ClaimEvent::Prepared(rest);
         }
         let directory = self.directory.clone();
-        let found = guard.ask(|wire: Wire| requests::records(wire.client, directory, others)).await;
-        self.heard(found, |found| {
+        let found = guard.ask(|wire: Wire| requests::read_records(wire.client, directory, others)).await;
+        self.take_answer(found, |found| {
             // A node that is no record stays, and so does one with children, which cannot be deleted.
             let is_record =
                 |kept: &Kept| kept.stat.num_children == 0 && Record::decode(&self.directory, kept).is_some();
@@ -149,7 +143,7 @@ impl Ledger {
     }
 
     /// What came of a question under a guard.
-    fn heard<T>(
+    fn take_answer<T>(
         &self,
         asked: Result<Option<Result<T, zklock_recipe::Event>>, Lost>,
         then: impl FnOnce(T) -> ClaimHeard,
@@ -175,7 +169,7 @@ impl Ledger {
     }
 
     /// Writes in one transaction that the run has begun, and drops records.
-    async fn write(&self, guard: &Guard, name: &str, attempt: u32, rest: Rest) -> ClaimHeard {
+    async fn write_begin(&self, guard: &Guard, name: &str, attempt: u32, rest: Rest) -> ClaimHeard {
         let Rest { page, mut forgotten, dropped, .. } = rest;
         let remaining = remaining(&page, &dropped);
         dropped.iter().for_each(|kept| forgotten.add(&kept.name, name, &remaining));
@@ -186,9 +180,9 @@ impl Ledger {
         let options = NodeOptions::new().acl(self.lock.acl.clone());
         let node = |target: ClaimTarget<&String>| match target {
             ClaimTarget::Records => Node::new(self.directory.clone(), encode(&forgotten)),
-            ClaimTarget::Dropped(name) => Node::new(self.path(name), []),
+            ClaimTarget::Dropped(name) => Node::new(self.record_path(name), []),
             ClaimTarget::Record => {
-                Node { options: options.clone(), ..Node::new(self.path(name), encode(&begun)) }
+                Node { options: options.clone(), ..Node::new(self.record_path(name), encode(&begun)) }
             }
         };
         let begin = begin.into_iter().map(|operation| operation.map(node));
@@ -227,7 +221,7 @@ impl Ledger {
     }
 
     /// Writes the data of before in place of the begin of a run that nobody has taken, or deletes it if there are none.
-    async fn restore(
+    async fn restore_record(
         &self,
         guard: &Guard,
         path: String,
@@ -289,9 +283,9 @@ impl Procedure for Claiming {
             _ => self.tries.answered(),
         }
         let failure = if let ClaimEvent::Failed(error) = &heard { Some(error.to_string()) } else { None };
-        let commands = self.machine.handle(&mut self.begins.0.lock(), heard);
+        let commands = self.machine.handle(&mut self.begins.lock(), heard);
         if let Some(error) = failure.filter(|_| self.machine.is_ended() && commands.is_empty()) {
-            let path = self.ledger.path(self.name.as_str());
+            let path = self.ledger.record_path(self.name.as_str());
             warn!(path, error, "the record may say that the run has begun, but nobody executes the run");
         }
         commands
@@ -299,30 +293,34 @@ impl Procedure for Claiming {
 
     fn perform(&mut self, command: Self::Command) -> Performed<ClaimHeard, Told> {
         if let ClaimCommand::Tell(outcome) = command {
-            return Performed::Told(self.told(outcome));
+            return Performed::Told(self.claim_outcome(outcome));
         }
         // What is under way does not count as a guard: it may be dropped, and the hold goes on.
         let Some(guard) = self.guard.as_ref().map(Guard::uncounted) else { return Performed::Done };
-        let (ledger, name) = (self.ledger.clone(), self.name.as_str().to_owned());
+        let ledger = self.ledger.clone();
+        let name = self.name.as_str().to_owned();
         let request = match command {
             ClaimCommand::Look => {
                 let pause = guard.session().pause_after(self.tries);
                 async move {
                     pause.await;
-                    look(ledger, guard, name).await
+                    look_at_records(ledger, guard, name).await
                 }
                 .boxed()
             }
             // Its parent exists, because the lock's directory is in it.
             ClaimCommand::Create => async move {
-                let (lock, directory) = (ledger.lock.clone(), ledger.directory.clone());
+                let lock = ledger.lock.clone();
+                let directory = ledger.directory.clone();
                 let created = guard.ask(|wire| requests::create_records(wire.client, lock, directory)).await;
-                ledger.heard(created, |_| ClaimEvent::Created)
+                ledger.take_answer(created, |_| ClaimEvent::Created)
             }
             .boxed(),
-            ClaimCommand::Prepare(rest) => async move { ledger.prepare(&guard, &name, rest).await }.boxed(),
+            ClaimCommand::Prepare(rest) => {
+                async move { ledger.find_dropped(&guard, &name, rest).await }.boxed()
+            }
             ClaimCommand::Write(attempt, _, rest) => {
-                async move { ledger.write(&guard, &name, attempt, rest).await }.boxed()
+                async move { ledger.write_begin(&guard, &name, attempt, rest).await }.boxed()
             }
             ClaimCommand::Verify => async move {
                 guard.verify().await.map_or_else(|_| ClaimEvent::Lost, |()| ClaimEvent::Verified)
@@ -334,8 +332,8 @@ impl Procedure for Claiming {
                 guard.release().map(|_| ClaimEvent::Released).boxed()
             }
             ClaimCommand::Restore(record, before) => {
-                let path = ledger.path(&name);
-                async move { ledger.restore(&guard, path, record.version, before).await }.boxed()
+                let path = ledger.record_path(&name);
+                async move { ledger.restore_record(&guard, path, record.version, before).await }.boxed()
             }
             ClaimCommand::Tell(_) => return Performed::Done,
         };
@@ -348,19 +346,21 @@ impl Procedure for Claiming {
 }
 
 impl Claiming {
-    fn told(&mut self, outcome: ClaimOutcome<Rest, AcquireError>) -> Told {
+    fn claim_outcome(&mut self, outcome: ClaimOutcome<Rest, AcquireError>) -> Told {
         let ledger = &self.ledger;
-        let unconfirmed = || AcquireError::Unconfirmed { path: ledger.path(self.name.as_str()) };
+        let unconfirmed = || AcquireError::Unconfirmed { path: ledger.record_path(self.name.as_str()) };
         Passage::Passed(match outcome {
             ClaimOutcome::Runs(attempt, version) => {
                 let Some(guard) = self.guard.take() else { return Passage::Displaced };
-                let (directory, name) = (ledger.directory.clone(), self.name.as_str().to_owned());
+                let directory = ledger.directory.clone();
+                let name = self.name.as_str().to_owned();
                 let run = Running { directory, name, begun: ledger.begun(guard.token(), attempt), version };
                 Ok(Claim::Run(Run::new(guard, run)))
             }
             ClaimOutcome::Done(page) => page.rest.record.map(Claim::Recorded).ok_or_else(unconfirmed),
             ClaimOutcome::Forgotten(rest) => {
-                let (path, name) = (ledger.lock.path.to_string(), self.name.as_str().to_owned());
+                let path = ledger.lock.path.to_string();
+                let name = self.name.as_str().to_owned();
                 let (first, last) = rest.forgotten.range_of(&name).cloned().unwrap_or_default();
                 Err(AcquireError::Forgotten { path, name, first, last })
             }
@@ -380,10 +380,11 @@ fn remaining<'a>(page: &'a RecordsPage, dropped: &[Kept]) -> Vec<&'a str> {
     remaining
 }
 
-async fn look(ledger: Arc<Ledger>, guard: Guard, name: String) -> ClaimHeard {
-    let (directory, wanted) = (ledger.directory.clone(), name.clone());
-    let page = guard.ask(|wire| requests::page(wire.client, directory, wanted)).await;
-    ledger.heard(page, |page| match page.map(|page| ledger.read(page, &name)).transpose() {
+async fn look_at_records(ledger: Arc<Ledger>, guard: Guard, name: String) -> ClaimHeard {
+    let directory = ledger.directory.clone();
+    let wanted = name.clone();
+    let page = guard.ask(|wire| requests::read_records_page(wire.client, directory, wanted)).await;
+    ledger.take_answer(page, |page| match page.map(|page| ledger.read_page(page, &name)).transpose() {
         Ok(page) => ClaimEvent::Looked(page),
         Err(error) => ClaimEvent::Failed(error),
     })

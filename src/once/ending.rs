@@ -13,6 +13,7 @@ use crate::guard::lost::Lost;
 use crate::guard::operation::Node;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::node::encode;
+use crate::path::child_of;
 use crate::requests;
 
 /// A run that has begun, and its record.
@@ -43,19 +44,21 @@ impl Running {
     }
 
     fn path(&self) -> String {
-        format!("{}/{}", self.directory, self.name)
+        child_of(&self.directory, &self.name)
     }
 
-    async fn write(self, guard: Guard, end: RunEnd, version: i32) -> EndingHeard {
+    async fn write_end(self, guard: Guard, end: RunEnd, version: i32) -> EndingHeard {
         let path = self.path();
         let data = encode(&self.begun.ended(end));
         let write = recipe::write(version).map(|()| Node::new(path.clone(), data));
-        written(guard.transaction().apply(write).commit().await, path)
+        event_of_write(guard.transaction().apply(write).commit().await, path)
     }
 
-    async fn look(self, guard: Guard) -> EndingHeard {
-        let (path, directory, name) = (self.path(), self.directory.clone(), self.name);
-        match guard.ask(|wire| requests::record(wire.client, directory, name)).await {
+    async fn look_at_record(self, guard: Guard) -> EndingHeard {
+        let path = self.path();
+        let directory = self.directory.clone();
+        let name = self.name;
+        match guard.ask(|wire| requests::read_record(wire.client, directory, name)).await {
             Ok(Some(Ok(found))) => {
                 let seen = |kept| Record::decode(&self.directory, kept).map(|record| record.seen(kept));
                 EndingEvent::Looked(found.as_ref().and_then(seen))
@@ -104,12 +107,15 @@ impl Procedure for EndingRun {
     }
 
     fn perform(&mut self, command: Self::Command) -> Performed<EndingHeard, Self::Outcome> {
-        let (run, guard) = (self.run.clone(), self.guard.uncounted());
+        let run = self.run.clone();
+        let guard = self.guard.uncounted();
         Performed::Request(match command {
-            EndingCommand::Write(end, version) => run.write(guard, end, version).boxed(),
+            EndingCommand::Write(end, version) => run.write_end(guard, end, version).boxed(),
             EndingCommand::Verify => run.verify(guard).boxed(),
-            EndingCommand::Look => guard.session().pause_after(self.tries).then(|_| run.look(guard)).boxed(),
-            EndingCommand::Tell(outcome) => return Performed::Told(told(outcome, run.path())),
+            EndingCommand::Look => {
+                guard.session().pause_after(self.tries).then(|_| run.look_at_record(guard)).boxed()
+            }
+            EndingCommand::Tell(outcome) => return Performed::Told(end_outcome(outcome, run.path())),
         })
     }
 
@@ -119,7 +125,7 @@ impl Procedure for EndingRun {
 }
 
 /// What came of the write of an end.
-fn written<T>(committed: Result<T, TransactionError>, path: String) -> EndingHeard {
+fn event_of_write<T>(committed: Result<T, TransactionError>, path: String) -> EndingHeard {
     match committed {
         Ok(_) => EndingEvent::Written,
         Err(TransactionError::Lost(lost)) => EndingEvent::Failed(RecordError::Lost { path, lost }),
@@ -138,7 +144,7 @@ fn written<T>(committed: Result<T, TransactionError>, path: String) -> EndingHea
     }
 }
 
-fn told(outcome: EndingOutcome<RecordError>, path: String) -> Result<(), RecordError> {
+fn end_outcome(outcome: EndingOutcome<RecordError>, path: String) -> Result<(), RecordError> {
     match outcome {
         EndingOutcome::Written => Ok(()),
         EndingOutcome::Changed => Err(RecordError::Changed { path }),
@@ -154,9 +160,9 @@ mod tests {
     #[test]
     fn only_a_write_without_an_answer_may_have_taken_effect() {
         let path = || "/jobs/a".to_owned();
-        let heard = |error| written::<()>(Err(error), path());
+        let heard = |error| event_of_write::<()>(Err(error), path());
         let condition = |problem| heard(TransactionError::Condition { operation: 0, path: path(), problem });
-        assert_eq!(written(Ok(()), path()), EndingEvent::Written);
+        assert_eq!(event_of_write(Ok(()), path()), EndingEvent::Written);
         assert_eq!(heard(TransactionError::Unknown { path: path() }), EndingEvent::Unanswered);
         assert_eq!(heard(TransactionError::Throttled { path: path() }), EndingEvent::Rejected);
         assert_eq!(condition(ConditionProblem::NoNode), EndingEvent::Rejected);

@@ -41,7 +41,8 @@ impl Forgotten {
         self.forgotten.sort_unstable();
         if self.forgotten.len() > MOST {
             let gaps = self.forgotten.windows(2).map(|pair| {
-                let (lower, upper) = (pair[0].1.as_str(), pair[1].0.as_str());
+                let lower = pair[0].1.as_str();
+                let upper = pair[1].0.as_str();
                 let record = records.get(records.partition_point(|name| *name <= lower));
                 let (common, apart) = gap(lower, upper);
                 (lower < begins && begins < upper, common, record.is_some_and(|name| *name < upper), apart)
@@ -58,9 +59,8 @@ impl Forgotten {
 
 /// How far apart two names are: first how early they differ, then by how much.
 fn gap(lower: &str, upper: &str) -> (Reverse<usize>, u8) {
-    let (lower, upper) = (lower.as_bytes(), upper.as_bytes());
-    let common = lower.iter().zip(upper).take_while(|(one, other)| one == other).count();
-    let byte = |name: &[u8]| name.get(common).copied().unwrap_or_default();
+    let common = lower.bytes().zip(upper.bytes()).take_while(|(one, other)| one == other).count();
+    let byte = |name: &str| name.as_bytes().get(common).copied().unwrap_or_default();
     (Reverse(common), byte(upper).saturating_sub(byte(lower)))
 }
 

@@ -10,7 +10,6 @@ pub(crate) mod options;
 pub(crate) mod record;
 pub(crate) mod run;
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -34,15 +33,11 @@ use crate::guard::Guard;
 use crate::lock::Lock;
 use crate::lock::acquire::Wait;
 use crate::lock::query::query;
+use crate::node::{CLOCK_PROBE, RECORDS_SUFFIX};
+use crate::path::child_of;
 use crate::requests;
 use crate::telemetry::FamilyMember;
 use crate::zk::{LinkAnswer, Succession};
-
-/// The name of the directory of the records is the lock's name and this.
-const SUFFIX: &str = ".once";
-
-/// The name of the node that shows the leader's clock. No run can have it.
-const PROBE: &str = "@now";
 
 /// A lock whose *runs* are done once. A run has a name, such as the date `2026-11-22`. However many machines claim a
 /// run, one of them gets a [`Run`] and runs it, and the others learn what became of it.
@@ -110,7 +105,7 @@ impl Once {
         if !(1..=MOST_KEPT).contains(&keep) {
             return Err(InvalidLock::Keep { path: path.to_owned(), keep, most: MOST_KEPT });
         }
-        let directory = format!("{path}{SUFFIX}");
+        let directory = format!("{path}{RECORDS_SUFFIX}");
         let ledger = Ledger { lock: lock.settings.clone(), directory, keep: keep.into(), retry };
         Ok(Self { lock, ledger: Arc::new(ledger) })
     }
@@ -161,10 +156,9 @@ impl Once {
     /// use zklock::once::Claim;
     ///
     /// match session.once("/lock/report")?.claim("2026-11-22").await? {
-    ///     Claim::Run(run) => match run.guard().run(report()).await? {
-    ///         true => run.complete().await?,
-    ///         false => run.fail().await?,
-    ///     },
+    ///     Claim::Run(run) => {
+    ///         if run.guard().run(report()).await? { run.complete().await? } else { run.fail().await? }
+    ///     }
     ///     Claim::Recorded(record) => println!("{} by {}", record.state, record.owner),
     /// }
     /// # Ok(())
@@ -307,7 +301,7 @@ impl Once {
         let directory = self.ledger.directory.clone();
         let asked = directory.clone();
         let mut found =
-            query(self.lock.succession(), &directory, |wire| requests::all_records(wire.client, asked))
+            query(self.lock.succession(), &directory, |wire| requests::read_all_records(wire.client, asked))
                 .await?;
         found.sort_unstable_by_key(|kept| std::cmp::Reverse(kept.stat.czxid));
         Ok(found.iter().filter_map(|kept| Record::decode(&directory, kept)).collect())
@@ -319,7 +313,8 @@ impl Once {
         name: &str,
         wait: Wait,
     ) -> impl Future<Output = Result<Option<Claim>, AcquireError>> + Send {
-        let (once, parsed) = (self.clone(), RunName::parse(name));
+        let once = self.clone();
+        let parsed = RunName::parse(name);
         let parsed = parsed.map_err(|problem| AcquireError::InvalidName { name: name.to_owned(), problem });
         async move {
             let name = parsed?;
@@ -327,30 +322,33 @@ impl Once {
             let claim = |guard: Guard, _| once.ledger.clone().claim(guard, name.clone(), begins.clone());
             let acquirer = &once.lock.acquirer;
             let claimed = pin!(async {
-                match acquirer.pass(wait, claim).await {
+                match acquirer.acquire_in_stages(wait, claim).await {
                     Ok(Some(claimed)) => claimed.map(Some),
-                    Ok(None) | Err(_) if begins.is_any() => {
-                        Err(AcquireError::Unconfirmed { path: once.ledger.path(name.as_str()) })
+                    Ok(None) | Err(_) if begins.lock().is_any() => {
+                        Err(AcquireError::Unconfirmed { path: once.ledger.record_path(name.as_str()) })
                     }
                     Ok(None) => Ok(None),
                     Err(error) => Err(AcquireError::into(error)),
                 }
             });
-            acquirer.told(FamilyMember::Once, wait, claimed).await
+            acquirer.instrument(FamilyMember::Once, wait, claimed).await
         }
     }
 
     /// Asks for the time until a server answers. It is in milliseconds since the Unix epoch.
     async fn leader_time(&self) -> Result<i64, AcquireError> {
-        let (succession, ledger, mut tries) = (self.lock.succession(), &self.ledger, Tries::default());
+        let succession = self.lock.succession();
+        let ledger = &self.ledger;
+        let mut tries = Tries::default();
         loop {
             let session = match succession.living().await {
                 Ok(session) => session,
                 Err(over) => return Err(AcquireError::over(self.path().to_owned(), over)),
             };
-            let (lock, directory) = (ledger.lock.clone(), ledger.directory.clone());
+            let lock = ledger.lock.clone();
+            let directory = ledger.directory.clone();
             let told = session.requester.request(|wire| async move {
-                let probe = format!("{directory}/{PROBE}");
+                let probe = child_of(&directory, CLOCK_PROBE);
                 if let Some(now) = requests::leader_time(wire.client.clone(), lock.clone(), probe).await? {
                     return Ok(Some(now));
                 }
@@ -375,8 +373,4 @@ impl Once {
     }
 }
 
-impl fmt::Debug for Once {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Once").field("path", &self.path()).finish_non_exhaustive()
-    }
-}
+debug_shows!(Once, it, { path: it.path() });

@@ -31,9 +31,8 @@ impl OnceOptions {
     }
 
     /// Sets the options of the lock. Its ACL is also that of the records and of their directory.
-    pub fn lock(mut self, options: LockOptions) -> Self {
-        self.lock = options;
-        self
+    pub fn lock(self, options: LockOptions) -> Self {
+        Self { lock: options, ..self }
     }
 
     /// Sets how many records are kept: between 1 and 1,000. The default is 100. The claim that adds one record too many
@@ -51,9 +50,8 @@ impl OnceOptions {
     ///
     /// Give every contender the same number: each one drops the records that are too many for itself. One with a smaller number
     /// may drop the record of a run that has begun and has not ended. That run is refused as forgotten, too.
-    pub fn keep(mut self, records: u16) -> Self {
-        self.keep = records;
-        self
+    pub fn keep(self, records: u16) -> Self {
+        Self { keep: records, ..self }
     }
 
     /// Sets whether a run that has not succeeded may begin again: it failed, or began and never ended because its
@@ -61,9 +59,8 @@ impl OnceOptions {
     ///
     /// A run that began and never ended may have done all of its work, or a part. So let the work bear a repetition, or
     /// let the store compare fencing tokens.
-    pub fn retry(mut self, retry: bool) -> Self {
-        self.retry = retry;
-        self
+    pub fn retry(self, retry: bool) -> Self {
+        Self { retry, ..self }
     }
 }
 

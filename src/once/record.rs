@@ -9,6 +9,7 @@ use zklock_recipe::claim::{Progress, RunEnd};
 
 use crate::fence::FencingToken;
 use crate::node::decode;
+use crate::path::child_of;
 use crate::requests::Kept;
 
 /// The record of a run. [`Once::records`](crate::Once::records) and [`Claim::Recorded`](crate::once::Claim::Recorded) return it.
@@ -88,7 +89,7 @@ impl Record {
         let ended = state != RecordState::Begun;
         Some(Self {
             name: kept.name.clone(),
-            path: format!("{directory}/{}", kept.name),
+            path: child_of(directory, &kept.name),
             state,
             owner,
             token: FencingToken::new(token),

@@ -1,7 +1,5 @@
 //! A [`Run`]: it has begun, and this caller does the work.
 
-use std::fmt;
-
 use futures::FutureExt;
 use tracing::warn;
 use zklock_recipe::claim::RunEnd;
@@ -26,7 +24,6 @@ pub struct Run {
 }
 
 impl Run {
-    /// Makes a run whose record is written.
     pub(super) fn new(guard: Guard, run: Running) -> Self {
         Self { guard, run }
     }
@@ -86,9 +83,11 @@ impl Run {
     ///
     /// Errors and cancel safety: as [`complete`](Self::complete). After an error the lock is released in the background.
     pub async fn record(self, end: RunEnd) -> Result<Guard, RecordError> {
-        let (guard, uncounted) = (self.guard.another(), self.guard.uncounted());
+        let guard = self.guard.another();
+        let uncounted = self.guard.uncounted();
         let fails_stop = self.guard.turn.let_go();
-        let (session, path) = (self.guard.session().clone(), self.guard.path().to_owned());
+        let session = self.guard.session().clone();
+        let path = self.guard.path().to_owned();
         let written = finish_write(&session, async move { self.run.end(&self.guard, end).await });
         let recorded = written.clone().map(move |written| {
             written.map(|()| {
@@ -124,12 +123,4 @@ impl Run {
     }
 }
 
-impl fmt::Debug for Run {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run")
-            .field("name", &self.run.name)
-            .field("attempt", &self.run.begun.attempt)
-            .field("guard", &self.guard)
-            .finish_non_exhaustive()
-    }
-}
+debug_shows!(Run, it, { name: it.run.name, attempt: it.run.begun.attempt, guard: it.guard });

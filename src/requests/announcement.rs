@@ -37,7 +37,7 @@ impl Announced {
 }
 
 /// Reads the announcement at `path`.
-pub(crate) async fn announcement(client: Arc<Client>, path: String) -> Result<Option<Announced>, Event> {
+pub(crate) async fn read_announcement(client: Arc<Client>, path: String) -> Result<Option<Announced>, Event> {
     let read = existing(client.get_data(&path).await)?;
     Ok(read.and_then(|(data, stat)| Announced::new(&data, &stat)))
 }

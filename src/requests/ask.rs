@@ -13,16 +13,19 @@ use zklock_recipe::{Event, Footing, Kind, PathKind, QueueLayout, QueuePlace, Ref
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult};
 
-use super::confirm::is_hidden;
+use super::confirm::is_own_hidden;
 use super::evidence::Answer;
-use super::foreign::live_suspect;
-use super::read_nodes::{QueueNode, Seen, directory, existing, permits, read_paths};
+use super::foreign::find_foreigner;
+use super::read_nodes::{
+    NodeRead, QueueNode, Seen, existing, existing_directory, permits_among, read_at_once, read_paths,
+};
 use super::reply::failure;
 use super::sighting::{Sighting, watched};
-use super::watch::change;
+use super::watch::fired;
 use super::watchers::Watching;
 use crate::acl::Acl;
 use crate::node::{ASK, AskData, PoolData, decode};
+use crate::path::{child_of, name_of};
 
 /// Who holds what is at a path.
 pub(crate) enum Holders {
@@ -41,7 +44,7 @@ pub(crate) enum Holders {
 impl Answer for Holders {}
 
 /// Finds those who hold the lock, the election, the semaphore or the slots at `path`.
-pub(crate) async fn holders(client: Arc<Client>, path: String) -> Result<Holders, Event> {
+pub(crate) async fn find_holders(client: Arc<Client>, path: String) -> Result<Holders, Event> {
     // Each round answers a change that came between two requests.
     loop {
         let children = match client.list_children(&path).await {
@@ -53,19 +56,19 @@ pub(crate) async fn holders(client: Arc<Client>, path: String) -> Result<Holders
         };
         let layout = QueueLayout::of_queue(children.iter().map(String::as_str)).unwrap_or_default();
         if layout.is_shared()
-            || live_suspect(&client, &path, layout, &children).await.map_err(failure)?.is_some()
+            || find_foreigner(&client, &path, layout, &children).await.map_err(failure)?.is_some()
         {
             return Ok(Holders::Shared);
         }
-        let (directory, first) = match first(&children) {
+        let (directory, first) = match holders_among(&children) {
             first if !first.is_empty() => (path.clone(), first),
-            _ => match inner(&client, &path).await? {
-                Inner::Permits(permits) => (format!("{path}/permits"), permits),
-                Inner::Queue(queue) => (format!("{path}/queue"), first(&queue)),
+            _ => match read_inner(&client, &path).await? {
+                Inner::Permits(permits) => (child_of(&path, PathKind::PERMITS), permits),
+                Inner::Queue(queue) => (child_of(&path, PathKind::QUEUE), holders_among(&queue)),
                 Inner::Hidden(node) => return Ok(Holders::Hidden(node)),
             },
         };
-        let paths = first.iter().map(|(_, name)| format!("{directory}/{name}")).collect::<Vec<_>>();
+        let paths = first.iter().map(|(_, name)| child_of(&directory, name)).collect::<Vec<_>>();
         let seen = read_paths(&client, &paths, |_| true).await.map_err(failure)?;
         let nodes = first.iter().zip(paths).zip(seen);
         let nodes =
@@ -80,7 +83,7 @@ pub(crate) async fn holders(client: Arc<Client>, path: String) -> Result<Holders
             return Ok(Holders::Inner);
         }
         // A lock at `path/queue` says nothing of `path`.
-        if directory != path && directory.ends_with("/queue") {
+        if directory != path && name_of(&directory) == PathKind::QUEUE {
             nodes.retain(|node| kind(node).is_none_or(|kind| kind == PathKind::Election));
         }
         return Ok(Holders::Here(nodes));
@@ -88,45 +91,36 @@ pub(crate) async fn holders(client: Arc<Client>, path: String) -> Result<Holders
 }
 
 /// Of the contenders among these names, those that hold: the first one, and the readers beside a first reader.
-fn first(names: &[String]) -> Vec<(QueuePlace, String)> {
-    let mut queue =
-        names.iter().filter_map(|name| Some((QueuePlace::parse(name)?, name.clone()))).collect::<Vec<_>>();
-    queue.sort_unstable();
+fn holders_among(names: &[String]) -> Vec<(QueuePlace, String)> {
+    let mut queue = QueueLayout::Own.queue(names);
     let readers = queue.iter().take_while(|(place, _)| place.kind == Kind::Shared).count();
     queue.truncate(readers.max(1));
-    queue
+    queue.into_iter().map(|(place, name)| (place, name.to_owned())).collect()
 }
 
 /// What an election or a pool keeps at its path.
 enum Inner {
-    /// What is held of the pool.
     Permits(Vec<(QueuePlace, String)>),
-    /// The names in the queue.
     Queue(Vec<String>),
     /// The session may not read this node.
     Hidden(String),
 }
 
 /// What an election or a pool keeps at `path`, if one is there.
-async fn inner(client: &Client, path: &str) -> Result<Inner, Event> {
-    let [pool, queue] = ["permits", "queue"].map(|name| format!("{path}/{name}"));
-    let mut reader = client.new_multi_reader();
-    let built = reader.add_get_data(&pool).and_then(|()| reader.add_get_children(&pool));
-    built.and_then(|()| reader.add_get_children(&queue)).map_err(failure)?;
-    let results = reader.commit().await.map_err(failure)?;
-    let Ok([data, names, queued]) = <[MultiReadResult; 3]>::try_from(results) else {
-        return Err(Event::Unanswered);
-    };
+async fn read_inner(client: &Client, path: &str) -> Result<Inner, Event> {
+    let [pool, queue] = [PathKind::PERMITS, PathKind::QUEUE].map(|name| child_of(path, name));
+    let reads = [NodeRead::Data(&pool), NodeRead::Children(&pool), NodeRead::Children(&queue)];
+    let [data, names, queued] = read_at_once(client, reads).await?;
     let is_hidden =
         |result: &MultiReadResult| matches!(result, MultiReadResult::Error { err: Error::NoAuth });
     if is_hidden(&data) || is_hidden(&names) {
         return Ok(Inner::Hidden(pool));
     }
-    if let Some((data, _, names)) = directory(data, names)?
+    if let Some((data, _, names)) = existing_directory(data, names)?
         && PoolData::decode(&data).is_some()
     {
         return Ok(Inner::Permits(
-            permits(&names).into_iter().map(|(place, name)| (place, name.to_owned())).collect(),
+            permits_among(&names).into_iter().map(|(place, name)| (place, name.to_owned())).collect(),
         ));
     }
     match queued {
@@ -139,14 +133,13 @@ async fn inner(client: &Client, path: &str) -> Result<Inner, Event> {
 }
 
 /// What an ask came to.
-pub(crate) enum PlacedAsk {
+pub(crate) enum MadeAsk {
     /// It stands, in the node that this transaction created.
     Stands(i64),
     /// Another one stands there, which was made then, by the leader's clock.
     Taken(AskData, i64),
     /// The node there is no ask.
     Occupied,
-    /// The node there is the directory of a lock.
     LockDirectory,
     /// The session may not read the node there.
     Hidden,
@@ -154,7 +147,7 @@ pub(crate) enum PlacedAsk {
     Nowhere,
 }
 
-impl Answer for PlacedAsk {}
+impl Answer for MadeAsk {}
 
 /// What an asker knows of its node: the id in the data, and the transaction that created the node, once a server has named it.
 #[derive(Clone, Copy, Debug)]
@@ -165,7 +158,7 @@ pub(crate) struct OwnAsk {
 
 impl OwnAsk {
     /// Whether a node is the asker's. Others may have written to it, so that it has another id.
-    fn is(self, data: &[u8], stat: &zk::Stat) -> bool {
+    fn made(self, data: &[u8], stat: &zk::Stat) -> bool {
         zklock_recipe::session(stat.ephemeral_owner).is_some()
             && (self.czxid == Some(stat.czxid)
                 || decode::<AskData>(data).is_some_and(|ask| ask.id == self.id))
@@ -174,41 +167,41 @@ impl OwnAsk {
 
 /// Makes the node of an ask at `path`. If its reply was lost before, it finds the node. It replaces a node of the asker's that goes
 /// with an earlier session or that somebody has written to, and an ask of which nobody holds any more.
-pub(crate) async fn place(
+pub(crate) async fn make_ask(
     client: Arc<Client>,
     path: String,
     data: Vec<u8>,
     own: OwnAsk,
     acl: Acl,
-) -> Result<PlacedAsk, Event> {
-    let node = format!("{path}/{ASK}");
+) -> Result<MadeAsk, Event> {
+    let node = child_of(&path, ASK);
     loop {
         match client.create(&node, &data, &acl.on(CreateMode::Ephemeral)).await {
-            Ok((stat, _)) => return Ok(PlacedAsk::Stands(stat.czxid)),
-            Err(Error::NoNode) => return Ok(PlacedAsk::Nowhere),
+            Ok((stat, _)) => return Ok(MadeAsk::Stands(stat.czxid)),
+            Err(Error::NoNode) => return Ok(MadeAsk::Nowhere),
             Err(Error::NodeExists) => {}
             Err(error) => return Err(failure(error)),
         }
         let (found, stat) = match client.get_data(&node).await {
-            Err(Error::NoAuth) => return Ok(PlacedAsk::Hidden),
+            Err(Error::NoAuth) => return Ok(MadeAsk::Hidden),
             read => match existing(read)? {
                 Some(found) => found,
                 None => continue,
             },
         };
-        let other = match ask(&found, &stat) {
+        let other = match ask_in_node(&found, &stat) {
             Some(ask) if ask.id == own.id && stat.ephemeral_owner == client.session_id().0 => {
-                return Ok(PlacedAsk::Stands(stat.czxid));
+                return Ok(MadeAsk::Stands(stat.czxid));
             }
-            _ if own.is(&found, &stat) => None,
-            None if is_lock_directory(&client, &node).await? => return Ok(PlacedAsk::LockDirectory),
-            None => return Ok(PlacedAsk::Occupied),
+            _ if own.made(&found, &stat) => None,
+            None if is_lock_directory(&client, &node).await? => return Ok(MadeAsk::LockDirectory),
+            None => return Ok(MadeAsk::Occupied),
             Some(ask) if is_moot(&client, &path, &ask).await? => Some(ask),
-            Some(ask) => return Ok(PlacedAsk::Taken(ask, stat.ctime)),
+            Some(ask) => return Ok(MadeAsk::Taken(ask, stat.ctime)),
         };
         match (client.delete(&node, Some(stat.version)).await, other) {
             (Ok(()) | Err(Error::NoNode | Error::BadVersion), _) => {}
-            (Err(Error::NoAuth), Some(ask)) => return Ok(PlacedAsk::Taken(ask, stat.ctime)),
+            (Err(Error::NoAuth), Some(ask)) => return Ok(MadeAsk::Taken(ask, stat.ctime)),
             // The node of the last session goes by itself.
             (Err(Error::NoAuth), None) => return Err(Event::Unanswered),
             (Err(error), _) => return Err(failure(error)),
@@ -216,7 +209,6 @@ pub(crate) async fn place(
     }
 }
 
-/// Whether contenders are in this directory.
 async fn is_lock_directory(client: &Client, path: &str) -> Result<bool, Event> {
     let children = existing(client.list_children(path).await)?.unwrap_or_default();
     Ok(children.iter().any(|name| QueuePlace::parse(name).is_some()))
@@ -226,11 +218,11 @@ async fn is_lock_directory(client: &Client, path: &str) -> Result<bool, Event> {
 /// they are listed, or they have gone.
 async fn is_moot(client: &Arc<Client>, path: &str, ask: &AskData) -> Result<bool, Event> {
     let is_meant = |node: &QueueNode| {
-        let name = node.path.rsplit('/').next().unwrap_or_default();
+        let name = name_of(&node.path);
         let is = |seen: &Seen, czxid: i64| seen.czxid == czxid;
         ask.of.iter().any(|(of, czxid)| of == name && node.seen.as_ref().is_none_or(|seen| is(seen, *czxid)))
     };
-    Ok(match holders(client.clone(), path.to_owned()).await? {
+    Ok(match find_holders(client.clone(), path.to_owned()).await? {
         Holders::Here(nodes) => !nodes.iter().any(is_meant),
         Holders::Nowhere => true,
         Holders::Shared | Holders::Inner | Holders::Hidden(_) => false,
@@ -239,17 +231,17 @@ async fn is_moot(client: &Arc<Client>, path: &str, ask: &AskData) -> Result<bool
 
 /// Deletes the node of this ask, if this session has it. A create that was sent before on this connection has taken effect by the
 /// read, if it ever does. The `sync` before the read brings the server up to what the leader had done by then.
-pub(crate) async fn withdraw(client: Arc<Client>, node: String, own: OwnAsk) -> Result<(), Event> {
+pub(crate) async fn withdraw_ask(client: Arc<Client>, node: String, own: OwnAsk) -> Result<(), Event> {
     loop {
         let read = async { client.get_data(&node).await };
         let (synced, read) = join(client.sync(&node), read).await;
         synced.map_err(failure)?;
         let version = match read {
             // Somebody has changed its ACL.
-            Err(Error::NoAuth) if own.czxid.is_some() && is_hidden(&client, &node).await? => None,
+            Err(Error::NoAuth) if own.czxid.is_some() && is_own_hidden(&client, &node).await? => None,
             read => match existing(read)? {
                 Some((data, stat))
-                    if own.is(&data, &stat) && stat.ephemeral_owner == client.session_id().0 =>
+                    if own.made(&data, &stat) && stat.ephemeral_owner == client.session_id().0 =>
                 {
                     Some(stat.version)
                 }
@@ -280,21 +272,21 @@ pub(crate) async fn watch_ask(
         other => other.map(|_| None),
     };
     let ask = |(data, stat): (Vec<u8>, zk::Stat)| {
-        let ask = ask(&data, &stat)?;
+        let ask = ask_in_node(&data, &stat)?;
         Some((Some(Stamp { token: stat.czxid, zxid: stat.czxid }), (ask, stat.ctime)))
     };
     Ok(Sighting { found: found.map(|read| read.and_then(ask)), changes })
 }
 
 /// The ask whose node has this path; `None` if there is none that this session can read.
-pub(super) async fn ask_at(client: &Client, path: &str) -> Option<AskData> {
+pub(super) async fn read_ask_at(client: &Client, path: &str) -> Option<AskData> {
     path.strip_suffix(ASK)?.strip_suffix('/')?;
     let (data, stat) = client.get_data(path).await.ok()?;
-    ask(&data, &stat)
+    ask_in_node(&data, &stat)
 }
 
 /// The ask in a node, if the node is as an asker makes it.
-fn ask(data: &[u8], stat: &zk::Stat) -> Option<AskData> {
+fn ask_in_node(data: &[u8], stat: &zk::Stat) -> Option<AskData> {
     AskData::decode(data).filter(|_| may_be_ask(stat))
 }
 
@@ -315,7 +307,7 @@ pub(crate) async fn watch_end(
     czxid: i64,
 ) -> Result<Option<BoxFuture<'static, ()>>, Event> {
     match watching.data(&path).await {
-        Ok((_, stat, watcher)) if stat.czxid == czxid => Ok(Some(change(watcher).map(|_| ()).boxed())),
+        Ok((_, stat, watcher)) if stat.czxid == czxid => Ok(Some(fired(watcher).map(|_| ()).boxed())),
         Ok(_) | Err(Error::NoNode) => Ok(None),
         Err(Error::NoAuth) => Err(Event::Refused(Refusal::NotAuthorized)),
         Err(error) => Err(failure(error)),

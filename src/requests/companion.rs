@@ -42,7 +42,7 @@ pub(crate) async fn read_companion(client: &Client, path: &str) -> CompanionEven
             version: stat.version,
         })),
         Err(Error::NoNode) => CompanionEvent::Seen(None),
-        Err(error) => unmet(error),
+        Err(error) => companion_failure(error),
     }
 }
 
@@ -51,12 +51,12 @@ pub(crate) async fn delete_companion(client: &Client, path: &str, version: i32) 
     match client.delete(path, Some(version)).await {
         Ok(()) | Err(Error::NoNode) => CompanionEvent::Deleted,
         Err(Error::BadVersion) => CompanionEvent::Changed,
-        Err(error) => unmet(error),
+        Err(error) => companion_failure(error),
     }
 }
 
 /// If the session is over, no request is answered any more, and the companion goes with it.
-fn unmet(error: Error) -> CompanionEvent {
+fn companion_failure(error: Error) -> CompanionEvent {
     match failure(error) {
         zklock_recipe::Event::Unanswered => CompanionEvent::Unanswered,
         _ => CompanionEvent::Refused,

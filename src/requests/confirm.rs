@@ -12,12 +12,12 @@ use zookeeper_client::{Client, Error, Stat};
 use super::evidence::{Acknowledged, Synced};
 use super::reply::{Reply, failure};
 use super::transaction::commit;
+use crate::path::parent_of;
 use crate::settings::Settings;
 
 /// A contender's node: the lock in whose queue it is, and the node.
 pub(crate) type OwnNode = (Arc<Settings>, Own);
 
-/// The path of that node.
 pub(crate) fn path_of((lock, own): &OwnNode) -> String {
     lock.path.contender(own.place)
 }
@@ -33,7 +33,7 @@ pub(super) async fn still_ours(
 ) -> Result<(), Event> {
     match certainty {
         Certainty::Seen(_) => Ok(()),
-        Certainty::Unsure => look(client, path, own).await?.then_some(()).ok_or(gone),
+        Certainty::Unsure => look_for_own(client, path, own).await?.then_some(()).ok_or(gone),
     }
 }
 
@@ -42,40 +42,39 @@ pub(super) async fn still_ours(
 /// session's requests in order. The leader refuses requests that come by a server which the session has left. But if that
 /// server had been asked to resume the session, too, the leader may take the session for having gone back there
 /// (`zk::session::late_creates`).
-async fn look(client: &Client, path: &str, own: Own) -> Result<bool, Event> {
-    let (answered, there) = join(answer_of_quorum(client), is_there(client, path, own)).await;
+async fn look_for_own(client: &Client, path: &str, own: Own) -> Result<bool, Event> {
+    let (answered, there) = join(answer_of_quorum(client), is_own_there(client, path, own)).await;
     answered?;
     there
 }
 
 /// Whether a node that was found under our node's name is our node. Once the directory was made again, names are used
 /// again.
-pub(super) fn is(found: Option<&Stat>, own: Own) -> bool {
+pub(super) fn is_own(found: Option<&Stat>, own: Own) -> bool {
     found.is_some_and(|stat| stat.czxid == own.czxid)
 }
 
 /// Reads our node. Returns whether it exists, or what went wrong.
-pub(super) async fn is_there(client: &Client, path: &str, own: Own) -> Result<bool, Event> {
+pub(super) async fn is_own_there(client: &Client, path: &str, own: Own) -> Result<bool, Event> {
     match client.get_data(path).await {
-        Ok((_, stat)) => Ok(is(Some(&stat), own)),
+        Ok((_, stat)) => Ok(is_own(Some(&stat), own)),
         Err(Error::NoNode) => Ok(false),
-        Err(Error::NoAuth) => is_hidden(client, path).await,
+        Err(Error::NoAuth) => is_own_hidden(client, path).await,
         Err(error) => Err(failure(error)),
     }
 }
 
 /// Whether a node that this session may not read is its own, or what went wrong. A server lists a session's own nodes
 /// whatever their ACLs say (`getEphemerals`, `FinalRequestProcessor`).
-pub(super) async fn is_hidden(client: &Client, path: &str) -> Result<bool, Event> {
-    let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
-    let own = client.list_ephemerals(directory).await.map_err(failure)?;
+pub(super) async fn is_own_hidden(client: &Client, path: &str) -> Result<bool, Event> {
+    let own = client.list_ephemerals(parent_of(path)).await.map_err(failure)?;
     Ok(own.iter().any(|own| own == path))
 }
 
 /// Checks whether our node exists after a reply about it was lost.
 pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
     let path = lock.path.contender(own.place);
-    match look(&client, &path, own).await {
+    match look_for_own(&client, &path, own).await {
         Ok(there) => Event::Recovered(there.then_some(own)),
         Err(failure) => failure,
     }
@@ -117,7 +116,7 @@ pub(crate) async fn confirm(client: Arc<Client>, nodes: Vec<OwnNode>) -> Result<
     }));
     let nodes = nodes.iter().map(|(lock, own)| (lock.path.contender(own.place), *own)).collect::<Vec<_>>();
     let (confirmed, _) = join(confirm_version(&client, &nodes, version), looks).await;
-    confirmed.map_err(|(index, event)| failed(index, event))
+    confirmed.map_err(|(index, event)| report_failure(index, event))
 }
 
 /// Asks a quorum whether these nodes of ours exist with this version. `Err` says what is wrong, and with which of them.
@@ -129,7 +128,7 @@ pub(crate) async fn confirm_version(
     version: Option<i32>,
 ) -> Result<Acknowledged, (usize, Event)> {
     let paths = nodes.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>();
-    let reads = join_all(nodes.iter().map(|(path, own)| is_there(client, path, *own)));
+    let reads = join_all(nodes.iter().map(|(path, own)| is_own_there(client, path, *own)));
     let (checked, seen) = join(check_all(client, &paths, version), reads).await;
     for (index, seen) in seen.into_iter().enumerate() {
         match seen {
@@ -168,7 +167,7 @@ pub(crate) async fn check(client: &Client, node: &str, version: Option<i32>) -> 
 }
 
 /// Returns what an event about one node means for a request about several.
-pub(super) fn failed(index: usize, event: Event) -> Report {
+pub(super) fn report_failure(index: usize, event: Event) -> Report {
     match event {
         Event::Unanswered | Event::SessionOver(_) => Report::All(event),
         event => Report::Failed(index, event),

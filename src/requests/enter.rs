@@ -8,9 +8,11 @@ use zklock_recipe::nodes::{Entered, entry};
 use zklock_recipe::{Event, Own, QueuePlace, Refusal, Report, Sight, Stranger};
 use zookeeper_client::{Client, Error, MultiReadResult, MultiWriteResult};
 
-use super::ask::ask_at;
-use super::enter_one::{beside, count, create_failure, enter_one, operand, sight};
-use super::path_kind::{above, announced_above};
+use super::ask::read_ask_at;
+use super::enter_one::{
+    child_count, create_failure, enter_one, entry_operand, sight_beside, sight_of_listing,
+};
+use super::path_kind::{announced_above, look_above};
 use super::read_nodes::read_data;
 use super::reply::failure;
 use super::search::Searches;
@@ -24,7 +26,7 @@ pub(crate) async fn enter(
     data: Vec<u8>,
     searches: Arc<Searches>,
 ) -> Report {
-    let Some(_room) = searches.room(&entries) else {
+    let Some(_room) = searches.reserve_room(&entries) else {
         return Report::Failed(0, Event::Refused(Refusal::SessionFull));
     };
     let input = match entries.as_slice() {
@@ -38,7 +40,7 @@ pub(crate) async fn enter(
     match input {
         Report::Failed(index, Event::Refused(Refusal::EphemeralParent)) => {
             let lock = &entries[index].lock;
-            let event = match ask_at(&client, lock.path.as_str()).await {
+            let event = match read_ask_at(&client, lock.path.as_str()).await {
                 Some(ask) => Event::Refused(Refusal::Asked(ask.who, Duration::from_millis(ask.within))),
                 None => {
                     let other = announced_above(&client, lock).await;
@@ -51,8 +53,8 @@ pub(crate) async fn enter(
         Report::Entered(nodes) => {
             for (entry, (_, sight)) in entries.iter().zip(&nodes) {
                 match sight {
-                    Sight::Children(children) => entry.lock.hints.saw_queue(children.len()),
-                    Sight::Count(count) => entry.lock.hints.saw_queue(*count),
+                    Sight::Children(children) => entry.lock.hints.saw_children(children.len()),
+                    Sight::Count(count) => entry.lock.hints.saw_children(*count),
                     Sight::Foreign(_) | Sight::Free | Sight::Nothing => {}
                 }
             }
@@ -65,7 +67,7 @@ pub(crate) async fn enter(
 /// Creates all contenders in one transaction, and looks at their queues. `Err` is the reply if that had no effect, or
 /// an unknown one.
 async fn enter_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<Report, Report> {
-    learn(client, entries).await?;
+    learn_directories(client, entries).await?;
     let created = loop {
         if let Some(created) = create_all(client, entries, data).await? {
             break created;
@@ -79,18 +81,18 @@ async fn enter_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<Re
         let seen = match seen {
             Some(seen) => seen,
             None => match client.list_children(entry.lock.path.as_str()).await {
-                Ok(children) => sight(client, &entry.lock, children).await,
+                Ok(children) => sight_of_listing(client, &entry.lock, children).await,
                 Err(_) => Sight::Nothing,
             },
         };
-        let above = above(client, &entry.lock).await;
-        (Own { place, czxid }, beside(&entry.lock, seen, above))
+        let above = look_above(client, &entry.lock).await;
+        (Own { place, czxid }, sight_beside(&entry.lock, seen, above))
     });
     Ok(Report::Entered(join_all(looks).await))
 }
 
 /// Reads each directory whose data is not known yet.
-async fn learn(client: &Client, entries: &[Entry]) -> Result<(), Report> {
+async fn learn_directories(client: &Client, entries: &[Entry]) -> Result<(), Report> {
     let unknown = entries.iter().filter(|entry| entry.lock.hints.is_unknown()).collect::<Vec<_>>();
     let paths = unknown.iter().map(|entry| entry.lock.path.as_str()).collect::<Vec<_>>();
     let results = read_data(client, &paths).await.map_err(|error| Report::All(failure(error)))?;
@@ -121,7 +123,7 @@ async fn create_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<O
     let operations = entry(contenders.map(|(index, entry)| (index, entry.lock.hints.may_write_directory())));
     let committed = commit(client, &operations, |node| {
         let (Entered::Own(index) | Entered::Directory(index)) = *node;
-        operand(node, &entries[index], data)
+        entry_operand(node, &entries[index], data)
     });
     let results = match committed.await {
         Ok(results) => results,
@@ -151,7 +153,7 @@ async fn create_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<O
             // The same transaction created the nodes and wrote to the directory, so `mzxid` is the nodes' `czxid`.
             (Entered::Directory(index), MultiWriteResult::SetData { stat }) => {
                 created[*index].czxid = Some(stat.mzxid);
-                created[*index].sight = Some(count(&stat));
+                created[*index].sight = Some(child_count(&stat));
             }
             _ => return Err(Report::All(Event::Unanswered)),
         }
@@ -159,7 +161,6 @@ async fn create_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<O
     Ok(Some(created))
 }
 
-/// Reads the `czxid` of a node of ours.
 async fn own_czxid(client: &Client, entries: &[Entry], created: &[Created]) -> Result<i64, Report> {
     let first = entries.first().zip(created.first());
     let path = first.map(|(entry, created)| entry.lock.path.contender(created.place));

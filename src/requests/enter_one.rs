@@ -6,8 +6,8 @@ use zklock_recipe::{Directory, Event, Kind, OtherKind, Own, QueuePlace, Refusal,
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, CreateSequence, Error, MultiWriteResult};
 
-use super::foreign::stranger;
-use super::path_kind::above;
+use super::foreign::find_stranger;
+use super::path_kind::look_above;
 use super::reply::failure;
 use super::transaction::{Operand, commit};
 use crate::settings::{Entry, Settings};
@@ -23,25 +23,25 @@ pub(super) async fn enter_one(client: &Client, entry: &Entry, data: &[u8]) -> Ev
     let may_write = lock.hints.may_write_directory();
     let lists = !may_write && lock.hints.is_short();
     if may_write {
-        match join(enter_at_once(client, entry, data), above(client, lock)).await {
-            (Some(event), above) => return seen(lock, event, above),
+        match join(enter_at_once(client, entry, data), look_above(client, lock)).await {
+            (Some(event), above) => return entered_beside(lock, event, above),
             // Nothing was created, so that look came before the create.
             (None, _) => lock.hints.must_not_write_directory(),
         }
     }
-    let (event, above) = join(enter_plainly(client, entry, data, lists), above(client, lock)).await;
-    seen(lock, event, above)
+    let (event, above) = join(enter_plainly(client, entry, data, lists), look_above(client, lock)).await;
+    entered_beside(lock, event, above)
 }
 
-fn seen(lock: &Settings, event: Event, above: Option<Result<Option<OtherKind>, Error>>) -> Event {
+fn entered_beside(lock: &Settings, event: Event, above: Option<Result<Option<OtherKind>, Error>>) -> Event {
     match event {
-        Event::Entered { own, sight } => Event::Entered { own, sight: beside(lock, sight, above) },
+        Event::Entered { own, sight } => Event::Entered { own, sight: sight_beside(lock, sight, above) },
         event => event,
     }
 }
 
 /// What a contender sees, if this is what a look at the path above shows. The contender exists.
-pub(super) fn beside(
+pub(super) fn sight_beside(
     lock: &Settings,
     sight: Sight,
     above: Option<Result<Option<OtherKind>, Error>>,
@@ -59,12 +59,13 @@ pub(super) fn beside(
 
 async fn enter_plainly(client: &Client, entry: &Entry, data: &[u8], lists: bool) -> Event {
     let Entry { lock, kind, .. } = entry;
-    let (prefix, options) = (lock.path.prefix(*kind), lock.acl.on(CreateMode::EphemeralSequential));
+    let prefix = lock.path.prefix(*kind);
+    let options = lock.acl.on(CreateMode::EphemeralSequential);
     let create = client.create(&prefix, data, &options);
     let (created, sight) = if lists {
         let (created, children) = join(create, client.list_children(lock.path.as_str())).await;
         let sight = match children {
-            Ok(children) if created.is_ok() => sight(client, lock, children).await,
+            Ok(children) if created.is_ok() => sight_of_listing(client, lock, children).await,
             _ => Sight::Nothing,
         };
         (created, sight)
@@ -74,9 +75,9 @@ async fn enter_plainly(client: &Client, entry: &Entry, data: &[u8], lists: bool)
         if let Some(stat) = &stat {
             lock.hints.saw_directory(stat.data_length == 0);
         }
-        (created, stat.map_or(Sight::Nothing, |stat| count(&stat)))
+        (created, stat.map_or(Sight::Nothing, |stat| child_count(&stat)))
     };
-    match own(created, *kind) {
+    match created_own(created, *kind) {
         Ok(own) => Event::Entered { own, sight },
         Err(event) => event,
     }
@@ -85,20 +86,21 @@ async fn enter_plainly(client: &Client, entry: &Entry, data: &[u8], lists: bool)
 /// As [`enter_one`] in a queue that another client shares: always with a listing, and with a look at the directory before
 /// the create.
 async fn enter_shared(client: &Client, Entry { lock, kind, .. }: &Entry, data: &[u8]) -> Event {
-    let (prefix, options) = (lock.path.prefix(*kind), lock.acl.on(CreateMode::EphemeralSequential));
+    let prefix = lock.path.prefix(*kind);
+    let options = lock.acl.on(CreateMode::EphemeralSequential);
     let (before, created, listed) = join3(
         client.check_stat(lock.path.as_str()),
         client.create(&prefix, data, &options),
         client.get_children(lock.path.as_str()),
     )
     .await;
-    let own = match own(created, *kind) {
+    let own = match created_own(created, *kind) {
         Ok(own) => own,
         Err(event) => return event,
     };
     let Ok((children, after)) = listed else { return Event::Entered { own, sight: Sight::Nothing } };
     lock.saw_shared_directory(&after);
-    let sight = match sight(client, lock, children).await {
+    let sight = match sight_of_listing(client, lock, children).await {
         Sight::Children(queue) => {
             // This was looked at as well, behind our create.
             lock.hints.saw_fit(true);
@@ -112,17 +114,16 @@ async fn enter_shared(client: &Client, Entry { lock, kind, .. }: &Entry, data: &
 
 /// Whether the queue was free before our create, by the directory's stats before and after it.
 fn was_free(before: Option<zk::Stat>, after: &zk::Stat, own: Own) -> bool {
-    before.is_some_and(|before| directory(&before).was_free(own.place.sequence, directory(after)))
+    before.is_some_and(|before| directory_stats(&before).was_free(own.place.sequence, directory_stats(after)))
 }
 
-/// What a directory's stat shows of its queue.
-pub(super) fn directory(stat: &zk::Stat) -> Directory {
+pub(super) fn directory_stats(stat: &zk::Stat) -> Directory {
     let zk::Stat { czxid, mzxid, pzxid, cversion, num_children: children, .. } = *stat;
     Directory { czxid, mzxid, pzxid, cversion, children }
 }
 
 /// The node that a create has made, or what the failure of the create means.
-fn own(created: Result<(zk::Stat, CreateSequence), Error>, kind: Kind) -> Result<Own, Event> {
+fn created_own(created: Result<(zk::Stat, CreateSequence), Error>, kind: Kind) -> Result<Own, Event> {
     let (stat, sequence) = created.map_err(create_failure)?;
     let sequence = i32::try_from(sequence.into_i64()).map_err(|_| Event::Unanswered)?;
     Ok(Own { place: QueuePlace { sequence: Sequence(sequence), kind }, czxid: stat.czxid })
@@ -136,13 +137,13 @@ fn own(created: Result<(zk::Stat, CreateSequence), Error>, kind: Kind) -> Result
 /// acquire and release at 1 ms round trip we measured 4.3 ms instead of 3.1 ms.)
 async fn enter_at_once(client: &Client, own: &Entry, data: &[u8]) -> Option<Event> {
     let operations = entry([((), true)]);
-    match commit(client, &operations, |node| operand(node, own, data)).await {
+    match commit(client, &operations, |node| entry_operand(node, own, data)).await {
         Ok(results) => match results.as_slice() {
             [MultiWriteResult::Create { path, .. }, MultiWriteResult::SetData { stat }] => {
                 // The same transaction created the node and wrote to the directory, so `mzxid` is the node's `czxid`.
                 let place = own.lock.path.child(path).and_then(QueuePlace::parse);
                 let own = place.map(|place| Own { place, czxid: stat.mzxid });
-                Some(own.map_or(Event::Unanswered, |own| Event::Entered { own, sight: count(stat) }))
+                Some(own.map_or(Event::Unanswered, |own| Event::Entered { own, sight: child_count(stat) }))
             }
             _ => Some(Event::Unanswered),
         },
@@ -152,26 +153,25 @@ async fn enter_at_once(client: &Client, own: &Entry, data: &[u8]) -> Option<Even
 }
 
 /// A node of the transaction that enters this queue: our own one, which gets these data, or the directory.
-pub(super) fn operand<'a, C>(
+pub(super) fn entry_operand<'a, C>(
     node: &Entered<C>,
     Entry { lock, kind, .. }: &'a Entry,
     data: &'a [u8],
 ) -> Operand<'a> {
     match node {
         Entered::Own(_) => {
-            let (path, options) =
-                (lock.path.prefix(*kind).into(), lock.acl.on(CreateMode::EphemeralSequential));
+            let path = lock.path.prefix(*kind).into();
+            let options = lock.acl.on(CreateMode::EphemeralSequential);
             Operand { path, data, options }
         }
         Entered::Directory(_) => lock.path.as_str().into(),
     }
 }
 
-pub(super) fn count(directory: &zk::Stat) -> Sight {
+pub(super) fn child_count(directory: &zk::Stat) -> Sight {
     usize::try_from(directory.num_children).map_or(Sight::Nothing, Sight::Count)
 }
 
-/// Returns the event for an error of a contender's create.
 pub(super) fn create_failure(error: Error) -> Event {
     match error {
         Error::NoNode => Event::NoDirectory,
@@ -184,9 +184,8 @@ pub(super) fn create_failure(error: Error) -> Event {
     }
 }
 
-/// Returns what a listing after a create shows.
-pub(super) async fn sight(client: &Client, lock: &Settings, children: Vec<String>) -> Sight {
-    match stranger(client, lock, &children).await {
+pub(super) async fn sight_of_listing(client: &Client, lock: &Settings, children: Vec<String>) -> Sight {
+    match find_stranger(client, lock, &children).await {
         Ok(None) => Sight::Children(lock.translated(children)),
         Ok(Some(stranger)) => Sight::Foreign(stranger),
         Err(_) => Sight::Nothing,

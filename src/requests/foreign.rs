@@ -7,10 +7,11 @@ use zklock_recipe::{Child, Event, Foreign, ForeignClient, QueueLayout, Stranger}
 use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, MultiReadResult};
 
-use super::path_kind::{above, around};
+use super::path_kind::{look_above, look_around};
 use super::read_nodes::{READS, existing, read_data};
 use super::reply::failure;
 use crate::node::{NodeData, decode};
+use crate::path::child_of;
 use crate::settings::Settings;
 
 /// How many suspects one request reads. Each may have 1 MiB of data, and the session's heartbeats wait behind the answer.
@@ -28,25 +29,25 @@ pub(super) fn is_foreign(name: &str, ephemeral_owner: i64) -> bool {
 
 /// Returns something with which our contender cannot share the queue: a contender of another client among the children, or
 /// another kind that the path has.
-pub(super) async fn stranger(
+pub(super) async fn find_stranger(
     client: &Client,
     lock: &Settings,
     children: &[String],
 ) -> Result<Option<Stranger>, Error> {
-    if let Some(foreign) = live_suspect(client, lock.path.as_str(), lock.layout(), children).await? {
+    if let Some(foreign) = find_foreigner(client, lock.path.as_str(), lock.layout(), children).await? {
         return Ok(Some(Stranger::Client(foreign)));
     }
-    if let Some(other) = around(client, lock, children).await? {
+    if let Some(other) = look_around(client, lock, children).await? {
         return Ok(Some(Stranger::Kind(other)));
     }
-    match above(client, lock).await {
+    match look_above(client, lock).await {
         Some(looked) => Ok(looked?.map(Stranger::Kind)),
         None => Ok(None),
     }
 }
 
 /// Returns a contender of another client among these children, if one is there. It reads only suspects, a few in one request.
-pub(super) async fn live_suspect(
+pub(super) async fn find_foreigner(
     client: &Client,
     directory: &str,
     layout: QueueLayout,
@@ -54,7 +55,7 @@ pub(super) async fn live_suspect(
 ) -> Result<Option<Foreign>, Error> {
     let suspects = children.iter().filter(|name| is_suspect(layout, name)).collect::<Vec<_>>();
     for some in suspects.chunks(SUSPECTS * READS) {
-        let reads = some.chunks(SUSPECTS).map(|few| foreign(client, directory, layout, few));
+        let reads = some.chunks(SUSPECTS).map(|few| foreigners_among(client, directory, layout, few));
         if let Some(found) = try_join_all(reads).await?.into_iter().flatten().next() {
             return Ok(Some(found));
         }
@@ -63,25 +64,25 @@ pub(super) async fn live_suspect(
 }
 
 /// Returns every contender of another client, or what went wrong.
-pub(crate) async fn foreigners(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<Foreign>, Event> {
+pub(crate) async fn find_foreigners(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<Foreign>, Event> {
     let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
     let numbered =
         children.iter().filter(|name| lock.layout().child(name) != Child::Other).collect::<Vec<_>>();
-    foreign(&client, lock.path.as_str(), lock.layout(), &numbered).await.map_err(failure)
+    foreigners_among(&client, lock.path.as_str(), lock.layout(), &numbered).await.map_err(failure)
 }
 
 /// Returns the contenders of other clients among some children, which it reads.
-async fn foreign(
+async fn foreigners_among(
     client: &Client,
     directory: &str,
     layout: QueueLayout,
     names: &[&String],
 ) -> Result<Vec<Foreign>, Error> {
-    let paths = names.iter().map(|name| format!("{directory}/{name}")).collect::<Vec<_>>();
+    let paths = names.iter().map(|name| child_of(directory, name)).collect::<Vec<_>>();
     let judged =
         names.iter().zip(read_data(client, &paths).await?).filter_map(|(name, result)| match result {
-            MultiReadResult::Data { data, stat } => judge(layout, name, Some((&data, &stat))),
-            MultiReadResult::Error { err: Error::NoAuth } => judge(layout, name, None),
+            MultiReadResult::Data { data, stat } => judge_child(layout, name, Some((&data, &stat))),
+            MultiReadResult::Error { err: Error::NoAuth } => judge_child(layout, name, None),
             _ => None,
         });
     Ok(judged.collect())
@@ -89,7 +90,11 @@ async fn foreign(
 
 /// Decides by a child's name and its node whether it is a contender that cannot share this queue. `read` is `None` if this
 /// session may not read the node.
-pub(super) fn judge(layout: QueueLayout, name: &str, read: Option<(&[u8], &zk::Stat)>) -> Option<Foreign> {
+pub(super) fn judge_child(
+    layout: QueueLayout,
+    name: &str,
+    read: Option<(&[u8], &zk::Stat)>,
+) -> Option<Foreign> {
     let session = read.and_then(|(_, stat)| zklock_recipe::session(stat.ephemeral_owner));
     match (layout.child(name), read) {
         (Child::Suspect(client), _) if read.is_none_or(|(_, stat)| client.contends(stat.ephemeral_owner)) => {

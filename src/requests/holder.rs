@@ -5,18 +5,20 @@ use std::sync::Arc;
 use zklock_recipe::{Event, Footing, QueueLayout, QueuePlace};
 use zookeeper_client::{Client, Error, WatchedEvent};
 
-use super::foreign::judge;
+use super::foreign::judge_child;
 use super::read_nodes::{QueueNode, Seen, existing, is_ours};
 use super::reply::failure;
-use super::sighting::{Found, Sighting, single, watched};
+use super::sighting::{Found, Sighting, single_change, watched};
 use super::watchers::{Watching, has_persistent_watches};
+use crate::path::child_of;
 use crate::settings::Settings;
 
 /// Returns the first contender in the queue: one listing and one read. It reads further nodes only if those before them
 /// go meanwhile.
 pub(crate) async fn holder(client: Arc<Client>, lock: Arc<Settings>) -> Result<Option<QueueNode>, Event> {
     let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
-    let first = first(&client, lock.path.as_str(), lock.layout(), &lock.queue(&children)).await?;
+    let queue = lock.layout().queue(&children);
+    let first = first_there(&client, lock.path.as_str(), lock.layout(), &queue).await?;
     Ok(first.map(|First { node, .. }| node))
 }
 
@@ -30,17 +32,17 @@ pub(super) struct First {
 }
 
 /// Reads these nodes of a directory until one still exists.
-pub(super) async fn first(
+pub(super) async fn first_there(
     client: &Client,
     directory: &str,
     layout: QueueLayout,
     contenders: &[(QueuePlace, &str)],
 ) -> Result<Option<First>, Event> {
     for (gone, &(place, name)) in contenders.iter().enumerate() {
-        let path = format!("{}/{name}", directory.trim_end_matches('/'));
+        let path = child_of(directory, name);
         let (seen, is_lookalike) = match client.get_data(&path).await {
             Ok((data, stat)) => {
-                let is_lookalike = judge(layout, name, Some((&data, &stat))).is_some();
+                let is_lookalike = judge_child(layout, name, Some((&data, &stat))).is_some();
                 (Some(Seen::new(is_ours(layout, name), &data, &stat)), is_lookalike)
             }
             Err(Error::NoAuth) => (None, false),
@@ -94,8 +96,8 @@ pub(crate) async fn watch_holder(
             }
             Err(error) => return Err(failure(error)),
         };
-        let queue = lock.queue(&children).into_iter().map(|(place, name)| (place, lock.path.of_child(name)));
-        let queue = queue.collect::<Vec<_>>();
+        let queue = lock.layout().queue(&children).into_iter();
+        let queue = queue.map(|(place, name)| (place, lock.path.of_child(name))).collect::<Vec<_>>();
         let first = queue.first().cloned();
         let hidden = |(place, path)| (None, QueueNode { place, path, seen: None });
         let watcher = match watcher {
@@ -130,5 +132,5 @@ fn sighting(
     found: Found<QueueNode>,
     watcher: impl Future<Output = WatchedEvent> + Send + 'static,
 ) -> Sighting<QueueNode> {
-    Sighting { found: Ok(found), changes: Some(single(watcher)) }
+    Sighting { found: Ok(found), changes: Some(single_change(watcher)) }
 }

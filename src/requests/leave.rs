@@ -11,7 +11,7 @@ use zklock_recipe::{Event, Own, Report, companion};
 use zookeeper_client::{Client, Error};
 
 use super::companion::SharedCompanion;
-use super::confirm::{OwnNode, failed, path_of, still_ours};
+use super::confirm::{OwnNode, path_of, report_failure, still_ours};
 use super::reply::{Reply, failure};
 use super::transaction::commit;
 use crate::settings::Settings;
@@ -26,7 +26,7 @@ pub(crate) async fn release(
 ) -> Report {
     match release_all(&client, &nodes, companion, certainty).await {
         Ok(()) => Report::All(Event::Released(true)),
-        Err((index, event)) => failed(index, event),
+        Err((index, event)) => report_failure(index, event),
     }
 }
 

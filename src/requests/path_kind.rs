@@ -9,34 +9,36 @@ use zklock_recipe::{OtherKind, PathKind, QueuePlace, Signs};
 use zookeeper_client::{Client, Error, MultiReadResult};
 
 use crate::node::{LeaderData, NodeData, PoolData, decode};
+use crate::path::{child_of, name_of};
 use crate::settings::Settings;
 
 /// Looks whether the path above a lock's directory is of another kind. Our contender is in the directory by then. `None`, and
 /// nothing is sent, if that is known, or if no kind but a lock would use a directory of this name.
-pub(super) async fn above(client: &Client, lock: &Settings) -> Option<Result<Option<OtherKind>, Error>> {
+pub(super) async fn look_above(client: &Client, lock: &Settings) -> Option<Result<Option<OtherKind>, Error>> {
     let above = lock.path.inner_of().filter(|_| !lock.hints.fits())?;
     // Who contends in this very directory is seen by those who wait there.
-    let lists_queue = !lock.path.as_str().ends_with("/queue");
-    Some(look(client, above, lock.kind, lists_queue).await)
+    let lists_queue = name_of(lock.path.as_str()) != PathKind::QUEUE;
+    Some(look_at_path(client, above, lock.kind, lists_queue).await)
 }
 
 /// The kind of the path above a lock's directory, if the server refuses contenders there because the directory is ephemeral:
 /// it may be the announcement of an election's leader. It looks also if the path above was of no other kind before.
 pub(super) async fn announced_above(client: &Client, lock: &Settings) -> Option<OtherKind> {
-    look(client, lock.path.inner_of()?, lock.kind, false).await.ok().flatten()
+    look_at_path(client, lock.path.inner_of()?, lock.kind, false).await.ok().flatten()
 }
 
 /// Whether the directory of a lock is a path of another kind, by the names of its children. It sends nothing if no name is
 /// that of a node which another kind keeps.
-pub(super) async fn around(
+pub(super) async fn look_around(
     client: &Client,
     lock: &Settings,
     children: &[String],
 ) -> Result<Option<OtherKind>, Error> {
-    match children.iter().any(|name| PathKind::INNER.contains(&name.as_str())) {
-        true if lock.kind == PathKind::Lock => other_kind(client, lock.path.as_str(), lock.kind).await,
-        _ => Ok(None),
+    let is_inner = |name: &String| PathKind::INNER.contains(&name.as_str());
+    if lock.kind != PathKind::Lock || !children.iter().any(is_inner) {
+        return Ok(None);
     }
+    other_kind(client, lock.path.as_str(), lock.kind).await
 }
 
 /// Whether a path is used for something else than this. Nodes that this session may not read show nothing.
@@ -45,17 +47,17 @@ pub(super) async fn other_kind(
     path: &str,
     expected: PathKind,
 ) -> Result<Option<OtherKind>, Error> {
-    look(client, path, expected, true).await
+    look_at_path(client, path, expected, true).await
 }
 
-async fn look(
+async fn look_at_path(
     client: &Client,
     path: &str,
     expected: PathKind,
     lists_queue: bool,
 ) -> Result<Option<OtherKind>, Error> {
     loop {
-        let (mut signs, queued) = signs(client, path, expected, lists_queue).await?;
+        let (mut signs, queued) = read_signs(client, path, expected, lists_queue).await?;
         if let (Some(first), None) = (queued, signs.other_than(expected)) {
             signs.queued = match client.get_data(&first).await {
                 Ok((data, _)) => decode::<NodeData>(&data).map(|data| data.kind),
@@ -71,20 +73,21 @@ async fn look(
 
 /// What one request shows of a path that is to be of this kind. Also returns the path of the first contender in its inner
 /// queue, if that is asked for. A listing may be long, so none is asked for in vain: contenders at the path itself are locks'.
-async fn signs(
+async fn read_signs(
     client: &Client,
     path: &str,
     expected: PathKind,
     lists_queue: bool,
 ) -> Result<(Signs, Option<String>), Error> {
-    let [queue, leader, permits] = PathKind::INNER.map(|name| format!("{path}/{name}"));
-    let mut reader = client.new_multi_reader();
-    reader.add_get_data(&leader)?;
-    reader.add_get_data(&permits)?;
+    let [queue, leader, permits] = PathKind::INNER.map(|name| child_of(path, name));
+    let mut request = client.new_multi_reader();
+    request.add_get_data(&leader)?;
+    request.add_get_data(&permits)?;
     let lists = [(expected != PathKind::Lock, path), (lists_queue, queue.as_str())];
-    lists.iter().filter(|(listed, _)| *listed).try_for_each(|(_, path)| reader.add_get_children(path))?;
-    let mut results = reader.commit().await?.into_iter();
-    let (leader, permits) = (results.next(), results.next());
+    lists.iter().filter(|(listed, _)| *listed).try_for_each(|(_, path)| request.add_get_children(path))?;
+    let mut results = request.commit().await?.into_iter();
+    let leader = results.next();
+    let permits = results.next();
     let [children, queued] = lists.map(|(listed, _)| match listed.then(|| results.next()).flatten() {
         Some(MultiReadResult::Children { children }) => children,
         _ => Vec::new(),
@@ -99,5 +102,5 @@ async fn signs(
     }
     // The first one there says what all of them contend for.
     let first = queued.iter().filter_map(|name| QueuePlace::parse(name)).min();
-    Ok((signs, first.map(|first| format!("{queue}/{first}"))))
+    Ok((signs, first.map(|first| child_of(&queue, &first.name()))))
 }

@@ -9,22 +9,21 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, join};
 use uuid::Uuid;
 use zklock_recipe::acquisition::Search;
-use zklock_recipe::admission::{self, AdmissionTarget, SeenPool, Settlement, TurnstileStanding};
+use zklock_recipe::admission::{self, AdmissionTarget, AttemptFate, SeenPool, TurnstileStanding};
 use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Kind, OtherKind, Own, QueuePlace, Stock};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteResult};
 
-use super::confirm::OwnNode;
-use super::confirm::{is, is_hidden};
+use super::confirm::{OwnNode, is_own, is_own_hidden};
 use super::directory::{create_directory, create_lasting};
 use super::evidence::Answer;
 use super::path_kind::other_kind;
-use super::read_nodes::{self, QueueNode, existing, read};
+use super::read_nodes::{self, NodeRead, QueueNode, existing, read_at_once, read_contenders};
 use super::reply::failure;
 use super::search::{Searches, find};
 use super::transaction::{Operand, commit, problem};
-use super::watch::change;
+use super::watch::touched;
 use super::watchers::Watching;
 use crate::node::PoolData;
 use crate::settings::Settings;
@@ -39,43 +38,42 @@ pub(crate) async fn look_at_pool(
     pool: Arc<Settings>,
     connection: u64,
 ) -> Result<(TurnstileStanding, Option<SeenPool>), Event> {
-    let ((lock, own), directory) = (turnstile, pool.path.as_str());
+    let (lock, own) = turnstile;
+    let directory = pool.path.as_str();
     let node = lock.path.contender(own.place);
-    let mut reader = client.new_multi_reader();
-    let built = reader.add_get_data(&node).and_then(|()| reader.add_get_data(directory));
-    built.and_then(|()| reader.add_get_children(directory)).map_err(failure)?;
-    let results = reader.commit().await.map_err(failure)?;
-    let Ok([ours, data, children]) = <[MultiReadResult; 3]>::try_from(results) else {
-        return Err(Event::Unanswered);
-    };
-    let standing = match ours {
-        MultiReadResult::Data { stat, .. } => standing_of(&stat, own),
-        MultiReadResult::Error { err: Error::NoNode } => TurnstileStanding::Gone,
-        MultiReadResult::Error { err: Error::NoAuth } => hidden(&client, &node).await?,
-        MultiReadResult::Error { err } => return Err(failure(err)),
+    let reads = [NodeRead::Data(&node), NodeRead::Data(directory), NodeRead::Children(directory)];
+    let [ours, data, children] = read_at_once(&client, reads).await?;
+    let ours = match ours {
+        MultiReadResult::Data { stat, .. } => Ok(stat),
+        MultiReadResult::Error { err } => Err(err),
         _ => return Err(Event::Unanswered),
     };
-    let seen = read_nodes::directory(data, children)?
-        .map(|(data, stat, children)| seen(data, (stat.version, stat.czxid), children, connection));
+    let standing = standing_of(&client, &node, own, ours).await?;
+    let seen = read_nodes::existing_directory(data, children)?
+        .map(|(data, stat, children)| seen_pool(data, &stat, children, connection));
     Ok((standing, seen))
 }
 
-fn seen(data: Vec<u8>, made: (i32, i64), children: Vec<String>, connection: u64) -> SeenPool {
-    let (stock, (version, czxid)) = (PoolData::decode(&data), made);
-    SeenPool { data, stock, version, czxid, children, connection }
+fn seen_pool(data: Vec<u8>, stat: &zk::Stat, children: Vec<String>, connection: u64) -> SeenPool {
+    let stock = PoolData::decode(&data);
+    SeenPool { data, stock, version: stat.version, czxid: stat.czxid, children, connection }
 }
 
-fn standing_of(stat: &zk::Stat, own: Own) -> TurnstileStanding {
-    match (is(Some(stat), own), stat.version) {
-        (true, UNTOUCHED) => TurnstileStanding::Held,
-        (true, _) => TurnstileStanding::Touched,
-        (false, _) => TurnstileStanding::Gone,
+/// How our node in the turnstile stands, by what a read of its name shows.
+async fn standing_of(
+    client: &Client,
+    node: &str,
+    own: Own,
+    read: Result<zk::Stat, Error>,
+) -> Result<TurnstileStanding, Event> {
+    match read {
+        Ok(stat) if !is_own(Some(&stat), own) => Ok(TurnstileStanding::Gone),
+        Ok(stat) if stat.version == UNTOUCHED => Ok(TurnstileStanding::Held),
+        Ok(_) => Ok(TurnstileStanding::Touched),
+        Err(Error::NoAuth) if is_own_hidden(client, node).await? => Ok(TurnstileStanding::Held),
+        Err(Error::NoAuth | Error::NoNode) => Ok(TurnstileStanding::Gone),
+        Err(error) => Err(failure(error)),
     }
-}
-
-/// The standing by a node that this session may not read.
-async fn hidden(client: &Client, node: &str) -> Result<TurnstileStanding, Event> {
-    Ok(if is_hidden(client, node).await? { TurnstileStanding::Held } else { TurnstileStanding::Gone })
 }
 
 /// What a pool's watch shows: its children, and the watches for its next change.
@@ -96,7 +94,7 @@ pub(crate) async fn watch_pool(
     before: SeenPool,
     is_watched: bool,
 ) -> Result<Option<PoolWatched>, Event> {
-    let (directory, connection) = (pool.path.as_str(), before.connection);
+    let directory = pool.path.as_str();
     let children = async { watching.send(|server| server.children(directory)).await.await };
     let (data, children) = if is_watched {
         (Ok((before.data, before.version, before.czxid, None)), children.await)
@@ -111,9 +109,8 @@ pub(crate) async fn watch_pool(
     if (stat.version, stat.czxid) != (version, czxid) {
         return Ok(None);
     }
-    let told = |watcher: BoxFuture<'static, _>| change(watcher).map(|_| Event::OwnTouched).boxed();
-    let seen = seen(data, (version, czxid), children, connection);
-    Ok(Some(PoolWatched { seen, data: watcher.map(told), children: told(changed.boxed()) }))
+    let seen = seen_pool(data, &stat, children, before.connection);
+    Ok(Some(PoolWatched { seen, data: watcher.map(touched), children: touched(changed) }))
 }
 
 /// Creates the directory of a pool. `Ok(false)` if its parent does not exist.
@@ -126,7 +123,7 @@ pub(crate) async fn create_pool(
 }
 
 /// Sends an admission's attempt: creates a permit and passes the turnstile, in one transaction.
-pub(crate) async fn admit(
+pub(crate) async fn send_attempt(
     client: Arc<Client>,
     turnstile: OwnNode,
     pool: Arc<Settings>,
@@ -135,7 +132,8 @@ pub(crate) async fn admit(
     seen: SeenPool,
 ) -> admission::AdmissionEvent {
     let (lock, own) = turnstile;
-    let (node, prefix) = (lock.path.contender(own.place), pool.path.prefix(kind));
+    let node = lock.path.contender(own.place);
+    let prefix = pool.path.prefix(kind);
     let attempt = admission::attempt(kind, seen.version);
     let committed = commit(&client, &attempt, |target| match target {
         AdmissionTarget::Turnstile => node.as_str().into(),
@@ -150,26 +148,23 @@ pub(crate) async fn admit(
             [_, MultiWriteResult::Create { path, .. }, MultiWriteResult::SetData { stat }, _] => {
                 // The same transaction created the permit and wrote to the pool, so `mzxid` is the permit's `czxid`.
                 let place = pool.path.child(path).and_then(QueuePlace::parse_permit);
-                let admitted = |place| {
-                    let permit = Own { place, czxid: stat.mzxid };
-                    match stat.czxid == seen.czxid {
-                        true => admission::AdmissionEvent::Admitted(permit),
-                        false => admission::AdmissionEvent::OtherPool(permit),
-                    }
-                };
-                place.map_or(admission::AdmissionEvent::Unanswered, admitted)
+                match place.map(|place| Own { place, czxid: stat.mzxid }) {
+                    Some(permit) if stat.czxid == seen.czxid => admission::AdmissionEvent::Admitted(permit),
+                    Some(permit) => admission::AdmissionEvent::OtherPool(permit),
+                    None => admission::AdmissionEvent::Unanswered,
+                }
             }
             _ => admission::AdmissionEvent::Unanswered,
         },
         Err((target, error)) => match (target, problem(&error)) {
             (Some(target), Some(problem)) => admission::attempt_failed(*target, problem),
-            _ => unmet(failure(error)),
+            _ => admission_failure(failure(error)),
         },
     }
 }
 
 /// The event for a request of an admission that did not do what it was sent for.
-pub(crate) fn unmet(event: Event) -> admission::AdmissionEvent {
+pub(crate) fn admission_failure(event: Event) -> admission::AdmissionEvent {
     match event {
         Event::Refused(refusal) => admission::AdmissionEvent::Refused(refusal),
         Event::SessionOver(end) => admission::AdmissionEvent::SessionOver(end),
@@ -182,35 +177,29 @@ pub(crate) fn unmet(event: Event) -> admission::AdmissionEvent {
 /// The turnstile is read first, then a quorum is asked, and then this session's permits are listed. An admission deletes
 /// the node in the turnstile in the same transaction. So if that node was gone at the read, no admission takes effect
 /// after it, and the listing shows the permit of one that did.
-pub(crate) async fn settle(
+pub(crate) async fn recover_attempt(
     client: Arc<Client>,
     turnstile: OwnNode,
     pool: Arc<Settings>,
     id: Uuid,
     searches: Arc<Searches>,
-) -> Result<Settlement, Event> {
+) -> Result<AttemptFate, Event> {
     let (lock, own) = turnstile;
     let node = lock.path.contender(own.place);
     let search = find(client.clone(), pool, id, searches, Search::After);
     let (read, found) = join(client.get_data(&node), search).await;
     match found.event {
-        Event::Recovered(Some(permit)) => return Ok(Settlement::Admitted(permit)),
+        Event::Recovered(Some(permit)) => return Ok(AttemptFate::Admitted(permit)),
         Event::Recovered(None) => {}
-        Event::Refused(refusal) => return Ok(Settlement::Unclear(refusal)),
+        Event::Refused(refusal) => return Ok(AttemptFate::Unclear(refusal)),
         event => return Err(event),
     }
-    Ok(Settlement::Not(match read {
-        Ok((_, stat)) => standing_of(&stat, own),
-        Err(Error::NoNode) => TurnstileStanding::Gone,
-        Err(Error::NoAuth) => hidden(&client, &node).await?,
-        Err(error) => return Err(failure(error)),
-    }))
+    standing_of(&client, &node, own, read.map(|(_, stat)| stat)).await.map(AttemptFate::Not)
 }
 
 /// The outcome of a change of a pool's stock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stocked {
-    /// The pool has it.
     Done,
     /// The path is used for something else.
     OtherKind(OtherKind),
@@ -246,8 +235,8 @@ pub(crate) async fn set_stock(
         match (PoolData::decode(&data), stock) {
             (Some(Stock::Permits(_)), Stock::Permits(_)) | (Some(Stock::Slots(_)), Stock::Slots(_)) => {}
             (Some(found), _) => {
-                let (found, at) = (found.into(), queue.subject.to_string());
-                return Ok(Stocked::OtherKind(OtherKind { found, at }));
+                let at = queue.subject.to_string();
+                return Ok(Stocked::OtherKind(OtherKind { found: found.into(), at }));
             }
             (None, _) => return Ok(Stocked::Foreign),
         }
@@ -261,19 +250,14 @@ pub(crate) async fn set_stock(
 }
 
 /// Returns a pool's data, and every permit that is held, the oldest first. `None` if the pool does not exist.
-pub(crate) async fn permits(
+pub(crate) async fn read_permits(
     client: Arc<Client>,
     pool: Arc<Settings>,
 ) -> Result<Option<(Vec<u8>, Vec<QueueNode>)>, Event> {
     let directory = pool.path.as_str();
-    let mut reader = client.new_multi_reader();
-    let built = reader.add_get_data(directory).and_then(|()| reader.add_get_children(directory));
-    built.map_err(failure)?;
-    let results = reader.commit().await.map_err(failure)?;
-    let Ok([data, children]) = <[MultiReadResult; 2]>::try_from(results) else {
-        return Err(Event::Unanswered);
-    };
-    let Some((data, _, children)) = read_nodes::directory(data, children)? else { return Ok(None) };
-    let permits = read(&client, &pool, &read_nodes::permits(&children)).await?;
+    let reads = [NodeRead::Data(directory), NodeRead::Children(directory)];
+    let [data, children] = read_at_once(&client, reads).await?;
+    let Some((data, _, children)) = read_nodes::existing_directory(data, children)? else { return Ok(None) };
+    let permits = read_contenders(&client, &pool, &read_nodes::permits_among(&children)).await?;
     Ok(Some((data, permits)))
 }

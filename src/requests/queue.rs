@@ -7,10 +7,10 @@ use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Own};
 use zookeeper_client::{Client, Error};
 
-use super::confirm::is;
-use super::enter_one::directory;
-use super::foreign::{is_suspect, stranger};
-use super::read_nodes::{QueueNode, existing, read};
+use super::confirm::is_own;
+use super::enter_one::directory_stats;
+use super::foreign::{find_stranger, is_suspect};
+use super::read_nodes::{QueueNode, existing, read_contenders};
 use super::reply::{Reply, failure};
 use crate::settings::Settings;
 
@@ -22,17 +22,15 @@ pub(crate) async fn list(client: Arc<Client>, lock: Arc<Settings>, own: Option<O
         return Event::OwnWritten.into();
     }
     match listed {
-        Ok((children, stat)) => match stranger(&client, &lock, &children).await {
+        Ok((children, stat)) => match find_stranger(&client, &lock, &children).await {
             Ok(None) => {
-                lock.hints.saw_queue(children.len());
+                lock.hints.saw_children(children.len());
                 let layout = lock.layout();
-                let shows_release = layout.is_shared() && directory(&stat).shows_release();
+                let shows_release = layout.is_shared() && directory_stats(&stat).shows_release();
                 // A suspect may have gone since, and may have written to the directory as it entered.
-                let listed = match shows_release && !children.iter().any(|name| is_suspect(layout, name)) {
-                    true => Event::ListedAfterRelease,
-                    false => Event::Listed,
-                };
-                listed(lock.translated(children))
+                let shows_release = shows_release && !children.iter().any(|name| is_suspect(layout, name));
+                let children = lock.translated(children);
+                if shows_release { Event::ListedAfterRelease(children) } else { Event::Listed(children) }
             }
             Ok(Some(stranger)) => Event::Foreign(stranger),
             Err(error) => failure(error),
@@ -57,11 +55,11 @@ pub(crate) async fn review(client: Arc<Client>, lock: Arc<Settings>) -> Reply {
 async fn is_written(client: &Client, lock: &Settings, own: Option<Own>) -> bool {
     let Some(own) = own else { return false };
     let stat = client.check_stat(&lock.path.contender(own.place)).await.ok().flatten();
-    stat.is_some_and(|stat| is(Some(&stat), own) && stat.version != UNTOUCHED)
+    stat.is_some_and(|stat| is_own(Some(&stat), own) && stat.version != UNTOUCHED)
 }
 
 /// Returns every contender in the queue, with the holder first, or what went wrong.
-pub(crate) async fn contenders(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<QueueNode>, Event> {
+pub(crate) async fn read_queue(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<QueueNode>, Event> {
     let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
-    read(&client, &lock, &lock.queue(&children)).await
+    read_contenders(&client, &lock, &lock.layout().queue(&children)).await
 }

@@ -29,7 +29,6 @@ impl QueueNode {
 /// What reading a node shows.
 pub(crate) struct Seen {
     pub(crate) czxid: i64,
-    /// The version of the node's data.
     pub(super) version: i32,
     /// The id of the session that owns the node.
     pub(crate) session: i64,
@@ -42,10 +41,13 @@ pub(crate) struct Seen {
 impl Seen {
     /// `is_ours` says whether the node has a name of zklock's ([`is_ours`]).
     pub(super) fn new(is_ours: bool, data: &[u8], stat: &zk::Stat) -> Self {
-        let (czxid, version, session) = (stat.czxid, stat.version, stat.ephemeral_owner);
-        let created = stat.ctime.try_into().ok().and_then(time);
-        let data = is_ours.then(|| decode::<NodeData>(data)).flatten();
-        Self { czxid, version, session, created, data }
+        Self {
+            czxid: stat.czxid,
+            version: stat.version,
+            session: stat.ephemeral_owner,
+            created: stat.ctime.try_into().ok().and_then(time),
+            data: is_ours.then(|| decode::<NodeData>(data)).flatten(),
+        }
     }
 }
 
@@ -55,12 +57,34 @@ pub(super) fn is_ours(layout: QueueLayout, name: &str) -> bool {
     !layout.is_shared() || layout.own(name).is_some()
 }
 
-/// How many nodes one request reads.
 pub(super) const READ_CHUNK: usize = 128;
 
 /// How many such requests are under way at once. The server answers the session's heartbeats behind them, and the data of nodes
 /// may be long.
 pub(super) const READS: usize = 4;
+
+/// One of several reads in one request.
+pub(super) enum NodeRead<'a> {
+    Data(&'a str),
+    Children(&'a str),
+}
+
+/// Sends these reads in one request. A server serves them in their order.
+pub(super) async fn read_at_once<const N: usize>(
+    client: &Client,
+    reads: [NodeRead<'_>; N],
+) -> Result<[MultiReadResult; N], Event> {
+    let mut request = client.new_multi_reader();
+    for read in reads {
+        let added = match read {
+            NodeRead::Data(path) => request.add_get_data(path),
+            NodeRead::Children(path) => request.add_get_children(path),
+        };
+        added.map_err(failure)?;
+    }
+    let results = request.commit().await.map_err(failure)?;
+    results.try_into().map_err(|_| Event::Unanswered)
+}
 
 /// What a read of a node shows; `None` if the node does not exist.
 pub(super) fn existing<T>(read: Result<T, Error>) -> Result<Option<T>, Event> {
@@ -75,7 +99,7 @@ pub(super) fn existing<T>(read: Result<T, Error>) -> Result<Option<T>, Event> {
 pub(super) type ReadDirectory = (Vec<u8>, zk::Stat, Vec<String>);
 
 /// What the reads of a directory's data and of its children show; `None` if the directory does not exist.
-pub(super) fn directory(
+pub(super) fn existing_directory(
     data: MultiReadResult,
     children: MultiReadResult,
 ) -> Result<Option<ReadDirectory>, Event> {
@@ -89,7 +113,7 @@ pub(super) fn directory(
 }
 
 /// The permits and slots among these names, the oldest first.
-pub(super) fn permits(names: &[String]) -> Vec<(QueuePlace, &str)> {
+pub(super) fn permits_among(names: &[String]) -> Vec<(QueuePlace, &str)> {
     let permit = |name| Some((QueuePlace::parse_permit(name)?, name));
     let mut permits = names.iter().filter_map(|name| permit(name.as_str())).collect::<Vec<_>>();
     permits.sort_unstable();
@@ -103,9 +127,9 @@ pub(super) async fn read_data(
 ) -> Result<Vec<MultiReadResult>, Error> {
     let mut results = Vec::with_capacity(paths.len());
     for chunk in paths.chunks(READ_CHUNK) {
-        let mut reader = client.new_multi_reader();
-        chunk.iter().try_for_each(|path| reader.add_get_data(path.as_ref()))?;
-        results.extend(reader.commit().await?);
+        let mut request = client.new_multi_reader();
+        chunk.iter().try_for_each(|path| request.add_get_data(path.as_ref()))?;
+        results.extend(request.commit().await?);
     }
     Ok(results)
 }
@@ -126,7 +150,7 @@ pub(super) async fn read_paths<P: AsRef<str>>(
 }
 
 /// Reads the nodes of some contenders in a directory. Nodes that are gone are left out.
-pub(super) async fn read(
+pub(super) async fn read_contenders(
     client: &Client,
     lock: &Settings,
     contenders: &[(QueuePlace, &str)],

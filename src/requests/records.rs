@@ -8,18 +8,16 @@ use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteResult};
 
 use super::directory::create_lasting;
-use super::read_nodes::{self, existing, read_data};
+use super::read_nodes::{self, NodeRead, existing, read_at_once, read_data};
 use super::reply::failure;
 use super::transaction::{Operand, commit};
+use crate::path::child_of;
 use crate::settings::Settings;
 
 /// The directory of the records, and one of them.
 pub(crate) struct RecordsPage {
-    /// The directory's data.
     pub(crate) data: Vec<u8>,
-    /// The version of that data.
     pub(crate) version: i32,
-    /// The names of all records.
     pub(crate) names: Vec<String>,
     /// The record that was asked for, if it exists.
     pub(crate) record: Option<Kept>,
@@ -53,7 +51,8 @@ pub(crate) async fn leader_time(
 ) -> Result<Option<i64>, Event> {
     let operations = [Operation::Create(()), Operation::Set((), None), Operation::Delete((), None)];
     let probed = commit(&client, &operations, |()| {
-        let (path, options) = (probe.as_str().into(), lock.acl.on(CreateMode::Persistent));
+        let path = probe.as_str().into();
+        let options = lock.acl.on(CreateMode::Persistent);
         Operand { path, data: &[], options }
     });
     match probed.await {
@@ -68,20 +67,15 @@ pub(crate) async fn leader_time(
 
 /// Reads the directory of the records, and the record of this name, in one request. `None` if the directory does not
 /// exist.
-pub(crate) async fn page(
+pub(crate) async fn read_records_page(
     client: Arc<Client>,
     directory: String,
     name: String,
 ) -> Result<Option<RecordsPage>, Event> {
-    let mut reader = client.new_multi_reader();
-    let built = reader.add_get_data(&directory).and_then(|()| reader.add_get_children(&directory));
-    let built = built.and_then(|()| reader.add_get_data(&format!("{directory}/{name}")));
-    built.map_err(failure)?;
-    let results = reader.commit().await.map_err(failure)?;
-    let Ok([own, children, record]) = <[MultiReadResult; 3]>::try_from(results) else {
-        return Err(Event::Unanswered);
-    };
-    let Some((data, stat, names)) = read_nodes::directory(own, children)? else { return Ok(None) };
+    let record = child_of(&directory, &name);
+    let reads = [NodeRead::Data(&directory), NodeRead::Children(&directory), NodeRead::Data(&record)];
+    let [own, children, record] = read_at_once(&client, reads).await?;
+    let Some((data, stat, names)) = read_nodes::existing_directory(own, children)? else { return Ok(None) };
     let record = match record {
         MultiReadResult::Data { data, stat } => Some(Kept { name, data, stat }),
         MultiReadResult::Error { err: Error::NoNode } => None,
@@ -92,22 +86,22 @@ pub(crate) async fn page(
 }
 
 /// Reads one record; `None` if it does not exist.
-pub(crate) async fn record(
+pub(crate) async fn read_record(
     client: Arc<Client>,
     directory: String,
     name: String,
 ) -> Result<Option<Kept>, Event> {
-    let read = existing(client.get_data(&format!("{directory}/{name}")).await)?;
+    let read = existing(client.get_data(&child_of(&directory, &name)).await)?;
     Ok(read.map(|(data, stat)| Kept { name, data, stat }))
 }
 
 /// Reads the records of these names. It leaves out records that are gone, or that this session may not read.
-pub(crate) async fn records(
+pub(crate) async fn read_records(
     client: Arc<Client>,
     directory: String,
     names: Vec<String>,
 ) -> Result<Vec<Kept>, Event> {
-    let paths = names.iter().map(|name| format!("{directory}/{name}")).collect::<Vec<_>>();
+    let paths = names.iter().map(|name| child_of(&directory, name)).collect::<Vec<_>>();
     let results = read_data(&client, &paths).await.map_err(failure)?;
     let kept = names.into_iter().zip(results).filter_map(|(name, result)| match result {
         MultiReadResult::Data { data, stat } => Some(Kept { name, data, stat }),
@@ -117,7 +111,7 @@ pub(crate) async fn records(
 }
 
 /// Reads every record that this session may read. Without a directory there is none.
-pub(crate) async fn all_records(client: Arc<Client>, directory: String) -> Result<Vec<Kept>, Event> {
+pub(crate) async fn read_all_records(client: Arc<Client>, directory: String) -> Result<Vec<Kept>, Event> {
     let names = existing(client.list_children(&directory).await)?.unwrap_or_default();
-    records(client, directory, names).await
+    read_records(client, directory, names).await
 }

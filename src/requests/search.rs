@@ -23,6 +23,7 @@ use super::read_nodes::{READ_CHUNK, READS, Seen, read_paths};
 use super::reply::{Reply, failure};
 use crate::joint::{Joint, WeakJoint};
 use crate::mutex::Mutex;
+use crate::path::name_of;
 use crate::settings::{Entry, Settings};
 
 /// Finds our node by the `id` in its data, after the reply to its create was lost.
@@ -34,7 +35,7 @@ pub(crate) async fn find(
     search: Search,
 ) -> Reply {
     match searches.join(client, search).await {
-        Ok(found) => match found.node(&lock, id) {
+        Ok(found) => match found.own_node(&lock, id) {
             Ok(own) => Event::Recovered(own),
             // That node may be ours. A second node of ours would wait behind it for ever.
             Err(refusal) => Event::Refused(refusal),
@@ -70,7 +71,7 @@ pub(crate) async fn sweep(
     let mut swept = Vec::with_capacity(creates.len());
     for (lock, id) in creates {
         let refused = |refusal| (lock.path.to_string(), refusal);
-        let Some(own) = found.node(&lock, id).map_err(refused)? else {
+        let Some(own) = found.own_node(&lock, id).map_err(refused)? else {
             swept.push(Swept::Nothing);
             continue;
         };
@@ -96,8 +97,8 @@ pub(crate) struct FoundNodes {
 
 impl FoundNodes {
     /// The node with this id in the lock's directory, if it is there. The error is a reason why nobody can tell.
-    fn node(&self, lock: &Settings, id: Uuid) -> Result<Option<Own>, Refusal> {
-        let place = |path: &str| (lock.place)(lock.layout(), lock.path.child(path)?);
+    fn own_node(&self, lock: &Settings, id: Uuid) -> Result<Option<Own>, Refusal> {
+        let place = |path: &str| (lock.own_place)(lock.layout(), lock.path.child(path)?);
         let nodes = self.by_id.get(&id).into_iter().flatten();
         if let Some(own) =
             nodes.filter_map(|(path, czxid)| Some(Own { place: place(path)?, czxid: *czxid })).next()
@@ -109,14 +110,12 @@ impl FoundNodes {
     }
 }
 
-/// The result of a search.
 type Searched = Result<Arc<FoundNodes>, Event>;
 
 /// What the contenders of one session know of their nodes, and the search for others.
 pub(crate) struct Searches {
     /// The length of the connect string's chroot.
     chroot: usize,
-    /// The nodes that contenders know.
     known: Mutex<Nodes>,
     /// The latest search. After a lost connection, all contenders that were about to enter search at once, and n searches
     /// would read n nodes each.
@@ -156,7 +155,6 @@ pub(crate) struct KnownNode {
 }
 
 impl Searches {
-    /// Makes the searches of a session with this chroot.
     pub(crate) fn new(chroot: &str) -> Arc<Self> {
         Arc::new(Self { chroot: chroot.len(), known: Mutex::default(), latest: Mutex::default() })
     }
@@ -174,7 +172,7 @@ impl Searches {
 
     /// Takes room for a node in each of these queues, until the returned value is dropped. Returns `None` if the session has
     /// none.
-    pub(super) fn room(self: &Arc<Self>, entries: &[Entry]) -> Option<Room> {
+    pub(super) fn reserve_room(self: &Arc<Self>, entries: &[Entry]) -> Option<Room> {
         let bytes =
             entries.iter().map(|entry| self.length(entry.lock.path.prefix(entry.kind).len() + DIGITS)).sum();
         let mut known = self.known.lock();
@@ -212,7 +210,8 @@ impl Searches {
             Some((search, _)) => Some(search),
             None => None,
         };
-        let (searches, begun) = (self.clone(), Arc::new(AtomicBool::new(false)));
+        let searches = self.clone();
+        let begun = Arc::new(AtomicBool::new(false));
         let begins = begun.clone();
         let search = async move {
             if let Some(before) = before {
@@ -265,7 +264,7 @@ impl Searches {
 
 /// Whether a node with this path may be a contender's, or a permit's.
 fn is_contender(path: &str) -> bool {
-    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+    let name = name_of(path);
     let queues = QueueLayout::ALL.iter().any(|layout| layout.own(name).is_some());
     queues || QueuePlace::parse_permit(name).is_some()
 }

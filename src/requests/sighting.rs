@@ -46,26 +46,25 @@ pub(super) async fn watched<T>(
         Footing::Unwatched => {
             let watch = watching.send(|server| server.changes(path)).await;
             let (watcher, seen) = join(watch, look).await;
-            Ok((Some(persistent(watcher.map_err(failure)?)), seen))
+            Ok((Some(persistent_changes(watcher.map_err(failure)?)), seen))
         }
     }
 }
 
 /// The changes that a persistent watch reports, until its connection is lost.
-fn persistent(watcher: Lingering<PersistentWatcher>) -> Changes {
+fn persistent_changes(watcher: Lingering<PersistentWatcher>) -> Changes {
     let events =
-        stream::unfold(watcher, |mut watcher| async { Some((zxid(watcher.changed()).await, watcher)) });
+        stream::unfold(watcher, |mut watcher| async { Some((next_zxid(watcher.changed()).await, watcher)) });
     events.boxed()
 }
 
-/// The one change that a watch reports.
-pub(super) fn single(watcher: impl Future<Output = WatchedEvent> + Send + 'static) -> Changes {
-    stream::once(zxid(watcher)).chain(stream::pending()).boxed()
+pub(super) fn single_change(watcher: impl Future<Output = WatchedEvent> + Send + 'static) -> Changes {
+    stream::once(next_zxid(watcher)).chain(stream::pending()).boxed()
 }
 
 /// Resolves with the next event. A watcher panics if the client's task has died. The stream is then revoked with its connection.
 /// After the end of the session no event follows, and the watcher would panic.
-async fn zxid(changed: impl Future<Output = WatchedEvent>) -> Option<i64> {
+async fn next_zxid(changed: impl Future<Output = WatchedEvent>) -> Option<i64> {
     match AssertUnwindSafe(changed).catch_unwind().await {
         Ok(event) if event.event_type != EventType::Session => {
             (event.zxid != WatchedEvent::NO_ZXID).then_some(event.zxid)

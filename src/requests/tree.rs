@@ -2,18 +2,16 @@
 
 use std::sync::Arc;
 
-use zklock_recipe::{Event, Kind, QueueLayout, QueuePlace, Stock};
+use zklock_recipe::{Event, Kind, PathKind, QueueLayout, QueuePlace, Stock};
 use zookeeper_client::{Client, Error};
 
 use super::evidence::Answer;
 use super::foreign::{self, is_foreign};
-use super::holder::{First, first};
-use super::read_nodes::{QueueNode, permits};
+use super::holder::{First, first_there};
+use super::read_nodes::{QueueNode, permits_among};
 use super::reply::failure;
 use crate::node::PoolData;
-
-/// The name of the directory of a pool's permits.
-const PERMITS: &str = "permits";
+use crate::path::name_of;
 
 /// What a look at a node showed.
 pub(crate) enum Branch {
@@ -30,7 +28,6 @@ pub(crate) enum Branch {
     Foreign,
     /// This session may not list the node.
     Hidden,
-    /// The node does not exist.
     Gone,
 }
 
@@ -62,43 +59,40 @@ pub(crate) struct Pooled {
     pub(crate) held: u64,
 }
 
-/// Whether a node at this path may be a contender of another client.
-pub(crate) fn is_suspect(path: &str) -> bool {
-    foreign::is_suspect(QueueLayout::Own, name(path))
+pub(crate) fn is_suspect_path(path: &str) -> bool {
+    foreign::is_suspect(QueueLayout::Own, name_of(path))
 }
 
 /// Looks at one node. Contenders have no children, so it does not list them.
-pub(crate) async fn branch(client: Arc<Client>, path: String) -> Result<Branch, Event> {
+pub(crate) async fn read_branch(client: Arc<Client>, path: String) -> Result<Branch, Event> {
     let (mut children, stat) = match client.get_children(&path).await {
         Ok(listed) => listed,
         Err(Error::NoNode) => return Ok(Branch::Gone),
         Err(Error::NoAuth) => return Ok(Branch::Hidden),
         Err(error) => return Err(failure(error)),
     };
-    if is_foreign(name(&path), stat.ephemeral_owner) {
+    if is_foreign(name_of(&path), stat.ephemeral_owner) {
         return Ok(Branch::Foreign);
     }
     let layout = QueueLayout::of_queue(children.iter().map(String::as_str)).unwrap_or_default();
-    let mut contenders =
-        children.iter().filter_map(|name| Some((layout.place(name)?, name.as_str()))).collect::<Vec<_>>();
-    contenders.sort_unstable();
-    let holder = holding(&client, &path, layout, &contenders).await?.map(Box::new);
+    let holder = find_first_holder(&client, &path, layout, &layout.queue(&children)).await?.map(Box::new);
     children.retain(|name| layout.place(name).is_none());
-    let pool = match name(&path) {
-        PERMITS => pool(&client, &path, &mut children).await?.map(Box::new),
+    let pool = match name_of(&path) {
+        PathKind::PERMITS => read_pool(&client, &path, &mut children).await?.map(Box::new),
         _ => None,
     };
     Ok(Branch::Listed { holder, pool, children })
 }
 
 /// Returns the first of these contenders that still exists, and who holds the lock beside it.
-async fn holding(
+async fn find_first_holder(
     client: &Client,
     path: &str,
     layout: QueueLayout,
     contenders: &[(QueuePlace, &str)],
 ) -> Result<Option<FirstHolder>, Event> {
-    let Some(First { gone, node, is_lookalike }) = first(client, path, layout, contenders).await? else {
+    let Some(First { gone, node, is_lookalike }) = first_there(client, path, layout, contenders).await?
+    else {
         return Ok(None);
     };
     let present = &contenders[gone..];
@@ -109,25 +103,22 @@ async fn holding(
 }
 
 /// Returns what a pool has, and takes its permits out of the children of its directory. `None` if this is no pool.
-async fn pool(client: &Client, path: &str, children: &mut Vec<String>) -> Result<Option<Pooled>, Event> {
+async fn read_pool(client: &Client, path: &str, children: &mut Vec<String>) -> Result<Option<Pooled>, Event> {
     let data = match client.get_data(path).await {
         Ok((data, _)) => data,
         Err(Error::NoNode | Error::NoAuth) => return Ok(None),
         Err(error) => return Err(failure(error)),
     };
     let Some(stock) = PoolData::decode(&data) else { return Ok(None) };
-    let permits = permits(children);
-    let oldest = first(client, path, QueueLayout::Own, &permits).await?;
+    let permits = permits_among(children);
+    let oldest = first_there(client, path, QueueLayout::Own, &permits).await?;
     let present = &permits[oldest.as_ref().map_or(permits.len(), |first| first.gone)..];
     let held = present.iter().map(|(permit, _)| match permit.kind {
         Kind::Permit(weight) => u64::from(weight),
         _ => 1,
     });
-    let (holders, held) = (present.len(), held.sum());
+    let holders = present.len();
+    let held = held.sum();
     children.retain(|name| QueuePlace::parse_permit(name).is_none());
     Ok(Some(Pooled { stock, oldest: oldest.map(|first| first.node), holders, held }))
-}
-
-fn name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or_default()
 }

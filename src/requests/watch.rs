@@ -4,14 +4,14 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::future::{join, pending, ready};
+use futures::future::{BoxFuture, join, pending, ready};
 use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, OtherKind, Own, PathKind, QueuePlace, Stranger};
 use zookeeper_client as zk;
 use zookeeper_client::{Error, EventType, WatchedEvent};
 
-use super::confirm::{is, is_hidden, is_there};
-use super::foreign::{judge, lookalike};
+use super::confirm::{is_own, is_own_hidden, is_own_there};
+use super::foreign::{judge_child, lookalike};
 use super::reply::{Reply, failure};
 use super::watchers::{DataWatcher, Watcher, Watching};
 use crate::node::{NodeData, decode};
@@ -29,8 +29,8 @@ pub(crate) async fn watch_predecessor(
     own: Own,
 ) -> Reply {
     let Some(path) = lock.contender(predecessor) else { return Event::PredecessorWatched(false).into() };
-    let (name, is_ours) =
-        (lock.path.child(&path).unwrap_or_default(), path == lock.path.contender(predecessor));
+    let name = lock.path.child(&path).unwrap_or_default();
+    let is_ours = path == lock.path.contender(predecessor);
     let children = async { watching.send(|server| server.children(&path)).await.await };
     let (data, children) = join(watching.data(&path), children).await;
     let (bytes, stat, data) = match data {
@@ -41,7 +41,7 @@ pub(crate) async fn watch_predecessor(
     if stat.czxid > own.czxid {
         // The node has a lower number than ours but was created later. So the directory was made again since, and our
         // node was deleted with the old one.
-        match is_there(&watching.client, &lock.path.contender(own.place), own).await {
+        match is_own_there(&watching.client, &lock.path.contender(own.place), own).await {
             Ok(false) => return Event::OwnTouched.into(),
             // Our node still exists, so somebody created the other node by hand with that number.
             Ok(true) => {
@@ -50,14 +50,14 @@ pub(crate) async fn watch_predecessor(
             Err(failure) => return failure.into(),
         }
     }
-    if let Some(foreign) = judge(lock.layout(), name, Some((&bytes, &stat))) {
+    if let Some(foreign) = judge_child(lock.layout(), name, Some((&bytes, &stat))) {
         return Event::Foreign(Stranger::Client(foreign)).into();
     }
-    if is_ours && let Some(other) = other_kind(&lock, &bytes) {
+    if is_ours && let Some(other) = other_kind_of(&lock, &bytes) {
         return Event::Foreign(Stranger::Kind(other)).into();
     }
     let watch = match children {
-        Ok((_, _, children)) => end_of(data, children, is_ours).boxed(),
+        Ok((_, _, children)) => predecessor_end(data, children, is_ours).boxed(),
         // The node went while one watch stood.
         Err(Error::NoNode) => ready(Event::PredecessorDeleted).boxed(),
         Err(error) => return failure(error).into(),
@@ -66,7 +66,7 @@ pub(crate) async fn watch_predecessor(
 }
 
 /// Whether the predecessor, a node of zklock's, contends by its data for something else than we do.
-fn other_kind(lock: &Settings, data: &[u8]) -> Option<OtherKind> {
+fn other_kind_of(lock: &Settings, data: &[u8]) -> Option<OtherKind> {
     let found = decode::<NodeData>(data)?.kind;
     let at = if found == PathKind::Lock { Some(lock.path.as_str()) } else { lock.path.parent() };
     (found != lock.kind).then(|| OtherKind { found, at: at.unwrap_or("/").to_owned() })
@@ -76,11 +76,11 @@ fn other_kind(lock: &Settings, data: &[u8]) -> Option<OtherKind> {
 /// the watch of its children, of which it has none. Only a release does both in one transaction. A client that may
 /// write to the directory can write to a waiter's node, and that waiter may give up later. That grants nobody. Nor does
 /// another client's contender, whatever it does.
-async fn end_of(data: DataWatcher, children: Watcher, is_ours: bool) -> Event {
-    let gone = change(children).await;
+async fn predecessor_end(data: DataWatcher, children: Watcher, is_ours: bool) -> Event {
+    let gone = fired(children).await;
     // The event of a write always arrives before the event of the deletion, so nothing is awaited here. A server may
     // also have withheld the event of the write, if it no longer lets us read the node.
-    match change(data).now_or_never() {
+    match fired(data).now_or_never() {
         Some(written) if is_ours && is_release(&written, &gone) => Event::PredecessorReleased,
         _ => Event::PredecessorDeleted,
     }
@@ -93,17 +93,16 @@ fn is_release(written: &WatchedEvent, gone: &WatchedEvent) -> bool {
         && written.zxid != WatchedEvent::NO_ZXID
 }
 
-/// Watches our own node.
 pub(crate) async fn watch_own(watching: Watching, lock: Arc<Settings>, own: Own) -> Reply {
     let path = lock.path.contender(own.place);
     match watching.data(&path).await {
         Ok((_, stat, watcher)) => Reply {
-            watch: Some(change(watcher).map(|_| Event::OwnTouched).boxed()),
-            ..Event::OwnWatched(is(Some(&stat), own) && !is_displaced(&lock, &stat)).into()
+            watch: Some(touched(watcher)),
+            ..Event::OwnWatched(is_own(Some(&stat), own) && !is_displaced(&lock, &stat)).into()
         },
         Err(Error::NoNode) => Event::OwnWatched(false).into(),
         // The holder watches a hidden node again on the next connection.
-        Err(Error::NoAuth) => match is_hidden(&watching.client, &path).await {
+        Err(Error::NoAuth) => match is_own_hidden(&watching.client, &path).await {
             Ok(true) => Reply { watch: Some(pending().boxed()), ..Event::OwnWatched(true).into() },
             Ok(false) => Event::OwnWatched(false).into(),
             Err(failure) => failure.into(),
@@ -117,9 +116,16 @@ fn is_displaced(lock: &Settings, own: &zk::Stat) -> bool {
     lock.layout().is_shared() && own.version != UNTOUCHED
 }
 
+/// Resolves when a watch fires that shows a node as touched, whatever its event.
+pub(super) fn touched(
+    watcher: impl Future<Output = WatchedEvent> + Send + 'static,
+) -> BoxFuture<'static, Event> {
+    fired(watcher).map(|_| Event::OwnTouched).boxed()
+}
+
 /// Resolves when the watch fires. It is pending for ever once the client says that the session is over, or has died of a panic:
 /// then the connection is lost, and the watch is revoked with it.
-pub(super) async fn change(watcher: impl Future<Output = WatchedEvent>) -> WatchedEvent {
+pub(super) async fn fired(watcher: impl Future<Output = WatchedEvent>) -> WatchedEvent {
     match AssertUnwindSafe(watcher).catch_unwind().await {
         Ok(event) if event.event_type != EventType::Session => event,
         Ok(_) | Err(_) => pending().await,
@@ -134,7 +140,8 @@ mod tests {
     fn a_release_is_a_write_and_a_deletion_of_one_transaction() {
         let event =
             |event_type, zxid| WatchedEvent::new(event_type, "/lock/a/lock-0000000001").with_zxid(zxid);
-        let (written, deleted) = (EventType::NodeDataChanged, EventType::NodeDeleted);
+        let written = EventType::NodeDataChanged;
+        let deleted = EventType::NodeDeleted;
         assert!(is_release(&event(written, 7), &event(deleted, 7)));
         for (first, last) in [
             (event(written, 7), event(deleted, 8)),

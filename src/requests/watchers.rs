@@ -28,17 +28,19 @@ use std::task::{Context, Poll, Waker};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Either, pending};
 use tokio::sync::Notify;
+use zklock_recipe::PathKind;
 use zookeeper_client::{AddWatchMode, Client, Error, OneshotWatcher, PersistentWatcher, Stat, WatchedEvent};
 
 use super::confirm::answered;
 use crate::joint::{Joint, WeakJoint};
 use crate::mutex::Mutex;
-use crate::node::{ASK, LEADER};
+use crate::node::ASK;
+use crate::path::name_of;
 
 /// Whether the watches of this path are persistent: an ask's, an announcement's, and those of all else at their names. Otherwise
 /// each is for one event.
 pub(super) fn has_persistent_watches(path: &str) -> bool {
-    path.rsplit('/').next().is_some_and(|name| [ASK, LEADER].contains(&name))
+    [ASK, PathKind::LEADER].contains(&name_of(path))
 }
 
 /// The watchers of one connection.
@@ -51,7 +53,6 @@ pub(crate) struct Watchers {
     reads: Mutex<HashMap<String, Option<WeakJoint<SharedRead>>>>,
 }
 
-/// The answer to a read that watches data.
 type WatchedRead<W> = Result<(Arc<Vec<u8>>, Stat, W), Error>;
 
 /// The answer that all have who share a read. The last one leaves its watcher to the watchers of its connection.
@@ -73,7 +74,6 @@ struct WatchersState {
 }
 
 impl WatchersState {
-    /// Keeps a request that has not been answered.
     fn keep_request(&mut self, request: impl Send + 'static) {
         if !self.is_ending {
             self.requests.push(Box::new(request));
@@ -108,7 +108,6 @@ impl Watchers {
         drop(requests);
     }
 
-    /// Drops all that was left.
     pub(crate) fn drop_left(&self) {
         let left = {
             let mut state = self.state.lock();
@@ -236,7 +235,6 @@ impl Drop for UnderWay {
 pub(super) struct Sender<'a>(&'a Watching);
 
 impl Sender<'_> {
-    /// Reads a node, and watches its data.
     fn data(
         &self,
         path: &str,
@@ -246,7 +244,6 @@ impl Sender<'_> {
         self.sent(read, |(data, stat, watcher), watchers| (data, stat, watchers.oneshot(watcher)))
     }
 
-    /// Lists a node's children, and watches them.
     pub(super) fn children(
         &self,
         path: &str,
@@ -266,13 +263,13 @@ impl Sender<'_> {
         self.sent(look, |(stat, watcher), watchers| (stat, watchers.oneshot(watcher)))
     }
 
-    /// Watches all changes of a node.
     pub(super) fn changes(
         &self,
         path: &str,
     ) -> impl Future<Output = Result<Lingering<PersistentWatcher>, Error>> + Send + use<> {
         debug_assert!(has_persistent_watches(path), "{path} has watches for one event");
-        let (client, path) = (self.0.client.clone(), path.to_owned());
+        let client = self.0.client.clone();
+        let path = path.to_owned();
         let watch = async move { client.watch(&path, AddWatchMode::Persistent).await };
         self.sent(watch, |watcher, watchers| Lingering::new(watcher, watchers, |it, left| left.keep(it)))
     }
@@ -374,7 +371,8 @@ mod tests {
         let watcher = left(&watchers);
         assert!(watchers.left.notified().now_or_never().is_some());
         let (answers, replies): (Vec<_>, Vec<_>) = (0..2).map(|_| oneshot::channel::<()>()).unzip();
-        let (mut answers, replies) = (answers.into_iter(), Cell::new(replies.into_iter()));
+        let mut answers = answers.into_iter();
+        let replies = Cell::new(replies.into_iter());
         let mut removal = Box::pin(watchers.remove(|| {
             let mut unanswered = replies.take();
             let reply = unanswered.next();
@@ -450,7 +448,9 @@ mod tests {
         assert_eq!(stat.czxid, again);
         let [alone, gone, one, other] = reads;
         drop(gone);
-        let (alone, one, other) = (alone.await.unwrap(), one.await.unwrap(), other.await.unwrap());
+        let alone = alone.await.unwrap();
+        let one = one.await.unwrap();
+        let other = other.await.unwrap();
         assert!(Arc::ptr_eq(&one.0, &other.0) && !Arc::ptr_eq(&alone.0, &one.0));
         assert_eq!([alone.1.czxid, one.1.czxid], [first; 2]);
         assert_eq!(one.2.await, other.2.await);
@@ -477,7 +477,8 @@ mod tests {
         first.await.unwrap();
         assert!((&mut third).now_or_never().is_none());
         held.release();
-        let (second, third) = (second.await.unwrap(), third.await.unwrap());
+        let second = second.await.unwrap();
+        let third = third.await.unwrap();
         assert!(Arc::ptr_eq(&second.0, &third.0));
         assert!(watching.watchers.reads.lock().is_empty());
     }

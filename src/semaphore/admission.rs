@@ -26,7 +26,7 @@ use crate::guard::Guard;
 use crate::guard::lost::LostReason;
 use crate::lock::acquire::Passage;
 use crate::node::{NodeData, encode};
-use crate::requests::{self, Answer, OwnNode, PoolWatched, unmet};
+use crate::requests::{self, Answer, OwnNode, PoolWatched, admission_failure};
 use crate::settings::Entry;
 use crate::zk::{LinkAnswer, Revocable, Wire, ZkSession};
 
@@ -96,7 +96,9 @@ impl MadePermit {
 
 impl Drop for MadePermit {
     fn drop(&mut self) {
-        self.0.take().into_iter().for_each(Driver::abandon);
+        if let Some(driver) = self.0.take() {
+            driver.abandon();
+        }
     }
 }
 
@@ -167,22 +169,32 @@ impl Procedure for Admitting {
         match command {
             AdmissionCommand::Tell(outcome) => return Performed::Told(outcome),
             AdmissionCommand::Depart => drop(self.turnstile.take()),
-            AdmissionCommand::Forfeit => self.turnstile.take().into_iter().for_each(Guard::touched),
-            // Another contender may have the node's name by now.
-            AdmissionCommand::Spend => self.turnstile.take().into_iter().for_each(Guard::spend),
+            AdmissionCommand::Forfeit => {
+                if let Some(turnstile) = self.turnstile.take() {
+                    turnstile.touched();
+                }
+            }
+            AdmissionCommand::Spend => {
+                // Another contender may have the node's name by now.
+                if let Some(turnstile) = self.turnstile.take() {
+                    turnstile.spend();
+                }
+            }
             AdmissionCommand::ExpectLate => self.session.expect_late(self.statement.permits.clone(), self.id),
             AdmissionCommand::EndSession(refusal) => self.end_session(&refusal),
             AdmissionCommand::GiveBack(own, connection) => {
                 drop(MadePermit::new(self.session.clone(), &self.statement, own, connection));
             }
-            AdmissionCommand::Look => return Performed::Request(self.look()),
-            AdmissionCommand::Create => return Performed::Request(self.create()),
-            AdmissionCommand::Watch(seen) => return Performed::Request(self.watch(seen)),
-            AdmissionCommand::Wait => return Performed::Request(self.wait()),
-            AdmissionCommand::Delay => return Performed::Request(self.delay()),
-            AdmissionCommand::Attempt(kind, seen) => return Performed::Request(self.attempt(kind, seen)),
-            AdmissionCommand::Settle => return Performed::Request(self.settle()),
-            AdmissionCommand::Leave => return Performed::Request(self.leave()),
+            AdmissionCommand::Look => return Performed::Request(self.look_at_pool()),
+            AdmissionCommand::Create => return Performed::Request(self.create_pool()),
+            AdmissionCommand::Watch(seen) => return Performed::Request(self.watch_pool(seen)),
+            AdmissionCommand::Wait => return Performed::Request(self.wait_for_change()),
+            AdmissionCommand::Delay => return Performed::Request(self.wait_for_delay()),
+            AdmissionCommand::Attempt(kind, seen) => {
+                return Performed::Request(self.send_attempt(kind, seen));
+            }
+            AdmissionCommand::Recover => return Performed::Request(self.recover_attempt()),
+            AdmissionCommand::Leave => return Performed::Request(self.leave_turnstile()),
         }
         Performed::Done
     }
@@ -200,16 +212,16 @@ impl Admitting {
         wish: Wish,
         patience: Patience,
     ) -> Self {
-        let hold = &turnstile.turn;
+        let turn = &turnstile.turn;
         // A guard of one lock has one node. Without it, nothing is ever found there.
         let nowhere = || (statement.permits.clone(), Own { place: QueuePlace::exclusive(0), czxid: 0 });
-        let own = hold.nodes().first().cloned().unwrap_or_else(nowhere);
+        let own = turn.nodes().first().cloned().unwrap_or_else(nowhere);
         let delay = statement.permits.takeover_delay;
         let takeover = if delay.is_zero() { Takeover::AtOnce } else { Takeover::Delayed };
         Self {
             machine: Admission::new(wish, patience, takeover, arrival),
             statement,
-            session: hold.session().clone(),
+            session: turn.session().clone(),
             turnstile: Some(turnstile),
             own,
             is_watched: false,
@@ -235,55 +247,59 @@ impl Admitting {
         self.session.ask(self.tries, connection, request).map(heard).boxed()
     }
 
-    fn look(&mut self) -> BoxFuture<'static, AdmissionHeard> {
+    fn look_at_pool(&mut self) -> BoxFuture<'static, AdmissionHeard> {
         self.changes = self.statement.changes();
-        let (own, statement, changes) = (self.own.clone(), self.statement.clone(), self.changes);
+        let own = self.own.clone();
+        let statement = self.statement.clone();
+        let changes = self.changes;
         self.request(None, move |wire| async move {
             let looked =
                 requests::look_at_pool(wire.client, own, statement.permits.clone(), wire.number).await;
             let looked = looked.map(|(standing, seen)| {
-                let stated = seen.as_ref().map(|seen| statement.beside(seen, changes));
+                let stated = seen.as_ref().map(|seen| statement.stated_beside(seen, changes));
                 AdmissionEvent::Looked(standing, seen.zip(stated))
             });
-            looked.unwrap_or_else(unmet).into()
+            looked.unwrap_or_else(admission_failure).into()
         })
     }
 
-    /// Makes the pool, with what this process states.
-    fn create(&self) -> BoxFuture<'static, AdmissionHeard> {
-        let (permits, stated) = (self.statement.permits.clone(), self.statement.stock());
+    fn create_pool(&self) -> BoxFuture<'static, AdmissionHeard> {
+        let permits = self.statement.permits.clone();
+        let stated = self.statement.stock();
         self.request(None, move |wire| async move {
             let created = requests::create_pool(wire.client, permits, stated).await;
             // If its parent is gone, so is the turnstile, and the next look shows that.
-            created.map_or_else(unmet, |_| AdmissionEvent::Created).into()
+            created.map_or_else(admission_failure, |_| AdmissionEvent::Created).into()
         })
     }
 
     /// On the connection on which the pool was seen. A watch of the data that still stands need not be set again.
-    fn watch(&mut self, seen: SeenPool) -> BoxFuture<'static, AdmissionHeard> {
+    fn watch_pool(&mut self, seen: SeenPool) -> BoxFuture<'static, AdmissionHeard> {
         self.next.tell(&self.own.0);
-        let (statement, changes) = (self.statement.clone(), self.changes);
+        let statement = self.statement.clone();
+        let changes = self.changes;
         let mut watches = std::mem::take(&mut self.watches);
         self.request(Some(seen.connection), move |wire| async move {
             let permits = statement.permits.clone();
             let is_watched = watches.data.is_some() && watches.connection == wire.number;
             let event = match requests::watch_pool(wire.watching(), permits, seen, is_watched).await {
                 Ok(Some(PoolWatched { seen, data, children })) => {
-                    (watches.connection, watches.children) = (wire.number, Some(wire.keep(children)));
+                    watches.connection = wire.number;
+                    watches.children = Some(wire.keep(children));
                     if let Some(data) = data {
                         watches.data = Some(wire.keep(data));
                     }
-                    let stated = statement.beside(&seen, changes);
+                    let stated = statement.stated_beside(&seen, changes);
                     AdmissionEvent::Watched(Some((seen, stated)))
                 }
                 Ok(None) => AdmissionEvent::Watched(None),
-                Err(event) => unmet(event),
+                Err(event) => admission_failure(event),
             };
             AdmissionHeard { event, watches: Some(watches) }
         })
     }
 
-    fn wait(&mut self) -> BoxFuture<'static, AdmissionHeard> {
+    fn wait_for_change(&mut self) -> BoxFuture<'static, AdmissionHeard> {
         if let Some(turnstile) = self.turnstile.as_ref().filter(|_| !self.is_watched) {
             turnstile.watch_node();
             self.is_watched = true;
@@ -303,7 +319,8 @@ impl Admitting {
                 }
             });
             let event = {
-                let (changed, stale) = (pin!(watches.fired()), pin!(stale));
+                let changed = pin!(watches.fired());
+                let stale = pin!(stale);
                 match select(&mut touched, select(changed, stale)).await {
                     Either::Left(_) => AdmissionEvent::Touched,
                     Either::Right(_) => AdmissionEvent::Changed,
@@ -314,19 +331,20 @@ impl Admitting {
         .boxed()
     }
 
-    fn delay(&self) -> BoxFuture<'static, AdmissionHeard> {
+    fn wait_for_delay(&self) -> BoxFuture<'static, AdmissionHeard> {
         let delay = self.session.pause(self.statement.permits.takeover_delay);
         delay.map(|over| over.map_or(AdmissionEvent::Delayed, AdmissionEvent::SessionOver).into()).boxed()
     }
 
     /// It goes out on the connection on which our node in the turnstile was seen, and on no later one. Before a later
     /// connection is there, somebody may delete that node, and another contender may get its name.
-    fn attempt(&self, kind: Kind, seen: SeenPool) -> BoxFuture<'static, AdmissionHeard> {
-        let (own, permits) = (self.own.clone(), self.statement.permits.clone());
+    fn send_attempt(&self, kind: Kind, seen: SeenPool) -> BoxFuture<'static, AdmissionHeard> {
+        let own = self.own.clone();
+        let permits = self.statement.permits.clone();
         let data = encode(&NodeData::new(self.id, &permits.owner, permits.data.as_deref()));
         let settings = permits.clone();
         let answer = self.session.requester.request_where(Some(seen.connection), move |wire| {
-            requests::admit(wire.client, own, settings, kind, data, seen)
+            requests::send_attempt(wire.client, own, settings, kind, data, seen)
         });
         async move {
             AdmissionHeard::from(match answer.await {
@@ -347,16 +365,18 @@ impl Admitting {
         .boxed()
     }
 
-    fn settle(&self) -> BoxFuture<'static, AdmissionHeard> {
-        let (own, permits, id) = (self.own.clone(), self.statement.permits.clone(), self.id);
+    fn recover_attempt(&self) -> BoxFuture<'static, AdmissionHeard> {
+        let own = self.own.clone();
+        let permits = self.statement.permits.clone();
+        let id = self.id;
         let searches = self.session.searches.clone();
         self.request(None, move |wire| async move {
-            let settled = requests::settle(wire.client, own, permits, id, searches).await;
-            settled.map_or_else(unmet, AdmissionEvent::Settled).into()
+            let recovered = requests::recover_attempt(wire.client, own, permits, id, searches).await;
+            recovered.map_or_else(admission_failure, AdmissionEvent::Recovered).into()
         })
     }
 
-    fn leave(&mut self) -> BoxFuture<'static, AdmissionHeard> {
+    fn leave_turnstile(&mut self) -> BoxFuture<'static, AdmissionHeard> {
         let turnstile = self.turnstile.take();
         async move {
             if let Some(turnstile) = turnstile {
@@ -397,7 +417,8 @@ impl Watches {
                 if let Some(stands) = watch
                     && stands.poll_unpin(cx).is_ready()
                 {
-                    (*watch, fired) = (None, true);
+                    *watch = None;
+                    fired = true;
                 }
             }
             if fired { Poll::Ready(()) } else { Poll::Pending }

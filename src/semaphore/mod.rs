@@ -5,7 +5,6 @@ mod pool;
 pub(crate) mod slots;
 mod statement;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -111,8 +110,7 @@ impl Semaphore {
 
     /// Returns the capacity that this process states.
     pub fn capacity(&self) -> u32 {
-        let (Stock::Permits(capacity) | Stock::Slots(capacity)) = self.pool.statement.stock();
-        capacity
+        self.pool.statement.stock().number()
     }
 
     /// Acquires a permit of weight 1, and waits for as long as that takes. As [`acquire_many`](Self::acquire_many).
@@ -180,7 +178,9 @@ impl Semaphore {
         weight: u32,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Permit>, AcquireError>> + Send + 'static {
-        let (pool, wish, wait) = (self.pool.clone(), self.wish(weight), Wait::within(timeout));
+        let pool = self.pool.clone();
+        let wish = self.wish(weight);
+        let wait = Wait::within(timeout);
         async move { pool.acquire_within(wish?, wait).await }
     }
 
@@ -227,11 +227,4 @@ impl Semaphore {
     }
 }
 
-impl fmt::Debug for Semaphore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Semaphore")
-            .field("path", &self.path())
-            .field("capacity", &self.capacity())
-            .finish_non_exhaustive()
-    }
-}
+debug_shows!(Semaphore, it, { path: it.path(), capacity: it.capacity() });

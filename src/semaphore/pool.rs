@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock_recipe::{Event, Kind, QueuePlace, Stock, Tries, Wish};
+use zklock_recipe::{Event, Kind, PathKind, QueuePlace, Stock, Tries, Wish};
 
 use super::admission::admit;
 use super::statement::Statement;
@@ -20,16 +20,9 @@ use crate::requests::{self, Stocked};
 use crate::telemetry::FamilyMember;
 use crate::zk::{LinkAnswer, Succession};
 
-/// The name of the turnstile's directory.
-const QUEUE: &str = "queue";
-
-/// The name of the directory of permits.
-const PERMITS: &str = "permits";
-
 /// A pool of one session. The clones of a semaphore, or of slots, share it.
 pub(super) struct Pool {
     turnstile: Acquirer,
-    /// What this process states of the pool.
     pub(super) statement: Arc<Statement>,
     /// Locked by the one who changes how much the pool has.
     changing: tokio::sync::Mutex<()>,
@@ -46,19 +39,21 @@ impl Pool {
         let path = LockPath::parse(path, &session.chroot)
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
         options.refuse_layout(path.as_str())?;
-        let mut queue = options.clone().settings(&path.of_child(QUEUE), &session)?;
-        (queue.kind, queue.subject) = (stated.into(), path.clone());
+        let mut queue = options.clone().settings(&path.of_child(PathKind::QUEUE), &session)?;
+        queue.kind = stated.into();
+        queue.subject = path.clone();
         // The turnstile protects nothing. What a predecessor there has in flight, its transaction, fails without its node.
-        (queue.takeover_delay, queue.stop_margin) = (Duration::ZERO, Duration::ZERO);
+        queue.takeover_delay = Duration::ZERO;
+        queue.stop_margin = Duration::ZERO;
         queue.max_hold = None;
-        let mut permits = options.settings(&path.of_child(PERMITS), &session)?;
-        (permits.name, permits.place) = (path.clone(), |_, name: &str| QueuePlace::parse_permit(name));
+        let mut permits = options.settings(&path.of_child(PathKind::PERMITS), &session)?;
+        permits.name = path.clone();
+        permits.own_place = |_, name| QueuePlace::parse_permit(name);
         let turnstile = Acquirer::of_one(succession, Arc::new(queue), Kind::Exclusive);
         let statement = Arc::new(Statement::new(path, Arc::new(permits), stated));
         Ok(Self { turnstile, statement, changing: tokio::sync::Mutex::new(()) })
     }
 
-    /// The pool's path.
     pub(super) fn path(&self) -> &str {
         self.statement.path()
     }
@@ -85,8 +80,8 @@ impl Pool {
             Wish::Permit(_) => FamilyMember::Semaphore,
             Wish::Slot(_) => FamilyMember::Slots,
         };
-        let acquisition = pin!(turnstile.within(wait, turnstile.pass(wait, stages)));
-        match turnstile.told(member, wait, acquisition).await {
+        let acquisition = pin!(turnstile.within(wait, turnstile.acquire_in_stages(wait, stages)));
+        match turnstile.instrument(member, wait, acquisition).await {
             // The error names the turnstile, which the caller does not know.
             Err(AcquireError::Unanswered { waited, .. }) => {
                 Err(AcquireError::Unanswered { path: self.path().to_owned(), waited })
@@ -103,23 +98,25 @@ impl Pool {
             // Of two changes at once, the later one would not know what the pool has in the end.
             let _alone = self.changing.lock().await;
             // An acquisition that waits here may see the change before its answer does.
-            self.statement.begin(stock);
-            let (mut answered, mut tries) = (true, Tries::default());
+            self.statement.begin_change(stock);
+            let mut answered = true;
+            let mut tries = Tries::default();
             loop {
                 let session =
                     self.succession().living().await.map_err(|over| AcquireError::over(path(), over))?;
-                let (queue, permits) = (entry.lock.clone(), self.statement.permits.clone());
+                let queue = entry.lock.clone();
+                let permits = self.statement.permits.clone();
                 let request = session
                     .requester
                     .request(move |wire| requests::set_stock(wire.client, queue, permits, stock));
                 match request.await {
                     LinkAnswer::Given(Ok(Stocked::Done), _) => {
-                        self.statement.changed(stock);
+                        self.statement.finish_change(stock);
                         return Ok(Stocked::Done);
                     }
                     LinkAnswer::Given(outcome @ (Ok(_) | Err(Event::Refused(_))), _) => {
                         if answered {
-                            self.statement.unchanged();
+                            self.statement.undo_change();
                         }
                         return match outcome {
                             Err(Event::Refused(refusal)) => Err(AcquireError::refused(path(), refusal)),
@@ -151,7 +148,7 @@ impl Pool {
     pub(super) async fn holders(&self) -> Result<(Option<Stock>, Vec<Contender>), QueryError> {
         let permits = self.statement.permits.clone();
         let found = query(self.succession(), self.statement.permits.path.as_str(), |wire| {
-            requests::permits(wire.client, permits)
+            requests::read_permits(wire.client, permits)
         })
         .await?;
         let Some((data, nodes)) = found else { return Ok((None, Vec::new())) };

@@ -1,6 +1,5 @@
 //! The [`Slots`]: a number of places, each held by one.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,8 +66,8 @@ impl Slots {
             return Err(InvalidLock::Nothing { path: path.to_owned() });
         }
         if count > Self::LARGEST_COUNT {
-            let (path, largest) = (path.to_owned(), Self::LARGEST_COUNT);
-            return Err(InvalidLock::TooManySlots { path, count, largest });
+            let largest = Self::LARGEST_COUNT;
+            return Err(InvalidLock::TooManySlots { path: path.to_owned(), count, largest });
         }
         let pool = Pool::new(succession, path, Stock::Slots(count), options)?;
         Ok(Self { pool: Arc::new(pool), preferred: None })
@@ -89,8 +88,7 @@ impl Slots {
 
     /// Returns the number of slots that this process states.
     pub fn count(&self) -> u32 {
-        let (Stock::Permits(count) | Stock::Slots(count)) = self.pool.statement.stock();
-        count
+        self.pool.statement.stock().number()
     }
 
     /// Returns these slots with a preference: acquisitions through it get the slot with this index if it is free, and do not
@@ -125,7 +123,9 @@ impl Slots {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Slot>, AcquireError>> + Send + 'static {
-        let (pool, wish, wait) = (self.pool.clone(), self.wish(), Wait::within(timeout));
+        let pool = self.pool.clone();
+        let wish = self.wish();
+        let wait = Wait::within(timeout);
         async move { pool.acquire_within(wish?, wait).await }
     }
 
@@ -137,8 +137,8 @@ impl Slots {
     /// [`LARGEST_COUNT`](Self::LARGEST_COUNT).
     pub async fn set_count(&self, count: u32) -> Result<(), AcquireError> {
         if count == 0 || count > Self::LARGEST_COUNT {
-            let (path, largest) = (self.path().to_owned(), Self::LARGEST_COUNT);
-            return Err(AcquireError::Number { path, asked: count, largest });
+            let largest = Self::LARGEST_COUNT;
+            return Err(AcquireError::Number { path: self.path().to_owned(), asked: count, largest });
         }
         self.pool.set_stock(Stock::Slots(count)).await
     }
@@ -167,11 +167,4 @@ impl Slots {
     }
 }
 
-impl fmt::Debug for Slots {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slots")
-            .field("path", &self.path())
-            .field("count", &self.count())
-            .finish_non_exhaustive()
-    }
-}
+debug_shows!(Slots, it, { path: it.path(), count: it.count() });

@@ -32,7 +32,6 @@ impl Statement {
         Self { path, permits, stock }
     }
 
-    /// The pool's path.
     pub(super) fn path(&self) -> &str {
         self.path.as_str()
     }
@@ -44,7 +43,7 @@ impl Statement {
 
     /// What this process states beside what was seen, when it has changed that so many times before. While a change is under
     /// way, either is right.
-    pub(super) fn beside(&self, seen: &SeenPool, changes: u64) -> admission::Stated {
+    pub(super) fn stated_beside(&self, seen: &SeenPool, changes: u64) -> admission::Stated {
         let stated = self.stock.lock();
         let begun = seen.stock.filter(|found| stated.begun.contains(found));
         admission::Stated { stock: begun.unwrap_or(stated.stock), changed: stated.changes != changes }
@@ -53,10 +52,7 @@ impl Statement {
     /// The most that the pool may have, as far as this process knows.
     pub(super) fn largest(&self) -> u32 {
         let stated = self.stock.lock();
-        let number = |stock: &Stock| match *stock {
-            Stock::Permits(number) | Stock::Slots(number) => number,
-        };
-        stated.begun.iter().map(number).fold(number(&stated.stock), u32::max)
+        stated.begun.iter().map(|stock| stock.number()).fold(stated.stock.number(), u32::max)
     }
 
     /// How often this statement has changed. An answer to a request from before a change may show what the pool had then.
@@ -64,21 +60,20 @@ impl Statement {
         self.stock.lock().changes
     }
 
-    /// Begins to change what the pool has.
-    pub(super) fn begin(&self, stock: Stock) {
+    pub(super) fn begin_change(&self, stock: Stock) {
         let mut stated = self.stock.lock();
         stated.begun.push(stock);
         stated.changes += 1;
     }
 
     /// The pool has this, which this process has written. Writes that it began before fail by their version.
-    pub(super) fn changed(&self, stock: Stock) {
+    pub(super) fn finish_change(&self, stock: Stock) {
         let mut stated = self.stock.lock();
         *stated = StatedStock { stock, begun: Vec::new(), changes: stated.changes + 1 };
     }
 
     /// The last change that was begun has certainly not been made.
-    pub(super) fn unchanged(&self) {
+    pub(super) fn undo_change(&self) {
         let mut stated = self.stock.lock();
         stated.begun.pop();
         stated.changes += 1;

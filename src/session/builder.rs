@@ -1,6 +1,5 @@
 //! The options of a session, and connecting it.
 
-use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -21,7 +20,6 @@ use crate::zk::servers::Servers;
 use crate::zk::succession::survey::establish;
 use crate::zk::{ConnectError, Succession};
 
-/// The default session timeout.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The shortest session timeout that zklock asks the servers for. `Lengths` decides later whether heartbeats can keep a
@@ -65,7 +63,6 @@ pub struct SessionBuilder {
     secured_by: Option<SecuredBy>,
 }
 
-/// Makes what secures each connection.
 type SecuredBy = Box<dyn Fn() -> Security + Send + Sync>;
 
 /// Connecting.
@@ -114,16 +111,14 @@ impl SessionBuilder {
     /// The servers limit session timeouts to between 2 and 20 ticks by default (4 s to 40 s). If you set no timeout,
     /// zklock accepts the one that the servers grant instead of the default; [`Session::timeout`] returns it. If you
     /// set a timeout, the servers must grant exactly that one, or `connect` fails.
-    pub fn session_timeout(mut self, timeout: Duration) -> Self {
-        self.session_timeout = Some(timeout);
-        self
+    pub fn session_timeout(self, timeout: Duration) -> Self {
+        Self { session_timeout: Some(timeout), ..self }
     }
 
     /// How long [`connect`](Self::connect) takes at most. The default is the session timeout. `connect` keeps the last
     /// fifth of this time, but at most one second, for finding out why no server established a session.
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = Some(timeout);
-        self
+    pub fn connect_timeout(self, timeout: Duration) -> Self {
+        Self { connect_timeout: Some(timeout), ..self }
     }
 
     /// The servers' `tickTime`. The leader asks its followers every half tick which sessions they have heard of, so a
@@ -137,9 +132,8 @@ impl SessionBuilder {
     /// do not fit one tick, somebody set one of them by hand. `connect` then takes the longer of the two possible
     /// ticks. If no lease can be kept with that tick, `connect` fails with [`ConnectError::TickUnknown`]. If both
     /// limits were set by hand, set the tick: two such limits may fit one tick by chance.
-    pub fn tick(mut self, tick: Duration) -> Self {
-        self.tick = Some(tick);
-        self
+    pub fn tick(self, tick: Duration) -> Self {
+        Self { tick: Some(tick), ..self }
     }
 
     /// How much faster or slower than true time a clock may run, on this machine or on the leader's, in parts per
@@ -149,9 +143,8 @@ impl SessionBuilder {
     ///
     /// Lower it only if you know how the clocks of every server and of this machine are kept. Where nothing slews a
     /// clock faster than the kernel's 500 parts per million, 1,000 is enough.
-    pub fn clock_drift(mut self, parts_per_million: u32) -> Self {
-        self.drift = parts_per_million;
-        self
+    pub fn clock_drift(self, parts_per_million: u32) -> Self {
+        Self { drift: parts_per_million, ..self }
     }
 
     /// Has the first lock create the connect string's chroot, if the chroot does not exist. The nodes get the ACL of the
@@ -160,25 +153,22 @@ impl SessionBuilder {
     /// Without this option, `connect` refuses a chroot that does not exist, with [`ConnectError::NoChroot`]: a chroot with a
     /// typing error would give each service a lock of its own. ZooKeeper removes a chroot that somebody else created as a
     /// container node, as Curator's namespaces are, once it has been empty for a minute. Set the option for such a chroot.
-    pub fn create_chroot(mut self) -> Self {
-        self.creates_chroot = true;
-        self
+    pub fn create_chroot(self) -> Self {
+        Self { creates_chroot: true, ..self }
     }
 
     /// Authenticates the session, for servers and nodes with an ACL. You may call it more than once. For the scheme
     /// `digest`, the credentials are `user:password`.
-    pub fn auth(mut self, scheme: &str, credentials: impl AsRef<[u8]>) -> Self {
-        self.security = self.security.auth(scheme, credentials);
-        self
+    pub fn auth(self, scheme: &str, credentials: impl AsRef<[u8]>) -> Self {
+        Self { security: self.security.auth(scheme, credentials), ..self }
     }
 
     /// Connects to every server over TLS. The name of each server must be in its certificate. An address that begins with `tcp://` is then
     /// an error, so zklock never sends anything in clear text.
     #[cfg(feature = "tls")]
     #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
-    pub fn tls(mut self, options: TlsOptions) -> Self {
-        self.security = self.security.tls(options);
-        self
+    pub fn tls(self, options: TlsOptions) -> Self {
+        Self { security: self.security.tls(options), ..self }
     }
 
     /// Authenticates each connection with SASL.
@@ -187,9 +177,8 @@ impl SessionBuilder {
     /// (`ZooKeeperServer.processSasl`). zklock does not notice it.
     #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
     #[cfg_attr(docsrs, doc(cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))))]
-    pub fn sasl(mut self, options: SaslOptions) -> Self {
-        self.security = self.security.sasl(options);
-        self
+    pub fn sasl(self, options: SaslOptions) -> Self {
+        Self { security: self.security.sasl(options), ..self }
     }
 
     /// Secures each connection with what `make` returns, in place of [`auth`](Self::auth) and its like. zklock calls `make`
@@ -219,9 +208,8 @@ impl SessionBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn secured_by(mut self, make: impl Fn() -> Security + Send + Sync + 'static) -> Self {
-        self.secured_by = Some(Box::new(make));
-        self
+    pub fn secured_by(self, make: impl Fn() -> Security + Send + Sync + 'static) -> Self {
+        Self { secured_by: Some(Box::new(make)), ..self }
     }
 
     /// Establishes the session.
@@ -339,12 +327,8 @@ async fn open(dialer: Dialer, runtime: Handle, patience: Duration) -> Result<Ses
     }
 }
 
-impl fmt::Debug for SessionBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SessionBuilder")
-            .field("servers", &self.servers)
-            .field("session_timeout", &self.session_timeout)
-            .field("connect_timeout", &self.connect_timeout)
-            .finish_non_exhaustive()
-    }
-}
+debug_shows!(SessionBuilder, it, {
+    servers: it.servers,
+    session_timeout: it.session_timeout,
+    connect_timeout: it.connect_timeout
+});

@@ -1,34 +1,22 @@
 //! Single facts that a server tells: whether a node is there, and who its client is.
 
-use std::sync::Arc;
-
-use zklock_recipe::Event;
-use zookeeper_client::Client;
-
 use crate::error::QueryError;
 use crate::lock::query::query;
 use crate::path::check_node;
 use crate::requests::failure;
 use crate::zk::Succession;
 
-/// Asks how many children a node has.
 pub(super) async fn child_count(succession: &Succession, path: &str) -> Result<Option<usize>, QueryError> {
     let node = path.to_owned();
     check_node(path).map_err(|problem| QueryError::Path { path: node.clone(), problem })?;
-    query(succession, path, |wire| count(wire.client, node)).await
+    let stat =
+        query(succession, path, |wire| async move { wire.client.check_stat(&node).await.map_err(failure) });
+    Ok(stat.await?.map(|stat| usize::try_from(stat.num_children).unwrap_or_default()))
 }
 
-async fn count(client: Arc<Client>, node: String) -> Result<Option<usize>, Event> {
-    let stat = client.check_stat(&node).await.map_err(failure)?;
-    Ok(stat.map(|stat| usize::try_from(stat.num_children).unwrap_or_default()))
-}
-
-/// Asks as whom the server knows the session.
 pub(super) async fn identities(succession: &Succession) -> Result<Vec<String>, QueryError> {
-    query(succession, "/", |wire| who(wire.client)).await
-}
-
-async fn who(client: Arc<Client>) -> Result<Vec<String>, Event> {
-    let users = client.list_auth_users().await.map_err(failure)?;
+    let users =
+        query(succession, "/", |wire| async move { wire.client.list_auth_users().await.map_err(failure) });
+    let users = users.await?;
     Ok(users.iter().map(|user| format!("{}:{}", user.scheme(), user.user())).collect())
 }

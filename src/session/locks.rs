@@ -3,14 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use futures::stream::{self, StreamExt};
-use zklock_recipe::Stock;
+use zklock_recipe::PathKind;
 
 use crate::error::QueryError;
 use crate::layout::Layout;
 use crate::lock::contender::Contender;
 use crate::lock::query::query;
-use crate::path::{PathProblem, check_node, is_reserved};
-use crate::requests::{Branch, FirstHolder, Pooled, branch, is_suspect};
+use crate::path::{PathProblem, check_node, child_of, is_reserved, parent_of};
+use crate::requests::{Branch, FirstHolder, Pooled, is_suspect_path, read_branch};
 use crate::zk::Succession;
 
 /// How many nodes are read at the same time: enough to hide the round trips, and little work for a server.
@@ -97,7 +97,7 @@ pub struct HeldPool {
 }
 
 /// Reads the root and every node below it, until it has found or read so many. Nodes that vanish meanwhile are left out.
-pub(super) async fn below(
+pub(super) async fn locks_below(
     succession: &Succession,
     root: &str,
     most_found: usize,
@@ -110,8 +110,15 @@ pub(super) async fn below(
     if let Some(problem) = problem {
         return Err(QueryError::Path { path: root.to_owned(), problem });
     }
-    let (locks, others, pools) = (Vec::new(), Vec::new(), Vec::new());
-    let mut walk = LocksBelow { exists: true, locks, others, pools, hidden: 0, read: 0, cut: None };
+    let mut walk = LocksBelow {
+        exists: true,
+        locks: Vec::new(),
+        others: Vec::new(),
+        pools: Vec::new(),
+        hidden: 0,
+        read: 0,
+        cut: None,
+    };
     let mut turnstiles = HashSet::new();
     let mut foreign = HashMap::<String, usize>::new();
     let mut paths = vec![root.to_owned()];
@@ -125,7 +132,7 @@ pub(super) async fn below(
         }
         let look = async |path: String| {
             let node = path.clone();
-            (query(succession, &path, |wire| branch(wire.client, node)).await, path)
+            (query(succession, &path, |wire| read_branch(wire.client, node)).await, path)
         };
         let mut looks = stream::iter(nodes).map(look).buffered(IN_FLIGHT);
         while let Some((node, path)) = looks.next().await {
@@ -140,8 +147,8 @@ pub(super) async fn below(
                 }
             }
             // A suspect that this session may not read keeps zklock out, too.
-            if matches!(node, Branch::Foreign) || matches!(node, Branch::Hidden) && is_suspect(&path) {
-                *foreign.entry(parent(&path).to_owned()).or_default() += 1;
+            if matches!(node, Branch::Foreign) || matches!(node, Branch::Hidden) && is_suspect_path(&path) {
+                *foreign.entry(parent_of(&path).to_owned()).or_default() += 1;
             }
             match node {
                 Branch::Hidden if path == root => return Err(QueryError::NotAuthorized { path }),
@@ -150,15 +157,15 @@ pub(super) async fn below(
                 Branch::Foreign | Branch::Gone => {}
                 Branch::Listed { holder, pool, children } => {
                     if walk.cut.is_none() {
-                        paths.extend(children.iter().map(|name| join(&path, name)));
+                        paths.extend(children.iter().map(|name| child_of(&path, name)));
                     }
                     if let Some(pool) = pool {
                         walk.pools.extend(held_pool(&path, *pool));
-                        turnstiles.insert(join(parent(&path), "queue"));
+                        turnstiles.insert(child_of(parent_of(&path), PathKind::QUEUE));
                     }
                     if let Some(holder) = holder {
                         let list = if holder.zklocks > 0 { &mut walk.locks } else { &mut walk.others };
-                        list.push(held(path, *holder));
+                        list.push(held_lock(path, *holder));
                     }
                 }
             }
@@ -168,7 +175,7 @@ pub(super) async fn below(
         lock.foreign += foreign.get(&lock.path).copied().unwrap_or_default();
     }
     for pool in &mut walk.pools {
-        let turnstile = join(&pool.path, "queue");
+        let turnstile = child_of(&pool.path, PathKind::QUEUE);
         let contend = |queues: &[HeldLock]| {
             let queue = queues.iter().find(|queue| queue.path == turnstile);
             queue.map_or(0, |queue| queue.holders + queue.waiting)
@@ -184,25 +191,23 @@ pub(super) async fn below(
     Ok(walk)
 }
 
-fn held(path: String, holder: FirstHolder) -> HeldLock {
+fn held_lock(path: String, holder: FirstHolder) -> HeldLock {
     let FirstHolder { node, holders, waiting, layout, zklocks, is_lookalike } = holder;
-    let (holder, layout) = (Contender::new(0, true, node), Layout::of(layout));
-    HeldLock { path, holder, holders, waiting, layout, zklocks, foreign: usize::from(is_lookalike) }
+    HeldLock {
+        path,
+        holder: Contender::new(0, true, node),
+        holders,
+        waiting,
+        layout: Layout::of(layout),
+        zklocks,
+        foreign: usize::from(is_lookalike),
+    }
 }
 
 /// The pool whose permits are in this directory, if somebody holds one.
 fn held_pool(directory: &str, pool: Pooled) -> Option<HeldPool> {
-    let Pooled { stock: Stock::Permits(capacity) | Stock::Slots(capacity), oldest, holders, held } = pool;
-    let oldest = oldest?;
-    let holder = Contender::new(0, true, oldest);
-    let path = parent(directory).to_owned();
-    Some(HeldPool { path, holder, capacity, held, holders, waiting: 0, foreign: 0 })
-}
-
-fn parent(path: &str) -> &str {
-    path.rsplit_once('/').map(|(parent, _)| parent).filter(|parent| !parent.is_empty()).unwrap_or("/")
-}
-
-fn join(path: &str, name: &str) -> String {
-    format!("{}/{name}", path.trim_end_matches('/'))
+    let Pooled { stock, oldest, holders, held } = pool;
+    let holder = Contender::new(0, true, oldest?);
+    let path = parent_of(directory).to_owned();
+    Some(HeldPool { path, holder, capacity: stock.number(), held, holders, waiting: 0, foreign: 0 })
 }

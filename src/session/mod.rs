@@ -80,7 +80,6 @@ pub(crate) mod locks;
 mod security;
 mod sequencer;
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -312,7 +311,7 @@ impl Session {
         most_found: usize,
         most_read: usize,
     ) -> Result<LocksBelow, QueryError> {
-        locks::below(&self.succession, root, most_found, most_read.max(1)).await
+        locks::locks_below(&self.succession, root, most_found, most_read.max(1)).await
     }
 
     /// Returns how many children the node at `path` has; `None` if it does not exist. No ACL hides either. It costs a server one
@@ -472,8 +471,4 @@ impl Session {
     }
 }
 
-impl fmt::Debug for Session {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("id", &format_args!("{:#x}", self.id())).finish_non_exhaustive()
-    }
-}
+debug_shows!(Session, it, { id: format_args!("{:#x}", it.id()) });

@@ -51,11 +51,7 @@ impl Default for Security {
     }
 }
 
-impl std::fmt::Debug for Security {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Security").field("tls", &self.tls).finish_non_exhaustive()
-    }
-}
+debug_shows!(Security, it, { tls: it.tls });
 
 /// What a session trusts, and how it identifies itself, over TLS. Clones share it, so that certificates can be renewed while
 /// the session lives. [`SessionBuilder::secured_by`](crate::SessionBuilder::secured_by) reads files again by itself.

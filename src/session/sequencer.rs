@@ -19,17 +19,15 @@ pub(super) async fn verify_sequencer(
     sequencer: &Sequencer,
 ) -> Result<(), QueryError> {
     let asked = sequencer.clone();
-    match query(succession, &sequencer.node(), |wire| look(wire.client, asked)).await? {
-        true => Ok(()),
-        false => Err(QueryError::Outdated { sequencer: sequencer.clone() }),
-    }
+    let holds = query(succession, &sequencer.node(), |wire| stands(wire.client, asked)).await?;
+    if holds { Ok(()) } else { Err(QueryError::Outdated { sequencer: sequencer.clone() }) }
 }
 
 /// Sends a check and a read. The check is a write, so only a quorum can acknowledge it, but it names the node by path
 /// and version only. The read that follows distinguishes the node from an earlier or later one of the same name. A
 /// server handles the requests of one session in order, and a session never moves to a server that knows less than the
 /// session has seen. So the read is not older than the check. Returns whether the holder's node stands.
-async fn look(client: Arc<Client>, sequencer: Sequencer) -> Result<bool, Event> {
+async fn stands(client: Arc<Client>, sequencer: Sequencer) -> Result<bool, Event> {
     // This never fails: "/" is a valid path.
     let root = Client::clone(&client).chroot("/").unwrap_or_else(|unchanged| unchanged);
     let node = sequencer.node();

@@ -35,7 +35,6 @@ pub(crate) struct HeldPath<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct CallersTurn {
     member: &'static str,
-    /// The number of the turn.
     turn: u32,
     since: Instant,
 }
@@ -60,7 +59,6 @@ macro_rules! tell {
 }
 
 impl CallersTurn {
-    /// The turn with this number begins now.
     pub(crate) fn begin(member: &'static str, turn: u32) -> Self {
         Self { member, turn, since: Instant::now() }
     }

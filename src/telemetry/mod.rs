@@ -20,7 +20,6 @@ pub(crate) use events::{CallersTurn, HeldPath, tells_of_holds};
 /// The name that the user gives to what is acquired. Metrics have no other label for it.
 pub(crate) type Name = Option<Arc<str>>;
 
-/// What is acquired.
 #[derive(Clone, Copy)]
 pub(crate) enum FamilyMember {
     Lock,
@@ -84,7 +83,9 @@ pub(crate) async fn acquisition<T: Acquired, E>(
         let outcome = match (&acquired, waits) {
             (Ok(Some(acquired)), _) => {
                 waiter.granted();
-                began.iter().for_each(|began| acquired.granted(member, began.elapsed()));
+                if let Some(began) = began {
+                    acquired.granted(member, began.elapsed());
+                }
                 "granted"
             }
             (Ok(None), false) => "busy",

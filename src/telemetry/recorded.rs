@@ -22,7 +22,6 @@ fn labels(name: &Name) -> Vec<Label> {
     name.iter().map(|name| Label::new("name", name.clone())).collect()
 }
 
-/// One acquisition under way.
 pub(super) struct Waiter {
     began: Instant,
     labels: Vec<Label>,
@@ -55,7 +54,6 @@ impl Drop for Waiter {
     }
 }
 
-/// One hold.
 pub(crate) struct Hold {
     began: Instant,
     labels: Vec<Label>,
@@ -66,7 +64,8 @@ pub(crate) struct Hold {
 impl Hold {
     /// Leaders without a name are not told apart, so nobody counts them.
     pub(crate) fn new(name: &Name, leads: bool) -> Self {
-        let (labels, leads) = (labels(name), leads && name.is_some());
+        let labels = labels(name);
+        let leads = leads && name.is_some();
         if leads {
             gauge!(LEADS, labels.clone()).increment(1);
         }
@@ -98,7 +97,6 @@ impl Drop for Hold {
     }
 }
 
-/// Counts those that were lost for this reason.
 fn losses(labels: &[Label], reason: &'static str) -> Counter {
     counter!(LOST, [labels, &[Label::from_static_parts("reason", reason)]].concat())
 }

@@ -39,7 +39,7 @@ fn permit() -> Own {
 }
 
 fn settled(standing: TurnstileStanding) -> AdmissionEvent {
-    AdmissionEvent::Settled(Settlement::Not(standing))
+    AdmissionEvent::Recovered(AttemptFate::Not(standing))
 }
 
 fn refusal() -> Refusal {
@@ -182,7 +182,7 @@ fn attempting() {
         ),
         (AdmissionEvent::PoolChanged, vec![AdmissionCommand::Look]),
         (AdmissionEvent::NotHeld, vec![AdmissionCommand::Forfeit, tell(AdmissionOutcome::Displaced)]),
-        (AdmissionEvent::Unanswered, vec![AdmissionCommand::Settle]),
+        (AdmissionEvent::Unanswered, vec![AdmissionCommand::Recover]),
         (
             AdmissionEvent::Refused(refusal()),
             vec![tell(AdmissionOutcome::Refused(refusal())), AdmissionCommand::Depart],
@@ -206,7 +206,7 @@ fn attempting() {
             vec![AdmissionCommand::Spend, AdmissionCommand::GiveBack(permit(), Some(3))],
         ),
         (AdmissionEvent::PoolChanged, vec![AdmissionCommand::Depart]),
-        (AdmissionEvent::Unanswered, vec![AdmissionCommand::Settle]),
+        (AdmissionEvent::Unanswered, vec![AdmissionCommand::Recover]),
         (AdmissionEvent::Refused(refusal()), vec![AdmissionCommand::Depart]),
         (AdmissionEvent::SessionOver(SessionEnd::Expired), vec![AdmissionCommand::Depart]),
     ]);
@@ -215,10 +215,10 @@ fn attempting() {
 #[test]
 fn settling() {
     let admission = waiting(&[looked(1), AdmissionEvent::Unanswered]);
-    let unclear = || AdmissionEvent::Settled(Settlement::Unclear(refusal()));
+    let unclear = || AdmissionEvent::Recovered(AttemptFate::Unclear(refusal()));
     admission.check([
         (
-            AdmissionEvent::Settled(Settlement::Admitted(permit())),
+            AdmissionEvent::Recovered(AttemptFate::Admitted(permit())),
             vec![AdmissionCommand::Spend, tell(AdmissionOutcome::Admitted(permit(), None))],
         ),
         (settled(TurnstileStanding::Held), vec![AdmissionCommand::Look]),
@@ -238,8 +238,8 @@ fn settling() {
                 tell(AdmissionOutcome::Displaced),
             ],
         ),
-        (AdmissionEvent::Unanswered, vec![AdmissionCommand::Settle]),
-        (AdmissionEvent::Refused(refusal()), vec![AdmissionCommand::Settle]),
+        (AdmissionEvent::Unanswered, vec![AdmissionCommand::Recover]),
+        (AdmissionEvent::Refused(refusal()), vec![AdmissionCommand::Recover]),
         (AdmissionEvent::GiveUp, vec![]),
     ]);
     for event in [
@@ -267,9 +267,9 @@ fn an_attempt_in_doubt_is_settled_when_the_turnstile_is_lost() {
         admission.check([
             (settled(TurnstileStanding::Held), displaced.clone()),
             (settled(TurnstileStanding::Touched), displaced.clone()),
-            (AdmissionEvent::Unanswered, vec![AdmissionCommand::Settle]),
+            (AdmissionEvent::Unanswered, vec![AdmissionCommand::Recover]),
             (
-                AdmissionEvent::Settled(Settlement::Admitted(permit())),
+                AdmissionEvent::Recovered(AttemptFate::Admitted(permit())),
                 vec![AdmissionCommand::Spend, tell(AdmissionOutcome::Admitted(permit(), None))],
             ),
         ]);
@@ -285,16 +285,16 @@ fn an_attempt_in_doubt_is_looked_after_when_the_caller_has_gone() {
     let mut admission = waiting(&doubtful());
     assert_eq!(
         admission.handle(AdmissionEvent::GiveUp),
-        [AdmissionCommand::Depart, AdmissionCommand::Settle]
+        [AdmissionCommand::Depart, AdmissionCommand::Recover]
     );
     waiting(&gone).check([
-        (settled(TurnstileStanding::Held), vec![AdmissionCommand::Settle]),
-        (AdmissionEvent::Unanswered, vec![AdmissionCommand::Settle]),
-        (AdmissionEvent::Refused(refusal()), vec![AdmissionCommand::Settle]),
+        (settled(TurnstileStanding::Held), vec![AdmissionCommand::Recover]),
+        (AdmissionEvent::Unanswered, vec![AdmissionCommand::Recover]),
+        (AdmissionEvent::Refused(refusal()), vec![AdmissionCommand::Recover]),
         (settled(TurnstileStanding::Gone), vec![AdmissionCommand::ExpectLate]),
         (settled(TurnstileStanding::Touched), vec![AdmissionCommand::ExpectLate]),
         (
-            AdmissionEvent::Settled(Settlement::Admitted(permit())),
+            AdmissionEvent::Recovered(AttemptFate::Admitted(permit())),
             vec![AdmissionCommand::Spend, AdmissionCommand::GiveBack(permit(), None)],
         ),
     ]);
@@ -305,7 +305,7 @@ fn an_attempt_in_doubt_is_looked_after_when_the_caller_has_gone() {
             vec![
                 tell(AdmissionOutcome::Refused(refusal())),
                 AdmissionCommand::Depart,
-                AdmissionCommand::Settle,
+                AdmissionCommand::Recover,
             ],
         ),
         (
@@ -336,7 +336,7 @@ fn one_that_tries_does_not_wait() {
         .check([(looked(1), vec![AdmissionCommand::Leave])]);
     tries(Takeover::AtOnce, &doubtful()).check([(
         looked(2),
-        vec![tell(AdmissionOutcome::Busy), AdmissionCommand::Depart, AdmissionCommand::Settle],
+        vec![tell(AdmissionOutcome::Busy), AdmissionCommand::Depart, AdmissionCommand::Recover],
     )]);
 }
 

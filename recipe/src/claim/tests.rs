@@ -136,7 +136,8 @@ fn requests_before_the_begin() {
             (ClaimEvent::Written, vec![]),
         ]);
     }
-    let (mut first, mut none) = (ClaimMachine::<char>::new(OURS, false), Begins::default());
+    let mut first = ClaimMachine::<char>::new(OURS, false);
+    let mut none = Begins::default();
     first.handle::<()>(&mut none, ClaimEvent::Begin);
     assert_eq!(first.handle::<()>(&mut none, ClaimEvent::GiveUp), []);
     assert!(first.is_ended() && !none.is_any());

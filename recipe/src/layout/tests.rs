@@ -129,7 +129,8 @@ proptest! {
         ],
     ) {
         for layout in QueueLayout::ALL {
-            let (place, own) = (layout.place(&name), layout.own(&name));
+            let place = layout.place(&name);
+            let own = layout.own(&name);
             prop_assert!(place.is_none_or(|place| name.ends_with(&place.sequence.digits())));
             prop_assert!(own.is_none_or(|own| place == Some(own) && layout.name(own) == name));
             prop_assert_eq!(matches!(layout.child(&name), Child::Contender(_)), place.is_some());

@@ -27,7 +27,7 @@ fn hidden(what: char) -> Observation<char> {
 
 /// An observer after these events, that was told of the first leader.
 fn after(events: &[Observation<char>]) -> ObserverMachine<char> {
-    let mut observer = ObserverMachine::new();
+    let mut observer = ObserverMachine::default();
     for event in [E::Connected, seen(FIRST, 'a')].iter().chain(events) {
         observer.handle(event.clone());
     }
@@ -171,13 +171,13 @@ fn refused() {
 
 #[test]
 fn the_first_look_tells_that_nobody_leads() {
-    let mut observer = ObserverMachine::<char>::new();
-    assert_eq!(observer.told(), None);
+    let mut observer = ObserverMachine::<char>::default();
+    assert_eq!(observer.told, None);
     assert_eq!(observer.handle(E::Connected), [Look(Unwatched)]);
     assert!(!observer.is_watching());
     assert_eq!(observer.handle(E::Seen(None)), [Tell(None)]);
     assert!(observer.is_watching());
-    assert_eq!(observer.told(), Some(&None));
+    assert_eq!(observer.told, Some(None));
     observer.handle(E::Disconnected);
     observer.handle(E::Connected);
     assert_eq!(observer.handle(E::Seen(None)), [], "it was told so before");
@@ -191,7 +191,7 @@ fn a_hidden_one_neither_raises_nor_lowers_what_was_seen() {
     assert_eq!(observer.handle(seen(FIRST, 'a')), [SyncAndLook]);
     assert_eq!(observer.handle(seen(SECOND, 'b')), [Tell(Some('b'))]);
 
-    let mut observer = ObserverMachine::new();
+    let mut observer = ObserverMachine::default();
     assert_eq!(observer.handle(E::Connected), [Look(Unwatched)]);
     assert_eq!(observer.handle(hidden('h')), [Tell(Some('h'))]);
 }

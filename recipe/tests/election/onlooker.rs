@@ -20,7 +20,7 @@ pub(crate) struct Onlooker {
 
 impl Onlooker {
     pub(crate) fn new(session: Session, mutant: Option<Mutant>, ensemble: &mut Ensemble<Data>) -> Self {
-        let mut machine = ObserverMachine::new();
+        let mut machine = ObserverMachine::default();
         machine.handle(Observation::Connected);
         ensemble.send(session, looks(Footing::Unwatched, mutant));
         Self { machine, session, told: None, highest: 0 }
@@ -139,7 +139,7 @@ impl Run<'_> {
 
     /// As if the machine had been told nothing yet.
     fn forget_the_highest(&mut self) {
-        let mut machine = ObserverMachine::new();
+        let mut machine = ObserverMachine::default();
         machine.handle(Observation::Connected);
         self.onlooker().machine = machine;
     }

@@ -34,7 +34,8 @@ fn scene() -> Scene {
     // A writer has the number of the reader that must be there.
     let another_kind = names(&[LOWEST, OWN.place]);
     let watches = |ahead, arrival| to(Watching(OWN, ahead, arrival));
-    let (lists, delays) = (|| to(Looking(OWN, Queued, vec![])), || to(Delaying(OWN)));
+    let lists = || to(Looking(OWN, Queued, vec![]));
+    let delays = || to(Delaying(OWN));
     let mut scene = Scene {
         own: OWN,
         beside: None,
@@ -44,7 +45,8 @@ fn scene() -> Scene {
         rows: vec![(Entering, entered(Sight::Count(3)), watches(next(NEXT_LOWER), New))],
     };
     for arrival in [New, Queued] {
-        let (lower, writer) = (only(QueuePlace::shared(4)), only(LOWEST));
+        let lower = only(QueuePlace::shared(4));
+        let writer = only(LOWEST);
         let looking = || Looking(OWN, arrival, vec![]);
         let first = if arrival == New { to(Confirming(OWN, Seen)) } else { delays() };
         let gone = E::PredecessorWatched(false);

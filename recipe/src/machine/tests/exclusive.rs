@@ -93,7 +93,8 @@ fn all_states_and_events_are_listed() {
         | E::Forfeit
         | E::SessionOver(_) => 28,
     };
-    let (states, events) = (scene().paths(), scene().events());
+    let states = scene().paths();
+    let events = scene().events();
     let kinds = states.iter().map(|(state, _)| discriminant(state)).collect::<HashSet<_>>();
     assert_eq!(kinds.len(), state_kinds(&states[0].0));
     let kinds = events.iter().map(discriminant).collect::<HashSet<_>>();

@@ -24,7 +24,8 @@ fn granted(sight: Sight) -> Machine {
 /// It lists the queue once it has held the lock for a while, and watches its node. A short hold sends nothing more.
 #[test]
 fn it_looks_once_at_the_queue_of_a_lock_that_it_holds_for_a_while() {
-    let (watch, review) = (|| C::Alone(A::WatchOwn(OWN)), || C::Alone(A::Review));
+    let watch = || C::Alone(A::WatchOwn(OWN));
+    let review = || C::Alone(A::Review);
     let watched = || E::OwnWatched(true);
     for (events, expected) in [
         (vec![E::Release], vec![C::Alone(A::Release(OWN))]),

@@ -33,7 +33,8 @@ fn waits(ahead: Ahead, _: Arrival) -> MachineState {
 
 fn scene() -> Scene {
     let watches = |arrival| to(Watching(READER, only(LOWEST), arrival));
-    let (confirms, delays) = (|| to(Confirming(READER, Seen)), || to(Delaying(READER)));
+    let confirms = || to(Confirming(READER, Seen));
+    let delays = || to(Delaying(READER));
     let gone = E::PredecessorWatched(false);
     Scene {
         own: READER,
@@ -91,7 +92,8 @@ fn a_reader_that_tries_with_a_delay_does_not_join_others() {
 #[test]
 fn writers_that_give_up_cause_no_listing() {
     let children = names(&[QueuePlace::exclusive(1), QueuePlace::exclusive(2), LOWEST, READER.place]);
-    let (gone, watched) = (E::PredecessorWatched(false), E::PredecessorWatched(true));
+    let gone = E::PredecessorWatched(false);
+    let watched = E::PredecessorWatched(true);
     let events = [E::Begin, joined(Sight::Children(children)), gone, watched, E::PredecessorDeleted];
     let watch = |number| C::Alone(A::WatchPredecessor(QueuePlace::exclusive(number), READER));
     assert_eq!(commands(Takeover::Delayed, Patience::Wait, &events)[1..], [watch(4), watch(2), watch(1)]);

@@ -81,7 +81,8 @@ impl Scene {
         let own = self.own;
         let begin = vec![E::Begin];
         let from = |sight| after(&begin, &[self.entered(sight)]);
-        let (first, unseen) = (from(Sight::Count(1)), from(Sight::Nothing));
+        let first = from(Sight::Count(1));
+        let unseen = from(Sight::Nothing);
         let held = after(&first, &[E::Confirmed(Term::FIRST)]);
         let guarded = after(&held, &[E::Settled, E::OwnWatched(true)]);
         let mut paths = vec![
@@ -271,7 +272,8 @@ impl Scene {
             (vec![ReleaseUnknown(own)], vec![E::Recovered(None)], end(End::Released)),
         ];
         for cause in [End::GivenUp, End::Refused(REFUSAL)] {
-            let (left, unknown) = (Leaving(own, cause.clone()), LeaveUnknown(own, cause.clone()));
+            let left = Leaving(own, cause.clone());
+            let unknown = LeaveUnknown(own, cause.clone());
             groups.extend([
                 (vec![left.clone()], vec![E::Deleted], end(cause.clone())),
                 (vec![left.clone()], vec![E::Refused(REFUSAL)], end(refused())),
@@ -286,7 +288,8 @@ impl Scene {
         groups.push((vec![Entering], vec![self.entered(Sight::Free)], to(Confirming(own, Seen))));
         for (children, next) in self.placed(Queued) {
             // Whoever went before that release went before its holder was first.
-            let (is_alone, confirms) = (children == self.alone(), || to(Confirming(own, Seen)));
+            let is_alone = children == self.alone();
+            let confirms = || to(Confirming(own, Seen));
             let is_free = is_alone || Some(&children) == self.beside.as_ref();
             for state in &looking {
                 let listed = E::ListedAfterRelease(children.clone());
@@ -308,8 +311,8 @@ impl Scene {
                 groups.push((vec![Looking(own, arrival, vec![])], vec![E::Listed(children)], next));
             }
             for (ahead, _) in &self.behind {
-                let (watching, waiting) =
-                    (Watching(own, ahead.clone(), arrival), (self.waits)(ahead.clone(), arrival));
+                let watching = Watching(own, ahead.clone(), arrival);
+                let waiting = (self.waits)(ahead.clone(), arrival);
                 let again = to(Watching(own, ahead.clone(), Queued));
                 groups.push((vec![watching.clone()], vec![E::PredecessorWatched(true)], to(waiting)));
                 groups.push((vec![watching], vec![E::Unanswered], again));
@@ -346,7 +349,8 @@ impl Scene {
 
     /// Each path leads to its state. From there each event does what its row says, or nothing if it has none.
     pub(super) fn check(&self) {
-        let (events, rows) = (self.events(), self.all_rows());
+        let events = self.events();
+        let rows = self.all_rows();
         let mut used = 0;
         for (state, path) in self.paths() {
             let (reached, _) = run(Patience::Wait, &path);
