@@ -44,8 +44,8 @@
 //! `info,zklock::hold=debug`. `docs/guide/metrics.md` shows how to find out from the logs of several machines who held a
 //! lock when.
 
+pub use crate::acquire::contender::{Contender, ForeignContender};
 pub use crate::contender::{Place, places};
-pub use crate::lock::contender::{Contender, ForeignContender};
 pub use crate::observe::{Latest, Observer, WentBack};
 pub use crate::session::locks::{Cut, HeldLock, HeldPool, LocksBelow};
 pub use crate::text::{harmless, is_harmful};

@@ -79,6 +79,7 @@ macro_rules! debug_shows {
 }
 
 mod acl;
+mod acquire;
 pub mod ask;
 mod clock;
 mod contender;
@@ -88,9 +89,9 @@ pub mod fence;
 pub mod guard;
 pub mod inspect;
 mod joint;
+mod keys;
 mod layout;
 mod lock;
-mod locks;
 mod mutex;
 mod node;
 mod observe;
@@ -102,20 +103,21 @@ pub mod session;
 mod settings;
 mod telemetry;
 mod text;
+mod wire;
 mod zk;
 
 pub use acl::{Acl, Permissions};
+pub use acquire::options::LockOptions;
 pub use election::{Election, Leadership};
 pub use error::{AcquireError, InvalidLock, QueryError};
 pub use fence::{FenceGate, FencingToken, Sequencer};
 pub use guard::{AnyGuard, Guard, Lost, LostReason, MultiGuard, Permit, ReadGuard, ReleaseError, Slot};
+pub use keys::Locks;
+pub use keys::options::LocksOptions;
 pub use layout::Layout;
 pub use lock::Lock;
 pub use lock::multi_lock::{Access, MultiLock};
-pub use lock::options::LockOptions;
 pub use lock::rw_lock::RwLock;
-pub use locks::Locks;
-pub use locks::options::LocksOptions;
 pub use once::Once;
 pub use path::PathProblem;
 pub use semaphore::{Semaphore, Slots};

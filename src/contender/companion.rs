@@ -7,7 +7,8 @@ use zklock_recipe::Tries;
 use zklock_recipe::companion::{CompanionCommand, CompanionEvent};
 
 use crate::requests::{self, SharedCompanion};
-use crate::zk::{LinkAnswer, Wire, ZkSession};
+use crate::wire::{LinkAnswer, Wire};
+use crate::zk::ZkSession;
 
 /// Takes it back in the session's background, unless it has gone or is being taken back. If the session ends first, it goes with
 /// the session.

@@ -26,7 +26,8 @@ use crate::clock;
 use crate::node::{NodeData, encode};
 use crate::requests::{self, OwnNode, Reply, SharedCompanion};
 use crate::settings::{Entry, Settings, paths};
-use crate::zk::{EntryTicket, Wire, ZkSession};
+use crate::wire::Wire;
+use crate::zk::{EntryTicket, ZkSession};
 
 /// The contenders of one acquisition under way. They have no task of their own: their owner polls them. An owner that
 /// drops them early gives them to the session's background task with [`Driver::abandon`].

@@ -11,7 +11,8 @@ use zklock_recipe::{Event, Own, Report};
 
 use crate::requests::{KnownNode, Searches, SharedCompanion};
 use crate::settings::Entry;
-use crate::zk::{LinkAnswer, Revocable, SETTLING};
+use crate::wire::{LinkAnswer, Revocable};
+use crate::zk::SETTLING;
 
 /// Something that is awaited.
 pub(super) type Pending = BoxFuture<'static, MemberNews>;

@@ -17,6 +17,7 @@ use zklock_recipe::candidacy::{
 };
 use zklock_recipe::{Footing, Tries};
 
+use super::announcement::{Announced, watch_announcement};
 use super::error::{AnnounceError, ProclaimError};
 use crate::contender::{Course, Performed, Procedure};
 use crate::guard::hold::turn::Turn;
@@ -25,9 +26,8 @@ use crate::guard::transaction;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::node::{LeaderData, encode};
 use crate::observe::sight::{StandingWatch, WatchedSight, send_look, stale_after};
-use crate::requests::{self, Announced};
 use crate::settings::Settings;
-use crate::zk::LinkAnswer;
+use crate::wire::LinkAnswer;
 
 /// The longest value that a leader can announce, in bytes.
 pub(super) const LONGEST_VALUE: usize = 16 * 1024;
@@ -244,8 +244,7 @@ impl Keeper {
         let path = self.path.clone();
         let session = self.turn.session().line();
         let before = self.watch.take();
-        let looked =
-            send_look(&session, move |watching| requests::watch_announcement(watching, path, footing));
+        let looked = send_look(&session, move |watching| watch_announcement(watching, path, footing));
         let pause = self.turn.session().pause_after(self.tries);
         async move {
             pause.await;

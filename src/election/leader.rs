@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
+use super::announcement::Announced;
 use crate::fence::FencingToken;
-use crate::requests::Announced;
 
 /// The leader of an election, as its announcement shows it; see [`Election::leader`](crate::Election::leader).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! The [`Election`]: campaigning for it, and asking who leads.
 
+mod announcement;
 pub(crate) mod error;
 mod keeper;
 pub(crate) mod leader;
@@ -17,16 +18,15 @@ use keeper::{Announcer, LONGEST_VALUE};
 pub use leader::Leader;
 pub use leadership::Leadership;
 
+use crate::acquire::acquirer::{Passage, Wait};
+use crate::acquire::contender::Contender;
+use crate::acquire::options::LockOptions;
+use crate::acquire::query::query;
 use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::Guard;
 use crate::lock::Lock;
-use crate::lock::acquire::{Passage, Wait};
-use crate::lock::contender::Contender;
-use crate::lock::options::LockOptions;
-use crate::lock::query::query;
 use crate::observe::Observer;
 use crate::path::LockPath;
-use crate::requests;
 use crate::settings::Settings;
 use crate::telemetry::FamilyMember;
 use crate::zk::Succession;
@@ -154,9 +154,10 @@ impl Election {
     pub async fn leader(&self) -> Result<Option<Leader>, QueryError> {
         let path = self.announcement();
         let question = path.clone();
-        let found =
-            query(self.lock.succession(), &path, |wire| requests::read_announcement(wire.client, question))
-                .await?;
+        let found = query(self.lock.succession(), &path, |wire| {
+            announcement::read_announcement(wire.client, question)
+        })
+        .await?;
         Ok(found.map(Leader::new))
     }
 
@@ -182,7 +183,8 @@ impl Election {
     pub fn observe(&self) -> Observer<Leader> {
         let path = self.announcement();
         let look = move |client, footing| {
-            requests::watch_announcement(client, path.clone(), footing).map_ok(|seen| seen.map(Leader::new))
+            announcement::watch_announcement(client, path.clone(), footing)
+                .map_ok(|seen| seen.map(Leader::new))
         };
         Observer::start(self.lock.succession(), self.announcement(), look)
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use zklock_recipe::{ForeignClient, OtherKind, PathKind, Refusal, Stock, Wish};
 
 use crate::text::{LONGEST, harmless};
-use crate::zk::{ConnectError, Over};
+use crate::wire::ConnectError;
+use crate::zk::Over;
 
 /// Why a lock was not acquired. The acquisition leaves no node behind, unless the variant says so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

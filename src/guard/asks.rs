@@ -14,8 +14,8 @@ use super::Guard;
 use super::hold::turn::Turn;
 use crate::node::{ASK, AskData};
 use crate::observe::news::News;
-use crate::requests;
-use crate::requests::path_of;
+use crate::requests::ask_node::watch_ask;
+use crate::requests::{OwnNode, path_of};
 
 /// Somebody asks a holder to let go.
 ///
@@ -188,14 +188,14 @@ impl Asks {
 /// Begins to follow the asks at the path of each of the holder's nodes.
 fn start(turn: &Turn) -> Vec<Listening> {
     let own = turn.nodes().iter().filter(|(lock, _)| !lock.layout().is_shared());
-    let follow = |node: &requests::OwnNode| {
+    let follow = |node: &OwnNode| {
         let (lock, own) = node;
         let path = lock.subject_path().of_child(ASK);
         let node = lock.path.child(&path_of(node)).unwrap_or_default().to_owned();
         let (asked, subject) = (path.clone(), lock.subject_path().to_string());
         let news = News::start(turn.session(), path, move |client, footing| {
             let subject = subject.clone();
-            let looked = requests::watch_ask(client, asked.clone(), footing);
+            let looked = watch_ask(client, asked.clone(), footing);
             looked.map(|sighting| Ok(sighting?.map(|(data, ctime)| HeardAsk::new(subject, data, ctime))))
         });
         Listening { news, node, czxid: own.czxid }

@@ -101,7 +101,8 @@ use crate::contender::Driver;
 use crate::fence::{FencingToken, Sequencer};
 use crate::requests::Answer;
 use crate::telemetry::{Acquired, FamilyMember};
-use crate::zk::{Holder, LinkAnswer, Wire, ZkSession};
+use crate::wire::{LinkAnswer, Wire};
+use crate::zk::{Holder, ZkSession};
 
 /// A lock that is held. While [`is_held`](Self::is_held) returns true, it returns false for every other guard of this
 /// lock, except for [other guards](Self::another) of its hold, and those of readers that hold it together

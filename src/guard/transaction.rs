@@ -17,7 +17,7 @@ use super::lost::LostReason;
 use super::operation::{Applied, Node, NodeOperation, NodeOptions, validate};
 use super::transaction_error::TransactionError;
 use crate::requests::Acknowledged;
-use crate::zk::LinkAnswer;
+use crate::wire::LinkAnswer;
 
 /// A ZooKeeper transaction under a lock. It begins with a check of the holder's own node, and ZooKeeper commits it
 /// whole or not at all. So it takes effect only while the lock is held, however long this process was paused before. It

@@ -1,10 +1,7 @@
 //! The [`Lock`]: acquiring it, and looking at its queue.
 
-pub(crate) mod acquire;
-pub(crate) mod contender;
 pub(crate) mod multi_lock;
-pub(crate) mod options;
-pub(crate) mod query;
+pub(crate) mod requests;
 pub(crate) mod rw_lock;
 
 use std::sync::Arc;
@@ -14,15 +11,15 @@ use futures::TryFutureExt;
 use zklock_recipe::{Event, Kind};
 use zookeeper_client::Client;
 
+use crate::acquire::acquirer::{Acquirer, Wait};
+use crate::acquire::contender::{Contender, ForeignContender};
+use crate::acquire::options::LockOptions;
+use crate::acquire::query::query;
 use crate::error::{AcquireError, InvalidLock, QueryError};
-use acquire::{Acquirer, Wait};
-use contender::{Contender, ForeignContender};
-use options::LockOptions;
-use query::query;
 
 use crate::guard::Guard;
 use crate::observe::Observer;
-use crate::requests::{self, Answer, QueueNode};
+use crate::requests::{Answer, QueueNode};
 use crate::settings::Settings;
 use crate::zk::Succession;
 

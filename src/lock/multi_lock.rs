@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use zklock_recipe::Kind;
 
-use super::acquire::{Acquirer, Wait};
-use super::options::LockOptions;
+use crate::acquire::acquirer::{Acquirer, Wait};
+use crate::acquire::options::LockOptions;
 use crate::error::{AcquireError, InvalidLock};
 use crate::guard::MultiGuard;
 use crate::settings::{Entry, Settings};

@@ -6,9 +6,9 @@ use std::time::Duration;
 use zklock_recipe::Kind;
 
 use super::Lock;
-use super::acquire::{Acquirer, Wait};
-use super::contender::{Contender, ForeignContender};
-use super::options::LockOptions;
+use crate::acquire::acquirer::{Acquirer, Wait};
+use crate::acquire::contender::{Contender, ForeignContender};
+use crate::acquire::options::LockOptions;
 use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::{Guard, ReadGuard};
 use crate::zk::Succession;

@@ -9,13 +9,16 @@ use futures::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
-use zklock_recipe::{Event, Footing, Instruction, Moment, Observation, ObserverMachine, Refusal, Sent, Tries};
+use zklock_recipe::{
+    Event, Footing, Instruction, Moment, Observation, ObserverMachine, Refusal, Sent, Tries,
+};
 
 use super::sight::{self, StandingWatch, WatchedSight};
 use super::went_back::WentBack;
 use crate::fence::FencingToken;
 use crate::requests::{Sighting, Watching, failure};
-use crate::zk::{Bystander, LinkAnswer, SessionView};
+use crate::wire::LinkAnswer;
+use crate::zk::{Bystander, SessionView};
 
 /// What the observer's task knows.
 #[derive(Clone, Debug)]

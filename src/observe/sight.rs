@@ -10,7 +10,8 @@ use futures::{FutureExt, StreamExt};
 use zklock_recipe::{Event, Sent, SessionEnd};
 
 use crate::requests::{Answer, Found, Sighting, Watching};
-use crate::zk::{LinkAnswer, Revocable, SessionView};
+use crate::wire::{LinkAnswer, Revocable};
+use crate::zk::SessionView;
 
 /// What a look shows.
 pub(crate) struct WatchedSight<T> {

@@ -12,7 +12,9 @@ use super::ending::Running;
 use super::forgotten::Forgotten;
 use super::name::RunName;
 use super::record::{Record, RecordData, RecordState};
+use super::requests::{self, Kept, RecordsPage};
 use super::run::Run;
+use crate::acquire::acquirer::Passage;
 use crate::contender::{Course, Performed, Procedure};
 use crate::error::AcquireError;
 use crate::fence::FencingToken;
@@ -21,14 +23,12 @@ use crate::guard::lost::Lost;
 use crate::guard::operation::{Node, NodeOptions};
 use crate::guard::transaction::Transaction;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
-use crate::lock::acquire::Passage;
 use crate::mutex::Mutex;
 use crate::node::encode;
 use crate::path::child_of;
-use crate::requests::{self, Kept, RecordsPage};
 use crate::settings::Settings;
 use crate::telemetry::{Acquired, FamilyMember};
-use crate::zk::Wire;
+use crate::wire::Wire;
 
 /// How many records one transaction drops at most. If the number of records to keep was made much smaller, several claims
 /// drop the rest.

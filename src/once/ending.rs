@@ -7,6 +7,7 @@ use zklock_recipe::{Event as Reply, Refusal, Tries};
 
 use super::error::RecordError;
 use super::record::{Record, RecordData};
+use super::requests;
 use crate::contender::{Course, Performed, Procedure};
 use crate::guard::Guard;
 use crate::guard::lost::Lost;
@@ -14,7 +15,6 @@ use crate::guard::operation::Node;
 use crate::guard::transaction_error::{ConditionProblem, TransactionError};
 use crate::node::encode;
 use crate::path::child_of;
-use crate::requests;
 
 /// A run that has begun, and its record.
 #[derive(Clone)]

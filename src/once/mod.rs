@@ -8,6 +8,7 @@ mod forgotten;
 pub(crate) mod name;
 pub(crate) mod options;
 pub(crate) mod record;
+mod requests;
 pub(crate) mod run;
 
 use std::pin::pin;
@@ -28,16 +29,17 @@ pub use record::{Record, RecordState};
 pub use run::Run;
 pub use zklock_recipe::claim::RunEnd;
 
+use crate::acquire::acquirer::Wait;
+use crate::acquire::query::query;
 use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::Guard;
 use crate::lock::Lock;
-use crate::lock::acquire::Wait;
-use crate::lock::query::query;
 use crate::node::{CLOCK_PROBE, RECORDS_SUFFIX};
 use crate::path::child_of;
-use crate::requests;
+use crate::requests::create_directory;
 use crate::telemetry::FamilyMember;
-use crate::zk::{LinkAnswer, Succession};
+use crate::wire::LinkAnswer;
+use crate::zk::Succession;
 
 /// A lock whose *runs* are done once. A run has a name, such as the date `2026-11-22`. However many machines claim a
 /// run, one of them gets a [`Run`] and runs it, and the others learn what became of it.
@@ -354,7 +356,7 @@ impl Once {
                 }
                 if !requests::create_records(wire.client.clone(), lock.clone(), directory).await? {
                     // The lock's directory comes with its ancestors, which are those of the records, too.
-                    match requests::create_directory(&wire.client, &lock).await {
+                    match create_directory(&wire.client, &lock).await {
                         Event::DirectoryReady => {}
                         failure => return Err(failure),
                     }

@@ -1,6 +1,6 @@
 //! The options of a [`Once`](crate::Once).
 
-use crate::lock::options::LockOptions;
+use crate::acquire::options::LockOptions;
 
 /// How many records are kept by default.
 const DEFAULT_KEEP: u16 = 100;

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use zklock_recipe::claim as recipe;
 use zklock_recipe::claim::{Progress, RunEnd};
 
+use super::requests::Kept;
 use crate::fence::FencingToken;
 use crate::node::decode;
 use crate::path::child_of;
-use crate::requests::Kept;
 
 /// The record of a run. [`Once::records`](crate::Once::records) and [`Claim::Recorded`](crate::once::Claim::Recorded) return it.
 #[derive(Clone, Debug, PartialEq, Eq)]

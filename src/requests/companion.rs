@@ -23,7 +23,7 @@ impl SharedCompanion {
     }
 
     /// Whether it is to go along with the holder's own node.
-    pub(super) fn goes_along(&self) -> bool {
+    pub(crate) fn goes_along(&self) -> bool {
         self.machine.lock().goes_along()
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn path_of((lock, own): &OwnNode) -> String {
 
 /// Makes sure that the node of our node's name is our node, by a look unless that is certain. `Err` is the event that
 /// takes the place of the request: `gone` if it is not our node, or what the look failed with.
-pub(super) async fn still_ours(
+pub(crate) async fn still_ours(
     client: &Client,
     path: &str,
     own: Own,
@@ -50,12 +50,12 @@ async fn look_for_own(client: &Client, path: &str, own: Own) -> Result<bool, Eve
 
 /// Whether a node that was found under our node's name is our node. Once the directory was made again, names are used
 /// again.
-pub(super) fn is_own(found: Option<&Stat>, own: Own) -> bool {
+pub(crate) fn is_own(found: Option<&Stat>, own: Own) -> bool {
     found.is_some_and(|stat| stat.czxid == own.czxid)
 }
 
 /// Reads our node. Returns whether it exists, or what went wrong.
-pub(super) async fn is_own_there(client: &Client, path: &str, own: Own) -> Result<bool, Event> {
+pub(crate) async fn is_own_there(client: &Client, path: &str, own: Own) -> Result<bool, Event> {
     match client.get_data(path).await {
         Ok((_, stat)) => Ok(is_own(Some(&stat), own)),
         Err(Error::NoNode) => Ok(false),
@@ -66,7 +66,7 @@ pub(super) async fn is_own_there(client: &Client, path: &str, own: Own) -> Resul
 
 /// Whether a node that this session may not read is its own, or what went wrong. A server lists a session's own nodes
 /// whatever their ACLs say (`getEphemerals`, `FinalRequestProcessor`).
-pub(super) async fn is_own_hidden(client: &Client, path: &str) -> Result<bool, Event> {
+pub(crate) async fn is_own_hidden(client: &Client, path: &str) -> Result<bool, Event> {
     let own = client.list_ephemerals(parent_of(path)).await.map_err(failure)?;
     Ok(own.iter().any(|own| own == path))
 }
@@ -97,7 +97,7 @@ pub(crate) async fn heartbeat(client: Arc<Client>) -> Result<Acknowledged, Event
 }
 
 /// Sends a transaction that a quorum must acknowledge. If the root does not exist, as a chroot may not, a quorum has still answered.
-pub(super) async fn answer_of_quorum(client: &Client) -> Result<Acknowledged, Event> {
+pub(crate) async fn answer_of_quorum(client: &Client) -> Result<Acknowledged, Event> {
     match check(client, "/", None).await {
         Ok(()) | Err(Event::OwnTouched) => Ok(Acknowledged(())),
         Err(event) => Err(event),
@@ -167,7 +167,7 @@ pub(crate) async fn check(client: &Client, node: &str, version: Option<i32>) -> 
 }
 
 /// Returns what an event about one node means for a request about several.
-pub(super) fn report_failure(index: usize, event: Event) -> Report {
+pub(crate) fn report_failure(index: usize, event: Event) -> Report {
     match event {
         Event::Unanswered | Event::SessionOver(_) => Report::All(event),
         event => Report::Failed(index, event),

@@ -28,7 +28,7 @@ pub(crate) async fn create_directories(client: Arc<Client>, entries: Vec<Entry>)
 
 /// Creates a directory with the lock's ACL, unless it exists. It is no container: these data of its own must outlive its children.
 /// `Ok(false)` if its parent does not exist.
-pub(super) async fn create_lasting(
+pub(crate) async fn create_lasting(
     client: &Client,
     lock: &Settings,
     path: &str,

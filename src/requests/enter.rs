@@ -8,7 +8,7 @@ use zklock_recipe::nodes::{Entered, entry};
 use zklock_recipe::{Event, Own, QueuePlace, Refusal, Report, Sight, Stranger};
 use zookeeper_client::{Client, Error, MultiReadResult, MultiWriteResult};
 
-use super::ask::read_ask_at;
+use super::ask_node::read_ask_at;
 use super::enter_one::{
     child_count, create_failure, enter_one, entry_operand, sight_beside, sight_of_listing,
 };

@@ -14,7 +14,7 @@ use crate::settings::{Entry, Settings};
 
 /// Creates a contender and then looks at the queue, in one round trip. If the path above counts, the look at that one is
 /// sent behind the create.
-pub(super) async fn enter_one(client: &Client, entry: &Entry, data: &[u8]) -> Event {
+pub(crate) async fn enter_one(client: &Client, entry: &Entry, data: &[u8]) -> Event {
     let lock = &entry.lock;
     if lock.layout().is_shared() {
         return enter_shared(client, entry, data).await;
@@ -41,7 +41,7 @@ fn entered_beside(lock: &Settings, event: Event, above: Option<Result<Option<Oth
 }
 
 /// What a contender sees, if this is what a look at the path above shows. The contender exists.
-pub(super) fn sight_beside(
+pub(crate) fn sight_beside(
     lock: &Settings,
     sight: Sight,
     above: Option<Result<Option<OtherKind>, Error>>,
@@ -117,7 +117,7 @@ fn was_free(before: Option<zk::Stat>, after: &zk::Stat, own: Own) -> bool {
     before.is_some_and(|before| directory_stats(&before).was_free(own.place.sequence, directory_stats(after)))
 }
 
-pub(super) fn directory_stats(stat: &zk::Stat) -> Directory {
+pub(crate) fn directory_stats(stat: &zk::Stat) -> Directory {
     let zk::Stat { czxid, mzxid, pzxid, cversion, num_children: children, .. } = *stat;
     Directory { czxid, mzxid, pzxid, cversion, children }
 }
@@ -153,7 +153,7 @@ async fn enter_at_once(client: &Client, own: &Entry, data: &[u8]) -> Option<Even
 }
 
 /// A node of the transaction that enters this queue: our own one, which gets these data, or the directory.
-pub(super) fn entry_operand<'a, C>(
+pub(crate) fn entry_operand<'a, C>(
     node: &Entered<C>,
     Entry { lock, kind, .. }: &'a Entry,
     data: &'a [u8],
@@ -168,11 +168,11 @@ pub(super) fn entry_operand<'a, C>(
     }
 }
 
-pub(super) fn child_count(directory: &zk::Stat) -> Sight {
+pub(crate) fn child_count(directory: &zk::Stat) -> Sight {
     usize::try_from(directory.num_children).map_or(Sight::Nothing, Sight::Count)
 }
 
-pub(super) fn create_failure(error: Error) -> Event {
+pub(crate) fn create_failure(error: Error) -> Event {
     match error {
         Error::NoNode => Event::NoDirectory,
         Error::NodeExists => Event::Refused(Refusal::Other(
@@ -184,7 +184,7 @@ pub(super) fn create_failure(error: Error) -> Event {
     }
 }
 
-pub(super) async fn sight_of_listing(client: &Client, lock: &Settings, children: Vec<String>) -> Sight {
+pub(crate) async fn sight_of_listing(client: &Client, lock: &Settings, children: Vec<String>) -> Sight {
     match find_stranger(client, lock, &children).await {
         Ok(None) => Sight::Children(lock.translated(children)),
         Ok(Some(stranger)) => Sight::Foreign(stranger),

@@ -1,6 +1,6 @@
 //! What the answer to a request says of the session, besides what was asked.
 //!
-//! Each type that a request answers with says so itself. The link credits it once, whoever asked (`zk::connection::link`); only
+//! Each type that a request answers with says so itself. The link credits it once, whoever asked (`wire::link`); only
 //! the write that a resumption waits for goes out while there is no link.
 
 use zklock_recipe::admission::AdmissionEvent;

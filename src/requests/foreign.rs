@@ -1,15 +1,12 @@
 //! Finds contenders of other clients by reading their nodes.
 
-use std::sync::Arc;
-
 use futures::future::try_join_all;
-use zklock_recipe::{Child, Event, Foreign, ForeignClient, QueueLayout, Stranger};
+use zklock_recipe::{Child, Foreign, ForeignClient, QueueLayout, Stranger};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, Error, MultiReadResult};
 
 use super::path_kind::{look_above, look_around};
-use super::read_nodes::{READS, existing, read_data};
-use super::reply::failure;
+use super::read_nodes::{READS, read_data};
 use crate::node::{NodeData, decode};
 use crate::path::child_of;
 use crate::settings::Settings;
@@ -18,18 +15,18 @@ use crate::settings::Settings;
 const SUSPECTS: usize = 8;
 
 /// Whether a node of this name may be a contender of another client.
-pub(super) fn is_suspect(layout: QueueLayout, name: &str) -> bool {
+pub(crate) fn is_suspect(layout: QueueLayout, name: &str) -> bool {
     matches!(layout.child(name), Child::Suspect(_))
 }
 
 /// Whether a node of this name, which has this owner, is a contender of another client.
-pub(super) fn is_foreign(name: &str, ephemeral_owner: i64) -> bool {
+pub(crate) fn is_foreign(name: &str, ephemeral_owner: i64) -> bool {
     matches!(Child::of(name), Child::Suspect(client) if client.contends(ephemeral_owner))
 }
 
 /// Returns something with which our contender cannot share the queue: a contender of another client among the children, or
 /// another kind that the path has.
-pub(super) async fn find_stranger(
+pub(crate) async fn find_stranger(
     client: &Client,
     lock: &Settings,
     children: &[String],
@@ -47,7 +44,7 @@ pub(super) async fn find_stranger(
 }
 
 /// Returns a contender of another client among these children, if one is there. It reads only suspects, a few in one request.
-pub(super) async fn find_foreigner(
+pub(crate) async fn find_foreigner(
     client: &Client,
     directory: &str,
     layout: QueueLayout,
@@ -63,16 +60,8 @@ pub(super) async fn find_foreigner(
     Ok(None)
 }
 
-/// Returns every contender of another client, or what went wrong.
-pub(crate) async fn find_foreigners(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<Foreign>, Event> {
-    let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
-    let numbered =
-        children.iter().filter(|name| lock.layout().child(name) != Child::Other).collect::<Vec<_>>();
-    foreigners_among(&client, lock.path.as_str(), lock.layout(), &numbered).await.map_err(failure)
-}
-
 /// Returns the contenders of other clients among some children, which it reads.
-async fn foreigners_among(
+pub(crate) async fn foreigners_among(
     client: &Client,
     directory: &str,
     layout: QueueLayout,
@@ -90,7 +79,7 @@ async fn foreigners_among(
 
 /// Decides by a child's name and its node whether it is a contender that cannot share this queue. `read` is `None` if this
 /// session may not read the node.
-pub(super) fn judge_child(
+pub(crate) fn judge_child(
     layout: QueueLayout,
     name: &str,
     read: Option<(&[u8], &zk::Stat)>,
@@ -113,7 +102,7 @@ pub(super) fn judge_child(
 }
 
 /// Returns the foreign contender of a node whose name looks like zklock's.
-pub(super) fn lookalike(name: &str, stat: &zk::Stat) -> Foreign {
+pub(crate) fn lookalike(name: &str, stat: &zk::Stat) -> Foreign {
     let session = zklock_recipe::session(stat.ephemeral_owner);
     Foreign { name: name.to_owned(), client: ForeignClient::Lookalike, session }
 }

@@ -14,7 +14,7 @@ use crate::settings::Settings;
 
 /// Looks whether the path above a lock's directory is of another kind. Our contender is in the directory by then. `None`, and
 /// nothing is sent, if that is known, or if no kind but a lock would use a directory of this name.
-pub(super) async fn look_above(client: &Client, lock: &Settings) -> Option<Result<Option<OtherKind>, Error>> {
+pub(crate) async fn look_above(client: &Client, lock: &Settings) -> Option<Result<Option<OtherKind>, Error>> {
     let above = lock.path.inner_of().filter(|_| !lock.hints.fits())?;
     // Who contends in this very directory is seen by those who wait there.
     let lists_queue = name_of(lock.path.as_str()) != PathKind::QUEUE;
@@ -23,13 +23,13 @@ pub(super) async fn look_above(client: &Client, lock: &Settings) -> Option<Resul
 
 /// The kind of the path above a lock's directory, if the server refuses contenders there because the directory is ephemeral:
 /// it may be the announcement of an election's leader. It looks also if the path above was of no other kind before.
-pub(super) async fn announced_above(client: &Client, lock: &Settings) -> Option<OtherKind> {
+pub(crate) async fn announced_above(client: &Client, lock: &Settings) -> Option<OtherKind> {
     look_at_path(client, lock.path.inner_of()?, lock.kind, false).await.ok().flatten()
 }
 
 /// Whether the directory of a lock is a path of another kind, by the names of its children. It sends nothing if no name is
 /// that of a node which another kind keeps.
-pub(super) async fn look_around(
+pub(crate) async fn look_around(
     client: &Client,
     lock: &Settings,
     children: &[String],
@@ -42,7 +42,7 @@ pub(super) async fn look_around(
 }
 
 /// Whether a path is used for something else than this. Nodes that this session may not read show nothing.
-pub(super) async fn other_kind(
+pub(crate) async fn other_kind(
     client: &Client,
     path: &str,
     expected: PathKind,

@@ -10,7 +10,6 @@ use zookeeper_client::{Client, Error};
 use super::confirm::is_own;
 use super::enter_one::directory_stats;
 use super::foreign::{find_stranger, is_suspect};
-use super::read_nodes::{QueueNode, existing, read_contenders};
 use super::reply::{Reply, failure};
 use crate::settings::Settings;
 
@@ -56,10 +55,4 @@ async fn is_written(client: &Client, lock: &Settings, own: Option<Own>) -> bool 
     let Some(own) = own else { return false };
     let stat = client.check_stat(&lock.path.contender(own.place)).await.ok().flatten();
     stat.is_some_and(|stat| is_own(Some(&stat), own) && stat.version != UNTOUCHED)
-}
-
-/// Returns every contender in the queue, with the holder first, or what went wrong.
-pub(crate) async fn read_queue(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<QueueNode>, Event> {
-    let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
-    read_contenders(&client, &lock, &lock.layout().queue(&children)).await
 }

@@ -21,7 +21,7 @@ pub(crate) struct QueueNode {
 
 impl QueueNode {
     /// The stamp by which an observer knows the node; `None` if this session may not read it.
-    pub(super) fn stamp(&self) -> Option<Stamp> {
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
         self.seen.as_ref().map(|seen| Stamp { token: seen.czxid, zxid: seen.czxid })
     }
 }
@@ -29,7 +29,7 @@ impl QueueNode {
 /// What reading a node shows.
 pub(crate) struct Seen {
     pub(crate) czxid: i64,
-    pub(super) version: i32,
+    pub(crate) version: i32,
     /// The id of the session that owns the node.
     pub(crate) session: i64,
     /// When the node was created, by the leader's clock.
@@ -40,7 +40,7 @@ pub(crate) struct Seen {
 
 impl Seen {
     /// `is_ours` says whether the node has a name of zklock's ([`is_ours`]).
-    pub(super) fn new(is_ours: bool, data: &[u8], stat: &zk::Stat) -> Self {
+    pub(crate) fn new(is_ours: bool, data: &[u8], stat: &zk::Stat) -> Self {
         Self {
             czxid: stat.czxid,
             version: stat.version,
@@ -53,24 +53,24 @@ impl Seen {
 
 /// Whether the node of a contender is zklock's, by its name. In a queue that is shared, the other client's nodes have any data, also
 /// such as zklock writes.
-pub(super) fn is_ours(layout: QueueLayout, name: &str) -> bool {
+pub(crate) fn is_ours(layout: QueueLayout, name: &str) -> bool {
     !layout.is_shared() || layout.own(name).is_some()
 }
 
-pub(super) const READ_CHUNK: usize = 128;
+pub(crate) const READ_CHUNK: usize = 128;
 
 /// How many such requests are under way at once. The server answers the session's heartbeats behind them, and the data of nodes
 /// may be long.
-pub(super) const READS: usize = 4;
+pub(crate) const READS: usize = 4;
 
 /// One of several reads in one request.
-pub(super) enum NodeRead<'a> {
+pub(crate) enum NodeRead<'a> {
     Data(&'a str),
     Children(&'a str),
 }
 
 /// Sends these reads in one request. A server serves them in their order.
-pub(super) async fn read_at_once<const N: usize>(
+pub(crate) async fn read_at_once<const N: usize>(
     client: &Client,
     reads: [NodeRead<'_>; N],
 ) -> Result<[MultiReadResult; N], Event> {
@@ -87,7 +87,7 @@ pub(super) async fn read_at_once<const N: usize>(
 }
 
 /// What a read of a node shows; `None` if the node does not exist.
-pub(super) fn existing<T>(read: Result<T, Error>) -> Result<Option<T>, Event> {
+pub(crate) fn existing<T>(read: Result<T, Error>) -> Result<Option<T>, Event> {
     match read {
         Ok(found) => Ok(Some(found)),
         Err(Error::NoNode) => Ok(None),
@@ -96,10 +96,10 @@ pub(super) fn existing<T>(read: Result<T, Error>) -> Result<Option<T>, Event> {
 }
 
 /// A directory: its data and its stat, and the names of its children.
-pub(super) type ReadDirectory = (Vec<u8>, zk::Stat, Vec<String>);
+pub(crate) type ReadDirectory = (Vec<u8>, zk::Stat, Vec<String>);
 
 /// What the reads of a directory's data and of its children show; `None` if the directory does not exist.
-pub(super) fn existing_directory(
+pub(crate) fn existing_directory(
     data: MultiReadResult,
     children: MultiReadResult,
 ) -> Result<Option<ReadDirectory>, Event> {
@@ -113,7 +113,7 @@ pub(super) fn existing_directory(
 }
 
 /// The permits and slots among these names, the oldest first.
-pub(super) fn permits_among(names: &[String]) -> Vec<(QueuePlace, &str)> {
+pub(crate) fn permits_among(names: &[String]) -> Vec<(QueuePlace, &str)> {
     let permit = |name| Some((QueuePlace::parse_permit(name)?, name));
     let mut permits = names.iter().filter_map(|name| permit(name.as_str())).collect::<Vec<_>>();
     permits.sort_unstable();
@@ -121,7 +121,7 @@ pub(super) fn permits_among(names: &[String]) -> Vec<(QueuePlace, &str)> {
 }
 
 /// Reads the data of these nodes, [`READ_CHUNK`] in one request.
-pub(super) async fn read_data(
+pub(crate) async fn read_data(
     client: &Client,
     paths: &[impl AsRef<str>],
 ) -> Result<Vec<MultiReadResult>, Error> {
@@ -136,7 +136,7 @@ pub(super) async fn read_data(
 
 /// Reads nodes of which `is_ours` says whether they are zklock's, by their paths. `None` stands for a node that is gone, and
 /// `Some(None)` for one that this session may not read.
-pub(super) async fn read_paths<P: AsRef<str>>(
+pub(crate) async fn read_paths<P: AsRef<str>>(
     client: &Client,
     paths: &[P],
     is_ours: impl Fn(&str) -> bool,
@@ -150,7 +150,7 @@ pub(super) async fn read_paths<P: AsRef<str>>(
 }
 
 /// Reads the nodes of some contenders in a directory. Nodes that are gone are left out.
-pub(super) async fn read_contenders(
+pub(crate) async fn read_contenders(
     client: &Client,
     lock: &Settings,
     contenders: &[(QueuePlace, &str)],

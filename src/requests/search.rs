@@ -172,7 +172,7 @@ impl Searches {
 
     /// Takes room for a node in each of these queues, until the returned value is dropped. Returns `None` if the session has
     /// none.
-    pub(super) fn reserve_room(self: &Arc<Self>, entries: &[Entry]) -> Option<Room> {
+    pub(crate) fn reserve_room(self: &Arc<Self>, entries: &[Entry]) -> Option<Room> {
         let bytes =
             entries.iter().map(|entry| self.length(entry.lock.path.prefix(entry.kind).len() + DIGITS)).sum();
         let mut known = self.known.lock();
@@ -270,7 +270,7 @@ fn is_contender(path: &str) -> bool {
 }
 
 /// Room for nodes that are being created.
-pub(super) struct Room {
+pub(crate) struct Room {
     searches: Arc<Searches>,
     bytes: usize,
 }

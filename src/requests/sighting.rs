@@ -35,7 +35,7 @@ pub(crate) type Changes = BoxStream<'static, Option<i64>>;
 
 /// Sends a request about a node. Without a watch of this connection, it sets one before that. Both requests are sent in one poll, and
 /// a server serves a session's requests in their order.
-pub(super) async fn watched<T>(
+pub(crate) async fn watched<T>(
     watching: &Watching,
     path: &str,
     footing: Footing,
@@ -58,7 +58,7 @@ fn persistent_changes(watcher: Lingering<PersistentWatcher>) -> Changes {
     events.boxed()
 }
 
-pub(super) fn single_change(watcher: impl Future<Output = WatchedEvent> + Send + 'static) -> Changes {
+pub(crate) fn single_change(watcher: impl Future<Output = WatchedEvent> + Send + 'static) -> Changes {
     stream::once(next_zxid(watcher)).chain(stream::pending()).boxed()
 }
 

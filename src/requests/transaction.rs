@@ -68,7 +68,7 @@ fn add<N>(
 }
 
 /// Why an operation failed; `None` if the servers refuse it, or nobody knows.
-pub(super) fn problem(error: &Error) -> Option<Problem> {
+pub(crate) fn problem(error: &Error) -> Option<Problem> {
     match error {
         Error::NoNode => Some(Problem::NoNode),
         Error::NodeExists => Some(Problem::NodeExists),

@@ -117,7 +117,7 @@ fn is_displaced(lock: &Settings, own: &zk::Stat) -> bool {
 }
 
 /// Resolves when a watch fires that shows a node as touched, whatever its event.
-pub(super) fn touched(
+pub(crate) fn touched(
     watcher: impl Future<Output = WatchedEvent> + Send + 'static,
 ) -> BoxFuture<'static, Event> {
     fired(watcher).map(|_| Event::OwnTouched).boxed()
@@ -125,7 +125,7 @@ pub(super) fn touched(
 
 /// Resolves when the watch fires. It is pending for ever once the client says that the session is over, or has died of a panic:
 /// then the connection is lost, and the watch is revoked with it.
-pub(super) async fn fired(watcher: impl Future<Output = WatchedEvent>) -> WatchedEvent {
+pub(crate) async fn fired(watcher: impl Future<Output = WatchedEvent>) -> WatchedEvent {
     match AssertUnwindSafe(watcher).catch_unwind().await {
         Ok(event) if event.event_type != EventType::Session => event,
         Ok(_) | Err(_) => pending().await,

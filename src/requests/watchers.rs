@@ -39,7 +39,7 @@ use crate::path::name_of;
 
 /// Whether the watches of this path are persistent: an ask's, an announcement's, and those of all else at their names. Otherwise
 /// each is for one event.
-pub(super) fn has_persistent_watches(path: &str) -> bool {
+pub(crate) fn has_persistent_watches(path: &str) -> bool {
     [ASK, PathKind::LEADER].contains(&name_of(path))
 }
 
@@ -59,7 +59,7 @@ type WatchedRead<W> = Result<(Arc<Vec<u8>>, Stat, W), Error>;
 type SharedRead = WatchedRead<Joint<WatchedEvent>>;
 
 /// A watcher of data, which others may have, too.
-pub(super) type DataWatcher = Either<Watcher, Joint<WatchedEvent>>;
+pub(crate) type DataWatcher = Either<Watcher, Joint<WatchedEvent>>;
 
 #[derive(Default)]
 struct WatchersState {
@@ -171,7 +171,7 @@ impl Watching {
 
     /// Sends requests that set watches, in one poll and in their order, once no watch is being removed. Resolves to the futures of
     /// the replies.
-    pub(super) async fn send<R>(&self, send: impl Fn(&Sender) -> R) -> R {
+    pub(crate) async fn send<R>(&self, send: impl Fn(&Sender) -> R) -> R {
         self.watchers.send(|| send(&Sender(self))).await
     }
 
@@ -181,7 +181,7 @@ impl Watching {
     ///
     /// A server answers in order. So an answer that has not come yet is as new as the answer to a read that the caller would send, and
     /// its watch has not fired. A read that is answered is shared with nobody else: the node's name may have been given again since.
-    pub(super) async fn data(&self, path: &str) -> WatchedRead<DataWatcher> {
+    pub(crate) async fn data(&self, path: &str) -> WatchedRead<DataWatcher> {
         let present = {
             let mut reads = self.watchers.reads.lock();
             let present = reads.get(path).cloned();
@@ -232,7 +232,7 @@ impl Drop for UnderWay {
 }
 
 /// Sends requests that set watches. Each is sent by the call.
-pub(super) struct Sender<'a>(&'a Watching);
+pub(crate) struct Sender<'a>(&'a Watching);
 
 impl Sender<'_> {
     fn data(
@@ -244,7 +244,7 @@ impl Sender<'_> {
         self.sent(read, |(data, stat, watcher), watchers| (data, stat, watchers.oneshot(watcher)))
     }
 
-    pub(super) fn children(
+    pub(crate) fn children(
         &self,
         path: &str,
     ) -> impl Future<Output = Result<(Vec<String>, Stat, Watcher), Error>> + Send + use<> {
@@ -254,7 +254,7 @@ impl Sender<'_> {
     }
 
     /// Looks whether a node exists, and watches for its creation or its change.
-    pub(super) fn stat(
+    pub(crate) fn stat(
         &self,
         path: &str,
     ) -> impl Future<Output = Result<(Option<Stat>, Watcher), Error>> + Send + use<> {
@@ -263,7 +263,7 @@ impl Sender<'_> {
         self.sent(look, |(stat, watcher), watchers| (stat, watchers.oneshot(watcher)))
     }
 
-    pub(super) fn changes(
+    pub(crate) fn changes(
         &self,
         path: &str,
     ) -> impl Future<Output = Result<Lingering<PersistentWatcher>, Error>> + Send + use<> {
@@ -303,14 +303,14 @@ impl Sender<'_> {
 }
 
 /// What is left to the watchers of its connection if it is dropped before it has resolved.
-pub(super) struct Lingering<W: Send + 'static> {
+pub(crate) struct Lingering<W: Send + 'static> {
     it: Option<W>,
     watchers: Arc<Watchers>,
     leave: fn(W, &mut WatchersState),
 }
 
 /// Resolves when the watch fires, or when the session ends.
-pub(super) type Watcher = Lingering<BoxFuture<'static, WatchedEvent>>;
+pub(crate) type Watcher = Lingering<BoxFuture<'static, WatchedEvent>>;
 
 impl<W: Send> Lingering<W> {
     fn new(it: W, watchers: Arc<Watchers>, leave: fn(W, &mut WatchersState)) -> Self {
@@ -331,7 +331,7 @@ impl<T: 'static> Future for Lingering<BoxFuture<'static, T>> {
 
 impl Lingering<PersistentWatcher> {
     /// Resolves with the next event.
-    pub(super) async fn changed(&mut self) -> WatchedEvent {
+    pub(crate) async fn changed(&mut self) -> WatchedEvent {
         match &mut self.it {
             Some(watcher) => watcher.changed().await,
             None => pending().await,

@@ -19,16 +19,18 @@ use zklock_recipe::{
     Refusal, SessionEnd, Takeover, Tries, Wish,
 };
 
+use super::requests::{self, PoolWatched, admission_failure};
 use super::statement::Statement;
+use crate::acquire::acquirer::Passage;
 use crate::contender::{Course, Driver, NextInLine, Performed, Procedure, Work};
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::guard::lost::LostReason;
-use crate::lock::acquire::Passage;
 use crate::node::{NodeData, encode};
-use crate::requests::{self, Answer, OwnNode, PoolWatched, admission_failure};
+use crate::requests::{Answer, OwnNode};
 use crate::settings::Entry;
-use crate::zk::{LinkAnswer, Revocable, Wire, ZkSession};
+use crate::wire::{LinkAnswer, Revocable, Wire};
+use crate::zk::ZkSession;
 
 /// After so many session timeouts without news, an acquisition that waits for room looks again. If an ACL takes the
 /// permission to read the permits from it, the server withholds their end.

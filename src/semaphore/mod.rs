@@ -2,6 +2,7 @@
 
 mod admission;
 mod pool;
+mod requests;
 pub(crate) mod slots;
 mod statement;
 
@@ -13,11 +14,11 @@ use zklock_recipe::{Stock, Wish};
 use pool::Pool;
 pub use slots::{Slots, SlotsHeld};
 
+use crate::acquire::acquirer::Wait;
+use crate::acquire::contender::Contender;
+use crate::acquire::options::LockOptions;
 use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::Permit;
-use crate::lock::acquire::Wait;
-use crate::lock::contender::Contender;
-use crate::lock::options::LockOptions;
 use crate::zk::Succession;
 
 /// A semaphore of one session: permits whose weights add up to its capacity at most, among all machines. Cloning it is

@@ -7,18 +7,20 @@ use std::time::Duration;
 use zklock_recipe::{Event, Kind, PathKind, QueuePlace, Stock, Tries, Wish};
 
 use super::admission::admit;
+use super::requests::{self, Stocked};
 use super::statement::Statement;
+use crate::acquire::acquirer::{Acquirer, Wait};
+use crate::acquire::contender::Contender;
+use crate::acquire::options::LockOptions;
+use crate::acquire::query::query;
 use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::Guard;
-use crate::lock::acquire::{Acquirer, Wait};
-use crate::lock::contender::Contender;
-use crate::lock::options::LockOptions;
-use crate::lock::query::query;
 use crate::node::PoolData;
 use crate::path::LockPath;
-use crate::requests::{self, Stocked};
+use crate::requests::QueueNode;
 use crate::telemetry::FamilyMember;
-use crate::zk::{LinkAnswer, Succession};
+use crate::wire::LinkAnswer;
+use crate::zk::Succession;
 
 /// A pool of one session. The clones of a semaphore, or of slots, share it.
 pub(super) struct Pool {
@@ -152,7 +154,7 @@ impl Pool {
         })
         .await?;
         let Some((data, nodes)) = found else { return Ok((None, Vec::new())) };
-        let holder = |(position, node): (usize, requests::QueueNode)| Contender::new(position, true, node);
+        let holder = |(position, node): (usize, QueueNode)| Contender::new(position, true, node);
         Ok((PoolData::decode(&data), nodes.into_iter().enumerate().map(holder).collect()))
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use zklock_recipe::{Stock, Wish};
 
 use super::pool::Pool;
+use crate::acquire::acquirer::Wait;
+use crate::acquire::contender::Contender;
+use crate::acquire::options::LockOptions;
 use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::Slot;
-use crate::lock::acquire::Wait;
-use crate::lock::contender::Contender;
-use crate::lock::options::LockOptions;
 use crate::zk::Succession;
 
 /// Slots of one session: a number of places, each held by one guard, among all machines. Use them for worker ids,

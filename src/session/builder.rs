@@ -15,10 +15,11 @@ use super::security::Security;
 #[cfg(feature = "tls")]
 use super::security::TlsOptions;
 use crate::mutex::Mutex;
-use crate::zk::connection::dialer::Dialer;
-use crate::zk::servers::Servers;
+use crate::wire::ConnectError;
+use crate::wire::dialer::Dialer;
+use crate::wire::servers::Servers;
+use crate::zk::Succession;
 use crate::zk::succession::survey::establish;
-use crate::zk::{ConnectError, Succession};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -1,7 +1,7 @@
 //! Single facts that a server tells: whether a node is there, and who its client is.
 
+use crate::acquire::query::query;
 use crate::error::QueryError;
-use crate::lock::query::query;
 use crate::path::check_node;
 use crate::requests::failure;
 use crate::zk::Succession;

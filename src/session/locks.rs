@@ -5,12 +5,12 @@ use std::collections::{HashMap, HashSet};
 use futures::stream::{self, StreamExt};
 use zklock_recipe::PathKind;
 
+use super::tree::{Branch, FirstHolder, Pooled, is_suspect_path, read_branch};
+use crate::acquire::contender::Contender;
+use crate::acquire::query::query;
 use crate::error::QueryError;
 use crate::layout::Layout;
-use crate::lock::contender::Contender;
-use crate::lock::query::query;
 use crate::path::{PathProblem, check_node, child_of, is_reserved, parent_of};
-use crate::requests::{Branch, FirstHolder, Pooled, is_suspect_path, read_branch};
 use crate::zk::Succession;
 
 /// How many nodes are read at the same time: enough to hide the round trips, and little work for a server.

@@ -79,6 +79,7 @@ mod facts;
 pub(crate) mod locks;
 mod security;
 mod sequencer;
+mod tree;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -89,25 +90,25 @@ use tokio::time::Instant;
 pub use builder::SessionBuilder;
 use locks::LocksBelow;
 
+use crate::acquire::options::LockOptions;
 use crate::ask::{self, AskError, Asking, Request};
 use crate::election::Election;
 use crate::error::{InvalidLock, QueryError};
 use crate::fence::Sequencer;
 use crate::guard::lost::ReleaseError;
+use crate::keys::Locks;
+use crate::keys::options::LocksOptions;
 use crate::lock::Lock;
 use crate::lock::multi_lock::{Access, MultiLock};
-use crate::lock::options::LockOptions;
 use crate::lock::rw_lock::RwLock;
-use crate::locks::Locks;
-use crate::locks::options::LocksOptions;
 use crate::once::Once;
 use crate::once::options::OnceOptions;
 use crate::semaphore::Semaphore;
 use crate::semaphore::slots::Slots;
-use crate::zk::{Closing, Succession};
-pub use crate::zk::{
-    ConnectError, ServerAddress, ServerFailure, ServerProblem, SessionEvent, SessionEvents, SessionState,
-};
+use crate::wire::Closing;
+pub use crate::wire::{ConnectError, ServerAddress, ServerFailure, ServerProblem};
+use crate::zk::Succession;
+pub use crate::zk::{SessionEvent, SessionEvents, SessionState};
 #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
 pub use security::SaslOptions;
 pub use security::Security;

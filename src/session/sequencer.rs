@@ -7,9 +7,9 @@ use zklock_recipe::Event;
 use zklock_recipe::transaction::UNTOUCHED;
 use zookeeper_client::{Client, Error};
 
+use crate::acquire::query::query;
 use crate::error::QueryError;
 use crate::fence::Sequencer;
-use crate::lock::query::query;
 use crate::requests::{check, failure};
 use crate::zk::Succession;
 

@@ -23,7 +23,8 @@ use crate::contender::{Driver, Work};
 use crate::mutex::Mutex;
 use crate::requests::{OwnNode, path_of};
 use crate::telemetry::{self, CallersTurn, FamilyMember, HeldPath};
-use crate::zk::{Holder, Holding, SETTLING, SharedLease, ZkSession};
+use crate::wire::SharedLease;
+use crate::zk::{Holder, Holding, SETTLING, ZkSession};
 
 /// A lock that is held. Its guards and the session's background task share it.
 pub(crate) struct Held {

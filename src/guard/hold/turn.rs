@@ -19,7 +19,8 @@ use crate::fence::{FencingToken, Sequencer};
 use crate::guard::lost::{Lost, LostReason};
 use crate::requests::{OwnNode, confirm_version, path_of};
 use crate::telemetry::FamilyMember;
-use crate::zk::{LinkAnswer, ZkSession};
+use crate::wire::LinkAnswer;
+use crate::zk::ZkSession;
 
 /// Takes the turn that has just begun for the next task of the process, without a request. Nobody holds a guard of it yet. Returns it if
 /// the lock is to be released instead.

@@ -8,7 +8,7 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use zklock_recipe::SessionEnd;
 
-use crate::zk::shared_lease::SharedLease;
+use crate::wire::shared_lease::SharedLease;
 
 /// A handle that gives futures to the background task.
 #[derive(Clone)]

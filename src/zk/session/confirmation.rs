@@ -7,7 +7,7 @@ use futures::FutureExt;
 use crate::joint::{Joint, WeakJoint};
 use crate::mutex::Mutex;
 use crate::requests;
-use crate::zk::connection::link::{LinkAnswer, Requester};
+use crate::wire::link::{LinkAnswer, Requester};
 
 /// Asks a quorum to confirm the lease. Returns whether one has answered.
 pub(super) async fn confirm(requester: Requester) -> bool {

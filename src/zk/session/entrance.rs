@@ -21,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::background::Background;
 use crate::mutex::Mutex;
-use crate::zk::connection::link::{LinkAnswer, Requester};
+use crate::wire::link::{LinkAnswer, Requester};
 
 /// How many entries are under way at the same time. A server on a small machine creates a few thousand nodes a second,
 /// so a heartbeat waits for about 0.1 s. With a round trip of 50 ms, 256 at a time are still 5,000 entries a second.

@@ -14,8 +14,8 @@ use super::confirmation::confirm;
 use crate::mutex::Mutex;
 use crate::requests;
 use crate::telemetry;
-use crate::zk::connection::link::{LinkAnswer, Requester};
-use crate::zk::shared_lease::SharedLease;
+use crate::wire::link::{LinkAnswer, Requester};
+use crate::wire::shared_lease::SharedLease;
 
 /// How long a holder holds its lock before it watches its own node, and lists the queue if it has to: short critical sections need
 /// not pay for that.

@@ -17,8 +17,8 @@ use zklock_recipe::SessionEnd;
 use crate::mutex::Mutex;
 use crate::requests::{self, LostCreate, Searches, Swept};
 use crate::settings::Settings;
-use crate::zk::connection::link::{LinkAnswer, Requester};
-use crate::zk::shared_lease::SharedLease;
+use crate::wire::link::{LinkAnswer, Requester};
+use crate::wire::shared_lease::SharedLease;
 
 /// How long after a search in vain a create may still take effect. A leader drops a server that it does not hear of for
 /// `syncLimit` ticks, 10 s by default, and with that server everything that it has not delivered. A client's kernel sends again what

@@ -27,15 +27,14 @@ use self::feeds::Feeds;
 use self::guards::{Guards, Holder};
 use self::late_creates::LateCreates;
 use self::polled::Polled;
-use super::connection::Wire;
-use super::connection::dialer::{Dialer, Established};
-use super::connection::link::{Link, LinkAnswer, Requester};
-use super::connection::resume::{Closing, Connections};
-use super::shared_lease::SharedLease;
 use crate::clock;
 use crate::requests::{self, Answer, OwnNode, Searches};
 use crate::settings::Settings;
 use crate::telemetry;
+use crate::wire::dialer::{Dialer, Established};
+use crate::wire::link::{Link, LinkAnswer, Requester};
+use crate::wire::resume::{Closing, Connections};
+use crate::wire::{SharedLease, Wire};
 
 /// One ZooKeeper session. Drivers and guards share it. It is closed once the last of them and the
 /// [`Session`](crate::Session) are gone.

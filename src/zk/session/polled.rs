@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::mutex::Mutex;
-use crate::zk::shared_lease::SharedLease;
+use crate::wire::shared_lease::SharedLease;
 
 /// How many times in a session timeout the session looks at the work that callers should poll.
 pub(crate) const LOOKS: u32 = 8;

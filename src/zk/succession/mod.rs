@@ -19,10 +19,10 @@ use zklock_recipe::SessionLease;
 
 use self::state::{SessionEvent, SessionState};
 use self::survey::establish;
-use super::connection::dialer::{Dialer, Established, Refused, pauses};
-use super::error::ConnectError;
 use super::session::ZkSession;
 use crate::mutex::Mutex;
+use crate::wire::dialer::{Dialer, Established, Refused, pauses};
+use crate::wire::error::ConnectError;
 
 /// The pause after the first round that failed. Each further pause is twice as long.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);

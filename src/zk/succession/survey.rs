@@ -12,9 +12,9 @@ use tracing::{debug, warn};
 use zklock_recipe::{Lengths, Reckoning};
 use zookeeper_client::Error;
 
-use crate::zk::connection::dialer::{Dialer, Established, Refused};
-use crate::zk::error::ConnectError;
-use crate::zk::servers::{Server, ServerSettings};
+use crate::wire::dialer::{Dialer, Established, Refused};
+use crate::wire::error::ConnectError;
+use crate::wire::servers::{Server, ServerSettings};
 
 /// A session timeout that is shorter than two ticks, for every tick above half a second. zookeeper-client waits no
 /// longer for its answer than the session timeout that it asks for, so this cannot be much shorter.

@@ -76,7 +76,7 @@ impl SharedLease {
     }
 
     /// Wakes all if the machine was suspended since they were last woken for that: their timers stood still.
-    pub(super) fn wake_after_suspension(&self) {
+    pub(crate) fn wake_after_suspension(&self) {
         if self.was_suspended() {
             self.wake();
         }
@@ -101,7 +101,7 @@ impl SharedLease {
     }
 
     /// Takes in that a heartbeat which began with this request was answered in full.
-    pub(super) fn beat(&self, sent: Sent) {
+    pub(crate) fn beat(&self, sent: Sent) {
         self.beaten.send_replace(sent);
     }
 

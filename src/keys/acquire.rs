@@ -8,9 +8,9 @@ use zklock_recipe::{Arrival, Ticket, Turned};
 
 use super::background::LineBackground;
 use super::line::Line;
+use crate::acquire::acquirer::Wait;
 use crate::error::AcquireError;
 use crate::guard::Guard;
-use crate::lock::acquire::Wait;
 
 /// See [`Locks::try_acquire`](super::Locks::try_acquire).
 pub(super) async fn try_acquire(line: Arc<Line>) -> Result<Option<Guard>, AcquireError> {

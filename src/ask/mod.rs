@@ -3,6 +3,8 @@
 //! [`Session::ask`](crate::Session::ask) asks those who hold a lock, an election, permits or slots.
 //! [`Guard::asked`](crate::Guard::asked) and [`asks`](crate::Guard::asks) say so to them.
 
+mod requests;
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,19 +16,21 @@ use uuid::Uuid;
 use zklock_recipe::{Event, Kind, Refusal, Tries};
 
 use crate::acl::Acl;
+use crate::acquire::contender::Contender;
+use crate::acquire::options::default_owner;
+use crate::acquire::query::query;
 use crate::error::QueryError;
 use crate::guard::asks as heard;
-use crate::lock::contender::Contender;
-use crate::lock::options::default_owner;
-use crate::lock::query::query;
 use crate::node::{ASK, AskData, encode};
 use crate::observe::sight::stale_after;
 use crate::path::{LockPath, name_of};
-use crate::requests::{self, Holders, MadeAsk, OwnAsk};
+use crate::requests::{QueueNode, are_there};
 use crate::text::{LONGEST, harmless};
-use crate::zk::{LATEST, LinkAnswer as Given, Succession, ZkSession};
+use crate::wire::LinkAnswer as Given;
+use crate::zk::{LATEST, Succession, ZkSession};
 
 pub use heard::{Ask, Asks};
+use requests::{Holders, MadeAsk, OwnAsk};
 
 /// What is asked: of whom, why, and by when. Give it to [`Session::ask`](crate::Session::ask).
 ///
@@ -75,7 +79,7 @@ impl Request {
         Self { acl, ..self }
     }
 
-    fn is_for(&self, node: &requests::QueueNode) -> bool {
+    fn is_for(&self, node: &QueueNode) -> bool {
         let is_slot = |index| node.place.kind == Kind::Slot(index);
         self.number.is_none_or(|number| node.place.sequence.0 == number) && self.slot.is_none_or(is_slot)
     }
@@ -326,7 +330,7 @@ impl Asking {
         let nodes = self.holders.iter().zip(&self.data.of);
         let nodes = nodes.map(|(holder, (_, czxid))| (holder.path.clone(), *czxid)).collect();
         let look = query(&succession, self.path.as_str(), |wire| async move {
-            requests::are_there(wire.client, nodes).await.ok_or(Event::Unanswered)
+            are_there(wire.client, nodes).await.ok_or(Event::Unanswered)
         });
         Ok(if look.await?.contains(&true) { Answer::TimeOver } else { Answer::LetGo })
     }

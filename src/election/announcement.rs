@@ -6,10 +6,10 @@ use zklock_recipe::{Event, Footing, Stamp};
 use zookeeper_client as zk;
 use zookeeper_client::Client;
 
-use super::read_nodes::existing;
-use super::sighting::{Sighting, watched};
-use super::watchers::Watching;
 use crate::node::{LeaderData, decode};
+use crate::requests::read_nodes::existing;
+use crate::requests::sighting::{Sighting, watched};
+use crate::requests::watchers::Watching;
 
 /// The version of an announcement. A leader only creates announcements, and writes to none. So a node with another
 /// version was written to by somebody else.

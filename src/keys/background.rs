@@ -7,10 +7,11 @@ use zklock_recipe::Arrival;
 
 use super::budget::LATE_AFTER;
 use super::line::Line;
+use crate::acquire::acquirer::Wait;
 use crate::error::AcquireError;
 use crate::guard::hold::turn::Turn;
-use crate::lock::acquire::Wait;
-use crate::zk::{ConnectError, Over};
+use crate::wire::ConnectError;
+use crate::zk::Over;
 
 /// A line has one from when it is to contend, or has a hold, until it has nothing of the lock.
 pub(super) struct LineBackground {

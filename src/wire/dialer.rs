@@ -11,11 +11,11 @@ use tokio::time::timeout;
 use zklock_recipe::{Lease, Lengths, Moment, Reckoning};
 use zookeeper_client::{Client, Connector, Error, SessionInfo, SessionState};
 
-use super::{Serving, open};
+use super::connection::{Serving, open};
 use crate::clock;
 use crate::mutex::Mutex;
-use crate::zk::error::ConnectError;
-use crate::zk::servers::{Server, Servers};
+use crate::wire::error::ConnectError;
+use crate::wire::servers::{Server, Servers};
 
 /// The `tickTime` in the configuration that comes with ZooKeeper.
 const DEFAULT_TICK: Duration = Duration::from_secs(2);

@@ -7,10 +7,10 @@ use futures::future::BoxFuture;
 use tokio::sync::watch;
 use zklock_recipe::{Sent, SessionEnd};
 
-use super::{Connection, Wire};
+use super::connection::{Connection, Wire};
+use super::shared_lease::SharedLease;
 use crate::clock;
 use crate::requests::Answer;
-use crate::zk::shared_lease::SharedLease;
 
 /// The connection that a request can use.
 #[derive(Clone)]

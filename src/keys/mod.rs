@@ -19,10 +19,10 @@ use in_use::InUse;
 use line::Line;
 use options::LocksOptions;
 
+use crate::acquire::acquirer::Wait;
 use crate::error::{AcquireError, InvalidLock};
 use crate::guard::Guard;
 use crate::lock::Lock;
-use crate::lock::acquire::Wait;
 use crate::lock::multi_lock::MultiLock;
 use crate::path::LockPath;
 use crate::telemetry::FamilyMember;

@@ -6,11 +6,6 @@
 //! poll is the one in which the client reports the loss of its connection. In that poll the client can begin to
 //! reconnect, but it cannot send anything before the next poll.
 
-pub(crate) mod dialer;
-pub(crate) mod link;
-pub(crate) mod resume;
-pub(crate) mod revocable;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -23,10 +18,10 @@ use spawns_core::{Spawn, Task};
 use tracing::warn;
 use zookeeper_client::{Client, Error, SessionState, StateWatcher};
 
-use self::revocable::{Registry, Revocable};
+use super::revocable::{Registry, Revocable};
 use crate::mutex::Mutex;
 use crate::requests::{self, Watchers, Watching};
-use crate::zk::error::panic_text;
+use crate::wire::error::panic_text;
 
 /// How long a watch that nobody needs any more stays. Most of these fire before.
 const LINGERING: Duration = Duration::from_secs(1);

@@ -4,7 +4,8 @@ use zklock_recipe::{Event, Refusal};
 
 use crate::error::QueryError;
 use crate::requests::Answer;
-use crate::zk::{LinkAnswer, Succession, Wire};
+use crate::wire::{LinkAnswer, Wire};
+use crate::zk::Succession;
 
 /// Asks ZooKeeper a question about this path. Returns the answer, or why none came.
 pub(crate) async fn query<T, F>(

@@ -30,12 +30,12 @@ impl Acquirer {
         Self { succession, entries: [Entry { lock, kind }].into() }
     }
 
-    pub(super) fn locks(&self) -> impl Iterator<Item = &Arc<Settings>> {
+    pub(crate) fn locks(&self) -> impl Iterator<Item = &Arc<Settings>> {
         self.entries.iter().map(|entry| &entry.lock)
     }
 
     /// See [`Lock::acquire`](crate::Lock::acquire).
-    pub(super) async fn acquire<K>(&self) -> Result<Guard<K>, AcquireError> {
+    pub(crate) async fn acquire<K>(&self) -> Result<Guard<K>, AcquireError> {
         self.at_last(self.acquire_within(Wait::FOR_EVER).await?)
     }
 

@@ -1,17 +1,31 @@
-//! Finds and watches the holder of a lock: the first contender in its queue.
+//! Finds the contenders of a lock, and watches its holder: the first contender in the queue.
 
 use std::sync::Arc;
 
-use zklock_recipe::{Event, Footing, QueueLayout, QueuePlace};
+use zklock_recipe::{Child, Event, Footing, Foreign, QueueLayout, QueuePlace};
 use zookeeper_client::{Client, Error, WatchedEvent};
 
-use super::foreign::judge_child;
-use super::read_nodes::{QueueNode, Seen, existing, is_ours};
-use super::reply::failure;
-use super::sighting::{Found, Sighting, single_change, watched};
-use super::watchers::{Watching, has_persistent_watches};
 use crate::path::child_of;
+use crate::requests::foreign::{foreigners_among, judge_child};
+use crate::requests::read_nodes::{QueueNode, Seen, existing, is_ours, read_contenders};
+use crate::requests::reply::failure;
+use crate::requests::sighting::{Found, Sighting, single_change, watched};
+use crate::requests::watchers::{Watching, has_persistent_watches};
 use crate::settings::Settings;
+
+/// Returns every contender in the queue, with the holder first, or what went wrong.
+pub(crate) async fn read_queue(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<QueueNode>, Event> {
+    let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
+    read_contenders(&client, &lock, &lock.layout().queue(&children)).await
+}
+
+/// Returns every contender of another client, or what went wrong.
+pub(crate) async fn find_foreigners(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<Foreign>, Event> {
+    let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
+    let numbered =
+        children.iter().filter(|name| lock.layout().child(name) != Child::Other).collect::<Vec<_>>();
+    foreigners_among(&client, lock.path.as_str(), lock.layout(), &numbered).await.map_err(failure)
+}
 
 /// Returns the first contender in the queue: one listing and one read. It reads further nodes only if those before them
 /// go meanwhile.
@@ -23,16 +37,16 @@ pub(crate) async fn holder(client: Arc<Client>, lock: Arc<Settings>) -> Result<O
 }
 
 /// The first of some nodes that still exists.
-pub(super) struct First {
+pub(crate) struct First {
     /// How many before it are gone.
-    pub(super) gone: usize,
-    pub(super) node: QueueNode,
+    pub(crate) gone: usize,
+    pub(crate) node: QueueNode,
     /// Whether the node only looks like zklock's.
-    pub(super) is_lookalike: bool,
+    pub(crate) is_lookalike: bool,
 }
 
 /// Reads these nodes of a directory until one still exists.
-pub(super) async fn first_there(
+pub(crate) async fn first_there(
     client: &Client,
     directory: &str,
     layout: QueueLayout,

@@ -15,17 +15,17 @@ use zklock_recipe::{Event, Kind, OtherKind, Own, QueuePlace, Stock};
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteResult};
 
-use super::confirm::{OwnNode, is_own, is_own_hidden};
-use super::directory::{create_directory, create_lasting};
-use super::evidence::Answer;
-use super::path_kind::other_kind;
-use super::read_nodes::{self, NodeRead, QueueNode, existing, read_at_once, read_contenders};
-use super::reply::failure;
-use super::search::{Searches, find};
-use super::transaction::{Operand, commit, problem};
-use super::watch::touched;
-use super::watchers::Watching;
 use crate::node::PoolData;
+use crate::requests::confirm::{OwnNode, is_own, is_own_hidden};
+use crate::requests::directory::{create_directory, create_lasting};
+use crate::requests::evidence::Answer;
+use crate::requests::path_kind::other_kind;
+use crate::requests::read_nodes::{self, NodeRead, QueueNode, existing, read_at_once, read_contenders};
+use crate::requests::reply::failure;
+use crate::requests::search::{Searches, find};
+use crate::requests::transaction::{Operand, commit, problem};
+use crate::requests::watch::touched;
+use crate::requests::watchers::Watching;
 use crate::settings::Settings;
 
 /// Looks at a pool, and at our node in its turnstile, in one request. `None` if the pool does not exist.

@@ -85,7 +85,7 @@ impl Contender {
     }
 
     /// Makes the queue of these nodes, which are in its order.
-    pub(super) fn queue(nodes: Vec<QueueNode>) -> Vec<Self> {
+    pub(crate) fn queue(nodes: Vec<QueueNode>) -> Vec<Self> {
         let readers = nodes.iter().take_while(|node| node.place.kind == Kind::Shared).count();
         let contender =
             |(position, node): (usize, QueueNode)| Self::new(position, position < readers.max(1), node);
@@ -94,7 +94,7 @@ impl Contender {
 }
 
 impl ForeignContender {
-    pub(super) fn new(lock: &Settings, foreign: Foreign) -> Self {
+    pub(crate) fn new(lock: &Settings, foreign: Foreign) -> Self {
         let Foreign { name, client, session } = foreign;
         let layout = zklock_recipe::QueueLayout::of(&name).map(Layout::of);
         Self { path: lock.path.of_child(&name), client, layout, session }

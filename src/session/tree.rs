@@ -5,13 +5,13 @@ use std::sync::Arc;
 use zklock_recipe::{Event, Kind, PathKind, QueueLayout, QueuePlace, Stock};
 use zookeeper_client::{Client, Error};
 
-use super::evidence::Answer;
-use super::foreign::{self, is_foreign};
-use super::holder::{First, first_there};
-use super::read_nodes::{QueueNode, permits_among};
-use super::reply::failure;
+use crate::lock::requests::{First, first_there};
 use crate::node::PoolData;
 use crate::path::name_of;
+use crate::requests::evidence::Answer;
+use crate::requests::foreign::{self, is_foreign};
+use crate::requests::read_nodes::{QueueNode, permits_among};
+use crate::requests::reply::failure;
 
 /// What a look at a node showed.
 pub(crate) enum Branch {

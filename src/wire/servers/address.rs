@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::path::check_visible;
 use crate::text::is_harmful;
-use crate::zk::error::ConnectError;
+use crate::wire::error::ConnectError;
 
 /// The schemes of an address, without TLS and with it.
 const PLAIN: &str = "tcp://";

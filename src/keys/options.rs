@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::budget::Budget;
-use crate::lock::options::LockOptions;
+use crate::acquire::options::LockOptions;
 
 /// Options of [`Locks`](crate::Locks); give them to [`Locks::with_options`](crate::Locks::with_options).
 ///

@@ -18,11 +18,11 @@ use tracing::{info, warn};
 use zklock_recipe::{Sent, SessionEnd};
 use zookeeper_client::{Error, SessionInfo, SessionState};
 
-use super::Connection;
+use super::connection::Connection;
 use super::dialer::{Dialer, Opened, ROUNDS, pauses, silence};
 use super::link::Link;
-use crate::zk::servers::Server;
-use crate::zk::shared_lease::SharedLease;
+use crate::wire::servers::Server;
+use crate::wire::shared_lease::SharedLease;
 use crate::{clock, requests};
 
 /// The pause after the first round in which no server resumed the session. Each further pause is twice as long.

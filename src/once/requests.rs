@@ -7,11 +7,11 @@ use zklock_recipe::transaction::Operation;
 use zookeeper_client as zk;
 use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteResult};
 
-use super::directory::create_lasting;
-use super::read_nodes::{self, NodeRead, existing, read_at_once, read_data};
-use super::reply::failure;
-use super::transaction::{Operand, commit};
 use crate::path::child_of;
+use crate::requests::directory::create_lasting;
+use crate::requests::read_nodes::{self, NodeRead, existing, read_at_once, read_data};
+use crate::requests::reply::failure;
+use crate::requests::transaction::{Operand, commit};
 use crate::settings::Settings;
 
 /// The directory of the records, and one of them.
