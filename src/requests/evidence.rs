@@ -9,8 +9,8 @@ use zklock_recipe::{Event, Proof, Refusal, Report, SessionEnd};
 
 /// An answer to a request. By default it says nothing of the session.
 pub(crate) trait Answer {
-    /// What the answer proves. Only success proves something: the server may have failed, throttled or not known the request before
-    /// it asked anybody.
+    /// What the answer proves. An error proves nothing: the server may have failed, throttled or not known the request before it
+    /// asked anybody.
     fn proof(&self) -> Proof {
         Proof::Nothing
     }
@@ -40,7 +40,7 @@ impl Answer for Synced {
 }
 
 impl Answer for Report {
-    /// The transaction that creates contenders is a write.
+    /// To create a contender is to write.
     fn proof(&self) -> Proof {
         match self {
             Self::Entered(_) => Proof::Quorum,
@@ -109,3 +109,57 @@ impl Answer for CompanionEvent {}
 
 /// A node that may not be deleted.
 impl Answer for (String, Refusal) {}
+
+#[cfg(test)]
+mod tests {
+    use zklock_recipe::{Kind, Own, QueuePlace, Sequence};
+
+    use super::*;
+
+    const END: SessionEnd = SessionEnd::Expired;
+
+    fn says(answer: &impl Answer) -> (Proof, Option<SessionEnd>) {
+        (answer.proof(), answer.session_end())
+    }
+
+    #[test]
+    fn only_what_a_quorum_or_the_leader_has_answered_proves_something() {
+        let nothing = (Proof::Nothing, None);
+        let over = (Proof::Nothing, Some(END));
+        let own = Own { place: QueuePlace { sequence: Sequence(1), kind: Kind::Exclusive }, czxid: 7 };
+        assert_eq!(says(&Acknowledged(())), (Proof::Quorum, None));
+        assert_eq!(says(&Synced), (Proof::Leader, None));
+        assert_eq!(says(&Ok::<_, Event>(Synced)), (Proof::Leader, None));
+        assert_eq!(says(&Err::<Synced, _>(Event::Unanswered)), nothing);
+        assert_eq!(says(&Err::<Acknowledged, _>(Event::OwnTouched)), nothing);
+        assert_eq!(says(&Err::<bool, _>(Acknowledged(()))), nothing, "an error, whatever it holds");
+        assert_eq!(says(&Some(Acknowledged(()))), nothing);
+        assert_eq!(says(&Report::Entered(Vec::new())), (Proof::Quorum, None));
+        for event in
+            [Event::Unanswered, Event::Released(true), Event::OwnTouched, Event::Recovered(Some(own))]
+        {
+            assert_eq!(says(&event), nothing);
+            for report in
+                [Report::All(event.clone()), Report::One(0, event.clone()), Report::Failed(0, event)]
+            {
+                assert_eq!(says(&report), nothing, "{report:?}");
+            }
+        }
+        let event = || Event::SessionOver(END);
+        for report in [Report::All(event()), Report::One(0, event()), Report::Failed(0, event())] {
+            assert_eq!(says(&report), over, "{report:?}");
+        }
+        assert_eq!(
+            [says(&(event(), None::<()>)), says(&(3, event())), says(&Err::<(), _>(event()))],
+            [over; 3]
+        );
+        for (event, says_so) in [
+            (AdmissionEvent::Admitted(own), (Proof::Quorum, None)),
+            (AdmissionEvent::OtherPool(own), nothing),
+            (AdmissionEvent::Unanswered, nothing),
+            (AdmissionEvent::SessionOver(END), over),
+        ] {
+            assert_eq!(says(&event), says_so, "{event:?}");
+        }
+    }
+}

@@ -37,6 +37,10 @@ pub(crate) async fn commit<'a, N, O: Into<Operand<'a>>>(
     operations: &'a [Operation<N>],
     operand: impl Fn(&'a N) -> O,
 ) -> Result<Vec<MultiWriteResult>, (Option<&'a N>, Error)> {
+    // zookeeper-client would answer that by itself, and the answer would prove nothing.
+    if operations.is_empty() {
+        return Err((None, Error::BadArguments(&"a transaction without operations")));
+    }
     let mut transaction = client.new_multi_writer();
     for operation in operations {
         let node = operation.node();

@@ -15,8 +15,8 @@ use tracing::warn;
 use uuid::Uuid;
 use zklock_recipe::admission::{Admission, AdmissionCommand, AdmissionEvent, AdmissionOutcome, SeenPool};
 use zklock_recipe::{
-    self as recipe, Arrival, Breach, End, Event, Kind, Misfit, Outcome, Own, Patience, Proof, QueuePlace,
-    Refusal, SessionEnd, Takeover, Tries, Wish,
+    self as recipe, Arrival, Breach, End, Event, Kind, Misfit, Outcome, Own, Patience, QueuePlace, Refusal,
+    SessionEnd, Takeover, Tries, Wish,
 };
 
 use super::requests::{self, PoolWatched, admission_failure};
@@ -131,10 +131,6 @@ struct AdmissionHeard {
 }
 
 impl Answer for AdmissionHeard {
-    fn proof(&self) -> Proof {
-        self.event.proof()
-    }
-
     fn session_end(&self) -> Option<SessionEnd> {
         self.event.session_end()
     }

@@ -150,7 +150,7 @@ impl Connections {
         self.link.send_replace(Link::Over(end));
         match end {
             SessionEnd::Closed => self.close(served).await,
-            // A server reported this end in answer to a request or a heartbeat.
+            // A server reported this end in an answer.
             end => self.ended(end),
         }
     }

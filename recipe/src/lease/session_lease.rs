@@ -39,8 +39,8 @@ pub enum Proof {
 #[derive(Clone, Debug)]
 pub struct SessionLease {
     lease: Lease,
-    /// The connections that were lost, and the instant at which the lease was to end when each was lost. An entry is
-    /// kept only until that instant.
+    /// The connections that were lost, and the instant at which the lease was to end when each was lost. An entry is forgotten some
+    /// time after that instant.
     lost: VecDeque<(u64, Moment)>,
 }
 
@@ -56,7 +56,7 @@ impl SessionLease {
     }
 
     /// Takes in what the answer to a request, which has come by `now`, proves. Returns whether those who wait for an end have to look
-    /// again: the lease had lapsed, or a guard may have ended before the lease does.
+    /// again: the lease had lapsed; or the leader has answered a heartbeat, and a guard may have ended before the lease does.
     pub fn credit(&mut self, proof: Proof, Sent { connection, at }: Sent, now: Moment) -> bool {
         let has_lapsed = self.lease.remaining(now).is_zero();
         match proof {
@@ -166,8 +166,13 @@ mod tests {
         Duration::from_millis(number)
     }
 
+    fn by(boot: u64, raw: u64) -> Moment {
+        Moment::new(milliseconds(100_000 + boot), milliseconds(50_000 + raw), Duration::ZERO)
+    }
+
+    /// An instant that all clocks agree on.
     fn at(number: u64) -> Moment {
-        Moment::new(milliseconds(100_000 + number), milliseconds(50_000 + number), Duration::ZERO)
+        by(number, number)
     }
 
     fn sent(connection: u64, number: u64) -> Sent {
@@ -210,23 +215,24 @@ mod tests {
         let left = |number| Ok(milliseconds(number));
         let unconfirmed = Err(Lapse::Unconfirmed);
         let rows = [
-            ("seen on the present connection", &once, Some(1), 2_000, left(8_000)),
-            ("seen on the one before", &once, Some(0), 2_000, left(7_000)),
-            ("the end of that one is over", &once, Some(0), 9_000, unconfirmed),
-            ("seen nowhere", &once, None, 2_000, unconfirmed),
-            ("seen on the one before that", &twice, Some(0), 4_000, left(5_000)),
-            ("seen on a later one than that", &twice, Some(1), 4_000, left(6_000)),
-            ("without a connection, seen on the last one", &down, Some(1), 2_500, left(7_500)),
-            ("without a connection, seen on the one before", &down, Some(0), 2_500, left(6_500)),
-            ("without a connection, seen nowhere", &down, None, 2_500, unconfirmed),
-            ("the session is over", &over, Some(1), 2_000, Err(Lapse::Ended(SessionEnd::Closed))),
-            ("another term has begun", &lapsed, Some(1), 10_060, unconfirmed),
-            ("the server grants less than the one before", &shortened, Some(0), 2_000, left(5_200)),
+            ("seen on the present connection", &once, Some(1), at(2_000), left(8_000)),
+            ("seen on the one before", &once, Some(0), at(2_000), left(7_000)),
+            ("the end of that one is over", &once, Some(0), at(9_000), unconfirmed),
+            ("seen nowhere", &once, None, at(2_000), unconfirmed),
+            ("seen on the one before that", &twice, Some(0), at(4_000), left(5_000)),
+            ("seen on a later one than that", &twice, Some(1), at(4_000), left(6_000)),
+            ("without a connection, seen on the last one", &down, Some(1), at(2_500), left(7_500)),
+            ("without a connection, seen on the one before", &down, Some(0), at(2_500), left(6_500)),
+            ("without a connection, seen nowhere", &down, None, at(2_500), unconfirmed),
+            ("the session is over", &over, Some(1), at(2_000), Err(Lapse::Ended(SessionEnd::Closed))),
+            ("another term has begun", &lapsed, Some(1), at(10_060), unconfirmed),
+            ("the server grants less than the one before", &shortened, Some(0), at(2_000), left(5_200)),
+            ("one clock has gone on faster", &once, Some(0), by(4_000, 2_000), left(5_000)),
         ];
         let term = established().lease.term(at(0)).unwrap();
         let wrong = rows
             .into_iter()
-            .filter(|(_, lease, seen, now, expected)| remaining(lease, term, *seen, at(*now)) != *expected);
+            .filter(|(_, lease, seen, now, expected)| remaining(lease, term, *seen, *now) != *expected);
         wrong.map(|row| row.0).collect()
     }
 
@@ -277,6 +283,30 @@ mod tests {
     }
 
     #[test]
+    fn a_request_to_resume_that_must_not_be_sent_loses_nothing() {
+        let mut lease = established();
+        assert!(!lease.attempting(at(1_000), milliseconds(6_000)));
+        for beat in [2_000, 4_000] {
+            lease.credit(Proof::Leader, sent(0, beat), at(beat));
+        }
+        lease.credit(Proof::Quorum, sent(0, 4_010), at(4_020));
+        let term = lease.lease.term(at(5_000)).unwrap();
+        lease.disconnected(at(5_000));
+        assert_eq!(lease.remaining_of(term, Some(0), at(5_000)), Ok(milliseconds(6_000)));
+    }
+
+    #[test]
+    fn an_answer_counts_for_the_connection_and_from_the_instant_of_its_request() {
+        let mut lease = established();
+        for (sent_at, answered) in [(0, 10), (2_000, 2_010), (4_000, 4_010)] {
+            lease.credit(Proof::Leader, sent(0, sent_at), at(answered));
+        }
+        lease.credit(Proof::Quorum, sent(0, 4_005), at(4_020));
+        lease.credit(Proof::Quorum, sent(7, 4_015), at(4_020));
+        assert_eq!(lease.lease.remaining(at(5_000)), milliseconds(4_000));
+    }
+
+    #[test]
     fn only_an_answer_that_may_end_a_guard_or_begin_a_term_wakes_all() {
         let mut lease = established();
         assert!(!lease.credit(Proof::Quorum, sent(0, 1_000), at(1_010)));
@@ -314,18 +344,22 @@ mod tests {
         let mut down = established();
         down.disconnected(at(100));
         let again = reconnected(established(), 1_000);
+        let mut over = established();
+        over.ended(SessionEnd::Closed);
         let rows = [
-            ("at the heartbeat", &new, sent(0, 0), 0, 3_206_250),
-            ("half a heartbeat later", &new, sent(0, 0), 1_000, 2_206_250),
-            ("the next one is overdue", &new, sent(0, 0), 3_207, 0),
-            ("little is left of the lease", &new, sent(0, 6_000), 6_500, 293_750),
-            ("less than the longest margin is left", &new, sent(0, 6_700), 6_800, 0),
-            ("without a connection", &down, sent(0, 0), 200, 0),
-            ("no heartbeat on this connection yet", &again, sent(0, 0), 1_100, 0),
-            ("the first one on this connection", &again, sent(1, 1_050), 1_100, 3_156_250),
+            ("at the heartbeat", &new, sent(0, 0), at(0), 3_206_250),
+            ("half a heartbeat later", &new, sent(0, 0), at(1_000), 2_206_250),
+            ("the next one is overdue", &new, sent(0, 0), at(3_207), 0),
+            ("little is left of the lease", &new, sent(0, 6_000), at(6_500), 293_750),
+            ("less than the longest margin is left", &new, sent(0, 6_700), at(6_800), 0),
+            ("without a connection", &down, sent(0, 0), at(200), 0),
+            ("no heartbeat on this connection yet", &again, sent(0, 0), at(1_100), 0),
+            ("the first one on this connection", &again, sent(1, 1_050), at(1_100), 3_156_250),
+            ("one clock has gone on faster", &new, sent(0, 0), by(1_000, 3_000), 206_250),
+            ("the session is over", &over, sent(0, 0), at(0), 0),
         ];
         let wrong = rows.into_iter().filter(|(_, lease, beaten, now, expected)| {
-            calm(lease, *beaten, at(*now)) != Duration::from_micros(*expected)
+            calm(lease, *beaten, *now) != Duration::from_micros(*expected)
         });
         wrong.map(|row| row.0).collect()
     }
