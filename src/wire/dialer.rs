@@ -1,10 +1,10 @@
 //! Makes connections to the servers, and learns which session timeouts the servers grant.
 
+use std::iter;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use futures::FutureExt;
 use futures::future::{Either, select, select_ok};
 use tokio::time::timeout;
@@ -265,10 +265,10 @@ pub(crate) fn silence(timeout: Duration) -> Duration {
 }
 
 /// The pauses between rounds in which no server helped; the caller says how long they are. Each is twice as long as the one
-/// before, up to the longest one, with jitter.
-pub(crate) fn pauses(shortest: Duration, longest: Duration) -> ExponentialBackoff {
-    let pauses = ExponentialBuilder::new().with_min_delay(shortest).with_max_delay(longest);
-    pauses.without_max_times().with_jitter().build()
+/// before, up to the longest one, and each is longer by up to as much again by chance.
+pub(crate) fn pauses(shortest: Duration, longest: Duration) -> impl Iterator<Item = Duration> + Send {
+    let pauses = iter::successors(Some(shortest), move |pause| Some(pause.saturating_mul(2).min(longest)));
+    pauses.map(|pause| pause.mul_f64(1.0 + fastrand::f64()))
 }
 
 pub(crate) fn too_short(lengths: Lengths) -> ConnectError {
