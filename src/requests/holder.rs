@@ -5,7 +5,7 @@ use std::sync::Arc;
 use zklock_recipe::{Event, Footing, QueueLayout, QueuePlace};
 use zookeeper_client::{Client, Error, WatchedEvent};
 
-use super::foreign::judge_child;
+use super::foreign::judge;
 use super::read_nodes::{QueueNode, Seen, existing, is_ours};
 use super::reply::failure;
 use super::sighting::{Found, Sighting, single_change, watched};
@@ -42,7 +42,7 @@ pub(super) async fn first_there(
         let path = child_of(directory, name);
         let (seen, is_lookalike) = match client.get_data(&path).await {
             Ok((data, stat)) => {
-                let is_lookalike = judge_child(layout, name, Some((&data, &stat))).is_some();
+                let is_lookalike = judge(layout, name, Some((&data, &stat))).is_some();
                 (Some(Seen::new(is_ours(layout, name), &data, &stat)), is_lookalike)
             }
             Err(Error::NoAuth) => (None, false),
