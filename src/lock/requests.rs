@@ -6,7 +6,7 @@ use zklock_recipe::{Child, Event, Footing, Foreign, QueueLayout, QueuePlace};
 use zookeeper_client::{Client, Error, WatchedEvent};
 
 use crate::path::child_of;
-use crate::requests::foreign::{foreigners_among, judge_child};
+use crate::requests::foreign::{foreigners_among, judge};
 use crate::requests::read_nodes::{QueueNode, Seen, existing, is_ours, read_contenders};
 use crate::requests::reply::failure;
 use crate::requests::sighting::{Found, Sighting, single_change, watched};
@@ -56,7 +56,7 @@ pub(crate) async fn first_there(
         let path = child_of(directory, name);
         let (seen, is_lookalike) = match client.get_data(&path).await {
             Ok((data, stat)) => {
-                let is_lookalike = judge_child(layout, name, Some((&data, &stat))).is_some();
+                let is_lookalike = judge(layout, name, Some((&data, &stat))).is_some();
                 (Some(Seen::new(is_ours(layout, name), &data, &stat)), is_lookalike)
             }
             Err(Error::NoAuth) => (None, false),

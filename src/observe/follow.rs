@@ -108,7 +108,7 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
                 // The server sends the events of a change before an answer that shows the change.
                 biased;
                 event = next_change(&mut self.watch) => event,
-                answer = next_answer(&mut self.look) => match self.weigh_answer(answer) {
+                answer = next_answer(&mut self.look) => match self.weigh(answer) {
                     Some((event, as_of)) => {
                         self.take_in(event, as_of);
                         doubt = self.next_doubt();
@@ -211,10 +211,7 @@ impl<T: Clone + PartialEq + Send + 'static> Following<'_, T> {
 
     /// Turns the result of a look into an event, with the instant from which on it was true. Returns `None` if the session
     /// is over.
-    fn weigh_answer(
-        &mut self,
-        answer: LinkAnswer<WatchedSight<T>>,
-    ) -> Option<(Observation<T>, Option<Moment>)> {
+    fn weigh(&mut self, answer: LinkAnswer<WatchedSight<T>>) -> Option<(Observation<T>, Option<Moment>)> {
         self.look = None;
         let (WatchedSight { found, watch, before }, sent) = match answer {
             LinkAnswer::Given(sight, sent) => (sight, sent),

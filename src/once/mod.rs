@@ -15,6 +15,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use tracing::warn;
 use zklock_recipe::{Event, Tries};
 
@@ -309,12 +311,7 @@ impl Once {
         Ok(found.iter().filter_map(|kept| Record::decode(&directory, kept)).collect())
     }
 
-    /// Claims a run. It is no `async fn`, so that the future can say that it is `Send`.
-    fn claim_by(
-        &self,
-        name: &str,
-        wait: Wait,
-    ) -> impl Future<Output = Result<Option<Claim>, AcquireError>> + Send {
+    fn claim_by(&self, name: &str, wait: Wait) -> BoxFuture<'static, Result<Option<Claim>, AcquireError>> {
         let once = self.clone();
         let parsed = RunName::parse(name);
         let parsed = parsed.map_err(|problem| AcquireError::InvalidName { name: name.to_owned(), problem });
@@ -335,6 +332,7 @@ impl Once {
             });
             acquirer.instrument(FamilyMember::Once, wait, claimed).await
         }
+        .boxed()
     }
 
     /// Asks for the time until a server answers. It is in milliseconds since the Unix epoch.

@@ -70,8 +70,8 @@ pub(crate) async fn foreigners_among(
     let paths = names.iter().map(|name| child_of(directory, name)).collect::<Vec<_>>();
     let judged =
         names.iter().zip(read_data(client, &paths).await?).filter_map(|(name, result)| match result {
-            MultiReadResult::Data { data, stat } => judge_child(layout, name, Some((&data, &stat))),
-            MultiReadResult::Error { err: Error::NoAuth } => judge_child(layout, name, None),
+            MultiReadResult::Data { data, stat } => judge(layout, name, Some((&data, &stat))),
+            MultiReadResult::Error { err: Error::NoAuth } => judge(layout, name, None),
             _ => None,
         });
     Ok(judged.collect())
@@ -79,11 +79,7 @@ pub(crate) async fn foreigners_among(
 
 /// Decides by a child's name and its node whether it is a contender that cannot share this queue. `read` is `None` if this
 /// session may not read the node.
-pub(crate) fn judge_child(
-    layout: QueueLayout,
-    name: &str,
-    read: Option<(&[u8], &zk::Stat)>,
-) -> Option<Foreign> {
+pub(crate) fn judge(layout: QueueLayout, name: &str, read: Option<(&[u8], &zk::Stat)>) -> Option<Foreign> {
     let session = read.and_then(|(_, stat)| zklock_recipe::session(stat.ephemeral_owner));
     match (layout.child(name), read) {
         (Child::Suspect(client), _) if read.is_none_or(|(_, stat)| client.contends(stat.ephemeral_owner)) => {

@@ -11,7 +11,7 @@ use zookeeper_client as zk;
 use zookeeper_client::{Error, EventType, WatchedEvent};
 
 use super::confirm::{is_own, is_own_hidden, is_own_there};
-use super::foreign::{judge_child, lookalike};
+use super::foreign::{judge, lookalike};
 use super::reply::{Reply, failure};
 use super::watchers::{DataWatcher, Watcher, Watching};
 use crate::node::{NodeData, decode};
@@ -50,7 +50,7 @@ pub(crate) async fn watch_predecessor(
             Err(failure) => return failure.into(),
         }
     }
-    if let Some(foreign) = judge_child(lock.layout(), name, Some((&bytes, &stat))) {
+    if let Some(foreign) = judge(lock.layout(), name, Some((&bytes, &stat))) {
         return Event::Foreign(Stranger::Client(foreign)).into();
     }
     if is_ours && let Some(other) = other_kind_of(&lock, &bytes) {

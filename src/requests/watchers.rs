@@ -231,42 +231,33 @@ impl Drop for UnderWay {
     }
 }
 
+/// The reply to a request that was sent.
+type WatchReply<T> = BoxFuture<'static, Result<T, Error>>;
+
 /// Sends requests that set watches. Each is sent by the call.
 pub(crate) struct Sender<'a>(&'a Watching);
 
 impl Sender<'_> {
-    fn data(
-        &self,
-        path: &str,
-    ) -> impl Future<Output = Result<(Vec<u8>, Stat, Watcher), Error>> + Send + use<> {
+    fn data(&self, path: &str) -> WatchReply<(Vec<u8>, Stat, Watcher)> {
         let (client, path) = self.for_one_event(path);
         let read = async move { client.get_and_watch_data(&path).await };
         self.sent(read, |(data, stat, watcher), watchers| (data, stat, watchers.oneshot(watcher)))
     }
 
-    pub(crate) fn children(
-        &self,
-        path: &str,
-    ) -> impl Future<Output = Result<(Vec<String>, Stat, Watcher), Error>> + Send + use<> {
+    pub(crate) fn children(&self, path: &str) -> WatchReply<(Vec<String>, Stat, Watcher)> {
         let (client, path) = self.for_one_event(path);
         let list = async move { client.get_and_watch_children(&path).await };
         self.sent(list, |(children, stat, watcher), watchers| (children, stat, watchers.oneshot(watcher)))
     }
 
     /// Looks whether a node exists, and watches for its creation or its change.
-    pub(crate) fn stat(
-        &self,
-        path: &str,
-    ) -> impl Future<Output = Result<(Option<Stat>, Watcher), Error>> + Send + use<> {
+    pub(crate) fn stat(&self, path: &str) -> WatchReply<(Option<Stat>, Watcher)> {
         let (client, path) = self.for_one_event(path);
         let look = async move { client.check_and_watch_stat(&path).await };
         self.sent(look, |(stat, watcher), watchers| (stat, watchers.oneshot(watcher)))
     }
 
-    pub(crate) fn changes(
-        &self,
-        path: &str,
-    ) -> impl Future<Output = Result<Lingering<PersistentWatcher>, Error>> + Send + use<> {
+    pub(crate) fn changes(&self, path: &str) -> WatchReply<Lingering<PersistentWatcher>> {
         debug_assert!(has_persistent_watches(path), "{path} has watches for one event");
         let client = self.0.client.clone();
         let path = path.to_owned();
@@ -281,15 +272,11 @@ impl Sender<'_> {
     }
 
     /// Sends a request. `keep` keeps the watcher of its reply.
-    fn sent<T: Send + 'static, U, R, K>(
+    fn sent<T: Send + 'static, U: 'static>(
         &self,
-        request: R,
-        keep: K,
-    ) -> impl Future<Output = Result<U, Error>> + Send + use<T, U, R, K>
-    where
-        R: Future<Output = Result<T, Error>> + Send + 'static,
-        K: FnOnce(T, Arc<Watchers>) -> U + Send + 'static,
-    {
+        request: impl Future<Output = Result<T, Error>> + Send + 'static,
+        keep: impl FnOnce(T, Arc<Watchers>) -> U + Send + 'static,
+    ) -> WatchReply<U> {
         let mut request = request.boxed();
         // The first poll sends it.
         let reply = match (&mut request).now_or_never() {
@@ -298,7 +285,7 @@ impl Sender<'_> {
         };
         let watchers = self.0.watchers.clone();
         let reply = Lingering::new(reply, watchers.clone(), |it, left| left.keep_request(it));
-        reply.map(|reply| reply.map(|reply| keep(reply, watchers)))
+        reply.map(|reply| reply.map(|reply| keep(reply, watchers))).boxed()
     }
 }
 

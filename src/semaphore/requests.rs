@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use futures::FutureExt;
 use futures::future::{BoxFuture, join};
 use uuid::Uuid;
 use zklock_recipe::acquisition::Search;
@@ -100,8 +99,7 @@ pub(crate) async fn watch_pool(
         (Ok((before.data, before.version, before.czxid, None)), children.await)
     } else {
         let (read, children) = join(watching.data(directory), children).await;
-        let data = read
-            .map(|(data, stat, watcher)| (data.to_vec(), stat.version, stat.czxid, Some(watcher.boxed())));
+        let data = read.map(|(data, stat, watcher)| (data.to_vec(), stat.version, stat.czxid, Some(watcher)));
         (data, children)
     };
     let Some((data, version, czxid, watcher)) = existing(data)? else { return Ok(None) };

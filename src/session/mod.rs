@@ -263,7 +263,7 @@ impl Session {
     /// # }
     /// ```
     pub async fn verify_sequencer(&self, sequencer: &Sequencer) -> Result<(), QueryError> {
-        sequencer::verify_sequencer(&self.succession, sequencer).await
+        sequencer::verify(&self.succession, sequencer).await
     }
 
     /// Finds the locks at `root` and below it that somebody holds, and the semaphores and slots that are held in part or in full.

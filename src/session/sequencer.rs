@@ -14,10 +14,7 @@ use crate::requests::{check, failure};
 use crate::zk::Succession;
 
 /// Asks a quorum whether the holder still has its lock.
-pub(super) async fn verify_sequencer(
-    succession: &Succession,
-    sequencer: &Sequencer,
-) -> Result<(), QueryError> {
+pub(super) async fn verify(succession: &Succession, sequencer: &Sequencer) -> Result<(), QueryError> {
     let asked = sequencer.clone();
     let holds = query(succession, &sequencer.node(), |wire| stands(wire.client, asked)).await?;
     if holds { Ok(()) } else { Err(QueryError::Outdated { sequencer: sequencer.clone() }) }
