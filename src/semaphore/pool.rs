@@ -7,6 +7,7 @@ use std::time::Duration;
 use zklock_recipe::{Event, Kind, QueuePlace, Stock, Tries, Wish};
 
 use super::admission::admit;
+use super::error::{InvalidPool, PoolError};
 use super::statement::Statement;
 use crate::error::{AcquireError, InvalidLock, QueryError};
 use crate::guard::Guard;
@@ -41,7 +42,7 @@ impl Pool {
         path: &str,
         stated: Stock,
         options: LockOptions,
-    ) -> Result<Self, InvalidLock> {
+    ) -> Result<Self, InvalidPool> {
         let session = succession.present();
         let path = LockPath::parse(path, &session.chroot)
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
@@ -68,7 +69,7 @@ impl Pool {
     }
 
     /// Acquires what `wish` says, and waits for as long as that takes.
-    pub(super) async fn acquire<K: 'static>(&self, wish: Wish) -> Result<Guard<K>, AcquireError> {
+    pub(super) async fn acquire<K: 'static>(&self, wish: Wish) -> Result<Guard<K>, PoolError> {
         self.turnstile.at_last(self.acquire_within(wish, Wait::FOR_EVER).await?)
     }
 
@@ -78,7 +79,7 @@ impl Pool {
         &self,
         wish: Wish,
         wait: Wait,
-    ) -> Result<Option<Guard<K>>, AcquireError> {
+    ) -> Result<Option<Guard<K>>, PoolError> {
         let turnstile = &self.turnstile;
         let stages = |guard, arrival| admit(self.statement.clone(), guard, arrival, wish, wait.patience());
         let member = match wish {
@@ -88,15 +89,15 @@ impl Pool {
         let acquisition = pin!(turnstile.within(wait, turnstile.pass(wait, stages)));
         match turnstile.told(member, wait, acquisition).await {
             // The error names the turnstile, which the caller does not know.
-            Err(AcquireError::Unanswered { waited, .. }) => {
-                Err(AcquireError::Unanswered { path: self.path().to_owned(), waited })
+            Err(PoolError::Acquire(AcquireError::Unanswered { waited, .. })) => {
+                Err(AcquireError::Unanswered { path: self.path().to_owned(), waited }.into())
             }
             outcome => outcome,
         }
     }
 
     /// Writes to the pool how much it has. From then on this process states that, too.
-    pub(super) async fn set_stock(&self, stock: Stock) -> Result<(), AcquireError> {
+    pub(super) async fn set_stock(&self, stock: Stock) -> Result<(), PoolError> {
         let path = || self.path().to_owned();
         let Some(entry) = self.turnstile.entries.first() else { return Ok(()) };
         let set = async {
@@ -138,12 +139,14 @@ impl Pool {
         };
         match self.succession().patiently(set).await {
             Ok(Ok(Stocked::Done)) => Ok(()),
-            Ok(Ok(Stocked::OtherKind(other))) => Err(AcquireError::other_kind(path(), stock.into(), other)),
-            Ok(Ok(Stocked::Foreign)) => {
-                Err(AcquireError::UnknownData { directory: self.statement.permits.path.to_string() })
+            Ok(Ok(Stocked::OtherKind(other))) => {
+                Err(AcquireError::other_kind(path(), stock.into(), other).into())
             }
-            Ok(Err(refused)) => Err(refused),
-            Err(waited) => Err(AcquireError::Unanswered { path: path(), waited }),
+            Ok(Ok(Stocked::Foreign)) => {
+                Err(PoolError::UnknownData { directory: self.statement.permits.path.to_string() })
+            }
+            Ok(Err(refused)) => Err(refused.into()),
+            Err(waited) => Err(AcquireError::Unanswered { path: path(), waited }.into()),
         }
     }
 
