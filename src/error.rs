@@ -8,8 +8,7 @@ use crate::fence::Sequencer;
 use crate::layout::Layout;
 use crate::path::PathProblem;
 use crate::text::{LONGEST, harmless};
-pub(crate) use acquire::LONGEST_NAME;
-pub use acquire::{AcquireError, AnnounceError, NameProblem};
+pub use acquire::AcquireError;
 
 /// Why a [`Lock`](crate::Lock) cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -93,59 +92,6 @@ pub enum InvalidLock {
         path: String,
         /// What the operating system says.
         reason: String,
-    },
-    /// The capacity of the semaphore, or the number of slots, is 0.
-    #[error("the capacity, or the number of slots, of {path} is 0; state 1 or more")]
-    Nothing {
-        /// The path that the caller gave.
-        path: String,
-    },
-    /// The number of slots is larger than zklock allows at one path. Each acquisition lists all slots that are held.
-    #[error("{count} slots at {path} are too many; state {largest} at most, or use several paths")]
-    TooManySlots {
-        /// The path that the caller gave.
-        path: String,
-        /// The number of slots that the caller stated.
-        count: u32,
-        /// The largest number of slots.
-        largest: u32,
-    },
-    /// A multi-lock has no locks.
-    #[error("no locks were given; name at least one path")]
-    NoLocks,
-    /// A multi-lock names one lock twice, or a lock in the directory of another one.
-    #[error(
-        "{inner} is the same lock as {outer}, or is in its directory; name each lock once, and no lock in the \
-         directory of another one"
-    )]
-    Nested {
-        /// The path of the one lock.
-        outer: String,
-        /// The path of the other lock.
-        inner: String,
-    },
-    /// A multi-lock has too many locks, or their data is too long, for one transaction.
-    #[error(
-        "a transaction for {count} locks would have about {length} bytes, but zklock sends {longest} at most; name \
-         fewer locks at once, or shorten paths and data"
-    )]
-    TooMany {
-        /// The number of locks.
-        count: usize,
-        /// About how long the transaction would be, in bytes.
-        length: usize,
-        /// The longest transaction that zklock sends, in bytes.
-        longest: usize,
-    },
-    /// The number of records to keep is 0 or too large.
-    #[error("{keep} is not a number of records that zklock can keep for {path}; set one from 1 to {most}")]
-    Keep {
-        /// The lock's path.
-        path: String,
-        /// How many records the caller asked for.
-        keep: u16,
-        /// The most that can be kept.
-        most: u16,
     },
 }
 

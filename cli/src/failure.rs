@@ -6,8 +6,11 @@ use std::process::{self, ExitCode};
 use std::thread;
 
 use zklock::{
-    AcquireError, ConnectError, InvalidLock, QueryError, election::AnnounceError, fence::InvalidSequencer,
-    once::RecordError,
+    AcquireError, ConnectError, InvalidLock, InvalidMultiLock, QueryError,
+    election::{AnnounceError, CampaignError},
+    fence::InvalidSequencer,
+    once::{ClaimError, InvalidOnce, RecordError},
+    semaphore::{InvalidPool, PoolError},
 };
 use zookeeper_client::Permission;
 
@@ -53,6 +56,8 @@ pub(crate) struct Failure {
     is_expected: bool,
     /// The path that an ACL keeps from this client, and the permissions that the client needs there.
     forbidden: Option<(String, &'static [Permission])>,
+    /// Whether somebody deleted the contender's node.
+    pub(crate) has_lost_its_place: bool,
 }
 
 pub(crate) type Outcome = Result<ExitCode, Failure>;
@@ -60,7 +65,7 @@ pub(crate) type Outcome = Result<ExitCode, Failure>;
 impl Failure {
     pub(crate) fn new(code: Code, message: impl Display) -> Self {
         let message = message.to_string();
-        Self { code, message, status: None, is_expected: false, forbidden: None }
+        Self { code, message, status: None, is_expected: false, forbidden: None, has_lost_its_place: false }
     }
 
     pub(crate) fn usage(message: impl Display) -> Self {
@@ -186,33 +191,24 @@ impl Cause for ConnectError {
 
 impl Cause for InvalidLock {}
 
+impl Cause for InvalidMultiLock {}
+
+impl Cause for InvalidOnce {}
+
+impl Cause for InvalidPool {}
+
 impl Cause for InvalidSequencer {}
 
 impl Cause for AcquireError {
     fn failure(&self) -> Failure {
         match self {
             Self::NotAuthorized { path } => Failure::forbidden(path, QUEUE, self),
-            Self::RecordNotAuthorized { path } => Failure::forbidden(path, RECORDS, self),
-            Self::Announce(AnnounceError::NotAuthorized { path }) => {
-                Failure::forbidden(path, &[Permission::CREATE, Permission::DELETE], self)
-            }
-            Self::AuthFailed { .. } => Failure::new(Code::NotAuthorized, self),
-            Self::EphemeralParent { .. }
-            | Self::OtherKind { .. }
-            | Self::InvalidName { .. }
-            | Self::Forgotten { .. }
-            | Self::Weight { .. }
-            | Self::Index { .. }
-            | Self::UnknownData { .. }
-            | Self::Mixed { .. }
-            | Self::Number { .. } => Failure::usage(self),
+            Self::EphemeralParent { .. } | Self::OtherKind { .. } => Failure::usage(self),
             Self::InvalidAcl { path } => Failure::usage(format_args!(
                 "the server does not accept the ACL for {path}; --acl creator needs credentials: give --digest-file, ZKLOCK_DIGEST \
                  or --tls-cert. With --sasl, `zklock doctor` shows whether the servers have taken them"
             )),
-            Self::ReadOnly { .. } | Self::Unanswered { .. } | Self::Unconfirmed { .. } => {
-                Failure::new(Code::Unreachable, self)
-            }
+            Self::ReadOnly { .. } | Self::Unanswered { .. } => Failure::new(Code::Unreachable, self),
             Self::NoChroot { path } => Failure::new(
                 Code::Nothing,
                 format_args!(
@@ -229,9 +225,16 @@ impl Cause for AcquireError {
                 );
                 Failure::new(cause.code, message)
             }
-            Self::Announce(AnnounceError::TooLong { length, longest, .. }) => {
-                Failure::usage(format_args!("--value has {length} bytes; shorten it to {longest} at most"))
-            }
+            Self::NodeDeleted { .. } => Failure { has_lost_its_place: true, ..Failure::internal(self) },
+            _ => Failure::internal(self),
+        }
+    }
+}
+
+impl Cause for PoolError {
+    fn failure(&self) -> Failure {
+        match self {
+            Self::Acquire(error) => error.failure(),
             Self::Capacity { path, stated, found } => Failure::usage(format_args!(
                 "the semaphore at {path} has a capacity of {found}, but --permits states {stated}. If the capacity was changed to \
                  {found}, state {found}. If it must be {stated}, run `zklock resize {path} {stated}`"
@@ -241,6 +244,38 @@ impl Cause for AcquireError {
                  {stated}, run `zklock resize {path} {stated}`",
                 text::counted(*found, "slot")
             )),
+            Self::Weight { .. }
+            | Self::Index { .. }
+            | Self::Number { .. }
+            | Self::UnknownData { .. }
+            | Self::Mixed { .. } => Failure::usage(self),
+            _ => Failure::internal(self),
+        }
+    }
+}
+
+impl Cause for CampaignError {
+    fn failure(&self) -> Failure {
+        match self {
+            Self::Acquire(error) => error.failure(),
+            Self::Announce(AnnounceError::NotAuthorized { path }) => {
+                Failure::forbidden(path, &[Permission::CREATE, Permission::DELETE], self)
+            }
+            Self::Announce(AnnounceError::TooLong { length, longest, .. }) => {
+                Failure::usage(format_args!("--value has {length} bytes; shorten it to {longest} at most"))
+            }
+            _ => Failure::internal(self),
+        }
+    }
+}
+
+impl Cause for ClaimError {
+    fn failure(&self) -> Failure {
+        match self {
+            Self::Acquire(error) => error.failure(),
+            Self::RecordNotAuthorized { path } => Failure::forbidden(path, RECORDS, self),
+            Self::InvalidName { .. } | Self::Forgotten { .. } => Failure::usage(self),
+            Self::Unconfirmed { .. } => Failure::new(Code::Unreachable, self),
             _ => Failure::internal(self),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use zklock::{AcquireError, Session};
+use zklock::{AcquireError, Session, semaphore::PoolError};
 use zookeeper_client::Permission;
 
 use crate::args::Resize;
@@ -65,7 +65,7 @@ async fn resize_in(
         Stock::Slots { .. } => session.slots(path, 1)?.set_count(number).await,
     };
     changed.map_err(|error| match &error {
-        AcquireError::NotAuthorized { path } => {
+        PoolError::Acquire(AcquireError::NotAuthorized { path }) => {
             let node = format!("{path}/permits");
             let said = format!("an ACL does not allow this session to write to {node}; nothing was changed");
             Failure::forbidden(&node, &[Permission::WRITE], said)

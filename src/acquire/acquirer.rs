@@ -70,8 +70,8 @@ impl Acquirer {
     }
 
     /// What a caller gets that waits for as long as that takes. Only those that do not want to wait find it busy.
-    pub(crate) fn at_last<T>(&self, got: Option<T>) -> Result<T, AcquireError> {
-        got.ok_or_else(|| AcquireError::NodeDeleted { path: self.paths() })
+    pub(crate) fn at_last<T, E: From<AcquireError>>(&self, got: Option<T>) -> Result<T, E> {
+        got.ok_or_else(|| AcquireError::NodeDeleted { path: self.paths() }.into())
     }
 
     /// Acquires the locks, and then passes the further stages that need them. `stages` makes these of the guard, and of how its

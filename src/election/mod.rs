@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures::TryFutureExt;
 use zklock_recipe::PathKind;
 
-pub use error::{AnnounceError, ProclaimError};
+pub use error::{AnnounceError, CampaignError, ProclaimError};
 use keeper::{Announcer, LONGEST_VALUE};
 pub use leader::Leader;
 pub use leadership::Leadership;
@@ -22,7 +22,7 @@ use crate::acquire::acquirer::{Passage, Wait};
 use crate::acquire::contender::Contender;
 use crate::acquire::options::LockOptions;
 use crate::acquire::query::query;
-use crate::error::{AcquireError, InvalidLock, QueryError};
+use crate::error::{InvalidLock, QueryError};
 use crate::guard::Guard;
 use crate::lock::Lock;
 use crate::observe::Observer;
@@ -117,32 +117,32 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// See [`AcquireError`].
+    /// See [`CampaignError`].
     ///
     /// # Cancel safety
     ///
     /// Safe. You may drop the future at any point; zklock then removes the candidate's node and its announcement in the
     /// background. The place in the queue is lost, and so is the leadership if the future had just won it.
-    pub async fn campaign(&self, value: impl Into<String>) -> Result<Leadership, AcquireError> {
+    pub async fn campaign(&self, value: impl Into<String>) -> Result<Leadership, CampaignError> {
         self.lock.acquirer.at_last(self.lead(value.into(), Wait::FOR_EVER).await?)
     }
 
     /// Campaigns if nobody else does. Returns `None` if somebody leads or waits for it. It waits for no other candidate, and
     /// for ZooKeeper's answers for half a session timeout at most.
     ///
-    /// Errors: [`AcquireError`]. Cancel safety: as [`campaign`](Self::campaign).
-    pub async fn try_campaign(&self, value: impl Into<String>) -> Result<Option<Leadership>, AcquireError> {
+    /// Errors: [`CampaignError`]. Cancel safety: as [`campaign`](Self::campaign).
+    pub async fn try_campaign(&self, value: impl Into<String>) -> Result<Option<Leadership>, CampaignError> {
         self.lead(value.into(), Wait::Never).await
     }
 
     /// Campaigns, and returns `None` if `timeout` passes first; see [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
     ///
-    /// Errors: [`AcquireError`]. Cancel safety: as [`campaign`](Self::campaign).
+    /// Errors: [`CampaignError`]. Cancel safety: as [`campaign`](Self::campaign).
     pub fn campaign_timeout(
         &self,
         value: impl Into<String>,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Option<Leadership>, AcquireError>> + Send + '_ {
+    ) -> impl Future<Output = Result<Option<Leadership>, CampaignError>> + Send + '_ {
         self.lead(value.into(), Wait::within(timeout))
     }
 
@@ -197,7 +197,7 @@ impl Election {
     }
 
     /// Acquires the lock, and announces this value under it.
-    async fn lead(&self, value: String, wait: Wait) -> Result<Option<Leadership>, AcquireError> {
+    async fn lead(&self, value: String, wait: Wait) -> Result<Option<Leadership>, CampaignError> {
         keeper::check_value(&self.announcement(), &value)?;
         let announce = |guard: Guard, _| {
             let turn = guard.turn.clone();

@@ -3,6 +3,7 @@
 mod acquire;
 mod background;
 mod budget;
+pub(crate) mod error;
 mod in_use;
 mod key;
 mod line;
@@ -15,15 +16,16 @@ use std::time::Duration;
 use futures::TryFutureExt;
 
 use acquire::{Waiting, try_acquire};
+use error::KeyError;
 use in_use::InUse;
 use line::Line;
 use options::LocksOptions;
 
 use crate::acquire::acquirer::Wait;
-use crate::error::{AcquireError, InvalidLock};
+use crate::error::InvalidLock;
 use crate::guard::Guard;
 use crate::lock::Lock;
-use crate::lock::multi_lock::MultiLock;
+use crate::lock::multi_lock::{InvalidMultiLock, MultiLock};
 use crate::path::LockPath;
 use crate::telemetry::FamilyMember;
 use crate::zk::Succession;
@@ -139,13 +141,13 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// See [`AcquireError`]. All tasks that wait in line get the error that their process's contender had.
+    /// See [`KeyError`]. All tasks that wait in line get the error that their process's contender had.
     ///
     /// # Cancel safety
     ///
     /// Safe. You may drop the future at any point. The place in line is lost; the process keeps its place in
     /// ZooKeeper's queue while other tasks wait.
-    pub async fn acquire(&self, key: &str) -> Result<Guard, AcquireError> {
+    pub async fn acquire(&self, key: &str) -> Result<Guard, KeyError> {
         let line = self.line(key)?;
         let waiting = pin!(Waiting::new(line.clone()).map_ok(Some));
         let acquirer = &line.lock.acquirer;
@@ -155,25 +157,26 @@ impl Locks {
     /// Acquires the lock of a key if nobody holds it or waits for it. Returns `None` at once if a task of this process does,
     /// and otherwise does as [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
-    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire`](Self::acquire).
-    pub async fn try_acquire(&self, key: &str) -> Result<Option<Guard>, AcquireError> {
+    /// Errors: [`KeyError`]. Cancel safety: as [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self, key: &str) -> Result<Option<Guard>, KeyError> {
         let line = self.line(key)?;
-        line.lock.acquirer.instrument(FamilyMember::Key, Wait::Never, pin!(try_acquire(line.clone()))).await
+        let acquired = pin!(try_acquire(line.clone()));
+        Ok(line.lock.acquirer.instrument(FamilyMember::Key, Wait::Never, acquired).await?)
     }
 
     /// Acquires the lock of a key, and returns `None` if `timeout` passes first; see [`Lock::acquire_timeout`].
     ///
-    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire`](Self::acquire).
+    /// Errors: [`KeyError`]. Cancel safety: as [`acquire`](Self::acquire).
     pub fn acquire_timeout<'a>(
         &'a self,
         key: &'a str,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Option<Guard>, AcquireError>> + Send + 'a {
+    ) -> impl Future<Output = Result<Option<Guard>, KeyError>> + Send + 'a {
         let deadline = tokio::time::Instant::now().checked_add(timeout);
         async move {
             let line = self.line(key)?;
             let waiting = pin!(self.root.succession().by(deadline, Waiting::new(line.clone())));
-            line.lock.acquirer.instrument(FamilyMember::Key, Wait::Until(deadline), waiting).await
+            Ok(line.lock.acquirer.instrument(FamilyMember::Key, Wait::Until(deadline), waiting).await?)
         }
     }
 
@@ -186,7 +189,7 @@ impl Locks {
     pub fn lock_all<K: AsRef<str>>(
         &self,
         keys: impl IntoIterator<Item = K>,
-    ) -> Result<MultiLock, InvalidLock> {
+    ) -> Result<MultiLock, InvalidMultiLock> {
         let paths = keys.into_iter().map(|key| self.path(key.as_ref()));
         MultiLock::new(self.root.succession().clone(), paths, &self.options.lock)
     }
@@ -202,11 +205,11 @@ impl Locks {
     }
 
     /// The line of a key, which exists from now on if it did not before.
-    fn line(&self, key: &str) -> Result<Arc<Line>, AcquireError> {
+    fn line(&self, key: &str) -> Result<Arc<Line>, KeyError> {
         let Self { root, options: LocksOptions { budget, .. }, lines } = self;
         if key.len() > LONGEST_KEY {
             let path = root.path().to_owned();
-            return Err(AcquireError::KeyTooLong { path, length: key.len(), longest: LONGEST_KEY });
+            return Err(KeyError::TooLong { path, length: key.len(), longest: LONGEST_KEY });
         }
         let make = || {
             let settings = root.settings.at(self.lock_path(key));

@@ -54,6 +54,42 @@ impl<T: AsRef<str>> From<T> for Access {
     }
 }
 
+/// Why a [`MultiLock`] cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidMultiLock {
+    /// A path or an option is wrong, as for a single lock.
+    #[error(transparent)]
+    Lock(#[from] InvalidLock),
+    /// A multi-lock has no locks.
+    #[error("no locks were given; name at least one path")]
+    NoLocks,
+    /// A multi-lock names one lock twice, or a lock in the directory of another one.
+    #[error(
+        "{inner} is the same lock as {outer}, or is in its directory; name each lock once, and no lock in the \
+         directory of another one"
+    )]
+    Nested {
+        /// The path of the one lock.
+        outer: String,
+        /// The path of the other lock.
+        inner: String,
+    },
+    /// A multi-lock has too many locks, or their data is too long, for one transaction.
+    #[error(
+        "a transaction for {count} locks would have about {length} bytes, but zklock sends {longest} at most; name \
+         fewer locks at once, or shorten paths and data"
+    )]
+    TooMany {
+        /// The number of locks.
+        count: usize,
+        /// About how long the transaction would be, in bytes.
+        length: usize,
+        /// The longest transaction that zklock sends, in bytes.
+        longest: usize,
+    },
+}
+
 /// Several locks of one session that are acquired at once. Cloning it is cheap.
 ///
 /// One transaction puts a contender into every queue. The locks are granted together, when the contender is first in each
@@ -100,7 +136,7 @@ impl MultiLock {
         succession: Arc<Succession>,
         accesses: impl IntoIterator<Item = impl Into<Access>>,
         options: &LockOptions,
-    ) -> Result<Self, InvalidLock> {
+    ) -> Result<Self, InvalidMultiLock> {
         let session = succession.present();
         let accesses = accesses.into_iter().map(Into::into).collect::<Vec<Access>>();
         // Several are entered by one transaction, which lists no queue.
@@ -113,7 +149,7 @@ impl MultiLock {
             Ok(Entry { lock, kind: access.kind })
         };
         let entries = accesses.into_iter().map(entry);
-        let entries = entries.collect::<Result<Vec<_>, InvalidLock>>()?;
+        let entries = entries.collect::<Result<Vec<_>, InvalidMultiLock>>()?;
         let locks = entries.iter().map(|entry| &entry.lock).collect::<Vec<_>>();
         check_paths(&locks)?;
         check_size(&locks, &session.chroot)?;
@@ -122,8 +158,8 @@ impl MultiLock {
 
     /// Returns it with these options in place of the default ones, for each of the locks. It sends nothing.
     ///
-    /// Errors: [`InvalidLock`] says what is wrong with an option.
-    pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
+    /// Errors: [`InvalidMultiLock`] says what is wrong with an option.
+    pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidMultiLock> {
         let access = |entry: &Entry| Access { path: entry.lock.path.to_string(), kind: entry.kind };
         Self::new(self.acquirer.succession.clone(), self.acquirer.entries.iter().map(access), &options)
     }
@@ -171,9 +207,9 @@ impl MultiLock {
 }
 
 /// Refuses no locks, one lock twice, and a lock inside the directory of another one.
-fn check_paths(locks: &[&Arc<Settings>]) -> Result<(), InvalidLock> {
+fn check_paths(locks: &[&Arc<Settings>]) -> Result<(), InvalidMultiLock> {
     if locks.is_empty() {
-        return Err(InvalidLock::NoLocks);
+        return Err(InvalidMultiLock::NoLocks);
     }
     let mut paths = locks.iter().map(|lock| format!("{}/", lock.path)).collect::<Vec<_>>();
     // A path is followed by those that begin with it.
@@ -181,12 +217,12 @@ fn check_paths(locks: &[&Arc<Settings>]) -> Result<(), InvalidLock> {
     let nested = paths.windows(2).find(|pair| pair[1].starts_with(&pair[0]));
     let name = |path: &str| path.trim_end_matches('/').to_owned();
     match nested {
-        Some(pair) => Err(InvalidLock::Nested { outer: name(&pair[0]), inner: name(&pair[1]) }),
+        Some(pair) => Err(InvalidMultiLock::Nested { outer: name(&pair[0]), inner: name(&pair[1]) }),
         None => Ok(()),
     }
 }
 
-fn check_size(locks: &[&Arc<Settings>], chroot: &str) -> Result<(), InvalidLock> {
+fn check_size(locks: &[&Arc<Settings>], chroot: &str) -> Result<(), InvalidMultiLock> {
     // A create and a write to the directory.
     let of_one = |lock: &&Arc<Settings>| {
         let path = chroot.len() + lock.path.as_str().len();
@@ -194,7 +230,7 @@ fn check_size(locks: &[&Arc<Settings>], chroot: &str) -> Result<(), InvalidLock>
     };
     let length = locks.iter().map(of_one).sum();
     if length > LONGEST_TRANSACTION {
-        return Err(InvalidLock::TooMany { count: locks.len(), length, longest: LONGEST_TRANSACTION });
+        return Err(InvalidMultiLock::TooMany { count: locks.len(), length, longest: LONGEST_TRANSACTION });
     }
     Ok(())
 }

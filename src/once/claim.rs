@@ -9,6 +9,7 @@ use zklock_recipe::claim::{self as recipe, ClaimCommand, ClaimEvent, ClaimOutcom
 use zklock_recipe::{Refusal, Tries};
 
 use super::ending::Running;
+use super::error::ClaimError;
 use super::forgotten::Forgotten;
 use super::name::RunName;
 use super::record::{Record, RecordData, RecordState};
@@ -79,7 +80,7 @@ impl Ledger {
         guard: Guard,
         name: RunName,
         begins: SharedBegins,
-    ) -> Result<Passage<Result<Claim, AcquireError>>, AcquireError> {
+    ) -> Result<Passage<Result<Claim, ClaimError>>, AcquireError> {
         let machine = recipe::ClaimMachine::new(guard.token().zxid(), self.retry);
         let session = guard.session().clone();
         let claiming = Claiming {
@@ -106,9 +107,9 @@ impl Ledger {
         child_of(&self.directory, name)
     }
 
-    fn read_page(&self, page: RecordsPage, name: &str) -> Result<recipe::Page<Rest>, AcquireError> {
+    fn read_page(&self, page: RecordsPage, name: &str) -> Result<recipe::Page<Rest>, ClaimError> {
         let forgotten = Forgotten::decode(&page.data)
-            .map_err(|_| AcquireError::NotARecord { path: self.directory.clone() })?;
+            .map_err(|_| ClaimError::NotARecord { path: self.directory.clone() })?;
         let record = page.record.as_ref().map(|kept| self.decode(kept)).transpose()?;
         let seen = record.as_ref().zip(page.record.as_ref()).map(|(record, kept)| record.seen(kept));
         let may_be_forgotten = forgotten.range_of(name).is_some();
@@ -116,9 +117,9 @@ impl Ledger {
         Ok(recipe::Page { record: seen, may_be_forgotten, rest })
     }
 
-    fn decode(&self, kept: &Kept) -> Result<Record, AcquireError> {
+    fn decode(&self, kept: &Kept) -> Result<Record, ClaimError> {
         let record = Record::decode(&self.directory, kept);
-        record.ok_or_else(|| AcquireError::NotARecord { path: self.record_path(&kept.name) })
+        record.ok_or_else(|| ClaimError::NotARecord { path: self.record_path(&kept.name) })
     }
 
     /// Finds the records that are too many once this run has one: those of the runs that began first. It reads them only if they
@@ -159,12 +160,12 @@ impl Ledger {
     }
 
     /// The error for a server's refusal of a request about the records.
-    pub(super) fn refusal(&self, refusal: Refusal) -> AcquireError {
+    pub(super) fn refusal(&self, refusal: Refusal) -> ClaimError {
         match refusal {
-            Refusal::NotAuthorized => AcquireError::RecordNotAuthorized { path: self.directory.clone() },
-            Refusal::Other(cause) => AcquireError::Refused { path: self.directory.clone(), cause },
+            Refusal::NotAuthorized => ClaimError::RecordNotAuthorized { path: self.directory.clone() },
+            Refusal::Other(_) => AcquireError::refused(self.directory.clone(), refusal).into(),
             // The rest keeps the lock from being acquired, too.
-            refusal => AcquireError::refused(self.lock.path.to_string(), refusal),
+            refusal => AcquireError::refused(self.lock.path.to_string(), refusal).into(),
         }
     }
 
@@ -194,7 +195,7 @@ impl Ledger {
                 ClaimEvent::Unanswered
             }
             Err(TransactionError::Condition { problem: ConditionProblem::NotAuthorized, .. }) => {
-                ClaimEvent::Failed(AcquireError::RecordNotAuthorized { path: self.directory.clone() })
+                ClaimEvent::Failed(self.refusal(Refusal::NotAuthorized))
             }
             // Somebody else has changed the records since the look, or an earlier transaction of ours has.
             Err(TransactionError::Condition {
@@ -206,12 +207,9 @@ impl Ledger {
                 ..
             }) => ClaimEvent::Contested,
             Err(TransactionError::Refused { cause, .. }) => {
-                ClaimEvent::Failed(AcquireError::Refused { path: self.directory.clone(), cause })
+                ClaimEvent::Failed(self.refusal(Refusal::Other(cause)))
             }
-            Err(error) => ClaimEvent::Failed(AcquireError::Refused {
-                path: self.directory.clone(),
-                cause: error.to_string(),
-            }),
+            Err(error) => ClaimEvent::Failed(self.refusal(Refusal::Other(error.to_string()))),
         }
     }
 
@@ -263,14 +261,14 @@ struct Claiming {
     tries: Tries,
 }
 
-type ClaimHeard = ClaimEvent<Rest, AcquireError>;
+type ClaimHeard = ClaimEvent<Rest, ClaimError>;
 
 /// What a claim's caller is told.
-type Told = Passage<Result<Claim, AcquireError>>;
+type Told = Passage<Result<Claim, ClaimError>>;
 
 impl Procedure for Claiming {
     type Heard = ClaimHeard;
-    type Command = ClaimCommand<Rest, AcquireError>;
+    type Command = ClaimCommand<Rest, ClaimError>;
     type Outcome = Told;
 
     const OUTLASTS_THE_SESSION: bool = true;
@@ -346,9 +344,9 @@ impl Procedure for Claiming {
 }
 
 impl Claiming {
-    fn claim_outcome(&mut self, outcome: ClaimOutcome<Rest, AcquireError>) -> Told {
+    fn claim_outcome(&mut self, outcome: ClaimOutcome<Rest, ClaimError>) -> Told {
         let ledger = &self.ledger;
-        let unconfirmed = || AcquireError::Unconfirmed { path: ledger.record_path(self.name.as_str()) };
+        let unconfirmed = || ClaimError::Unconfirmed { path: ledger.record_path(self.name.as_str()) };
         Passage::Passed(match outcome {
             ClaimOutcome::Runs(attempt, version) => {
                 let Some(guard) = self.guard.take() else { return Passage::Displaced };
@@ -362,7 +360,7 @@ impl Claiming {
                 let path = ledger.lock.path.to_string();
                 let name = self.name.as_str().to_owned();
                 let (first, last) = rest.forgotten.range_of(&name).cloned().unwrap_or_default();
-                Err(AcquireError::Forgotten { path, name, first, last })
+                Err(ClaimError::Forgotten { path, name, first, last })
             }
             ClaimOutcome::Unconfirmed => Err(unconfirmed()),
             ClaimOutcome::Displaced => return Passage::Displaced,

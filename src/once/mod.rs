@@ -22,7 +22,7 @@ use zklock_recipe::{Event, Tries};
 
 pub use claim::Claim;
 use claim::{Ledger, SharedBegins};
-pub use error::{RecordError, RunError};
+pub use error::{ClaimError, InvalidOnce, RecordError, RunError};
 pub use name::NameProblem;
 use name::{RunName, name_at, whole_seconds};
 use options::MOST_KEPT;
@@ -33,7 +33,7 @@ pub use zklock_recipe::claim::RunEnd;
 
 use crate::acquire::acquirer::Wait;
 use crate::acquire::query::query;
-use crate::error::{AcquireError, InvalidLock, QueryError};
+use crate::error::{AcquireError, QueryError};
 use crate::guard::Guard;
 use crate::lock::Lock;
 use crate::node::{CLOCK_PROBE, RECORDS_SUFFIX};
@@ -61,7 +61,7 @@ use crate::zk::Succession;
 ///   has begun and never ended. A run that lost its lock may have done its work before that, and then the work is done
 ///   twice. Only the fencing token protects the work itself.
 /// * The number of records is bounded ([`OnceOptions::keep`]). zklock remembers the names of dropped records as ranges of
-///   text. A claim of a run without a record whose name is in a range is an error ([`AcquireError::Forgotten`]). So let
+///   text. A claim of a run without a record whose name is in a range is an error ([`ClaimError::Forgotten`]). So let
 ///   the text order of runs be their age, as with dates: then a new run is in no range.
 ///
 /// An operator who deletes a record lets that run begin again. An operator who deletes the whole directory lets all runs begin
@@ -102,12 +102,12 @@ impl Once {
         succession: Arc<Succession>,
         path: &str,
         options: OnceOptions,
-    ) -> Result<Self, InvalidLock> {
+    ) -> Result<Self, InvalidOnce> {
         let OnceOptions { lock, keep, retry } = options;
         lock.refuse_layout(path)?;
         let lock = Lock::new(succession, path, lock)?;
         if !(1..=MOST_KEPT).contains(&keep) {
-            return Err(InvalidLock::Keep { path: path.to_owned(), keep, most: MOST_KEPT });
+            return Err(InvalidOnce::Keep { path: path.to_owned(), keep, most: MOST_KEPT });
         }
         let directory = format!("{path}{RECORDS_SUFFIX}");
         let ledger = Ledger { lock: lock.settings.clone(), directory, keep: keep.into(), retry };
@@ -116,8 +116,8 @@ impl Once {
 
     /// Returns it with these options in place of the default ones. It sends nothing.
     ///
-    /// Errors: [`InvalidLock`] says what is wrong with an option.
-    pub fn with_options(&self, options: OnceOptions) -> Result<Self, InvalidLock> {
+    /// Errors: [`InvalidOnce`] says what is wrong with an option.
+    pub fn with_options(&self, options: OnceOptions) -> Result<Self, InvalidOnce> {
         Self::new(self.lock.succession().clone(), self.path(), options)
     }
 
@@ -145,7 +145,7 @@ impl Once {
     ///
     /// # Errors
     ///
-    /// See [`AcquireError`]. The run's name has 1 to 128 characters: ASCII letters, digits, `.`, `_`, `:`, `+` and `-`.
+    /// See [`ClaimError`]. The run's name has 1 to 128 characters: ASCII letters, digits, `.`, `_`, `:`, `+` and `-`.
     ///
     /// # Cancel safety
     ///
@@ -168,7 +168,7 @@ impl Once {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn claim(&self, name: &str) -> Result<Claim, AcquireError> {
+    pub async fn claim(&self, name: &str) -> Result<Claim, ClaimError> {
         self.lock.acquirer.at_last(self.claim_by(name, Wait::FOR_EVER).await?)
     }
 
@@ -176,8 +176,8 @@ impl Once {
     /// for it. To acquire the lock takes half a session timeout at most ([`Lock::try_acquire`]), and the begin takes until the
     /// guard's lease ends at most. If the begin is not confirmed by then, the call tries to acquire the lock again.
     ///
-    /// Errors: [`AcquireError`]. Cancel safety: as [`claim`](Self::claim).
-    pub async fn try_claim(&self, name: &str) -> Result<Option<Claim>, AcquireError> {
+    /// Errors: [`ClaimError`]. Cancel safety: as [`claim`](Self::claim).
+    pub async fn try_claim(&self, name: &str) -> Result<Option<Claim>, ClaimError> {
         self.claim_by(name, Wait::Never).await
     }
 
@@ -185,12 +185,12 @@ impl Once {
     /// this call, not with the first poll. It bounds the wait for the lock. After the grant the call returns at the latest
     /// when the guard's lease ends, or after `timeout` if that is later.
     ///
-    /// Errors: [`AcquireError`]. Cancel safety: as [`claim`](Self::claim).
+    /// Errors: [`ClaimError`]. Cancel safety: as [`claim`](Self::claim).
     pub fn claim_timeout(
         &self,
         name: &str,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Option<Claim>, AcquireError>> + Send {
+    ) -> impl Future<Output = Result<Option<Claim>, ClaimError>> + Send {
         self.claim_by(name, Wait::within(timeout))
     }
 
@@ -246,11 +246,11 @@ impl Once {
     ///
     /// The call takes one round trip. It creates the directory of the records if that does not exist.
     ///
-    /// Errors: [`AcquireError::InvalidName`] if `period` is not a number of whole seconds, or is zero. [`AcquireError::Refused`] also if
+    /// Errors: [`ClaimError::InvalidName`] if `period` is not a number of whole seconds, or is zero. [`AcquireError::Refused`] also if
     /// the leader's clock is after 9999. Else errors and cancel safety are as of [`now`](Self::now).
-    pub async fn period_name(&self, period: Duration) -> Result<String, AcquireError> {
+    pub async fn period_name(&self, period: Duration) -> Result<String, ClaimError> {
         let seconds = whole_seconds(period)
-            .map_err(|problem| AcquireError::InvalidName { name: format!("every {period:?}"), problem })?;
+            .map_err(|problem| ClaimError::InvalidName { name: format!("every {period:?}"), problem })?;
         let since = self.now().await?.duration_since(UNIX_EPOCH).unwrap_or_default();
         name_at(since, seconds).ok_or_else(|| self.wrong_clock())
     }
@@ -277,24 +277,26 @@ impl Once {
     ///
     /// [`AcquireError::Unanswered`] after half a session timeout without an answer. The other errors are those of an
     /// acquisition: the session is over, or the server refuses.
-    /// [`AcquireError::RecordNotAuthorized`] if an ACL forbids it. [`AcquireError::Refused`] if the server refuses for another reason,
+    /// [`ClaimError::RecordNotAuthorized`] if an ACL forbids it. [`AcquireError::Refused`] if the server refuses for another reason,
     /// or its leader's clock is before 1970.
     ///
     /// # Cancel safety
     ///
     /// Safe; nothing is lost.
-    pub async fn now(&self) -> Result<SystemTime, AcquireError> {
+    pub async fn now(&self) -> Result<SystemTime, ClaimError> {
         let now = match self.lock.succession().patiently(self.leader_time()).await {
             Ok(now) => now?,
-            Err(waited) => return Err(AcquireError::Unanswered { path: self.path().to_owned(), waited }),
+            Err(waited) => {
+                return Err(AcquireError::Unanswered { path: self.path().to_owned(), waited }.into());
+            }
         };
         let since = u64::try_from(now).ok().map(Duration::from_millis);
         since.and_then(|since| UNIX_EPOCH.checked_add(since)).ok_or_else(|| self.wrong_clock())
     }
 
-    fn wrong_clock(&self) -> AcquireError {
+    fn wrong_clock(&self) -> ClaimError {
         let cause = "its leader's clock is before 1970 or after 9999; set that clock";
-        AcquireError::Refused { path: self.ledger.directory.clone(), cause: cause.to_owned() }
+        AcquireError::Refused { path: self.ledger.directory.clone(), cause: cause.to_owned() }.into()
     }
 
     /// Returns the records, the one that began last first. It is meant for operators and tests: the answer may be outdated
@@ -311,10 +313,10 @@ impl Once {
         Ok(found.iter().filter_map(|kept| Record::decode(&directory, kept)).collect())
     }
 
-    fn claim_by(&self, name: &str, wait: Wait) -> BoxFuture<'static, Result<Option<Claim>, AcquireError>> {
+    fn claim_by(&self, name: &str, wait: Wait) -> BoxFuture<'static, Result<Option<Claim>, ClaimError>> {
         let once = self.clone();
         let parsed = RunName::parse(name);
-        let parsed = parsed.map_err(|problem| AcquireError::InvalidName { name: name.to_owned(), problem });
+        let parsed = parsed.map_err(|problem| ClaimError::InvalidName { name: name.to_owned(), problem });
         async move {
             let name = parsed?;
             let begins = SharedBegins::default();
@@ -324,10 +326,10 @@ impl Once {
                 match acquirer.acquire_in_stages(wait, claim).await {
                     Ok(Some(claimed)) => claimed.map(Some),
                     Ok(None) | Err(_) if begins.lock().is_any() => {
-                        Err(AcquireError::Unconfirmed { path: once.ledger.record_path(name.as_str()) })
+                        Err(ClaimError::Unconfirmed { path: once.ledger.record_path(name.as_str()) })
                     }
                     Ok(None) => Ok(None),
-                    Err(error) => Err(AcquireError::into(error)),
+                    Err(error) => Err(error.into()),
                 }
             });
             acquirer.instrument(FamilyMember::Once, wait, claimed).await
@@ -336,15 +338,13 @@ impl Once {
     }
 
     /// Asks for the time until a server answers. It is in milliseconds since the Unix epoch.
-    async fn leader_time(&self) -> Result<i64, AcquireError> {
+    async fn leader_time(&self) -> Result<i64, ClaimError> {
         let succession = self.lock.succession();
         let ledger = &self.ledger;
         let mut tries = Tries::default();
         loop {
-            let session = match succession.living().await {
-                Ok(session) => session,
-                Err(over) => return Err(AcquireError::over(self.path().to_owned(), over)),
-            };
+            let living = succession.living().await;
+            let session = living.map_err(|over| AcquireError::over(self.path().to_owned(), over))?;
             let lock = ledger.lock.clone();
             let directory = ledger.directory.clone();
             let told = session.requester.request(|wire| async move {

@@ -4,14 +4,39 @@ use std::time::Duration;
 
 use zklock_recipe::QueuePlace;
 
-use crate::error::LONGEST_NAME;
-pub use crate::error::NameProblem;
-
+/// The seconds of a day.
 const DAY: i64 = 86_400;
 
 /// The first instant of the year 10000, in seconds since the Unix epoch. From there on the names of periods would no
 /// longer sort by age.
 const YEAR_10000: i64 = 253_402_300_800;
+
+/// The longest name of a run, in characters.
+const LONGEST_NAME: usize = 128;
+
+/// Why a run cannot have a name, or why a period cannot have runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NameProblem {
+    /// The name is empty.
+    #[error("it is empty; name the run, for example by a date such as 2026-11-22")]
+    Empty,
+    /// The name is too long.
+    #[error("it has {0} characters; shorten it to {LONGEST_NAME} at most")]
+    TooLong(usize),
+    /// The name contains a character other than ASCII letters, digits, `.`, `_`, `:`, `+` and `-`.
+    #[error("it contains {0:?}; use ASCII letters, digits and the characters . _ : + - only")]
+    Character(char),
+    /// The name is `.` or `..`.
+    #[error("ZooKeeper does not allow a node of that name; use another name")]
+    Dots,
+    /// The name is a contender's name.
+    #[error("it is the name of a contender; use another name")]
+    Contender,
+    /// The period is not a number of whole seconds, or is zero.
+    #[error("it is not a valid period; use whole seconds, at least 1")]
+    Period,
+}
 
 /// The name of a run that is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]

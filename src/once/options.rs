@@ -37,7 +37,7 @@ impl OnceOptions {
 
     /// Sets how many records are kept: between 1 and 1,000. The default is 100. The claim that adds one record too many
     /// drops the one that began first. A run whose record was dropped can no longer be claimed; see
-    /// [`AcquireError::Forgotten`](crate::AcquireError::Forgotten).
+    /// [`ClaimError::Forgotten`](crate::once::ClaimError::Forgotten).
     ///
     /// Once more than 32 records were dropped, zklock remembers their names as 32 ranges of text: it joins those that
     /// are closest, but not around the run that begins. Of those that are equally close, it joins two without a record

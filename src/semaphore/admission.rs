@@ -19,6 +19,7 @@ use zklock_recipe::{
     SessionEnd, Takeover, Tries, Wish,
 };
 
+use super::error::PoolError;
 use super::requests::{self, PoolWatched, admission_failure};
 use super::statement::Statement;
 use crate::acquire::acquirer::Passage;
@@ -43,26 +44,26 @@ pub(super) async fn admit<K: 'static>(
     arrival: Arrival,
     wish: Wish,
     patience: Patience,
-) -> Result<Passage<Guard<K>>, AcquireError> {
+) -> Result<Passage<Guard<K>>, PoolError> {
     let admitting = Admitting::new(statement.clone(), turnstile, arrival, wish, patience);
     let session = admitting.session.clone();
     let mut course = Course::begin(session.clone(), admitting, AdmissionHeard::from(AdmissionEvent::Begin));
     let directory = || statement.permits.path.to_string();
-    let refused = |refusal| AcquireError::refused(statement.path().to_owned(), refusal);
+    let refused = |refusal| AcquireError::refused(statement.path().to_owned(), refusal).into();
     let mut permit = match course.outcome().await {
         Some(AdmissionOutcome::Admitted(own, connection)) => {
             MadePermit::new(session, &statement, own, connection)
         }
         Some(AdmissionOutcome::Busy) => return Ok(Passage::Busy),
         Some(AdmissionOutcome::Displaced) | None => return Ok(Passage::Displaced),
-        Some(AdmissionOutcome::Foreign) => return Err(AcquireError::UnknownData { directory: directory() }),
+        Some(AdmissionOutcome::Foreign) => return Err(PoolError::UnknownData { directory: directory() }),
         Some(AdmissionOutcome::Refused(refusal)) => return Err(refused(refusal)),
         Some(AdmissionOutcome::Unfit(misfit, found, stated)) => {
             let path = statement.path().to_owned();
             return Err(match misfit {
-                Misfit::Stock(found) => AcquireError::other_stock(path, found, stated),
-                Misfit::TooLarge => AcquireError::too_large(path, wish, found),
-                Misfit::Mixed => AcquireError::Mixed { directory: directory() },
+                Misfit::Stock(found) => PoolError::other_stock(path, found, stated),
+                Misfit::TooLarge => PoolError::too_large(path, wish, found),
+                Misfit::Mixed => PoolError::Mixed { directory: directory() },
             });
         }
     };

@@ -1,6 +1,7 @@
 //! The [`Semaphore`]: permits up to a capacity, strictly in order. [`Slots`] stand on the same pool.
 
 mod admission;
+pub(crate) mod error;
 mod pool;
 mod requests;
 pub(crate) mod slots;
@@ -11,13 +12,14 @@ use std::time::Duration;
 
 use zklock_recipe::{Stock, Wish};
 
+pub use error::{InvalidPool, PoolError};
 use pool::Pool;
 pub use slots::{Slots, SlotsHeld};
 
 use crate::acquire::acquirer::Wait;
 use crate::acquire::contender::Contender;
 use crate::acquire::options::LockOptions;
-use crate::error::{AcquireError, InvalidLock, QueryError};
+use crate::error::QueryError;
 use crate::guard::Permit;
 use crate::zk::Succession;
 
@@ -44,7 +46,7 @@ use crate::zk::Succession;
 /// # The capacity
 ///
 /// The first acquisition of all writes the capacity that it states. From then on an acquisition that states another one is
-/// refused with [`AcquireError::Capacity`]. [`set_capacity`](Self::set_capacity) changes it. ZooKeeper keeps it until
+/// refused with [`PoolError::Capacity`]. [`set_capacity`](Self::set_capacity) changes it. ZooKeeper keeps it until
 /// somebody deletes `/pool/permits`.
 ///
 /// # Limits
@@ -89,9 +91,9 @@ impl Semaphore {
         path: &str,
         capacity: u32,
         options: LockOptions,
-    ) -> Result<Self, InvalidLock> {
+    ) -> Result<Self, InvalidPool> {
         if capacity == 0 {
-            return Err(InvalidLock::Nothing { path: path.to_owned() });
+            return Err(InvalidPool::Nothing { path: path.to_owned() });
         }
         let pool = Pool::new(succession, path, Stock::Permits(capacity), options)?;
         Ok(Self { pool: Arc::new(pool) })
@@ -99,8 +101,8 @@ impl Semaphore {
 
     /// Returns it with these options in place of the default ones. It sends nothing.
     ///
-    /// Errors: [`InvalidLock`] says what is wrong with an option.
-    pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
+    /// Errors: [`InvalidPool`] says what is wrong with an option.
+    pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidPool> {
         Self::new(self.pool.succession().clone(), self.path(), self.capacity(), options)
     }
 
@@ -116,8 +118,8 @@ impl Semaphore {
 
     /// Acquires a permit of weight 1, and waits for as long as that takes. As [`acquire_many`](Self::acquire_many).
     ///
-    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
-    pub async fn acquire(&self) -> Result<Permit, AcquireError> {
+    /// Errors: [`PoolError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
+    pub async fn acquire(&self) -> Result<Permit, PoolError> {
         self.acquire_many(1).await
     }
 
@@ -133,20 +135,20 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// See [`AcquireError`]. [`AcquireError::Weight`] if the weight is zero or more than the capacity.
+    /// See [`PoolError`]. [`PoolError::Weight`] if the weight is zero or more than the capacity.
     ///
     /// # Cancel safety
     ///
     /// Safe. You may drop the future at any point; zklock then removes its nodes in the background. The place in the queue
     /// is lost, and so is the permit if the future had just acquired it.
-    pub async fn acquire_many(&self, weight: u32) -> Result<Permit, AcquireError> {
+    pub async fn acquire_many(&self, weight: u32) -> Result<Permit, PoolError> {
         self.pool.acquire(self.wish(weight)?).await
     }
 
     /// Acquires a permit of weight 1 if that is free now. As [`try_acquire_many`](Self::try_acquire_many).
     ///
-    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
-    pub async fn try_acquire(&self) -> Result<Option<Permit>, AcquireError> {
+    /// Errors: [`PoolError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
+    pub async fn try_acquire(&self) -> Result<Option<Permit>, PoolError> {
         self.try_acquire_many(1).await
     }
 
@@ -154,31 +156,31 @@ impl Semaphore {
     /// the turnstile, even one that is just passing. It waits for nobody, and for ZooKeeper's answers for half a session
     /// timeout at most.
     ///
-    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
-    pub async fn try_acquire_many(&self, weight: u32) -> Result<Option<Permit>, AcquireError> {
+    /// Errors: [`PoolError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
+    pub async fn try_acquire_many(&self, weight: u32) -> Result<Option<Permit>, PoolError> {
         self.pool.acquire_within(self.wish(weight)?, Wait::Never).await
     }
 
     /// Acquires a permit of weight 1, and returns `None` if `timeout` passes first. As
     /// [`acquire_many_timeout`](Self::acquire_many_timeout).
     ///
-    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
+    /// Errors: [`PoolError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
     pub fn acquire_timeout(
         &self,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Option<Permit>, AcquireError>> + Send + 'static {
+    ) -> impl Future<Output = Result<Option<Permit>, PoolError>> + Send + 'static {
         self.acquire_many_timeout(1, timeout)
     }
 
     /// Acquires a permit of this weight, and returns `None` if `timeout` passes first; see
     /// [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
     ///
-    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
+    /// Errors: [`PoolError`]. Cancel safety: as [`acquire_many`](Self::acquire_many).
     pub fn acquire_many_timeout(
         &self,
         weight: u32,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Option<Permit>, AcquireError>> + Send + 'static {
+    ) -> impl Future<Output = Result<Option<Permit>, PoolError>> + Send + 'static {
         let pool = self.pool.clone();
         let wish = self.wish(weight);
         let wait = Wait::within(timeout);
@@ -191,17 +193,17 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// See [`AcquireError`]. The function waits for the answer for half a session timeout at most. If none came
-    /// ([`AcquireError::Unanswered`]), the capacity may have changed. Then acquisitions of
+    /// See [`PoolError`]. The function waits for the answer for half a session timeout at most. If none came
+    /// ([`AcquireError::Unanswered`](crate::AcquireError::Unanswered)), the capacity may have changed. Then acquisitions of
     /// this semaphore go by whichever of the two they find.
     ///
     /// # Cancel safety
     ///
     /// If you drop the future, the capacity may have changed or not. Call it again. If you keep the future and do not poll
     /// it, the next change waits for it, as long as for an answer.
-    pub async fn set_capacity(&self, capacity: u32) -> Result<(), AcquireError> {
+    pub async fn set_capacity(&self, capacity: u32) -> Result<(), PoolError> {
         if capacity == 0 {
-            return Err(AcquireError::Number { path: self.path().to_owned(), asked: 0, largest: u32::MAX });
+            return Err(PoolError::Number { path: self.path().to_owned(), asked: 0, largest: u32::MAX });
         }
         self.pool.set_stock(Stock::Permits(capacity)).await
     }
@@ -219,10 +221,10 @@ impl Semaphore {
         Ok(PermitsHeld { capacity, permits })
     }
 
-    fn wish(&self, weight: u32) -> Result<Wish, AcquireError> {
+    fn wish(&self, weight: u32) -> Result<Wish, PoolError> {
         let capacity = self.pool.statement.largest();
         if weight == 0 || weight > capacity {
-            return Err(AcquireError::Weight { path: self.path().to_owned(), weight, capacity });
+            return Err(PoolError::Weight { path: self.path().to_owned(), weight, capacity });
         }
         Ok(Wish::Permit(weight))
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use zklock_recipe::{Event, Kind, PathKind, QueuePlace, Stock, Tries, Wish};
 
 use super::admission::admit;
+use super::error::{InvalidPool, PoolError};
 use super::requests::{self, Stocked};
 use super::statement::Statement;
 use crate::acquire::acquirer::{Acquirer, Wait};
@@ -36,7 +37,7 @@ impl Pool {
         path: &str,
         stated: Stock,
         options: LockOptions,
-    ) -> Result<Self, InvalidLock> {
+    ) -> Result<Self, InvalidPool> {
         let session = succession.present();
         let path = LockPath::parse(path, &session.chroot)
             .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
@@ -65,7 +66,7 @@ impl Pool {
     }
 
     /// Acquires what `wish` says, and waits for as long as that takes.
-    pub(super) async fn acquire<K: 'static>(&self, wish: Wish) -> Result<Guard<K>, AcquireError> {
+    pub(super) async fn acquire<K: 'static>(&self, wish: Wish) -> Result<Guard<K>, PoolError> {
         self.turnstile.at_last(self.acquire_within(wish, Wait::FOR_EVER).await?)
     }
 
@@ -75,7 +76,7 @@ impl Pool {
         &self,
         wish: Wish,
         wait: Wait,
-    ) -> Result<Option<Guard<K>>, AcquireError> {
+    ) -> Result<Option<Guard<K>>, PoolError> {
         let turnstile = &self.turnstile;
         let stages = |guard, arrival| admit(self.statement.clone(), guard, arrival, wish, wait.patience());
         let member = match wish {
@@ -85,15 +86,15 @@ impl Pool {
         let acquisition = pin!(turnstile.within(wait, turnstile.acquire_in_stages(wait, stages)));
         match turnstile.instrument(member, wait, acquisition).await {
             // The error names the turnstile, which the caller does not know.
-            Err(AcquireError::Unanswered { waited, .. }) => {
-                Err(AcquireError::Unanswered { path: self.path().to_owned(), waited })
+            Err(PoolError::Acquire(AcquireError::Unanswered { waited, .. })) => {
+                Err(AcquireError::Unanswered { path: self.path().to_owned(), waited }.into())
             }
             outcome => outcome,
         }
     }
 
     /// Writes to the pool how much it has. From then on this process states that, too.
-    pub(super) async fn set_stock(&self, stock: Stock) -> Result<(), AcquireError> {
+    pub(super) async fn set_stock(&self, stock: Stock) -> Result<(), PoolError> {
         let path = || self.path().to_owned();
         let Some(entry) = self.turnstile.entries.first() else { return Ok(()) };
         let set = async {
@@ -137,12 +138,14 @@ impl Pool {
         };
         match self.succession().patiently(set).await {
             Ok(Ok(Stocked::Done)) => Ok(()),
-            Ok(Ok(Stocked::OtherKind(other))) => Err(AcquireError::other_kind(path(), stock.into(), other)),
-            Ok(Ok(Stocked::Foreign)) => {
-                Err(AcquireError::UnknownData { directory: self.statement.permits.path.to_string() })
+            Ok(Ok(Stocked::OtherKind(other))) => {
+                Err(AcquireError::other_kind(path(), stock.into(), other).into())
             }
-            Ok(Err(refused)) => Err(refused),
-            Err(waited) => Err(AcquireError::Unanswered { path: path(), waited }),
+            Ok(Ok(Stocked::Foreign)) => {
+                Err(PoolError::UnknownData { directory: self.statement.permits.path.to_string() })
+            }
+            Ok(Err(refused)) => Err(refused.into()),
+            Err(waited) => Err(AcquireError::Unanswered { path: path(), waited }.into()),
         }
     }
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use zklock_recipe::{Stock, Wish};
 
+use super::error::{InvalidPool, PoolError};
 use super::pool::Pool;
 use crate::acquire::acquirer::Wait;
 use crate::acquire::contender::Contender;
 use crate::acquire::options::LockOptions;
-use crate::error::{AcquireError, InvalidLock, QueryError};
+use crate::error::QueryError;
 use crate::guard::Slot;
 use crate::zk::Succession;
 
@@ -61,13 +62,13 @@ impl Slots {
         path: &str,
         count: u32,
         options: LockOptions,
-    ) -> Result<Self, InvalidLock> {
+    ) -> Result<Self, InvalidPool> {
         if count == 0 {
-            return Err(InvalidLock::Nothing { path: path.to_owned() });
+            return Err(InvalidPool::Nothing { path: path.to_owned() });
         }
         if count > Self::LARGEST_COUNT {
             let largest = Self::LARGEST_COUNT;
-            return Err(InvalidLock::TooManySlots { path: path.to_owned(), count, largest });
+            return Err(InvalidPool::TooManySlots { path: path.to_owned(), count, largest });
         }
         let pool = Pool::new(succession, path, Stock::Slots(count), options)?;
         Ok(Self { pool: Arc::new(pool), preferred: None })
@@ -75,8 +76,8 @@ impl Slots {
 
     /// Returns it with these options in place of the default ones. It sends nothing.
     ///
-    /// Errors: [`InvalidLock`] says what is wrong with an option.
-    pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidLock> {
+    /// Errors: [`InvalidPool`] says what is wrong with an option.
+    pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidPool> {
         let slots = Self::new(self.pool.succession().clone(), self.path(), self.count(), options)?;
         Ok(Self { preferred: self.preferred, ..slots })
     }
@@ -93,7 +94,7 @@ impl Slots {
 
     /// Returns these slots with a preference: acquisitions through it get the slot with this index if it is free, and do not
     /// wait for that index. A process that starts again can so ask for the index that it had. It sends nothing. If there is no
-    /// such slot, acquisitions fail with [`AcquireError::Index`].
+    /// such slot, acquisitions fail with [`PoolError::Index`].
     pub fn preferring(&self, index: u32) -> Self {
         Self { pool: self.pool.clone(), preferred: Some(index) }
     }
@@ -102,27 +103,27 @@ impl Slots {
     /// until one is free. It takes as many round trips as a permit, waits as
     /// [`Semaphore::acquire_many`](crate::Semaphore::acquire_many) does, and must be polled as that.
     ///
-    /// Errors: [`AcquireError`]. Cancel safety: as [`Semaphore::acquire_many`](crate::Semaphore::acquire_many).
-    pub async fn acquire(&self) -> Result<Slot, AcquireError> {
+    /// Errors: [`PoolError`]. Cancel safety: as [`Semaphore::acquire_many`](crate::Semaphore::acquire_many).
+    pub async fn acquire(&self) -> Result<Slot, PoolError> {
         self.pool.acquire(self.wish()?).await
     }
 
     /// Acquires a slot if one is free now. Returns `None` if none is, or if another acquisition is in the turnstile, even one
     /// that is just passing. It waits for nobody, and for ZooKeeper's answers for half a session timeout at most.
     ///
-    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire`](Self::acquire).
-    pub async fn try_acquire(&self) -> Result<Option<Slot>, AcquireError> {
+    /// Errors: [`PoolError`]. Cancel safety: as [`acquire`](Self::acquire).
+    pub async fn try_acquire(&self) -> Result<Option<Slot>, PoolError> {
         self.pool.acquire_within(self.wish()?, Wait::Never).await
     }
 
     /// Acquires a slot, and returns `None` if `timeout` passes first; see
     /// [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
     ///
-    /// Errors: [`AcquireError`]. Cancel safety: as [`acquire`](Self::acquire).
+    /// Errors: [`PoolError`]. Cancel safety: as [`acquire`](Self::acquire).
     pub fn acquire_timeout(
         &self,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Option<Slot>, AcquireError>> + Send + 'static {
+    ) -> impl Future<Output = Result<Option<Slot>, PoolError>> + Send + 'static {
         let pool = self.pool.clone();
         let wish = self.wish();
         let wait = Wait::within(timeout);
@@ -133,12 +134,12 @@ impl Slots {
     /// [`Semaphore::set_capacity`](crate::Semaphore::set_capacity) changes a capacity. Slots that are held stay, also those
     /// whose index is not below the new number. They count: nobody is granted a slot while as many are held as the new number.
     ///
-    /// Errors and cancel safety: as there. [`AcquireError::Number`] if the number is zero, or larger than
+    /// Errors and cancel safety: as there. [`PoolError::Number`] if the number is zero, or larger than
     /// [`LARGEST_COUNT`](Self::LARGEST_COUNT).
-    pub async fn set_count(&self, count: u32) -> Result<(), AcquireError> {
+    pub async fn set_count(&self, count: u32) -> Result<(), PoolError> {
         if count == 0 || count > Self::LARGEST_COUNT {
             let largest = Self::LARGEST_COUNT;
-            return Err(AcquireError::Number { path: self.path().to_owned(), asked: count, largest });
+            return Err(PoolError::Number { path: self.path().to_owned(), asked: count, largest });
         }
         self.pool.set_stock(Stock::Slots(count)).await
     }
@@ -156,11 +157,11 @@ impl Slots {
         Ok(SlotsHeld { count, slots })
     }
 
-    fn wish(&self) -> Result<Wish, AcquireError> {
+    fn wish(&self) -> Result<Wish, PoolError> {
         let count = self.pool.statement.largest();
         match self.preferred {
             Some(index) if index >= count => {
-                Err(AcquireError::Index { path: self.path().to_owned(), index, count })
+                Err(PoolError::Index { path: self.path().to_owned(), index, count })
             }
             preferred => Ok(Wish::Slot(preferred)),
         }

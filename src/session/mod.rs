@@ -10,8 +10,8 @@
 //!   longer get it, because the session is over or the servers refuse. Drop the future to stop waiting. The call of the
 //!   same name with `_timeout` returns `None` once that time is over.
 //! * **A call that begins with `try_`** does not wait for other contenders. It waits for ZooKeeper's answer for half a
-//!   session timeout. After that it returns [`AcquireError::Unanswered`](crate::AcquireError::Unanswered). So do
-//!   [`Semaphore::set_capacity`] and [`Slots::set_count`].
+//!   session timeout. After that it returns [`AcquireError::Unanswered`](crate::AcquireError::Unanswered), alone or in the error of
+//!   its member. So do [`Semaphore::set_capacity`] and [`Slots::set_count`].
 //! * **A call that only looks** waits for half a session timeout, too. After that it returns [`QueryError::Unanswered`]. If
 //!   the connection is lost earlier, it returns [`Disconnected`](QueryError::Disconnected) at once.
 //!   [`Session::verify_sequencer`] has the same two errors; [`Once::now`] and [`Once::period_name`] have
@@ -99,11 +99,13 @@ use crate::guard::lost::ReleaseError;
 use crate::keys::Locks;
 use crate::keys::options::LocksOptions;
 use crate::lock::Lock;
-use crate::lock::multi_lock::{Access, MultiLock};
+use crate::lock::multi_lock::{Access, InvalidMultiLock, MultiLock};
 use crate::lock::rw_lock::RwLock;
 use crate::once::Once;
+use crate::once::error::InvalidOnce;
 use crate::once::options::OnceOptions;
 use crate::semaphore::Semaphore;
+use crate::semaphore::error::InvalidPool;
 use crate::semaphore::slots::Slots;
 use crate::wire::Closing;
 pub use crate::wire::{ConnectError, ServerAddress, ServerFailure, ServerProblem};
@@ -178,15 +180,11 @@ impl Session {
     ///
     /// A path alone means exclusively. If some are shared, name them by [`Access`]; see the example of [`MultiLock`].
     ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock). Also [`InvalidLock::NoLocks`] if no lock is named, [`InvalidLock::Nested`] if one lock
-    /// is named twice or is inside another one, and [`InvalidLock::TooMany`] if one transaction cannot enter all
-    /// queues.
+    /// Errors: [`InvalidMultiLock`].
     pub fn lock_all(
         &self,
         locks: impl IntoIterator<Item = impl Into<Access>>,
-    ) -> Result<MultiLock, InvalidLock> {
+    ) -> Result<MultiLock, InvalidMultiLock> {
         MultiLock::new(self.succession.clone(), locks, &LockOptions::new())
     }
 
@@ -200,8 +198,8 @@ impl Session {
 
     /// Returns the [`Once`] at `path`, whose runs are done once each. It sends nothing.
     ///
-    /// Errors: as [`lock`](Self::lock).
-    pub fn once(&self, path: &str) -> Result<Once, InvalidLock> {
+    /// Errors: [`InvalidOnce`].
+    pub fn once(&self, path: &str) -> Result<Once, InvalidOnce> {
         Once::new(self.succession.clone(), path, OnceOptions::new())
     }
 
@@ -216,21 +214,15 @@ impl Session {
     /// Returns the semaphore at `path`, and states its capacity: the weights of all permits that are held add up to it at
     /// most. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock::Path`] if ZooKeeper or zklock does not allow the path, and [`InvalidLock::Nothing`] if the capacity is
-    /// zero.
-    pub fn semaphore(&self, path: &str, capacity: u32) -> Result<Semaphore, InvalidLock> {
+    /// Errors: [`InvalidPool`].
+    pub fn semaphore(&self, path: &str, capacity: u32) -> Result<Semaphore, InvalidPool> {
         Semaphore::new(self.succession.clone(), path, capacity, LockOptions::new())
     }
 
     /// Returns the slots at `path`, and states how many they are: up to [`Slots::LARGEST_COUNT`]. It sends nothing.
     ///
-    /// # Errors
-    ///
-    /// [`InvalidLock::Path`] if ZooKeeper or zklock does not allow the path, [`InvalidLock::Nothing`] if the count is zero,
-    /// and [`InvalidLock::TooManySlots`] if it is too large.
-    pub fn slots(&self, path: &str, count: u32) -> Result<Slots, InvalidLock> {
+    /// Errors: [`InvalidPool`].
+    pub fn slots(&self, path: &str, count: u32) -> Result<Slots, InvalidPool> {
         Slots::new(self.succession.clone(), path, count, LockOptions::new())
     }
 
@@ -391,7 +383,8 @@ impl Session {
         self.succession.dialer.reckoning().tick
     }
 
-    /// Returns why no other ZooKeeper session can be opened, once the state is [`SessionState::Failed`].
+    /// Returns why no other ZooKeeper session can be opened, once the state is [`SessionState::AuthFailed`] or
+    /// [`SessionState::Failed`].
     pub fn failure(&self) -> Option<ConnectError> {
         self.succession.failure.get().cloned()
     }

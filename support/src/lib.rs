@@ -5,6 +5,7 @@ mod postgres;
 mod server;
 mod wait;
 
+use std::fmt::Debug;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -101,7 +102,7 @@ pub async fn until_queued(lock: &Lock, contenders: usize) {
 }
 
 /// An acquisition in a separate task.
-pub type Waiter<T = Guard> = JoinHandle<Result<T, AcquireError>>;
+pub type Waiter<T = Guard, E = AcquireError> = JoinHandle<Result<T, E>>;
 
 /// Acquires the lock in a separate task.
 pub fn acquire(lock: &Lock) -> Waiter {
@@ -140,12 +141,12 @@ pub async fn enqueue_behind(guard: &Guard, lock: &Lock) -> Waiter {
 }
 
 /// Waits for what a waiter is granted.
-pub async fn granted<T>(task: Waiter<T>) -> T {
+pub async fn granted<T, E: Debug>(task: Waiter<T, E>) -> T {
     within("the grant", task).await.expect("no panic").expect("a guard")
 }
 
 /// Waits for the error that a call in a separate task ends with.
-pub async fn refused<T, E>(task: JoinHandle<Result<T, E>>) -> E {
+pub async fn refused<T, E>(task: Waiter<T, E>) -> E {
     within("the error", task).await.expect("no panic").err().expect("an error")
 }
 

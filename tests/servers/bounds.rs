@@ -106,9 +106,9 @@ async fn the_end_of_a_run_is_answered_by_the_end_of_its_lease() {
     assert_eq!(error, RecordError::Unconfirmed { path: format!("{PATH}.once/slot") });
     let asked =
         answers("period_name", HALF, session.once(PATH).unwrap().period_name(HALF)).await.unwrap_err();
-    assert_eq!(asked, AcquireError::Unanswered { path: PATH.into(), waited: HALF });
+    assert_eq!(asked, AcquireError::Unanswered { path: PATH.into(), waited: HALF }.into());
     let asked = answers("now", HALF, session.once(PATH).unwrap().now()).await.unwrap_err();
-    assert_eq!(asked, AcquireError::Unanswered { path: PATH.into(), waited: HALF });
+    assert_eq!(asked, AcquireError::Unanswered { path: PATH.into(), waited: HALF }.into());
 }
 
 #[tokio::test]

@@ -7,8 +7,8 @@ use support::{
     server, session, sessions, until_nothing_is_left, within,
 };
 use zklock::{
-    AcquireError, Election, Leadership, Session,
-    election::{AnnounceError, Leader, ProclaimError},
+    Election, Leadership, Session,
+    election::{AnnounceError, CampaignError, Leader, ProclaimError},
     inspect::Observer,
 };
 use zklock_testcontainers::RequestKind;
@@ -50,7 +50,7 @@ async fn who_leads(election: &Election) -> Option<String> {
 }
 
 /// Campaigns in a separate task, and waits until the candidate is in the queue.
-async fn candidate(election: &Election, value: &'static str) -> Waiter<Leadership> {
+async fn candidate(election: &Election, value: &'static str) -> Waiter<Leadership, CampaignError> {
     let candidate = election.clone();
     let length = async || election.candidates().await.unwrap().len();
     queued(length, async move { candidate.campaign(value).await }).await
@@ -110,7 +110,7 @@ async fn a_leader_proclaims_other_values() {
         matches!(&error, ProclaimError::Announce(AnnounceError::TooLong { path, length, .. }) if path == LEADER && *length == long.len())
     );
     let error = election(&looking).campaign(long.clone()).await.unwrap_err();
-    assert!(matches!(error, AcquireError::Announce(AnnounceError::TooLong { .. })));
+    assert!(matches!(error, CampaignError::Announce(AnnounceError::TooLong { .. })));
     let longest = &long[1..];
     leadership.proclaim(longest).await.unwrap();
     assert_eq!(told(&mut leaders).await.as_deref(), Some(longest));
@@ -163,7 +163,7 @@ async fn a_leftover_with_children_refuses_the_candidate() {
     support::make(&client, "/service/leader/child").await;
     let error = within("a campaign", election(&session).campaign("one")).await.unwrap_err();
     assert!(
-        matches!(&error, AcquireError::Announce(AnnounceError::Refused { path, .. }) if path == LEADER),
+        matches!(&error, CampaignError::Announce(AnnounceError::Refused { path, .. }) if path == LEADER),
         "{error}"
     );
     assert!(!error.is_retryable() && !error.needs_new_session());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use support::{
     Steps, enqueue, enqueue_behind, eventually, linked, own_server, patient, refused, server, session, within,
 };
-use zklock::{AcquireError, LostReason, ReleaseError, SessionState};
+use zklock::{AcquireError, ConnectError, LostReason, ReleaseError, SessionState};
 use zklock_testcontainers::{Ensemble, Link, RequestKind, ZooKeeper};
 
 const TIMEOUT: Duration = Duration::from_secs(4);
@@ -114,7 +114,10 @@ async fn credentials_that_every_server_rejects_are_final() {
     let waiting = enqueue(&lock).await;
     link.redirect(rejects.connect_string());
     link.cut();
-    assert_eq!(refused(waiting).await, AcquireError::AuthFailed { path: "/lock/orders".into() });
+    let error = refused(waiting).await;
+    let cause = Box::new(ConnectError::AuthFailed);
+    assert_eq!(error, AcquireError::SessionFailed { path: "/lock/orders".into(), cause });
+    assert!(error.needs_new_session() && !error.is_retryable());
     assert_eq!(session.state(), SessionState::AuthFailed);
     assert!(!guard.is_held());
     let mut events = session.events();

@@ -6,10 +6,13 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use zklock::ask::Asks;
+use zklock::election::CampaignError;
 use zklock::inspect::PathKind;
-use zklock::once::{Claim, OnceOptions};
+use zklock::once::{Claim, ClaimError, OnceOptions};
+use zklock::semaphore::PoolError;
 use zklock::{
-    AcquireError, AnyGuard, Guard, Leadership, LockOptions, LocksOptions, LostReason, ReleaseError, Session,
+    AcquireError, AnyGuard, Guard, KeyError, Leadership, LockOptions, LocksOptions, LostReason, ReleaseError,
+    Session,
 };
 
 /// What a member grants, without its kind.
@@ -68,6 +71,33 @@ impl Held {
         self.0.release().await
     }
 }
+
+/// An error that every member can meet.
+trait Common {
+    fn common(self) -> AcquireError;
+}
+
+impl Common for AcquireError {
+    fn common(self) -> AcquireError {
+        self
+    }
+}
+
+/// The members' own errors say of the common one that they hold what it says itself.
+macro_rules! common {
+    ($($error:ty),*) => {$(
+        impl Common for $error {
+            fn common(self) -> AcquireError {
+                let (said, advice) = (self.to_string(), (self.is_retryable(), self.needs_new_session()));
+                let Self::Acquire(error) = self else { panic!("no other member can meet it: {said}") };
+                assert_eq!((said, advice), (error.to_string(), (error.is_retryable(), error.needs_new_session())));
+                error
+            }
+        }
+    )*};
+}
+
+common!(KeyError, CampaignError, PoolError, ClaimError);
 
 /// How a member is asked.
 #[derive(Clone, Copy)]
@@ -135,9 +165,9 @@ macro_rules! handle {
             let $handle = $handle.clone();
             async move {
                 Ok(match wish {
-                    Wish::Wait => Some($waits.await?.into()),
-                    Wish::Try => $tries.await?.map(Held::from),
-                    Wish::WaitFor($timeout) => $waits_for.await?.map(Held::from),
+                    Wish::Wait => Some($waits.await.map_err(Common::common)?.into()),
+                    Wish::Try => $tries.await.map_err(Common::common)?.map(Held::from),
+                    Wish::WaitFor($timeout) => $waits_for.await.map_err(Common::common)?.map(Held::from),
                 })
             }
             .boxed()

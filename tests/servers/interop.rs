@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use support::{enqueue, eventually, granted, linked, operator, queue, server, session, within};
+use zklock::election::CampaignError;
 use zklock::inspect::ForeignClient;
 use zklock::once::OnceOptions;
 use zklock::{
@@ -182,7 +183,10 @@ async fn an_election_does_not_lead_beside_a_queue_of_another_client_at_its_path(
         let lock = || lock(&session, layout, Duration::ZERO);
         let guard = acquired(&lock()).await;
         let refused = within("a refusal", election().campaign("ours")).await;
-        assert!(matches!(refused, Err(AcquireError::OtherKind { .. })), "{layout}: {refused:?}");
+        assert!(
+            matches!(refused, Err(CampaignError::Acquire(AcquireError::OtherKind { .. }))),
+            "{layout}: {refused:?}"
+        );
         guard.release().await.unwrap();
         let leadership = within("the leadership", election().campaign("ours")).await.unwrap();
         let refused = within("a refusal", lock().acquire()).await;
@@ -247,18 +251,21 @@ async fn only_a_single_lock_that_is_held_alone_has_a_layout() {
     let several =
         |paths: &[Access]| session.lock_all(paths.to_vec()).unwrap().with_options(options()).map(drop);
     assert_eq!(several(&[Access::from(PATH)]), Ok(()));
-    for refused in [
-        several(&[Access::shared(PATH)]),
-        several(&[Access::from(PATH), Access::from("/lock/other")]),
-        session.rw_lock(PATH).unwrap().with_options(options()).map(drop),
-        session.election(PATH).unwrap().with_options(options()).map(drop),
-        session.semaphore(PATH, 2).unwrap().with_options(options()).map(drop),
-        session.slots(PATH, 2).unwrap().with_options(options()).map(drop),
-        session.once(PATH).unwrap().with_options(OnceOptions::new().lock(options())).map(drop),
-        session.locks(PATH).unwrap().with_options(LocksOptions::new().lock(options())).map(drop),
-    ] {
-        assert_eq!(refused, Err(InvalidLock::Layout { path: PATH.to_owned(), layout: LAYOUT }));
-    }
+    let refused = || InvalidLock::Layout { path: PATH.to_owned(), layout: LAYOUT };
+    assert_eq!(several(&[Access::shared(PATH)]), Err(refused().into()));
+    assert_eq!(several(&[Access::from(PATH), Access::from("/lock/other")]), Err(refused().into()));
+    let read = session.rw_lock(PATH).unwrap().with_options(options());
+    assert_eq!(read.map(drop), Err(refused()));
+    let election = session.election(PATH).unwrap().with_options(options());
+    assert_eq!(election.map(drop), Err(refused()));
+    let semaphore = session.semaphore(PATH, 2).unwrap().with_options(options());
+    assert_eq!(semaphore.map(drop), Err(refused().into()));
+    let slots = session.slots(PATH, 2).unwrap().with_options(options());
+    assert_eq!(slots.map(drop), Err(refused().into()));
+    let once = session.once(PATH).unwrap().with_options(OnceOptions::new().lock(options()));
+    assert_eq!(once.map(drop), Err(refused().into()));
+    let locks = session.locks(PATH).unwrap().with_options(LocksOptions::new().lock(options()));
+    assert_eq!(locks.map(drop), Err(refused()));
 }
 
 /// A holder's own writes, and others', during a hold.

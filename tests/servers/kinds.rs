@@ -1,7 +1,9 @@
 //! A path has one kind: two kinds at one path refuse each other, and what only shares names does not.
 
 use support::{eventually, make, operator, sessions, until_nothing_is_left, within};
-use zklock::{AcquireError, Session, election::AnnounceError, inspect::PathKind};
+use zklock::election::{AnnounceError, CampaignError};
+use zklock::semaphore::PoolError;
+use zklock::{AcquireError, Session, inspect::PathKind};
 
 use super::family::{FAMILY, Held, Member};
 
@@ -86,12 +88,12 @@ async fn the_nodes_of_an_election_or_a_pool_are_no_locks() {
     // A lock where an announcement would be keeps the leader from announcing itself.
     let held = hold(lock, &first, "/inner/silent/leader").await;
     let silent = within("the end", second.election("/inner/silent").unwrap().campaign("me")).await;
-    assert!(matches!(silent, Err(AcquireError::Announce(AnnounceError::Refused { .. }))), "{silent:?}");
+    assert!(matches!(silent, Err(CampaignError::Announce(AnnounceError::Refused { .. }))), "{silent:?}");
     drop(held);
     // One where a pool's permits would be keeps them from being there.
     let held = hold(lock, &first, "/inner/empty/permits").await;
     let empty = within("the end", second.semaphore("/inner/empty", 3).unwrap().acquire()).await;
-    assert!(matches!(empty, Err(AcquireError::UnknownData { .. })), "{empty:?}");
+    assert!(matches!(empty, Err(PoolError::UnknownData { .. })), "{empty:?}");
     drop(held);
     until_nothing_is_left(&server).await;
 }
@@ -150,9 +152,13 @@ async fn a_path_that_nobody_uses_any_more_is_free_for_another_kind() {
     is_refused(election, &first, "/path", "/path", PathKind::Lock).await;
     let semaphore = first.semaphore("/path", 3).unwrap();
     let refused = semaphore.set_capacity(3).await.unwrap_err();
-    assert!(matches!(refused, AcquireError::OtherKind { found: PathKind::Lock, .. }), "{refused}");
+    assert!(
+        matches!(refused, PoolError::Acquire(AcquireError::OtherKind { found: PathKind::Lock, .. })),
+        "{refused}"
+    );
     drop(hold(used_as(PathKind::Semaphore), &first, "/another").await);
     let refused = first.slots("/another", 2).unwrap().set_count(2).await.unwrap_err();
+    let PoolError::Acquire(refused) = refused else { panic!("{refused}") };
     assert!(matches!(refused, AcquireError::OtherKind { found: PathKind::Semaphore, .. }), "{refused}");
     drop(lock);
     until_nothing_is_left(&server).await;

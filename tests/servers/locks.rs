@@ -10,7 +10,7 @@ use support::{
     within,
 };
 use zklock::{
-    AcquireError, FenceGate, FencingToken, Guard, LockOptions, Locks, LocksOptions, LostReason, ReleaseError,
+    FenceGate, FencingToken, Guard, KeyError, LockOptions, Locks, LocksOptions, LostReason, ReleaseError,
     Session, guard::TransactionError,
 };
 use zklock_testcontainers::{Link, RequestKind};
@@ -23,14 +23,14 @@ pub(crate) const KEY: &str = "42";
 const LONG: Duration = Duration::from_secs(40);
 
 /// A task in line, which has been polled once.
-pub(crate) fn in_line(locks: &Locks) -> Steps<impl Future<Output = Result<Guard, AcquireError>> + use<>> {
+pub(crate) fn in_line(locks: &Locks) -> Steps<impl Future<Output = Result<Guard, KeyError>> + use<>> {
     let locks = locks.clone();
     let mut task = Steps::new(async move { locks.acquire(KEY).await });
     assert!(task.poll().is_pending());
     task
 }
 
-pub(crate) async fn turn_of(task: Steps<impl Future<Output = Result<Guard, AcquireError>>>) -> Guard {
+pub(crate) async fn turn_of(task: Steps<impl Future<Output = Result<Guard, KeyError>>>) -> Guard {
     within("the turn", task.finished()).await.expect("a guard")
 }
 
@@ -125,7 +125,7 @@ async fn any_text_is_a_key() {
     // The root is a lock of its own, and its keys are no contenders there.
     assert!(session.lock(ROOT).unwrap().try_acquire().await.unwrap().is_some());
     let long = locks.acquire(&"k".repeat(4097)).await.unwrap_err();
-    assert!(matches!(long, AcquireError::KeyTooLong { length: 4097, .. }), "{long}");
+    assert!(matches!(long, KeyError::TooLong { length: 4097, .. }), "{long}");
     let found = session.locks_below("/lock").await.unwrap().locks;
     assert_eq!(found.len(), keys.len());
     for guard in guards {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use support::{eventually, linked_session, operator, session, sessions, until_nothing_is_left, within};
-use zklock::{Access, AcquireError, InvalidLock, LockOptions, MultiLock, Session};
+use zklock::{Access, AcquireError, InvalidLock, InvalidMultiLock, LockOptions, MultiLock, Session};
 use zklock_testcontainers::RequestKind;
 use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 
@@ -99,19 +99,20 @@ async fn a_refusal_in_one_queue_leaves_nothing_in_the_others() {
 async fn each_mistake_is_told() {
     let (_server, [session]) = sessions().await;
     let refused = |paths: &[&str]| session.lock_all(paths.iter().copied()).unwrap_err();
-    assert_eq!(refused(&[]), InvalidLock::NoLocks);
-    let nested = |outer: &str, inner: &str| InvalidLock::Nested { outer: outer.into(), inner: inner.into() };
+    assert_eq!(refused(&[]), InvalidMultiLock::NoLocks);
+    let nested =
+        |outer: &str, inner: &str| InvalidMultiLock::Nested { outer: outer.into(), inner: inner.into() };
     assert_eq!(refused(&["/lock/a", "/lock/b", "/lock/a"]), nested("/lock/a", "/lock/a"));
     assert_eq!(refused(&["/lock/a/b", "/lock/a-b", "/lock/a"]), nested("/lock/a", "/lock/a/b"));
-    assert!(matches!(refused(&["/lock/a", "lock"]), InvalidLock::Path { .. }));
+    assert!(matches!(refused(&["/lock/a", "lock"]), InvalidMultiLock::Lock(InvalidLock::Path { .. })));
     let many = (0..64).map(|index| format!("/lock/{index}")).collect::<Vec<_>>();
     let long = LockOptions::new().data("x".repeat(16 * 1024));
     let error = session.lock_all(many.clone()).and_then(|it| it.with_options(long)).unwrap_err();
-    assert!(matches!(error, InvalidLock::TooMany { count: 64, .. }), "{error}");
+    assert!(matches!(error, InvalidMultiLock::TooMany { count: 64, .. }), "{error}");
     // A byte of data may take six in the node.
     let escaped = LockOptions::new().data("\u{1}".repeat(4 * 1024));
     let error = session.lock_all(many[..32].to_vec()).and_then(|it| it.with_options(escaped)).unwrap_err();
-    assert!(matches!(error, InvalidLock::TooMany { count: 32, .. }), "{error}");
+    assert!(matches!(error, InvalidMultiLock::TooMany { count: 32, .. }), "{error}");
     // As many as are allowed are also accepted by the server.
     let locks = session.lock_all(many).unwrap();
     locks.acquire().await.unwrap().release().await.unwrap();

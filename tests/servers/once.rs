@@ -7,8 +7,11 @@ use support::{
     dropped_before, linked_session, make, operator, session, sessions, until_nothing_is_left, within,
 };
 use zklock::{
-    AcquireError, InvalidLock, LockOptions, LostReason, Once, Session,
-    once::{Claim, NameProblem, OnceOptions, Ran, Record, RecordError, RecordState, Run, RunEnd, RunError},
+    LockOptions, LostReason, Once, Session,
+    once::{
+        Claim, ClaimError, InvalidOnce, NameProblem, OnceOptions, Ran, Record, RecordError, RecordState, Run,
+        RunEnd, RunError,
+    },
 };
 use zklock_testcontainers::RequestKind;
 use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
@@ -145,7 +148,7 @@ async fn a_period_is_that_of_the_servers_clock() {
     let now = once.now().await.unwrap();
     assert!(between <= now && now <= clock("/after").await, "{now:?}");
     let error = once.period_name(Duration::ZERO).await.unwrap_err();
-    assert!(matches!(error, AcquireError::InvalidName { problem: NameProblem::Period, .. }), "{error}");
+    assert!(matches!(error, ClaimError::InvalidName { problem: NameProblem::Period, .. }), "{error}");
     until_nothing_is_left(&server).await;
 }
 
@@ -160,7 +163,7 @@ async fn the_oldest_records_are_dropped_and_their_runs_cannot_be_claimed() {
     for name in ["d1", "d2"] {
         let error = within("the error", once.claim(name)).await.unwrap_err();
         let [first, last, name] = [name; 3].map(str::to_owned);
-        assert_eq!(error, AcquireError::Forgotten { path: PATH.to_owned(), name, first, last });
+        assert_eq!(error, ClaimError::Forgotten { path: PATH.to_owned(), name, first, last });
         assert!(!error.is_retryable());
     }
     // Those with a record are told by it. Those that certainly have not run do so, late ones too.
@@ -171,7 +174,7 @@ async fn the_oldest_records_are_dropped_and_their_runs_cannot_be_claimed() {
     }
     for name in ["d3", "d4", "d25"] {
         let error = within("the error", once.claim(name)).await.unwrap_err();
-        assert!(matches!(error, AcquireError::Forgotten { .. }), "{name}: {error}");
+        assert!(matches!(error, ClaimError::Forgotten { .. }), "{name}: {error}");
     }
     until_nothing_is_left(&server).await;
 }
@@ -192,7 +195,7 @@ async fn a_smaller_number_of_records_is_reached_by_the_next_claims() {
     // A node that cannot be deleted stays, and one that is no record is not ours to delete.
     assert_eq!(names(&few).await, ["t3", "t2", "t1", "s000"]);
     assert!(operator.check_stat(&strange).await.unwrap().is_some());
-    assert_eq!(few.claim("strange").await.unwrap_err(), AcquireError::NotARecord { path: strange });
+    assert_eq!(few.claim("strange").await.unwrap_err(), ClaimError::NotARecord { path: strange });
 }
 
 #[tokio::test]
@@ -201,11 +204,11 @@ async fn what_cannot_be_a_name_is_refused_before_anything_is_sent() {
     let once = session.once(PATH).unwrap();
     link.reset_counts();
     let error = once.claim("a/b").await.unwrap_err();
-    assert_eq!(error, AcquireError::InvalidName { name: "a/b".into(), problem: NameProblem::Character('/') });
+    assert_eq!(error, ClaimError::InvalidName { name: "a/b".into(), problem: NameProblem::Character('/') });
     assert_eq!(link.requests_of(RequestKind::Multi), 0);
     for keep in [0, 1_001] {
         let error = once.clone().with_options(OnceOptions::new().keep(keep)).unwrap_err();
-        assert_eq!(error, InvalidLock::Keep { path: PATH.into(), keep, most: 1000 });
+        assert_eq!(error, InvalidOnce::Keep { path: PATH.into(), keep, most: 1000 });
     }
     assert_eq!(once.records().await.unwrap(), []);
 }
@@ -249,7 +252,7 @@ async fn an_operator_deletes_records_and_writes_to_them() {
     for (changed, name) in [(NODE, NAME), (DIRECTORY, "2026-11-23")] {
         operator.set_data(changed, b"precious", None).await.unwrap();
         let error = within("the error", once.claim(name)).await.unwrap_err();
-        assert_eq!(error, AcquireError::NotARecord { path: changed.into() });
+        assert_eq!(error, ClaimError::NotARecord { path: changed.into() });
     }
     assert_eq!(operator.get_data(DIRECTORY).await.unwrap().0, b"precious");
     until_nothing_is_left(&server).await;
@@ -262,7 +265,7 @@ async fn without_permission_to_keep_records() {
     let operator = operator(&server).await;
     make(&operator, PATH).await;
     let reader = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
-    let refused = AcquireError::RecordNotAuthorized { path: DIRECTORY.into() };
+    let refused = ClaimError::RecordNotAuthorized { path: DIRECTORY.into() };
     // Nobody may create the directory; then nobody may create records in it.
     operator.set_acl("/lock", &reader, None).await.unwrap();
     assert_eq!(within("the error", once.claim(NAME)).await.unwrap_err(), refused);

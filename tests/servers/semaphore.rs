@@ -7,7 +7,8 @@ use support::{
     Server, Steps, Waiter, eventually, granted, linked_session, make, operator, queued, refused, sessions,
     until_nothing_is_left, within,
 };
-use zklock::{AcquireError, InvalidLock, LockOptions, Permit, Semaphore, Session, inspect::Kind};
+use zklock::semaphore::{InvalidPool, PoolError};
+use zklock::{LockOptions, Permit, Semaphore, Session, inspect::Kind};
 use zklock_testcontainers::RequestKind;
 
 const PATH: &str = "/pool";
@@ -19,7 +20,7 @@ async fn in_turnstile(session: &Session, path: &str) -> usize {
 }
 
 /// Acquires a permit in a separate task, and waits until the acquisition is in the turnstile.
-async fn enqueue(observer: &Session, semaphore: &Semaphore, weight: u32) -> Waiter<Permit> {
+async fn enqueue(observer: &Session, semaphore: &Semaphore, weight: u32) -> Waiter<Permit, PoolError> {
     let acquiring = semaphore.clone();
     let length = async || in_turnstile(observer, semaphore.path()).await;
     queued(length, async move { acquiring.acquire_many(weight).await }).await
@@ -116,7 +117,7 @@ async fn another_capacity_is_refused_with_both_numbers() {
     session.semaphore(PATH, 4).unwrap().acquire().await.unwrap().release().await.unwrap();
     let other = session.semaphore(PATH, 5).unwrap();
     let error = other.acquire().await.unwrap_err();
-    assert_eq!(error, AcquireError::Capacity { path: PATH.into(), stated: 5, found: 4 });
+    assert_eq!(error, PoolError::Capacity { path: PATH.into(), stated: 5, found: 4 });
     assert_eq!(
         error.to_string(),
         "the semaphore at /pool has a capacity of 4, but this process states 5; state the same capacity in all processes, or \
@@ -130,7 +131,7 @@ async fn another_capacity_is_refused_with_both_numbers() {
 #[tokio::test]
 async fn what_can_never_be_had_is_refused_at_the_call() {
     let (_server, link, session) = linked_session(Duration::from_secs(20)).await;
-    assert_eq!(session.semaphore(PATH, 0).unwrap_err(), InvalidLock::Nothing { path: PATH.into() });
+    assert_eq!(session.semaphore(PATH, 0).unwrap_err(), InvalidPool::Nothing { path: PATH.into() });
     let semaphore = session.semaphore(PATH, 4).unwrap();
     link.reset_counts();
     for weight in [0, 5] {
@@ -139,11 +140,11 @@ async fn what_can_never_be_had_is_refused_at_the_call() {
             semaphore.try_acquire_many(weight).await,
             semaphore.acquire_many_timeout(weight, Duration::from_secs(1)).await,
         ] {
-            assert_eq!(refused.unwrap_err(), AcquireError::Weight { path: PATH.into(), weight, capacity: 4 });
+            assert_eq!(refused.unwrap_err(), PoolError::Weight { path: PATH.into(), weight, capacity: 4 });
         }
     }
     let impossible = semaphore.set_capacity(0).await.unwrap_err();
-    assert!(matches!(impossible, AcquireError::Number { asked: 0, .. }), "{impossible}");
+    assert!(matches!(impossible, PoolError::Number { asked: 0, .. }), "{impossible}");
     let sent = |kind| link.requests_of(kind);
     assert_eq!(sent(RequestKind::Any), sent(RequestKind::Sync), "nothing but heartbeats");
 }
@@ -159,7 +160,7 @@ async fn its_capacity_can_be_changed() {
     until_it_waits_for_room(&server, PATH).await;
     semaphore.set_capacity(4).await.unwrap();
     assert_eq!((semaphore.capacity(), semaphore.clone().capacity(), other.capacity()), (4, 4, 2));
-    assert_eq!(refused(stale).await, AcquireError::Capacity { path: PATH.into(), stated: 2, found: 4 });
+    assert_eq!(refused(stale).await, PoolError::Capacity { path: PATH.into(), stated: 2, found: 4 });
     assert!(held_already.is_held());
     let more = semaphore.acquire_many(2).await.unwrap();
     // Those that are held stay, though they are more than the new capacity.
@@ -194,9 +195,9 @@ async fn nodes_that_somebody_made_by_hand_count_by_their_names() {
     permit.release().await.unwrap();
     make(&operator, &format!("{PATH}/permits/slot-2-0000000701")).await;
     let error = semaphore.acquire().await.unwrap_err();
-    assert_eq!(error, AcquireError::Mixed { directory: "/pool/permits".into() });
+    assert_eq!(error, PoolError::Mixed { directory: "/pool/permits".into() });
     operator.set_data("/pool/permits", b"10.0.0.1", None).await.unwrap();
-    let unknown = AcquireError::UnknownData { directory: "/pool/permits".into() };
+    let unknown = PoolError::UnknownData { directory: "/pool/permits".into() };
     assert_eq!(semaphore.acquire().await.unwrap_err(), unknown);
     assert_eq!(semaphore.set_capacity(3).await.unwrap_err(), unknown);
 }

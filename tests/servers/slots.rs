@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use support::{sessions, until_nothing_is_left};
-use zklock::{AcquireError, InvalidLock, Slots, inspect::Kind};
+use zklock::semaphore::{InvalidPool, PoolError};
+use zklock::{Slots, inspect::Kind};
 
 const PATH: &str = "/workers";
 
@@ -43,16 +44,16 @@ async fn the_lowest_free_index_or_the_preferred_one() {
 #[tokio::test]
 async fn what_is_not_there_is_refused() {
     let (server, [session]) = sessions().await;
-    assert_eq!(session.slots(PATH, 0).unwrap_err(), InvalidLock::Nothing { path: PATH.into() });
+    assert_eq!(session.slots(PATH, 0).unwrap_err(), InvalidPool::Nothing { path: PATH.into() });
     let error = session.slots(PATH, Slots::LARGEST_COUNT + 1).unwrap_err();
-    assert!(matches!(error, InvalidLock::TooManySlots { .. }), "{error}");
+    assert!(matches!(error, InvalidPool::TooManySlots { .. }), "{error}");
     let slots = session.slots(PATH, 4).unwrap();
-    let error = AcquireError::Index { path: PATH.into(), index: 4, count: 4 };
+    let error = PoolError::Index { path: PATH.into(), index: 4, count: 4 };
     assert_eq!(slots.preferring(4).acquire().await.unwrap_err(), error);
     assert_eq!(error.to_string(), "/workers has no slot 4, because it has 4 slots; prefer an index below 4");
     slots.acquire().await.unwrap().release().await.unwrap();
     let error = session.slots(PATH, 5).unwrap().acquire().await.unwrap_err();
-    assert_eq!(error, AcquireError::Count { path: PATH.into(), stated: 5, found: 4 });
+    assert_eq!(error, PoolError::Count { path: PATH.into(), stated: 5, found: 4 });
     assert!(slots.set_count(0).await.is_err());
     until_nothing_is_left(&server).await;
 }

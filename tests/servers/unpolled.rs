@@ -9,8 +9,8 @@ use futures::FutureExt;
 use futures::future::{LocalBoxFuture, join_all};
 use support::{BOUND, Steps, patient, server, session, until_nothing_is_left, within};
 use zklock::{
-    AcquireError, Election, Lock, Locks, MultiLock, Once, RwLock, Semaphore, Session, Slots,
-    once::{Claim, RecordState, Run, RunEnd},
+    Election, Lock, Locks, MultiLock, Once, RwLock, Semaphore, Session, Slots,
+    once::{Claim, ClaimError, RecordState, Run, RunEnd},
 };
 
 use super::family::Held;
@@ -46,7 +46,7 @@ fn run_now(claim: Claim) -> Option<Held> {
     matches!(claim, Claim::Run(_)).then(|| claim.into())
 }
 
-async fn a_run(once: Once) -> Result<Run, AcquireError> {
+async fn a_run(once: Once) -> Result<Run, ClaimError> {
     match once.claim(NAME).await? {
         Claim::Run(run) => Ok(run),
         Claim::Recorded(record) => panic!("nobody has run it: {record:?}"),

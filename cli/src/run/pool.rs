@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::timeout;
-use zklock::{AcquireError, LockOptions, Semaphore, Session, Slots};
+use zklock::{LockOptions, Semaphore, Session, Slots, semaphore::PoolError};
 use zookeeper_client::SessionId;
 
 use super::grant::Grant;
@@ -56,7 +56,7 @@ impl Pool {
     }
 
     /// Acquires it. `None` if it was not acquired in time.
-    pub(super) async fn take(&self, patience: Patience) -> Result<Option<Grant>, AcquireError> {
+    pub(super) async fn take(&self, patience: Patience) -> Result<Option<Grant>, PoolError> {
         let taken = self.take_within(patience).await?;
         if patience.is_none() && taken.is_none() && self.has_room().await {
             return self.take_within(Some(PASSING)).await;
@@ -64,7 +64,7 @@ impl Pool {
         Ok(taken)
     }
 
-    async fn take_within(&self, patience: Patience) -> Result<Option<Grant>, AcquireError> {
+    async fn take_within(&self, patience: Patience) -> Result<Option<Grant>, PoolError> {
         Ok(match &self.wanted {
             Wanted::Slot(slots) => match patience {
                 None => slots.try_acquire().await?.map(Grant::slot),

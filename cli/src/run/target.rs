@@ -1,7 +1,7 @@
 //! The thing that a command waits for: locks, a run that happens once, an election, or some of a semaphore or of slots.
 
 use zklock::{
-    AcquireError, Election, LockOptions, Once, Session,
+    Election, LockOptions, Once, Session,
     once::{Claim, OnceOptions, Record, RecordState},
 };
 
@@ -131,7 +131,7 @@ impl Target {
     }
 
     /// Acquires the locks, and begins the run or announces the leader. `None` if the locks were not acquired in time.
-    pub(super) async fn take(&self, patience: Patience) -> Result<Option<Taken>, AcquireError> {
+    pub(super) async fn take(&self, patience: Patience) -> Result<Option<Taken>, Failure> {
         let grant = match self {
             Self::Locks(locks) => locks.take(patience).await?.map(Grant::locks),
             Self::Once(_, once, name) => {

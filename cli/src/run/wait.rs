@@ -6,7 +6,7 @@ use std::future::pending;
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
-use zklock::{AcquireError, Session, SessionState, inspect::places};
+use zklock::{Session, SessionState, inspect::places};
 
 use super::context::Context;
 use super::kin::Kin;
@@ -67,13 +67,13 @@ pub(super) async fn wait(
                     return Err(Failure::new(Code::Unreachable, message));
                 }
                 Ok(None) => return Err(not_in_time(target, kin, silence, asked, console).await),
-                Err(AcquireError::NodeDeleted { .. }) => {
+                Err(failure) if failure.has_lost_its_place => {
                     console.warn(
                         "somebody deleted this contender's node; zklock joins the queue again, at the end",
                     );
                     says_so.set(true);
                 }
-                Err(error) => return Err(error.into()),
+                Err(failure) => return Err(failure),
             }
         }
     };

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 use serde_json::json;
-use zklock::{AcquireError, Session};
+use zklock::{Session, semaphore::PoolError};
 use zklock_test_support::{eventually, make, operator, server, session, until_nothing_is_left, within};
 use zookeeper_client::{Acls, CreateMode};
 
@@ -295,7 +295,7 @@ async fn a_number_is_changed_and_holders_keep_what_they_have() {
     terminal.until("Change it to 8? [y/N]").await;
     terminal.press_to_end("y\r", 0).await;
     let refused = within("the refusal", waiting).await.unwrap().unwrap_err();
-    assert!(matches!(refused, AcquireError::Capacity { stated: 2, found: 8, .. }), "{refused}");
+    assert!(matches!(refused, PoolError::Capacity { stated: 2, found: 8, .. }), "{refused}");
     assert_eq!(slots.slots().await.unwrap().count, Some(1));
     assert!(held.is_held() && high.is_held());
     let _guard = session.lock("/lock").unwrap().acquire().await.unwrap();

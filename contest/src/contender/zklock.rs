@@ -1,15 +1,17 @@
 //! Acquires what zklock has: locks, alone and by key, permits and slots, runs that happen once, and the lead.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::sleep;
-use zklock::election::Leader;
+use zklock::election::{CampaignError, Leader};
 use zklock::inspect::Observer;
-use zklock::once::{self, OnceOptions};
+use zklock::once::{self, ClaimError, OnceOptions};
+use zklock::semaphore::PoolError;
 use zklock::{
-    Access, AcquireError, Guard, InvalidLock, Layout, LockOptions, Locks, LocksOptions, Session, SessionState,
+    Access, AcquireError, Guard, KeyError, Layout, LockOptions, Locks, LocksOptions, Session, SessionState,
 };
 
 use super::held::{Granted, Held};
@@ -67,12 +69,12 @@ impl<W: World> Zklock<W> {
 
     pub async fn observe(&self) -> Result<Observer<Leader>, Leaving> {
         let election = self.living().await.session.election(&self.place.part.member.root());
-        Ok(election.map_err(invalid)?.observe())
+        Ok(election.map_err(failed)?.observe())
     }
 
     pub async fn beside(&self, client: u16) -> Result<Guard, Leaving> {
         let lock = self.living().await.session.lock(&self.place.part.member.beside(client));
-        lock.map_err(invalid)?.acquire().await.map_err(leaving)
+        Ok(lock.map_err(failed)?.acquire().await?)
     }
 
     pub async fn acquire(
@@ -91,20 +93,20 @@ impl<W: World> Zklock<W> {
             ($acquirer:expr, $wait:ident, $within:ident, $at_once:ident $(, $argument:expr)*) => {{
                 let acquirer = $acquirer;
                 match patience {
-                    Patience::Endless => acquirer.$wait($($argument),*).await.map_err(leaving)?,
+                    Patience::Endless => acquirer.$wait($($argument),*).await?,
                     Patience::Within(limit) => {
-                        let got = acquirer.$within($($argument,)* limit).await.map_err(leaving)?;
+                        let got = acquirer.$within($($argument,)* limit).await?;
                         got.ok_or(Leaving::TimedOut)?
                     }
                     Patience::None => {
-                        acquirer.$at_once($($argument),*).await.map_err(leaving)?.ok_or(Leaving::Busy)?
+                        acquirer.$at_once($($argument),*).await?.ok_or(Leaving::Busy)?
                     }
                 }
             }};
         }
         macro_rules! acquired {
             ($acquirer:expr, $options:expr; $($how:tt)*) => {
-                by_patience!($acquirer.and_then(|it| it.with_options($options)).map_err(invalid)?, $($how)*)
+                by_patience!($acquirer.and_then(|it| it.with_options($options)).map_err(failed)?, $($how)*)
             };
         }
         let granted = match request {
@@ -145,7 +147,7 @@ impl<W: World> Zklock<W> {
             }
             Request::Slot { preferred, count } => {
                 let slots = session.slots(&root, *count);
-                let slots = slots.and_then(|it| it.with_options(options)).map_err(invalid)?;
+                let slots = slots.and_then(|it| it.with_options(options)).map_err(failed)?;
                 let slots = preferred.iter().fold(slots, |slots, index| slots.preferring(*index));
                 Granted::Slot(by_patience!(slots, acquire, acquire_timeout, try_acquire))
             }
@@ -180,7 +182,7 @@ impl Present {
         let turns = (part.rules().budget)(part.client);
         let options = LocksOptions::new().lock(options(Who::process(part.client), terms)).turns(turns);
         let opened = self.session.locks(&part.member.root()).and_then(|it| it.with_options(options));
-        let opened = opened.map_err(invalid)?;
+        let opened = opened.map_err(failed)?;
         locks.insert(terms, opened.clone());
         Ok(opened)
     }
@@ -201,16 +203,43 @@ fn options(who: Who, terms: Terms) -> LockOptions {
     terms.limit.into_iter().fold(options, LockOptions::max_hold)
 }
 
-fn invalid(error: InvalidLock) -> Leaving {
+fn failed(error: impl Display) -> Leaving {
     Leaving::Failed(error.to_string())
 }
 
-fn leaving(error: AcquireError) -> Leaving {
-    match error {
-        AcquireError::NodeDeleted { .. } => Leaving::Deleted,
-        AcquireError::Forgotten { .. } => Leaving::Forgotten,
-        // Without its path, so that they are counted together.
-        AcquireError::Unconfirmed { .. } => Leaving::Failed(UNCONFIRMED.to_owned()),
-        error => Leaving::Failed(error.to_string()),
+impl From<AcquireError> for Leaving {
+    fn from(error: AcquireError) -> Self {
+        match error {
+            AcquireError::NodeDeleted { .. } => Self::Deleted,
+            error => failed(error),
+        }
+    }
+}
+
+/// The errors of members that leave as an acquisition does, or with a message.
+macro_rules! leaving {
+    ($($error:ident)*) => {$(
+        impl From<$error> for Leaving {
+            fn from(error: $error) -> Self {
+                match error {
+                    $error::Acquire(error) => error.into(),
+                    error => failed(error),
+                }
+            }
+        }
+    )*};
+}
+
+leaving!(KeyError PoolError CampaignError);
+
+impl From<ClaimError> for Leaving {
+    fn from(error: ClaimError) -> Self {
+        match error {
+            ClaimError::Acquire(error) => error.into(),
+            ClaimError::Forgotten { .. } => Self::Forgotten,
+            // Without its path, so that they are counted together.
+            ClaimError::Unconfirmed { .. } => Self::Failed(UNCONFIRMED.to_owned()),
+            error => failed(error),
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! The same fault under a reader, a writer, one of several locks, and a leader.
 
 use tokio::task::JoinHandle;
-use zklock::{AcquireError, Leadership, LostReason, Session, election::Leader, inspect::Observer};
+use zklock::election::{CampaignError, Leader};
+use zklock::{Leadership, LostReason, Session, inspect::Observer};
 use zklock_test_support::{eventually, within};
 
 use super::contest::{LONG_TIMEOUT, TIMEOUT, link, outcome, repeated, servers, session, without};
@@ -82,7 +83,7 @@ async fn waits<T: Send + 'static>(
 /// observer that nobody leads, or the next leader that it leads.
 async fn succession(
     leader: &Leadership,
-    candidate: &mut JoinHandle<Result<Leadership, AcquireError>>,
+    candidate: &mut JoinHandle<Result<Leadership, CampaignError>>,
     leaders: &mut Observer<Leader>,
 ) -> f64 {
     let lost = async {

@@ -77,8 +77,6 @@ enum Opening {
 pub(crate) enum Over {
     /// The session was closed.
     Closed,
-    /// The servers reject the credentials.
-    AuthFailed,
     /// The servers refuse to open another session like it, or nothing can open one.
     Failed(ConnectError),
 }
@@ -180,8 +178,7 @@ impl Succession {
     /// Waits for a ZooKeeper session that is not known to have ended, and returns it.
     pub(crate) async fn living(self: &Arc<Self>) -> Result<Arc<ZkSession>, Over> {
         Bystander::new(self).session().await.ok_or_else(|| match (self.event().state, self.failure.get()) {
-            (SessionState::AuthFailed, _) => Over::AuthFailed,
-            (SessionState::Failed, Some(failure)) => Over::Failed(failure.clone()),
+            (SessionState::AuthFailed | SessionState::Failed, Some(failure)) => Over::Failed(failure.clone()),
             _ => Over::Closed,
         })
     }
