@@ -30,7 +30,8 @@ pub(crate) async fn ask(ask: Ask, connection: &Connection, console: Console) -> 
 }
 
 async fn asked(ask: &Ask, session: &Session, console: Console) -> Outcome {
-    let (path, within) = (ask.path.as_str(), duration::text(ask.within));
+    let path = ask.path.as_str();
+    let within = duration::text(ask.within);
     let mut request = Request::new(&ask.reason, ask.within);
     if let Some(owner) = &ask.owner {
         request = request.owner(owner);

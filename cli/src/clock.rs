@@ -8,7 +8,8 @@ use rustix::time::{ClockId, clock_gettime};
 /// not slew it.
 pub(crate) fn now() -> Duration {
     // NTP slews the first two alike, and only a suspension parts them.
-    let (boot, monotonic) = (by(ClockId::Boottime), by(ClockId::Monotonic));
+    let boot = by(ClockId::Boottime);
+    let monotonic = by(ClockId::Monotonic);
     (by(ClockId::MonotonicRaw) + boot).saturating_sub(monotonic)
 }
 

@@ -255,11 +255,8 @@ impl Connection {
 
     fn attempt(&self, timeout: Duration) -> Attempt {
         let patience = self.patience();
-        let began = Instant::now();
-        match timeout < patience {
-            true => Attempt { began, option: "--timeout", bound: timeout },
-            false => Attempt { began, option: "--connect-timeout", bound: patience },
-        }
+        let option = if timeout < patience { "--timeout" } else { "--connect-timeout" };
+        Attempt { began: Instant::now(), option, bound: timeout.min(patience) }
     }
 
     pub(crate) fn patience(&self) -> Duration {
@@ -301,10 +298,11 @@ impl Connection {
         match error {
             ConnectError::AuthFailed => self.rejected(),
             ConnectError::Unreachable { servers, causes, .. } => {
-                let (option, bound) = (attempt.option, duration::text(attempt.bound));
-                let each = each(&causes);
+                let option = attempt.option;
+                let bound = duration::text(attempt.bound);
+                let causes = each(&causes);
                 let message =
-                    format!("no server of {servers:?} established a session ({option} is {bound}){each}");
+                    format!("no server of {servers:?} established a session ({option} is {bound}){causes}");
                 Failure::new(Code::Unreachable, message)
             }
             error => error.into(),
@@ -357,9 +355,9 @@ impl Connection {
 
     /// The connect string, with the scheme for TLS before each server that has none.
     pub(crate) fn connect_string(&self) -> String {
-        let secured = |server: &str| match self.tls_ca.is_none() || server.contains("://") {
-            true => server.to_owned(),
-            false => format!("{TLS}{server}"),
+        let secured = |server: &str| {
+            let scheme = if self.tls_ca.is_none() || server.contains("://") { "" } else { TLS };
+            format!("{scheme}{server}")
         };
         self.servers.split(',').map(str::trim).map(secured).collect::<Vec<_>>().join(",")
     }
@@ -384,10 +382,8 @@ impl Connection {
 
     /// The command that examines the same servers in the same way.
     pub(crate) fn doctor(&self) -> String {
-        let options = match self.tls_ca.is_some() || self.digest_file.is_some() || self.sasl.is_some() {
-            true => ", with the same options for TLS and credentials",
-            false => "",
-        };
+        let has_options = self.tls_ca.is_some() || self.digest_file.is_some() || self.sasl.is_some();
+        let options = if has_options { ", with the same options for TLS and credentials" } else { "" };
         format!("`zklock doctor -s {}`{options}", self.servers)
     }
 
@@ -472,16 +468,14 @@ impl Connection {
     }
 
     fn read_tls(&self) -> Result<Option<Tls>, Failure> {
-        let Some(ca) = &self.tls_ca else {
-            return match self.servers.contains(TLS) {
-                true => Err(Failure::usage(
-                    "TLS needs certificate authorities to trust; name their file with --tls-ca",
-                )),
-                false => Ok(None),
-            };
-        };
         let identity = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
-        tls::read(ca, identity).map(Some)
+        match &self.tls_ca {
+            Some(ca) => tls::read(ca, identity).map(Some),
+            None if self.servers.contains(TLS) => Err(Failure::usage(
+                "TLS needs certificate authorities to trust; name their file with --tls-ca",
+            )),
+            None => Ok(None),
+        }
     }
 
     /// The same failure, with the reasons if TLS failed.
@@ -568,9 +562,10 @@ async fn granted(
 /// The causes, and what to check if they do not say it.
 fn each(causes: &[ServerFailure]) -> String {
     let is_away = |failure: &ServerFailure| matches!(failure.cause, ServerProblem::NoConnection(_));
-    let advice = match causes.is_empty() || causes.iter().any(is_away) {
-        true => "; check their names and ports, that they run, and that they can be reached from here",
-        false => "",
+    let advice = if causes.is_empty() || causes.iter().any(is_away) {
+        "; check their names and ports, that they run, and that they can be reached from here"
+    } else {
+        ""
     };
     let causes = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let colon = if causes.is_empty() { "" } else { ": " };

@@ -69,7 +69,7 @@ impl Election {
     }
 
     pub(crate) fn text(&self) -> String {
-        let (owner, value) = (text::harmless(&self.leader.owner), text::harmless(&self.leader.value));
-        format!("election, led by {owner}: {value}")
+        let Announcement { owner, value, .. } = &self.leader;
+        format!("election, led by {}: {}", text::harmless(owner), text::harmless(value))
     }
 }

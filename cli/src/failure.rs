@@ -314,7 +314,8 @@ mod tests {
 
     #[test]
     fn no_answer_in_time_is_unreachable() {
-        let (path, waited) = ("/lock".to_owned(), Duration::from_secs(5));
+        let path = "/lock".to_owned();
+        let waited = Duration::from_secs(5);
         assert_eq!(AcquireError::Unanswered { path: path.clone(), waited }.failure().code, Code::Unreachable);
         assert_eq!(QueryError::Unanswered { path, waited }.failure().code, Code::Unreachable);
     }

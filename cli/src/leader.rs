@@ -85,7 +85,8 @@ async fn watch(
     console: Console,
 ) -> Outcome {
     let mut leaders = election.observe();
-    let (mut looks, mut refusal) = (tokio::time::interval(LOOK), None);
+    let mut looks = tokio::time::interval(LOOK);
+    let mut refusal = None;
     loop {
         tokio::select! {
             _ = looks.tick() => {
@@ -107,9 +108,10 @@ async fn watch(
                     console.warn(format_args!("{went_back}; zklock goes on, with what is there now"));
                 }
                 Some(Ok(found)) => {
-                    let found = match leader.json {
-                        true => output::json_line(&found.map(Announcement::from))?,
-                        false => line(found),
+                    let found = if leader.json {
+                        output::json_line(&found.map(Announcement::from))?
+                    } else {
+                        line(found)
                     };
                     if !output::print_to_reader(found).await? {
                         return Ok(ExitCode::SUCCESS);

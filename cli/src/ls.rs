@@ -95,18 +95,25 @@ struct Held {
 impl From<HeldLock> for Held {
     fn from(lock: HeldLock) -> Self {
         let HeldLock { path, holder, holders, waiting, layout, zklocks, foreign, .. } = lock;
-        let (holder, layout) = (Entry::from(&holder), Layout::of(layout));
+        let holder = Entry::from(&holder);
+        let layout = Layout::of(layout);
         Self { path, holder, holders, waiting, layout, zklocks, foreign, election: None, pool: None }
     }
 }
 
 impl From<HeldPool> for Held {
     fn from(pool: HeldPool) -> Self {
-        let shares = Shares { stock: Stock::from(&pool), held: pool.held };
-        let HeldPool { path, holder, holders, waiting, foreign, .. } = pool;
-        let holder = Entry::from(&holder);
-        let (layout, zklocks) = (None, holders + waiting);
-        Self { path, holder, holders, waiting, layout, zklocks, foreign, election: None, pool: Some(shares) }
+        Self {
+            holder: Entry::from(&pool.holder),
+            holders: pool.holders,
+            waiting: pool.waiting,
+            layout: None,
+            zklocks: pool.holders + pool.waiting,
+            foreign: pool.foreign,
+            election: None,
+            pool: Some(Shares { stock: Stock::from(&pool), held: pool.held }),
+            path: pool.path,
+        }
     }
 }
 

@@ -109,7 +109,8 @@ pub(crate) async fn explained(failure: Failure, connection: &Connection) -> Fail
 /// Asks who this client is to the servers, and which ACL guards a path. `None` if the servers do not say.
 async fn guarded(connection: &Connection, path: &str) -> Option<(Vec<AuthUser>, String, Option<Vec<Acl>>)> {
     let client = connection.client().await.ok()?;
-    let (users, acl) = (client.list_auth_users().await, guard(&client, path).await);
+    let users = client.list_auth_users().await;
+    let acl = guard(&client, path).await;
     closing::client(client).await;
     let (path, acl) = acl?;
     // Servers before 3.7 do not say it.
@@ -184,9 +185,10 @@ async fn guard(client: &Client, path: &str) -> Option<(String, Option<Vec<Acl>>)
 
 fn text(users: &[AuthUser], path: &str, acl: Option<&[Acl]>) -> String {
     let users = users.iter().map(|user| format!("{}:{}", user.scheme(), user.user())).collect::<Vec<_>>();
-    let us = match users.is_empty() {
-        true => "the servers do not say who this client is".to_owned(),
-        false => format!("the servers know this client as {}", harmless(&users.join(" and "))),
+    let us = if users.is_empty() {
+        "the servers do not say who this client is".to_owned()
+    } else {
+        format!("the servers know this client as {}", harmless(&users.join(" and ")))
     };
     let path = harmless(path);
     let digest = users.iter().find(|user| user.starts_with("digest:"));

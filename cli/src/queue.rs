@@ -246,9 +246,10 @@ impl Entry {
         self.own_clock_text(now).or_else(|| {
             let ahead = self.clock_ahead()?;
             let by = duration::text(ahead.unsigned_abs());
-            Some(match ahead.is_positive() {
-                true => format!("its clock was at least {by} ahead of the servers'"),
-                false => format!("its clock was {by} behind the servers'"),
+            Some(if ahead.is_positive() {
+                format!("its clock was at least {by} ahead of the servers'")
+            } else {
+                format!("its clock was {by} behind the servers'")
             })
         })
     }

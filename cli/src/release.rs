@@ -146,8 +146,8 @@ async fn holders(release: &Release, session: &Session) -> Result<Chosen, Failure
     let chosen = holders.iter().filter(is_chosen).cloned().collect::<Vec<_>>();
     match (chosen.is_empty(), release.sequence) {
         (false, _) => {
-            let (spared, next) = (holders.len() - chosen.len(), queue.get(holders.len()).cloned());
-            Ok(Chosen { holders: chosen, spared, what, next })
+            let spared = holders.len() - chosen.len();
+            Ok(Chosen { holders: chosen, spared, what, next: queue.get(holders.len()).cloned() })
         }
         (true, Some(number)) if !holders.is_empty() => {
             Err(Failure::new(Code::No, format_args!("no holder of {path} has the sequence {number}")))
@@ -292,8 +292,8 @@ fn failure(node: &str, error: Error) -> Failure {
     let message = format!("deleting {node}: {plain}");
     // The ACL of the directory forbids the deletion of a child.
     let directory = node.rsplit_once('/').map_or(node, |(directory, _)| directory);
-    match is_forbidden {
-        true => Failure::forbidden(directory, &[Permission::DELETE], message),
-        false => Failure::new(plain.code, message),
+    if is_forbidden {
+        return Failure::forbidden(directory, &[Permission::DELETE], message);
     }
+    Failure::new(plain.code, message)
 }

@@ -28,7 +28,8 @@ async fn resize_in(
     Resize { path, number, yes }: &Resize,
     console: Console,
 ) -> Result<String, Failure> {
-    let (path, number) = (path.as_str(), *number);
+    let path = path.as_str();
+    let number = *number;
     let Some(pool) = Pool::at(session, path).await? else {
         place::children(session, path).await?;
         // An ACL may hide what it is.
@@ -97,7 +98,8 @@ fn option(stock: Stock) -> &'static str {
 
 /// What becomes of those that wait: they state the present number. `None` if nobody waits, or if the number stays.
 fn refused(pool: &Pool, path: &str, number: u32) -> Option<String> {
-    let (waiting, total) = (pool.waiting.len(), pool.stock.total());
+    let waiting = pool.waiting.len();
+    let total = pool.stock.total();
     if waiting == 0 || total == number {
         return None;
     }
@@ -114,15 +116,14 @@ fn excess(pool: &Pool, number: u32) -> Option<String> {
     let above =
         |holder: &&crate::pool::Holder| matches!(holder.amount, Amount::Index(index) if index >= number);
     let above = pool.holders.iter().filter(above).count();
-    match pool.held > u64::from(number) || above > 0 {
-        false => None,
-        true if above == 0 => Some(format!(
-            "more than {number} is held: the holders keep what they have, and nobody is admitted until less is held"
-        )),
-        true => Some(format!(
-            "{above} {} an index of {number} or above: the holders keep their slots, which count as held, and nobody gets one of \
-             these again",
-            if above == 1 { "slot has" } else { "slots have" }
-        )),
+    if above > 0 {
+        let slots_have = if above == 1 { "slot has" } else { "slots have" };
+        return Some(format!(
+            "{above} {slots_have} an index of {number} or above: the holders keep their slots, which count as held, and nobody gets one \
+             of these again"
+        ));
     }
+    (pool.held > u64::from(number)).then(|| {
+        format!("more than {number} is held: the holders keep what they have, and nobody is admitted until less is held")
+    })
 }

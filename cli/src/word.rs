@@ -158,9 +158,9 @@ async fn converse_on(
             .map_err(|error| (error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()), error)),
         Err(error) => Err((error.kind() != io::ErrorKind::TimedOut, error)),
     };
-    answer.map_err(|(is_of_tls, error)| match is_of_tls {
-        true => Mode::TlsFailed(reason(&error)),
-        false => Mode::Silent(reason(&error)),
+    answer.map_err(|(is_of_tls, error)| {
+        let mode = if is_of_tls { Mode::TlsFailed } else { Mode::Silent };
+        mode(reason(&error))
     })
 }
 
@@ -177,10 +177,10 @@ async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, word: &str) -
         Err(error) if answer.is_empty() => return Err(error),
         _ => {}
     }
-    match answer.is_empty() {
-        true => Err(io::Error::other("it closed the connection")),
-        false => Ok(String::from_utf8_lossy(&answer).into_owned()),
+    if answer.is_empty() {
+        return Err(io::Error::other("it closed the connection"));
     }
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 /// The text of the error, without the system's error number.

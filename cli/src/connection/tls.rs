@@ -42,14 +42,16 @@ pub(super) fn read(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, F
         let session = TlsOptions::from_pem(&authorities, None).map_err(|error| unusable(ca)(error.reason))?;
         return Ok(Tls { session, client, config: Arc::new(builder.with_no_client_auth()) });
     };
-    let (ours, secret) = (text(cert)?, text(key)?);
+    let ours = text(cert)?;
+    let secret = text(key)?;
     let client = client.with_pem_identity(&ours, &secret).map_err(unusable(key))?;
     let chain = CertificateDer::pem_slice_iter(ours.as_bytes()).collect::<Result<Vec<_>, _>>();
     let private = PrivateKeyDer::from_pem_slice(secret.as_bytes()).map_err(unusable(key))?;
     let config = builder.with_client_auth_cert(chain.map_err(unusable(cert))?, private).map_err(|error| {
-        let (cert, key) = (cert.display(), key.display());
         Failure::usage(format_args!(
-            "{cert} and {key} cannot be used together: {error}; name the key that belongs to the certificate"
+            "{} and {} cannot be used together: {error}; name the key that belongs to the certificate",
+            cert.display(),
+            key.display()
         ))
     })?;
     let session = TlsOptions::from_pem(&authorities, Some((&ours, &secret)));

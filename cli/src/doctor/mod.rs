@@ -100,10 +100,10 @@ async fn look(
     }
     Ok(match select(session, servers).await {
         Either::Left((session, servers)) => (servers.await, session),
-        Either::Right((servers, session)) => match servers.iter().any(|server| server.words.is_ok()) {
-            true => (servers, session.await),
-            false => (servers, Err(nobody(connection))),
-        },
+        Either::Right((servers, session)) if servers.iter().any(|server| server.words.is_ok()) => {
+            (servers, session.await)
+        }
+        Either::Right((servers, _)) => (servers, Err(nobody(connection))),
     })
 }
 

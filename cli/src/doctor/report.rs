@@ -70,7 +70,8 @@ fn row(server: &Server) -> [String; 5] {
 }
 
 fn lengths(session: &Lengths) -> String {
-    let (shortest, longest) = (length(floor(session.longest_stop_margin)), length(session.longest_validity));
+    let shortest = length(floor(session.longest_stop_margin));
+    let longest = length(session.longest_validity);
     let lines = [
         ("Session timeout", length(session.timeout)),
         ("Tick used for leases", length(session.tick)),

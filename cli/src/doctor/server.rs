@@ -13,7 +13,8 @@ use crate::duration;
 use crate::servers::{Questioner, Words, conf, members, refusal, srvr};
 
 pub(super) async fn ask(questioner: &Questioner, address: ServerAddress) -> Server {
-    let (tls, deadline) = (questioner.tls.as_ref(), Instant::now() + questioner.patience);
+    let tls = questioner.tls.as_ref();
+    let deadline = Instant::now() + questioner.patience;
     let words = async {
         let words = srvr(tls, &address, deadline).await;
         let answers = words.as_ref().is_ok_and(|words| words.mode.problem().is_none());

@@ -83,7 +83,8 @@ pub(super) struct Asked {
 
 impl Scans {
     pub(super) fn new() -> (Self, Asked) {
-        let (ask, (sender, latest)) = (Arc::new(Notify::new()), watch::channel(None));
+        let ask = Arc::new(Notify::new());
+        let (sender, latest) = watch::channel(None);
         // The first scan is nobody's, and shows what is wrong with the options.
         ask.notify_one();
         (Self { ask: ask.clone(), latest }, Asked { ask, latest: sender })
@@ -141,7 +142,8 @@ pub(super) async fn run(
             console.note("ZooKeeper answers again");
         }
         was_up = is_up;
-        let (ended, took) = (Instant::now(), began.elapsed());
+        let ended = Instant::now();
+        let took = began.elapsed();
         let young_until = ended + wish.min_interval.max(took);
         asked.latest.send_replace(Some(Arc::new(Scan { ended, took, young_until, servers, tree })));
         sleep_until(young_until).await;

@@ -251,9 +251,10 @@ impl<'a> Shift<'a> {
         let reason = lost.unwrap_or(LostReason::Unconfirmed);
         if self.lost.replace(reason).is_none() {
             let names = self.names();
-            let message = match is_overstay(reason) {
-                true => self.overstay("CMD has ended"),
-                false => format!("{names} {} lost: {reason}; CMD has ended", names.is()),
+            let message = if is_overstay(reason) {
+                self.overstay("CMD has ended")
+            } else {
+                format!("{names} {} lost: {reason}; CMD has ended", names.is())
             };
             tell_loss(self.terms, self.console, message);
         }
@@ -311,9 +312,10 @@ impl<'a> Shift<'a> {
             }
             reason => format!("{names} {is} lost: {reason}; zklock ends CMD"),
         };
-        match self.terms.restart {
-            true => self.systemd.status(&message),
-            false => self.systemd.stopping(&message),
+        if self.terms.restart {
+            self.systemd.status(&message);
+        } else {
+            self.systemd.stopping(&message);
         }
         tell_loss(self.terms, self.console, message);
     }

@@ -61,10 +61,8 @@ impl Contact {
     /// nobody knows.
     pub(crate) fn is_silent(&self) -> Option<bool> {
         match self {
-            Self::Heard { ago, timeout, but, .. } => match *ago > *timeout / 2 {
-                true => but.is_none().then_some(true),
-                false => Some(false),
-            },
+            Self::Heard { ago, timeout, .. } if *ago <= *timeout / 2 => Some(false),
+            Self::Heard { but, .. } => but.is_none().then_some(true),
             Self::Gone => Some(true),
             Self::Unknown(_) => None,
         }
@@ -196,10 +194,10 @@ fn lines(answer: &str, by: &str) -> Result<Vec<Line>, String> {
     }
     // The answer ends with an empty line.
     let is_whole = answer.contains("](queued=") && answer.ends_with("\n\n");
-    match is_whole || answer.trim().is_empty() {
-        true => Ok(answer.lines().filter_map(line).collect()),
-        false => Err(format!("the answer of {by} to cons cannot be read")),
+    if !is_whole && !answer.trim().is_empty() {
+        return Err(format!("the answer of {by} to cons cannot be read"));
     }
+    Ok(answer.lines().filter_map(line).collect())
 }
 
 fn line(line: &str) -> Option<Line> {
@@ -308,8 +306,8 @@ mod tests {
     #[test]
     fn a_session_expires_at_a_tick_behind_its_timeout() {
         let seconds = Duration::from_secs;
-        let (timeout, by) = (seconds(10), String::new());
-        let heard = |ago| Contact::Heard { ago: seconds(ago), timeout, by: by.clone(), but: None };
+        let heard =
+            |ago| Contact::Heard { ago: seconds(ago), timeout: seconds(10), by: String::new(), but: None };
         assert_eq!(heard(4).expires_in(seconds(2), seconds(20)), Some(seconds(9)));
         assert_eq!(heard(20).expires_in(seconds(2), seconds(20)), Some(Duration::ZERO));
         assert_eq!(Contact::Gone.expires_in(seconds(2), seconds(20)), Some(seconds(23)));

@@ -27,7 +27,9 @@ struct Log {
 
 /// Prints each change until nobody reads it. It fails if the path cannot be read at first.
 pub(super) async fn follow(mut eye: Eye<'_>) -> Outcome {
-    let (mut log, mut last, mut trouble) = (Log::default(), None, None);
+    let mut log = Log::default();
+    let mut last = None;
+    let mut trouble = None;
     loop {
         let looked = eye.look().await;
         let at = Timestamp::now();
@@ -62,7 +64,8 @@ pub(super) async fn follow(mut eye: Eye<'_>) -> Outcome {
 impl Log {
     /// What differs from the last look, a line for each change.
     fn changes(&mut self, last: Option<&Sight>, sight: &Sight) -> Vec<String> {
-        let (holders, waiters) = (sight.holders(), sight.waiting());
+        let holders = sight.holders();
+        let waiters = sight.waiting();
         let highest = holders.iter().chain(&waiters).filter_map(|entry| entry.sequence).max();
         let waiting = waiters.len();
         let is_other = sight.what.is_some_and(|what| what != self.what.unwrap_or(LOCK));
@@ -74,9 +77,12 @@ impl Log {
                 lines.push(format!("held by {held}; {waiting} waiting"));
             }
             Some(last) => {
-                let (had, waited) = (last.holders(), last.waiting());
-                let [held, waits_before] = [&had, &waited].map(|entries| Seen::of(entries));
-                let [holds, waits] = [&holders, &waiters].map(|entries| Seen::of(entries));
+                let had = last.holders();
+                let waited = last.waiting();
+                let held = Seen::of(&had);
+                let waits_before = Seen::of(&waited);
+                let holds = Seen::of(&holders);
+                let waits = Seen::of(&waiters);
                 lines.extend(holds.lack(&had).map(|entry| format!("left by {}", text(entry))));
                 lines.extend(sight.what.filter(|_| is_other).map(|what| format!("{what} now")));
                 lines.extend(held.lack(&holders).map(|entry| format!("granted to {}", text(entry))));
@@ -155,7 +161,8 @@ mod tests {
 
     #[test]
     fn each_change_is_a_line_and_nobody_is_forgotten() {
-        let (mut log, mut last) = (Log::default(), None);
+        let mut log = Log::default();
+        let mut last = None;
         let mut changes = |sight: Sight| {
             let changes = log.changes(last.as_ref(), &sight);
             last = Some(sight);

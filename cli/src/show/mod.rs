@@ -83,15 +83,13 @@ async fn answer(show: &Show, connection: &Connection, session: &Session, console
         }
     }
     unheld?;
-    match show.exit_code && !is_held {
-        true => Ok(Code::No.into()),
-        false => Ok(ExitCode::SUCCESS),
-    }
+    Ok(if show.exit_code && !is_held { Code::No.into() } else { ExitCode::SUCCESS })
 }
 
 /// The text for people.
 fn text(seen: &Seen<'_>, unheld: &str) -> String {
-    let (queue, now) = (&seen.contenders, Timestamp::now());
+    let queue = &seen.contenders;
+    let now = Timestamp::now();
     let mut text = String::new();
     if let Some(election) = &seen.election {
         let candidates = if queue.len() == 1 { "candidate" } else { "candidates" };
@@ -127,7 +125,8 @@ fn strangers(foreign: &[Stranger]) -> String {
 }
 
 fn table(queue: &[Entry], now: Timestamp) -> String {
-    let (has_readers, holders) = (queue::has_readers(queue), queue::holders(queue).len());
+    let has_readers = queue::has_readers(queue);
+    let holders = queue::holders(queue).len();
     let has_data = queue.iter().any(|entry| entry.data.is_some());
     // A lock without readers needs no kinds, and there everybody waits for everybody in front.
     let columns: [Column<'_, Entry>; 9] = [

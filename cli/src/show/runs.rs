@@ -58,7 +58,8 @@ pub(super) fn lines(runs: &[Run]) -> String {
 }
 
 fn line(run: &Run) -> String {
-    let (name, owner) = (text::harmless(&run.name), text::harmless(&run.owner));
+    let name = text::harmless(&run.name);
+    let owner = text::harmless(&run.owner);
     let at = run.ended.as_ref().or(run.begun.as_ref()).map(|at| format!(" at {at}")).unwrap_or_default();
     format!("run {name} {} on {owner}{at}\n", run.state)
 }

@@ -78,11 +78,8 @@ impl<'a> Eye<'a> {
         let queue = entries(&lock.contenders().await?);
         // Where somebody of zklock's is, a foreign contender changes nothing, and is not worth the reads of each look.
         let foreign = if queue.is_empty() { lock.foreign_contenders().await?.len() } else { 0 };
-        let what = match lock.path() == self.show.path {
-            true => LOCK,
-            false => "is the queue of an election",
-        };
-        let what = (!queue.is_empty()).then_some(what);
+        let kind = if lock.path() == self.show.path { LOCK } else { "is the queue of an election" };
+        let what = (!queue.is_empty()).then_some(kind);
         Ok(Sight { path: lock.path().to_owned(), queue, foreign, pool: None, what })
     }
 

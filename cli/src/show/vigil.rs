@@ -109,9 +109,9 @@ fn vigil(
     let free_by = free_by.and_then(rounded_up);
     let free = match (&contact, free_within, &free_by) {
         (Contact::Gone, Some(left), by) => {
-            let (left, timeout) = (duration::text(left), duration::text(timeout));
             let by = by.as_ref().map_or_else(String::new, |by| format!(", by {by},"));
-            Some(format!("within {left} from now{by} if its session timeout is {timeout}"))
+            let left = duration::text(left);
+            Some(format!("within {left} from now{by} if its session timeout is {}", duration::text(timeout)))
         }
         (_, Some(_), Some(by)) => Some(format!("by {by}")),
         (_, Some(left), None) => Some(format!("within {}", duration::text(left + Duration::from_millis(10)))),
@@ -140,8 +140,10 @@ fn vigil(
     };
     match contact {
         Contact::Heard { ago, timeout, by, but } => {
-            (vigil.heard_ago_ms, vigil.session_timeout_ms) = (millis(ago), millis(timeout));
-            (vigil.heard_by, vigil.unknown) = (Some(by), but);
+            vigil.heard_ago_ms = millis(ago);
+            vigil.session_timeout_ms = millis(timeout);
+            vigil.heard_by = Some(by);
+            vigil.unknown = but;
         }
         Contact::Gone => {}
         Contact::Unknown(why) => vigil.unknown = Some(why),
@@ -192,8 +194,8 @@ impl Vigil {
         let mut said = String::new();
         let heard = self.heard_ago_ms.zip(self.heard_by.as_ref());
         if let Some((ago, by)) = heard {
-            let (ago, by) = (duration::text(Duration::from_millis(ago)), text::harmless(by));
-            said += &format!(" {by} answered it {ago} ago.");
+            let ago = duration::text(Duration::from_millis(ago));
+            said += &format!(" {} answered it {ago} ago.", text::harmless(by));
         }
         if self.disconnected {
             said += " No server of --servers has a connection of its session: it is cut off or dead, or another server has one.";
@@ -231,7 +233,8 @@ pub(super) fn pool_text(vigils: &[Vigil]) -> String {
             &format!("Of {} the servers have not heard for so long, either.\n", counted(more, "more holder"));
     }
     if let Some((vigil, why)) = unknown.first().and_then(|vigil| Some((vigil, vigil.unknown.as_ref()?))) {
-        let (holders, why) = (counted(unknown.len(), "holder"), text::message(why));
+        let holders = counted(unknown.len(), "holder");
+        let why = text::message(why);
         let live = if unknown.len() == 1 { "it lives" } else { "they live" };
         said += &format!("Of {holders} the servers do not say whether {live} ({}: {why}).\n", vigil.owner);
     }

@@ -118,7 +118,9 @@ impl Warden {
             }
             Order::Stop { grace, end } => self.ladder.stop(grace, end, now),
             Order::Signal(signal) => {
-                Signal::from_named_raw(signal).into_iter().for_each(|signal| self.family.pass_on(signal));
+                if let Some(signal) = Signal::from_named_raw(signal) {
+                    self.family.pass_on(signal);
+                }
                 None
             }
         }

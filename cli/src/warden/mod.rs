@@ -42,7 +42,8 @@ use part::{LAUNCHER, MARK, WARDEN};
 /// Plays the part this process was started for, if it is not the one that users start: it keeps the command, or becomes it.
 pub(crate) fn play() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();
-    let (name, mark) = (arguments.next()?, arguments.next()?);
+    let name = arguments.next()?;
+    let mark = arguments.next()?;
     let parts: [(_, fn(_) -> _); 2] = [(WARDEN, keeper::keep), (LAUNCHER, launcher::launch)];
     let (_, part) = parts.into_iter().find(|(known, _)| name == *known && mark == MARK)?;
     // The name that `top` shows. `pkill -9 zklock` must not end the holder and the warden in the same instant.

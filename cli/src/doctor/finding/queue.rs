@@ -41,7 +41,8 @@ fn verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
     }
     let state = state(queue);
     let is_silent = |holder: &&Holder| holder.contact.is_silent() == Some(true);
-    let (silent, first) = (queue.holders.iter().find(is_silent), queue.first.as_ref().filter(is_silent));
+    let silent = queue.holders.iter().find(is_silent);
+    let first = queue.first.as_ref().filter(is_silent);
     if let Some(holder) = silent {
         // Of a lock it may be one of several readers.
         let number = queue.holders.iter().filter(is_silent).count();
@@ -80,11 +81,12 @@ fn verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
                 None => format!("ask it: `zklock ask --reason TEXT --within 5m{number} {path}`; then "),
                 Some(_) => String::new(),
             };
-            let release = match oldest.is_zklocks {
-                true => format!(
+            let release = if oldest.is_zklocks {
+                format!(
                     "; the last resort is `zklock release --force{number} {path}`: two may run for a moment then"
-                ),
-                false => String::new(),
+                )
+            } else {
+                String::new()
             };
             found.note(
                 "path-waited-for",
@@ -187,9 +189,9 @@ fn foreign(queue: &Queue, found: &mut Findings) {
         _ => false,
     };
     let Some(worst) = queue.foreign.iter().find(|one| !waits(one)).or(queue.foreign.first()) else { return };
-    let (count, path, node, client) = (queue.foreign.len(), &queue.path, &worst.path, worst.client);
-    let contenders = if count == 1 { "a contender" } else { "contenders" };
-    let such = format!("such as {node}; its name looks like {client}");
+    let path = &queue.path;
+    let contenders = if queue.foreign.len() == 1 { "a contender" } else { "contenders" };
+    let such = format!("such as {}; its name looks like {}", worst.path, worst.client);
     let mut advice =
         "use only zklock at that path, or use another path; if the node is ephemeral, ZooKeeper deletes it when its \
          session ends"

@@ -121,20 +121,22 @@ fn tick(seen: &Seen, session: &Lengths, found: &mut Findings) {
 }
 
 fn timeout(seen: &Seen, session: &Lengths, found: &mut Findings) {
-    let (asked, granted) = (seen.wishes.session_timeout, session.timeout);
+    let asked = seen.wishes.session_timeout;
+    let granted = session.timeout;
     if asked != granted {
-        let what = match seen.wishes.exact {
-            true => format!(
+        let what = if seen.wishes.exact {
+            format!(
                 "the servers grant a session timeout of {0} instead of {1}. A client that asks for {1} gets no session \
                  for locks",
                 text(granted),
                 text(asked)
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "the servers' limits change the default session timeout from {} to {}",
                 text(asked),
                 text(granted)
-            ),
+            )
         };
         let limit = if granted < asked { "maxSessionTimeout" } else { "minSessionTimeout" };
         let granted = exact(granted);

@@ -322,8 +322,9 @@ fn the_software_and_its_version_count() {
 
 /// What another zklock session holds or waits for, of which zk2 last heard so many seconds ago.
 fn one(sequence: i32, amount: Option<Amount>, contact: Contact) -> Holder {
-    let (owner, came, session) = (format!("vm:{sequence}"), "noon".into(), "0x1".into());
-    Holder { owner, came, session, is_zklocks: true, sequence: Some(sequence), amount, contact }
+    let owner = format!("vm:{sequence}");
+    let sequence = Some(sequence);
+    Holder { owner, came: "noon".into(), session: "0x1".into(), is_zklocks: true, sequence, amount, contact }
 }
 
 fn heard(ago: u64) -> Contact {
@@ -383,14 +384,13 @@ fn each_pool_has_a_verdict() {
         let holders = held.iter().zip(7..);
         let holders =
             holders.map(|((weight, ago), number)| one(number, Some(Amount::Weight(*weight)), heard(*ago)));
-        let (stock, held) =
-            (Stock::Semaphore { capacity: 4 }, held.iter().map(|(weight, _)| u64::from(*weight)).sum());
+        let held = held.iter().map(|(weight, _)| u64::from(*weight)).sum();
         Queue {
             path: "/convert".into(),
             holders: holders.collect(),
             waiting,
             first: (waiting > 0).then(|| one(9, None, heard(first))),
-            pool: Some(Shares { stock, held }),
+            pool: Some(Shares { stock: Stock::Semaphore { capacity: 4 }, held }),
             ..Queue::default()
         }
     };

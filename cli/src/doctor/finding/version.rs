@@ -103,8 +103,7 @@ fn version(server: &Server) -> Option<Version> {
 /// Such as `3.9.3`, or `3.9`.
 fn parsed(version: &str) -> Option<Version> {
     let mut parts = version.split('.').map(str::parse::<u32>);
-    let (major, minor) = (parts.next()?.ok()?, parts.next()?.ok()?);
-    Some((major, minor, parts.next().map_or(Some(0), Result::ok)?))
+    Some((parts.next()?.ok()?, parts.next()?.ok()?, parts.next().map_or(Some(0), Result::ok)?))
 }
 
 #[cfg(test)]
