@@ -32,7 +32,7 @@ pub(crate) struct PermitsOf {
 
 pub(crate) fn parse_slot(text: &str) -> Result<SlotOf, String> {
     let form = "write PATH/COUNT or PATH/COUNT:PREFERRED; for example, /workers/8 means 8 slots at /workers";
-    let (path, count, preferred) = parts(text).ok_or(form)?;
+    let (path, count, preferred) = split_parts(text).ok_or(form)?;
     if count == 0 {
         return Err("COUNT is 0; it must be at least 1".to_owned());
     }
@@ -44,7 +44,7 @@ pub(crate) fn parse_slot(text: &str) -> Result<SlotOf, String> {
 
 pub(crate) fn parse_permits(text: &str) -> Result<PermitsOf, String> {
     let form = "write PATH/CAPACITY or PATH/CAPACITY:WEIGHT; for example, /convert/8 means a capacity of 8 at /convert";
-    let (path, capacity, weight) = parts(text).ok_or(form)?;
+    let (path, capacity, weight) = split_parts(text).ok_or(form)?;
     let weight = weight.unwrap_or(1);
     if capacity == 0 {
         return Err("CAPACITY is 0; it must be at least 1".to_owned());
@@ -58,13 +58,13 @@ pub(crate) fn parse_permits(text: &str) -> Result<PermitsOf, String> {
 }
 
 /// The path of a pool and what stands behind it, if this is what `--slot` and `--permits` take.
-pub(crate) fn split(text: &str) -> Option<(&str, &str)> {
-    parts(text)?;
+pub(crate) fn split_path(text: &str) -> Option<(&str, &str)> {
+    split_parts(text)?;
     text.rsplit_once('/')
 }
 
 /// A path, a number as its last name, and maybe another number behind it.
-fn parts(text: &str) -> Option<(String, u32, Option<u32>)> {
+fn split_parts(text: &str) -> Option<(String, u32, Option<u32>)> {
     let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
     let (path, last) = text.rsplit_once('/')?;
     let (first, second) = match last.split_once(':') {
@@ -72,6 +72,16 @@ fn parts(text: &str) -> Option<(String, u32, Option<u32>)> {
         None => (last, None),
     };
     path.starts_with('/').then_some((path.to_owned(), number(first)?, second))
+}
+
+/// The path of the lock that contenders of this pool pass one by one.
+pub(crate) fn turnstile(path: &str) -> String {
+    format!("{path}/queue")
+}
+
+/// The node that keeps the number of this pool, and those that hold some of it.
+pub(crate) fn permits_node(path: &str) -> String {
+    format!("{path}/permits")
 }
 
 /// How much there is. The fields of the JSON have the same names.
@@ -150,7 +160,7 @@ impl Amount {
 
 /// One that holds a permit or a slot. The fields of the JSON have the same names.
 #[derive(Serialize)]
-pub(crate) struct Holder {
+pub(crate) struct PoolHolder {
     #[serde(flatten)]
     pub(crate) amount: Amount,
     #[serde(flatten)]
@@ -164,7 +174,7 @@ pub(crate) struct Pool {
     pub(crate) stock: Stock,
     pub(crate) held: u64,
     /// Slots by their index, permits the oldest first.
-    pub(crate) holders: Vec<Holder>,
+    pub(crate) holders: Vec<PoolHolder>,
     /// The turnstile. The first one there waits for room, and each other one for the one in front of it.
     pub(crate) waiting: Vec<Entry>,
     /// The contenders of other clients in the turnstile's directory.
@@ -177,7 +187,7 @@ impl Pool {
     /// suffice to see it.
     pub(crate) async fn at(session: &Session, path: &str) -> Result<Option<Self>, Failure> {
         // Such a path may be too long for a turnstile below it, though not for a lock.
-        let Ok(turnstile) = session.lock(&format!("{path}/queue")) else { return Ok(None) };
+        let Ok(turnstile) = session.lock(&turnstile(path)) else { return Ok(None) };
         let (semaphore, slots) = (session.semaphore(path, 1)?, session.slots(path, 1)?);
         let seen = try_join4(
             semaphore.permits(),
@@ -196,11 +206,11 @@ impl Pool {
             (None, None) => return Ok(None),
         };
         if let Stock::Slots { .. } = stock {
-            held.sort_by_key(index);
+            held.sort_by_key(slot_index);
         }
         let holders = held
             .iter()
-            .map(|holder| Holder { amount: Amount::of(holder.kind), entry: Entry::from(holder) })
+            .map(|holder| PoolHolder { amount: Amount::of(holder.kind), entry: Entry::from(holder) })
             .collect::<Vec<_>>();
         let held = holders.iter().map(|holder| holder.amount.of_stock());
         // Nobody holds anything by being the first in the turnstile.
@@ -218,7 +228,7 @@ impl Pool {
         self.holders.iter().map(|holder| &holder.entry).min_by_key(|entry| entry.sequence)
     }
 
-    pub(crate) fn lines<'a>(&'a self, now: Timestamp) -> String {
+    pub(crate) fn shown_text<'a>(&'a self, now: Timestamp) -> String {
         let waiting = match self.waiting.len() {
             0 => "nobody waits".to_owned(),
             some => format!("{some} waiting"),
@@ -254,7 +264,7 @@ impl Pool {
     }
 }
 
-fn index(holder: &Contender) -> u32 {
+fn slot_index(holder: &Contender) -> u32 {
     match holder.kind {
         Kind::Slot(index) => index,
         _ => u32::MAX,
@@ -303,7 +313,7 @@ mod tests {
             if let Ok(PermitsOf { path, capacity, weight }) = parse_permits(&text) {
                 prop_assert_eq!(parse_permits(&format!("{path}/{capacity}:{weight}")), parse_permits(&text));
             }
-            prop_assert!(parse_slot(&text).is_err() || split(&text).is_some());
+            prop_assert!(parse_slot(&text).is_err() || split_path(&text).is_some());
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::duration;
 use crate::failure::Failure;
 use crate::pool::Pool;
 use crate::queue::{Entry, holders};
-use crate::servers::{Contact, contacts};
+use crate::servers::{Contact, ask_contacts};
 use crate::text::{self, counted};
 
 /// Of more readers than this, the others are left out; and of more holders of a pool, from the text.
@@ -58,26 +58,26 @@ pub(super) struct Vigil {
 }
 
 /// Asks about those who hold the lock at this path.
-pub(super) async fn vigils(
+pub(super) async fn ask_vigils(
     connection: &Connection,
     session: &Session,
     path: &str,
     queue: &[Entry],
 ) -> Result<Vec<Vigil>, Failure> {
     let holders = holders(queue).iter().take(MOST);
-    of_each(connection, session, holders, since(connection, path, queue)).await
+    ask_each(connection, session, holders, first_since(connection, path, queue)).await
 }
 
 /// Asks about those who hold something of this pool. Since when they hold it, nothing shows.
-pub(super) async fn pool_vigils(
+pub(super) async fn ask_pool_vigils(
     connection: &Connection,
     session: &Session,
     pool: &Pool,
 ) -> Result<Vec<Vigil>, Failure> {
-    of_each(connection, session, pool.holders.iter().map(|holder| &holder.entry), ready(None)).await
+    ask_each(connection, session, pool.holders.iter().map(|holder| &holder.entry), ready(None)).await
 }
 
-async fn of_each(
+async fn ask_each(
     connection: &Connection,
     session: &Session,
     holders: impl Iterator<Item = &Entry>,
@@ -88,7 +88,7 @@ async fn of_each(
         return Ok(Vec::new());
     }
     let sessions = holders.iter().map(|(_, session)| session.0).collect::<Vec<_>>();
-    let (contacts, since) = join(contacts(connection, &sessions), since).await;
+    let (contacts, since) = join(ask_contacts(connection, &sessions), since).await;
     let (now, own) = (Timestamp::now(), (session.tick(), session.timeout()));
     let known = holders.iter().zip(contacts?);
     Ok(known.map(|((entry, id), contact)| vigil(entry, *id, contact, since, now, own)).collect())
@@ -162,11 +162,11 @@ fn rounded_up(time: Timestamp) -> Option<String> {
 /// contender, nobody has left since. So the one that is the first now was the first then. The queue may have been read at
 /// another server than the stat, which lags behind: so the same client lists the directory again, and has to find exactly
 /// the contenders of the queue.
-async fn since(connection: &Connection, path: &str, queue: &[Entry]) -> Option<Timestamp> {
+async fn first_since(connection: &Connection, path: &str, queue: &[Entry]) -> Option<Timestamp> {
     let last = queue.iter().max_by_key(|entry| entry.token)?;
     let client = connection.client().await.ok()?;
     let listed = client.get_children(path).await;
-    closing::client(client).await;
+    closing::close_client(client).await;
     let (children, directory) = listed.ok()?;
     let queued = queue.iter().filter_map(|entry| entry.node.rsplit('/').next()).collect::<BTreeSet<_>>();
     let found = children.iter().map(String::as_str).collect::<BTreeSet<_>>();
@@ -184,11 +184,11 @@ impl Vigil {
             Some(since) => format!("{owner} has {place} since {since}, or longer."),
             None => format!("{owner}: nothing shows since when it has {place}."),
         };
-        since + &self.life() + "\n"
+        since + &self.life_text() + "\n"
     }
 
     /// Some sentences about when a server last heard of it, and when what it holds is free.
-    fn life(&self) -> String {
+    fn life_text(&self) -> String {
         let Self { what, .. } = self;
         let be = if what.ends_with('s') { "are" } else { "is" };
         let mut said = String::new();
@@ -225,7 +225,7 @@ pub(super) fn pool_text(vigils: &[Vigil]) -> String {
     let (heard, unknown) = unknown.into_iter().partition::<Vec<_>, _>(|vigil| vigil.heard_by.is_some());
     let mut said = String::new();
     for vigil in silent.iter().chain(&heard).take(MOST) {
-        said += &format!("{} with {}:{}\n", vigil.owner, vigil.what, vigil.life());
+        said += &format!("{} with {}:{}\n", vigil.owner, vigil.what, vigil.life_text());
     }
     let more = (silent.len() + heard.len()).saturating_sub(MOST);
     if more > 0 {

@@ -10,12 +10,12 @@ use crate::pool::Amount;
 use crate::servers::Contact;
 use crate::text::counted;
 
-pub(super) fn look(seen: &Seen, found: &mut Findings) {
+pub(super) fn find_in_queue(seen: &Seen, found: &mut Findings) {
     for queue in &seen.locks {
         if let Some(layout) = queue.layout {
-            shared(queue, layout, found);
+            find_shared(queue, layout, found);
         }
-        foreign(queue, found);
+        find_foreign(queue, found);
         if let Some(directory) = &queue.open {
             found.note(
                 "open-directory",
@@ -23,12 +23,12 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
                 "give the directory an ACL, for instance by --acl creator when it is created; docs/SECURITY.md has the rest",
             );
         }
-        verdict(seen, queue, found);
+        find_verdict(seen, queue, found);
     }
 }
 
 /// Says whether what is at the path is free, held by those that live, or kept by one that may not.
-fn verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
+fn find_verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
     let path = &queue.path;
     if let Some(refused) = &queue.refused {
         let advice = "use the credentials of the programs that use this path";
@@ -39,7 +39,7 @@ fn verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
                       the chroot in these programs";
         return found.note("path-missing", missing, advice);
     }
-    let state = state(queue);
+    let state = state_text(queue);
     let is_silent = |holder: &&Holder| holder.contact.is_silent() == Some(true);
     let silent = queue.holders.iter().find(is_silent);
     let first = queue.first.as_ref().filter(is_silent);
@@ -51,12 +51,12 @@ fn verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
             2 => ". 1 more holder is silent".to_owned(),
             _ => format!(". {} more holders are silent", number - 1),
         };
-        let what = format!("{state}. A holder is silent: {}{more}", described(holder));
-        found.warning("holder-silent", what, dead(seen, holder, "gives its place away"));
+        let what = format!("{state}. A holder is silent: {}{more}", holder_text(holder));
+        found.warning("holder-silent", what, advice_if_dead(seen, holder, "gives its place away"));
     }
     if let Some(first) = first {
-        let what = format!("{state}. Nobody passes the first in the turnstile: {}", described(first));
-        found.warning("waiter-silent", what, dead(seen, first, "lets the next one pass"));
+        let what = format!("{state}. Nobody passes the first in the turnstile: {}", holder_text(first));
+        found.warning("waiter-silent", what, advice_if_dead(seen, first, "lets the next one pass"));
     }
     if silent.or(first).is_some() {
         return;
@@ -68,7 +68,7 @@ fn verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
             "path-waited-for",
             format!(
                 "{state}. The first in the turnstile wants more than is free, or is just passing: {}",
-                described(first)
+                holder_text(first)
             ),
             format!(
                 "if this stays so, end the process of the first, or look who holds most: `zklock show {path}`"
@@ -90,12 +90,12 @@ fn verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
             };
             found.note(
                 "path-waited-for",
-                format!("{state}. The oldest holder: {}", described(oldest)),
+                format!("{state}. The oldest holder: {}", holder_text(oldest)),
                 format!("if it hangs, it keeps its place for as long as its process has a session; {ask}end that process{release}"),
             );
         }
         (Some(oldest), _) => {
-            let what = format!("{state}. The oldest holder: {}", described(oldest));
+            let what = format!("{state}. The oldest holder: {}", holder_text(oldest));
             found.note("path-held", what, "nothing is wrong with this path");
         }
         (None, _) if queue.foreign.is_empty() => {
@@ -105,7 +105,7 @@ fn verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
     }
 }
 
-fn state(queue: &Queue) -> String {
+fn state_text(queue: &Queue) -> String {
     let path = &queue.path;
     let wait = match queue.waiting {
         0 => "nobody waits".to_owned(),
@@ -123,7 +123,7 @@ fn state(queue: &Queue) -> String {
 }
 
 /// Says who it is, what it has, since when it is there, and when a server last answered it.
-fn described(holder: &Holder) -> String {
+fn holder_text(holder: &Holder) -> String {
     let Holder { owner, came, session, .. } = holder;
     let amount = match holder.amount {
         Some(Amount::Index(index)) => format!(" with slot {index}"),
@@ -142,7 +142,7 @@ fn described(holder: &Holder) -> String {
 }
 
 /// The advice about one that is silent, and what ZooKeeper does if it is dead.
-fn dead(seen: &Seen, holder: &Holder, then: &str) -> String {
+fn advice_if_dead(seen: &Seen, holder: &Holder, then: &str) -> String {
     let left = seen.session.and_then(|own| {
         let left = text(holder.contact.expires_in(own.tick, own.timeout)?);
         Some(match holder.contact {
@@ -159,7 +159,7 @@ fn dead(seen: &Seen, holder: &Holder, then: &str) -> String {
     )
 }
 
-fn shared(queue: &Queue, layout: Layout, found: &mut Findings) {
+fn find_shared(queue: &Queue, layout: Layout, found: &mut Findings) {
     let Queue { path, contenders, theirs, .. } = queue;
     let layout = layout.text();
     found.note(
@@ -175,7 +175,7 @@ fn shared(queue: &Queue, layout: Layout, found: &mut Findings) {
     );
 }
 
-fn foreign(queue: &Queue, found: &mut Findings) {
+fn find_foreign(queue: &Queue, found: &mut Findings) {
     // These clients wait for the nodes of zklock's own queue, too. Of Curator's recipes the locks do; a `LeaderLatch` does not.
     // Contenders of zklock with another layout refuse each other. In kazoo's queue zklock's contenders have the names of its `Lock`,
     // and a `ReadLock` waits for these.

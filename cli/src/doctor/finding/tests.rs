@@ -3,7 +3,7 @@
 use std::time::Duration;
 use zklock::session::ServerAddress;
 
-use super::{Severity, findings};
+use super::{Severity, find_all};
 use crate::doctor::seen::{Holder, Lengths, Queue, Seen, Server, Visit, Wishes};
 use crate::pool::{Amount, Shares, Stock};
 use crate::servers::{Contact, Member, Mode, REJECTED, Settings, Words};
@@ -86,7 +86,7 @@ fn lose(seen: &mut Seen, index: usize) {
 fn assert_found(change: impl FnOnce(&mut Seen), expected: &[(Severity, &str)], said: &[&str]) {
     let mut seen = healthy();
     change(&mut seen);
-    let findings = findings(&seen);
+    let findings = find_all(&seen);
     let codes = findings.iter().map(|finding| (finding.severity, finding.code)).collect::<Vec<_>>();
     assert_eq!(codes, expected, "{findings:#?}");
     for text in said {
