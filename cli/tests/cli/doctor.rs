@@ -1,6 +1,5 @@
 //! `zklock doctor`, on healthy servers and on others.
 
-use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -8,9 +7,8 @@ use zklock::Session;
 use zklock_testcontainers::{Ensemble, ZooKeeper, ZooKeeperBuilder};
 use zookeeper_client::{Acls, CreateMode};
 
-use crate::support::looker::{codes, contend_as_kazoo, has, zklock};
-use crate::support::{self, Ran, at, finished};
-use zklock_test_support::{Server, eventually, make, monitored, operator, own_server, server};
+use crate::support::{Ran, Running, at, codes, contend_as_kazoo, ended, has, program_of, zklock};
+use zklock_test_support::{Server, eventually, make, monitored, operator, own_server, server, within};
 
 async fn ensemble() -> Ensemble {
     Ensemble::start(3).await.expect("an ensemble")
@@ -30,7 +28,7 @@ fn modes(report: &Value) -> Vec<&str> {
 async fn one_server_of_this_machine_is_reported() {
     let server = ZooKeeper::start().await.unwrap();
     let address = server.connect_string();
-    let run = zklock(&address, &["doctor"]).await;
+    let run = zklock(&address, "doctor").await;
     assert_eq!(run.code, 0, "{run:?}");
     assert_eq!(run.stderr, "");
     assert!(!run.stdout.contains('\u{1b}'), "colours in a pipe: {run:?}");
@@ -59,7 +57,7 @@ async fn one_server_of_this_machine_is_reported() {
     });
     has(&report, json!({"error": null, "servers": [seen], "session": lengths}));
     // The verdict is not given before an error.
-    let failed = zklock(&address, &["doctor", "nosuch"]).await;
+    let failed = zklock(&address, "doctor nosuch").await;
     assert!(failed.code == 64 && failed.stdout.starts_with("SERVER"), "{failed:?}");
     assert!(failed.stderr.contains("\"nosuch\"") && !failed.stdout.contains("no problem"), "{failed:?}");
 }
@@ -264,9 +262,10 @@ async fn a_session_timeout_that_is_not_granted_is_told() {
 
 #[tokio::test]
 async fn two_servers_that_do_not_know_each_other_are_dangerous() {
-    let (one, other) = (own_server().await, own_server().await);
+    let one = own_server().await;
+    let other = own_server().await;
     let servers = format!("{},{}", one.connect_string(), other.connect_string());
-    let run = zklock(&servers, &["doctor", "--tick", "100ms"]).await;
+    let run = zklock(&servers, "doctor --tick 100ms").await;
     assert_eq!(run.code, 1, "{run:?}");
     assert!(run.stdout.contains("\nDANGER   "), "{run:?}");
     assert!(run.stdout.contains("they are not one ensemble"), "{run:?}");
@@ -304,10 +303,8 @@ async fn nobody_is_there() {
 #[tokio::test]
 async fn a_closed_pipe_is_no_panic() {
     let (_server, servers) = at(server().await);
-    let mut program = support::zklock(&servers);
-    program.args(["doctor", "--tick", "100ms"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = program.spawn().unwrap();
-    drop(child.stdout.take());
-    let run = finished(child).await;
-    assert!(matches!(run.code, 0 | 1) && run.stderr.is_empty(), "{run:?}");
+    let mut doctor = Running::start(program_of(&servers, "doctor --tick 100ms"));
+    drop(doctor.printed);
+    assert!(matches!(ended(&mut doctor.child).await.code(), Some(0 | 1)));
+    assert_eq!(within("the end", doctor.told.next_line()).await.unwrap(), None);
 }
