@@ -128,11 +128,11 @@ async fn print_changes(
                 }
                 // The session is over, and another question says why.
                 None => {
-                    let failure = session.failure().map(Failure::from);
-                    return match failure {
-                        Some(failure) => Err(failure),
-                        None => election.leader().await.map(|_| ExitCode::SUCCESS).map_err(Failure::from),
-                    };
+                    if let Some(cause) = session.failure() {
+                        return Err(cause.into());
+                    }
+                    election.leader().await?;
+                    return Ok(ExitCode::SUCCESS);
                 }
             },
         }

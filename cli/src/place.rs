@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn only_those_help_who_have_what_is_missing() {
-        let (read, create, delete) = (Permission::READ, Permission::CREATE, Permission::DELETE);
+        let [read, create, delete] = [Permission::READ, Permission::CREATE, Permission::DELETE];
         let acl = |scheme, id, permission| Acl::new(permission, AuthId::new(scheme, id));
         let alice = [AuthUser::new("ip", "127.0.0.1"), AuthUser::new("digest", "alice")];
         let said = |acl: &[Acl]| advice_text(&alice, acl, &[read, create, delete]);

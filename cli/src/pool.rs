@@ -2,7 +2,7 @@
 
 use futures::future::try_join4;
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use zklock::{
     QueryError, Session,
     inspect::{Contender, ForeignContender, HeldPool, Kind},
@@ -133,24 +133,16 @@ pub(crate) struct Shares {
 }
 
 /// How much of it a holder has. The fields of the JSON have the same names.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Amount {
+enum Amount {
     Weight(u32),
     Index(u32),
 }
 
 impl Amount {
-    /// How much of the stock that is.
-    pub(crate) fn of_stock(self) -> u64 {
-        match self {
-            Self::Weight(weight) => weight.into(),
-            Self::Index(_) => 1,
-        }
-    }
-
-    fn of(kind: Kind) -> Self {
-        match kind {
+    fn of(holder: &Entry) -> Self {
+        match holder.kind {
             Kind::Slot(index) => Self::Index(index),
             Kind::Permit(weight) => Self::Weight(weight),
             _ => Self::Weight(1),
@@ -160,11 +152,15 @@ impl Amount {
 
 /// One that holds a permit or a slot. The fields of the JSON have the same names.
 #[derive(Serialize)]
-pub(crate) struct PoolHolder {
+struct PoolHolder<'a> {
     #[serde(flatten)]
-    pub(crate) amount: Amount,
+    amount: Amount,
     #[serde(flatten)]
-    pub(crate) entry: Entry,
+    entry: &'a Entry,
+}
+
+fn serialize_holders<S: Serializer>(holders: &[Entry], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(holders.iter().map(|entry| PoolHolder { amount: Amount::of(entry), entry }))
 }
 
 /// A semaphore, or slots. The fields of the JSON have the same names.
@@ -174,7 +170,8 @@ pub(crate) struct Pool {
     pub(crate) stock: Stock,
     pub(crate) held: u64,
     /// Slots by their index, permits the oldest first.
-    pub(crate) holders: Vec<PoolHolder>,
+    #[serde(serialize_with = "serialize_holders")]
+    pub(crate) holders: Vec<Entry>,
     /// The turnstile. The first one there waits for room, and each other one for the one in front of it.
     pub(crate) waiting: Vec<Entry>,
     /// The contenders of other clients in the turnstile's directory.
@@ -188,7 +185,8 @@ impl Pool {
     pub(crate) async fn at(session: &Session, path: &str) -> Result<Option<Self>, Failure> {
         // Such a path may be too long for a turnstile below it, though not for a lock.
         let Ok(turnstile) = session.lock(&turnstile(path)) else { return Ok(None) };
-        let (semaphore, slots) = (session.semaphore(path, 1)?, session.slots(path, 1)?);
+        let semaphore = session.semaphore(path, 1)?;
+        let slots = session.slots(path, 1)?;
         let seen = try_join4(
             semaphore.permits(),
             slots.slots(),
@@ -208,14 +206,11 @@ impl Pool {
         if let Stock::Slots { .. } = stock {
             held.sort_by_key(slot_index);
         }
-        let holders = held
-            .iter()
-            .map(|holder| PoolHolder { amount: Amount::of(holder.kind), entry: Entry::from(holder) })
-            .collect::<Vec<_>>();
-        let held = holders.iter().map(|holder| holder.amount.of_stock());
+        let holders = held.iter().map(Entry::from).collect::<Vec<_>>();
+        let held = holders.iter().map(share_of).sum();
         // Nobody holds anything by being the first in the turnstile.
         let waiting = entries(&queue).into_iter().map(|entry| Entry { holds: false, ..entry }).collect();
-        Ok(Some(Self { stock, held: held.sum(), holders, waiting, foreign }))
+        Ok(Some(Self { stock, held, holders, waiting, foreign }))
     }
 
     /// How much is free. The capacity may have been lowered below what is held.
@@ -225,7 +220,7 @@ impl Pool {
 
     /// Who has held some for the longest time.
     pub(crate) fn oldest(&self) -> Option<&Entry> {
-        self.holders.iter().map(|holder| &holder.entry).min_by_key(|entry| entry.sequence)
+        self.holders.iter().min_by_key(|entry| entry.sequence)
     }
 
     pub(crate) fn shown_text<'a>(&'a self, now: Timestamp) -> String {
@@ -241,9 +236,9 @@ impl Pool {
             Stock::Semaphore { .. } => "PERMITS",
             Stock::Slots { .. } => "SLOT",
         };
-        let held = self.holders.iter().map(|holder| {
-            let (Amount::Weight(number) | Amount::Index(number)) = holder.amount;
-            (number.to_string(), &holder.entry)
+        let held = self.holders.iter().map(|entry| {
+            let (Amount::Weight(number) | Amount::Index(number)) = Amount::of(entry);
+            (number.to_string(), entry)
         });
         let waiting = self.waiting.iter().map(|entry| {
             let place = if entry.position == 0 { "next".to_owned() } else { format!("+{}", entry.position) };
@@ -261,6 +256,14 @@ impl Pool {
             ("DATA", has_data, &|(_, entry)| entry.data_text()),
         ];
         format!("{first}{}", table::of_columns(&columns, &rows))
+    }
+}
+
+/// How much of the stock a holder has.
+pub(crate) fn share_of(holder: &Entry) -> u64 {
+    match holder.kind {
+        Kind::Permit(weight) => weight.into(),
+        _ => 1,
     }
 }
 

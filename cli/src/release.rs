@@ -21,7 +21,7 @@ use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
 use crate::found::Found;
 use crate::place;
-use crate::pool::{Amount, Pool, Stock};
+use crate::pool::{Pool, Stock};
 use crate::queue::{self, Entry};
 use crate::{question, text};
 
@@ -115,16 +115,11 @@ async fn choose_holders(release: &Release, session: &Session) -> Result<Chosen, 
     let Found { lock, election, pool, .. } = Found::at(session, path, None).await?;
     let what = if election.is_some() { What::Lead } else { What::Lock };
     let queue = lock.contenders().await?;
-    let pool = pool.filter(|_| queue.is_empty());
-    let is_held = !queue.is_empty() || pool.as_ref().is_some_and(|pool| !pool.holders.is_empty());
-    let unheld = if is_held { String::new() } else { place::unheld(session, path).await? };
-    match pool {
-        Some(pool) if !pool.holders.is_empty() => {
-            let holders = vec![named_holder(&pool, release)?];
-            return Ok(Chosen { holders, spared: 0, what, next: pool.waiting.into_iter().next() });
-        }
-        _ => {}
+    if let Some(pool) = pool.filter(|pool| queue.is_empty() && !pool.holders.is_empty()) {
+        let holders = vec![named_holder(&pool, release)?];
+        return Ok(Chosen { holders, spared: 0, what, next: pool.waiting.into_iter().next() });
     }
+    let unheld = if queue.is_empty() { place::unheld(session, path).await? } else { String::new() };
     if let (Some(index), false) = (release.slot, queue.is_empty()) {
         return Err(Failure::usage(format_args!(
             "{path} is {}, so it has no slot {index}; leave out --slot",
@@ -165,11 +160,11 @@ fn named_holder(pool: &Pool, release: &Release) -> Result<Entry, Failure> {
         )));
     }
     let mut named = pool.holders.iter().filter(|holder| {
-        release.sequence.is_none_or(|number| holder.entry.sequence == Some(number))
-            && release.slot.is_none_or(|index| matches!(holder.amount, Amount::Index(it) if it == index))
+        release.sequence.is_none_or(|number| holder.sequence == Some(number))
+            && release.slot.is_none_or(|index| holder.kind == Kind::Slot(index))
     });
     match (named.next(), named.count(), release.slot, release.sequence) {
-        (Some(holder), 0, ..) => Ok(holder.entry.clone()),
+        (Some(holder), 0, ..) => Ok(holder.clone()),
         (Some(_), ..) => Err(Failure::usage(format_args!(
             "{} of {path} are held by {} holders; name one with {}, as `zklock show {path}` has them",
             pool.stock.text(pool.held),

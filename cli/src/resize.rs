@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use zklock::{AcquireError, Session};
+use zklock::{AcquireError, Session, inspect::Kind};
 use zookeeper_client::Permission;
 
 use crate::args::Resize;
@@ -10,7 +10,8 @@ use crate::connection::Connection;
 use crate::console::Console;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
-use crate::pool::{self, Amount, Pool, PoolHolder, Stock};
+use crate::pool::{self, Pool, Stock};
+use crate::queue::Entry;
 use crate::text::counted;
 use crate::{place, question};
 
@@ -113,7 +114,7 @@ fn refusal_text(pool: &Pool, path: &str, number: u32) -> Option<String> {
 
 /// What becomes of those that hold more than this number allows; `None` if nobody does.
 fn excess_text(pool: &Pool, number: u32) -> Option<String> {
-    let above = |holder: &&PoolHolder| matches!(holder.amount, Amount::Index(index) if index >= number);
+    let above = |holder: &&Entry| matches!(holder.kind, Kind::Slot(index) if index >= number);
     let above = pool.holders.iter().filter(above).count();
     if above > 0 {
         let slots_have = if above == 1 { "slot has" } else { "slots have" };

@@ -31,7 +31,7 @@ use crate::found::Found;
 use crate::layout::Layout;
 use crate::output;
 use crate::place;
-use crate::pool::{Amount, Shares};
+use crate::pool::Shares;
 use crate::queue::{Entry, entries, holders};
 use crate::servers::{Contact, Questioner, ask_contacts};
 use finding::Severity;
@@ -160,17 +160,11 @@ async fn read_path(
     let pool = pool.filter(|_| is_free);
     let queue = entries(&contenders);
     let (held, waiting) = match &pool {
-        Some(pool) => {
-            let held = pool.holders.iter().map(|holder| (Some(holder.amount), &holder.entry));
-            (held.collect::<Vec<_>>(), &pool.waiting[..])
-        }
-        None => {
-            let held = holders(&queue);
-            (held.iter().map(|entry| (None, entry)).collect(), &queue[held.len()..])
-        }
+        Some(pool) => (&pool.holders[..], &pool.waiting[..]),
+        None => queue.split_at(holders(&queue).len()),
     };
-    let first = waiting.first().filter(|_| pool.is_some()).map(|entry| (None, entry));
-    let mut holders = with_contacts(connection, held.into_iter().chain(first)).await?;
+    let first = waiting.first().filter(|_| pool.is_some());
+    let mut holders = with_contacts(connection, held.iter().chain(first)).await?;
     let first = first.and_then(|_| holders.pop());
     let waiting = waiting.len();
     let pool = pool.map(|pool| {
@@ -180,10 +174,10 @@ async fn read_path(
     let theirs = contenders.iter().filter(|contender| contender.client.is_some()).count();
     let contenders = contenders.len().saturating_sub(alike + theirs);
     let missing = if is_missing { Some(place::missing_at(session, path).await.to_string()) } else { None };
-    let path = path.to_owned();
-    let refused = None;
     let directory = lock.path().to_owned();
     let open = place::is_open(connection, &directory).await.then_some(directory);
+    let path = path.to_owned();
+    let refused = None;
     Ok(Queue {
         path,
         missing,
@@ -203,21 +197,16 @@ async fn read_path(
 /// These, with what the servers know of their sessions.
 async fn with_contacts(
     connection: &Connection,
-    entries: impl Iterator<Item = (Option<Amount>, &Entry)>,
+    entries: impl Iterator<Item = &Entry> + Clone,
 ) -> Result<Vec<Holder>, Failure> {
-    let entries = entries.collect::<Vec<_>>();
-    let sessions = entries.iter().filter_map(|(_, entry)| Some(entry.session?.0)).collect::<Vec<_>>();
+    let sessions = entries.clone().filter_map(|entry| Some(entry.session?.0)).collect::<Vec<_>>();
     let contacts = if sessions.is_empty() { Vec::new() } else { ask_contacts(connection, &sessions).await? };
     let mut contacts = contacts.into_iter();
     let hidden = || Contact::Unknown("an ACL hides its node".to_owned());
-    let holder = |(amount, entry): (Option<Amount>, &Entry)| Holder {
-        owner: entry.owner_text(),
+    let holder = |entry: &Entry| Holder {
+        entry: entry.clone(),
         came: entry.since_text(Timestamp::now()),
-        session: entry.session_text(),
-        is_zklocks: entry.client.is_none(),
-        sequence: entry.sequence,
-        amount,
         contact: entry.session.and_then(|_| contacts.next()).unwrap_or_else(hidden),
     };
-    Ok(entries.into_iter().map(holder).collect())
+    Ok(entries.map(holder).collect())
 }

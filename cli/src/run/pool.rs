@@ -12,7 +12,8 @@ use super::grant::Grant;
 use super::kin::{Kin, Kinship};
 use super::locks::{Blocked, Names, Patience};
 use crate::failure::Failure;
-use crate::pool::{PermitsOf, Pool, PoolHolder, SlotOf};
+use crate::pool::{PermitsOf, Pool, SlotOf, share_of};
+use crate::queue::Entry;
 
 /// How long others may take that are just passing the turnstile. Without any wait, of several commands that start at once
 /// all but one would find it busy, though there is room for all.
@@ -118,8 +119,8 @@ impl Part {
             let _infallible = write!(about, ", the first is {}", first.owner_text());
         }
         let held = |whose| {
-            let is_of = |holder: &&PoolHolder| kin.kinship_of(&holder.entry, own) == Some(whose);
-            pool.holders.iter().filter(is_of).map(|holder| holder.amount.of_stock()).sum::<u64>()
+            let is_of = |holder: &&Entry| kin.kinship_of(holder, own) == Some(whose);
+            pool.holders.iter().filter(is_of).map(share_of).sum::<u64>()
         };
         // What a zklock around this command holds is not free before this command has ended.
         let kinship = if u64::from(pool.stock.total()) < held(Kinship::Around) + u64::from(self.weight) {

@@ -230,8 +230,8 @@ mod tests {
     #[test]
     fn cons_names_sessions_and_its_own_connection_has_none() {
         let seconds = Duration::from_secs;
-        let (session, responded) = (0x0900_0a2c_1d0b_0002, 5_177_309);
-        let known = ConsLine { session, timeout: seconds(10), responded, is_answered: true };
+        let session = 0x0900_0a2c_1d0b_0002;
+        let known = ConsLine { session, timeout: seconds(10), responded: 5_177_309, is_answered: true };
         assert_eq!(parse_cons(CONS, "zk2"), Ok(vec![known]));
     }
 

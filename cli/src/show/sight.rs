@@ -93,7 +93,7 @@ impl Sight {
     /// Those who hold something.
     pub(super) fn holders(&self) -> Vec<&Entry> {
         match &self.pool {
-            Some(pool) => pool.holders.iter().map(|holder| &holder.entry).collect(),
+            Some(pool) => pool.holders.iter().collect(),
             None => self.queue.iter().filter(|entry| entry.holds).collect(),
         }
     }

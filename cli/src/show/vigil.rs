@@ -74,7 +74,7 @@ pub(super) async fn ask_pool_vigils(
     session: &Session,
     pool: &Pool,
 ) -> Result<Vec<Vigil>, Failure> {
-    ask_each(connection, session, pool.holders.iter().map(|holder| &holder.entry), ready(None)).await
+    ask_each(connection, session, pool.holders.iter(), ready(None)).await
 }
 
 async fn ask_each(
@@ -89,7 +89,8 @@ async fn ask_each(
     }
     let sessions = holders.iter().map(|(_, session)| session.0).collect::<Vec<_>>();
     let (contacts, since) = join(ask_contacts(connection, &sessions), since).await;
-    let (now, own) = (Timestamp::now(), (session.tick(), session.timeout()));
+    let now = Timestamp::now();
+    let own = (session.tick(), session.timeout());
     let known = holders.iter().zip(contacts?);
     Ok(known.map(|((entry, id), contact)| vigil(entry, *id, contact, since, now, own)).collect())
 }
@@ -276,7 +277,8 @@ mod tests {
 
     #[test]
     fn of_a_pool_those_that_may_be_dead_are_told_each() {
-        let (seconds, now) = (Duration::from_secs, Timestamp::from_second(1_000_000_000).unwrap());
+        let seconds = Duration::from_secs;
+        let now = Timestamp::from_second(1_000_000_000).unwrap();
         let of = |kind, contact| {
             let entry = Entry { kind, ..entry("a", 1, 7) };
             vigil(&entry, SessionId(1), contact, None, now, (seconds(2), seconds(10)))

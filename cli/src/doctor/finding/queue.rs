@@ -1,12 +1,11 @@
 //! Findings about each path: who holds what, whether that one lives, who waits, and contenders of other clients.
 
-use zklock::inspect::{ForeignClient, ForeignContender};
+use zklock::inspect::{ForeignClient, ForeignContender, Kind};
 
 use super::found::Findings;
 use crate::doctor::seen::{Holder, Queue, Seen};
 use crate::duration::text;
 use crate::layout::Layout;
-use crate::pool::Amount;
 use crate::servers::Contact;
 use crate::text::counted;
 
@@ -63,7 +62,7 @@ fn find_verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
     }
     let total = queue.pool.as_ref().map(|room| u64::from(room.stock.total()));
     let has_room = queue.pool.as_ref().zip(total).is_some_and(|(room, total)| room.held < total);
-    match (queue.holders.iter().min_by_key(|holder| holder.sequence), &queue.first) {
+    match (queue.holders.iter().min_by_key(|holder| holder.entry.sequence), &queue.first) {
         (_, Some(first)) if has_room => found.note(
             "path-waited-for",
             format!(
@@ -75,13 +74,13 @@ fn find_verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
             ),
         ),
         (Some(oldest), _) if queue.waiting > 0 => {
-            let number = oldest.sequence.filter(|_| queue.pool.is_some());
+            let number = oldest.entry.sequence.filter(|_| queue.pool.is_some());
             let number = number.map_or_else(String::new, |number| format!(" --sequence {number}"));
             let ask = match queue.layout {
                 None => format!("ask it: `zklock ask --reason TEXT --within 5m{number} {path}`; then "),
                 Some(_) => String::new(),
             };
-            let release = if oldest.is_zklocks {
+            let release = if oldest.entry.client.is_none() {
                 format!(
                     "; the last resort is `zklock release --force{number} {path}`: two may run for a moment then"
                 )
@@ -124,13 +123,13 @@ fn state_text(queue: &Queue) -> String {
 
 /// Says who it is, what it has, since when it is there, and when a server last answered it.
 fn holder_text(holder: &Holder) -> String {
-    let Holder { owner, came, session, .. } = holder;
-    let amount = match holder.amount {
-        Some(Amount::Index(index)) => format!(" with slot {index}"),
-        Some(Amount::Weight(weight)) => format!(" with weight {weight}"),
-        None => String::new(),
+    let Holder { entry, came, contact } = holder;
+    let amount = match entry.kind {
+        Kind::Slot(index) => format!(" with slot {index}"),
+        Kind::Permit(weight) => format!(" with weight {weight}"),
+        Kind::Exclusive | Kind::Shared => String::new(),
     };
-    let heard = match &holder.contact {
+    let heard = match contact {
         Contact::Heard { ago, by, but: None, .. } => format!("{by} answered it {} ago", text(*ago)),
         Contact::Heard { ago, by, but: Some(why), .. } => {
             format!("{by} answered it {} ago, and another server may have since ({why})", text(*ago))
@@ -138,6 +137,8 @@ fn holder_text(holder: &Holder) -> String {
         Contact::Gone => "no server of --servers has a connection of its session".to_owned(),
         Contact::Unknown(why) => format!("the servers do not say whether it lives ({why})"),
     };
+    let owner = entry.owner_text();
+    let session = entry.session_text();
     format!("{owner}{amount}, in the queue since {came}, with session {session}; {heard}")
 }
 
