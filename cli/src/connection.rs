@@ -24,15 +24,13 @@ use zookeeper_client::{Client, Connector, Error};
 use kept::Kept;
 pub(crate) use tls::Tls;
 
-use crate::closing;
 use crate::console::Console;
-use crate::duration;
 use crate::exit::Code;
 use crate::failure::{Failure, REJECTED};
 use crate::number::number;
 use crate::silence::Silence;
-use crate::text;
 use crate::word::{self, Mode};
+use crate::{closing, duration, text};
 
 /// The environment variable with the digest credentials. Everybody on the machine can read arguments, so a secret is none.
 const DIGEST: &str = "ZKLOCK_DIGEST";

@@ -12,9 +12,8 @@ use zklock::{
 use zookeeper_client::Permission;
 
 use crate::console::Console;
-use crate::duration;
 use crate::exit::Code;
-use crate::text;
+use crate::{duration, text};
 
 /// Makes a panic end the program at once, as an internal error.
 ///

@@ -10,10 +10,9 @@ use zklock::inspect::{Contender, ForeignClient, ForeignContender, Kind};
 use zklock::{Lock, LockOptions, QueryError, Session};
 use zookeeper_client::SessionId;
 
-use crate::duration;
 use crate::failure::Failure;
 use crate::layout::Layout;
-use crate::text;
+use crate::{duration, text};
 
 const UNKNOWN: &str = "-";
 

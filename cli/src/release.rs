@@ -14,16 +14,14 @@ use zklock::{Session, inspect::Kind};
 use zookeeper_client::{Client, Error, Permission};
 
 use crate::args::Release;
-use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
 use crate::found::Found;
-use crate::place;
 use crate::pool::{Pool, Stock};
 use crate::queue::{self, Entry};
-use crate::{question, text};
+use crate::{closing, place, question, text};
 
 /// Shows the holders, asks the user, and deletes the holders' nodes. Only readers are several.
 pub(crate) async fn release_by_force(release: Release, connection: &Connection, console: Console) -> Outcome {

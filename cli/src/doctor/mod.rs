@@ -29,11 +29,10 @@ use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
 use crate::found::Found;
 use crate::layout::Layout;
-use crate::output;
-use crate::place;
 use crate::pool::Shares;
 use crate::queue::{Entry, entries, holders};
 use crate::servers::{Contact, Questioner, ask_contacts};
+use crate::{output, place};
 use finding::Severity;
 use seen::{Holder, Lengths, Queue, Seen, Server, Wishes};
 

@@ -8,9 +8,8 @@ use zklock::session::ServerAddress;
 use zookeeper_client::{Client, Error};
 
 use super::seen::{Server, Visit};
-use crate::closing;
-use crate::duration;
 use crate::servers::{Questioner, Words, ask_conf, ask_srvr, parse_members, refusal_text};
+use crate::{closing, duration};
 
 pub(super) async fn examine_server(questioner: &Questioner, address: ServerAddress) -> Server {
     let tls = questioner.tls.as_ref();

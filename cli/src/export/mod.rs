@@ -18,11 +18,10 @@ use tokio::signal::unix::SignalKind;
 use futures::StreamExt;
 
 use crate::args::Export;
-use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
 use crate::failure::{Failure, Outcome};
-use crate::signals;
+use crate::{closing, signals};
 use scan::Scans;
 
 pub(crate) async fn serve_metrics(wish: Export, connection: &Connection, console: Console) -> Outcome {

@@ -19,15 +19,14 @@ use std::time::{Duration, Instant};
 use zklock::{Acl, LockOptions, Session, once::RecordState};
 
 use crate::args::{AclFor, OnLost, Terms};
-use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
-use crate::duration;
 use crate::exit::{self, Code};
 use crate::failure::{Failure, Outcome};
 use crate::signals::Signals;
 use crate::systemd::Systemd;
 use crate::warden::{Descendants, RESERVE};
+use crate::{closing, duration};
 use context::Context;
 use kin::Kin;
 use shift::{Ending, Shift};

@@ -18,17 +18,13 @@ use super::job::Job;
 use super::kin::TOKENS;
 use super::target;
 use crate::args::{OnAsk, OnLost};
-use crate::clock;
-use crate::closing;
-use crate::duration;
 use crate::exit::Code;
 use crate::failure::Failure;
 use crate::queue::time_text;
 use crate::signals::{self, Signals};
-use crate::systemd;
-use crate::text;
 use crate::warden::RESERVE;
 use crate::warden::protocol::{Order, Report};
+use crate::{clock, closing, duration, systemd, text};
 
 /// How often to look at what no event reports.
 const LOOK: Duration = Duration::from_millis(50);

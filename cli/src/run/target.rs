@@ -10,11 +10,10 @@ use super::kin::Kin;
 use super::locks::{Blocked, Locks, Names, Patience};
 use super::pool::Part;
 use crate::args::{OnLost, Wanted};
-use crate::civil;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::queue::time_text;
-use crate::text;
+use crate::{civil, text};
 
 /// What the user asks for.
 pub(crate) enum Goal {

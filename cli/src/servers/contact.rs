@@ -18,10 +18,9 @@ use zklock::session::ServerAddress;
 
 use super::answers;
 use super::questioner::Questioner;
-use crate::closing;
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::word;
+use crate::{closing, word};
 
 /// How long the servers may take.
 const PATIENCE: Duration = Duration::from_secs(3);

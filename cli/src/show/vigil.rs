@@ -11,14 +11,13 @@ use zklock::Session;
 use zklock::inspect::Kind;
 use zookeeper_client::SessionId;
 
-use crate::closing;
 use crate::connection::Connection;
-use crate::duration;
 use crate::failure::Failure;
 use crate::pool::Pool;
 use crate::queue::{Entry, holders};
 use crate::servers::{Contact, ask_contacts};
 use crate::text::{self, counted};
+use crate::{closing, duration};
 
 /// Of more readers than this, the others are left out; and of more holders of a pool, from the text.
 const MOST: usize = 8;

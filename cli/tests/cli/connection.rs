@@ -154,8 +154,6 @@ async fn what_cannot_be_used_is_a_matter_of_usage() {
     let files = Files::new();
     let junk = &files.write("junk", "no credentials, no certificate, no key");
     let empty = &files.write("empty", "\n");
-    let several = &files.write("several", "alice:a\nbob:b\n");
-    let nobody = &files.write("nobody", ":secret\n");
     let binary = &files.write("binary", "");
     fs::write(binary, [0xff, 0xfe, 0]).unwrap();
     let directory = files.directory();
@@ -169,8 +167,6 @@ async fn what_cannot_be_used_is_a_matter_of_usage() {
         &["--digest-file", directory],
         &["--digest-file", junk],
         &["--digest-file", empty],
-        &["--digest-file", several],
-        &["--digest-file", nobody],
         &["--digest-file", binary],
         &["--tls-ca", absent],
         &["--tls-ca", junk],

@@ -13,7 +13,7 @@ use zklock::inspect::is_harmful;
 use zklock_test_support::{eventually, operator, own_server, server, until_nothing_is_left, within};
 use zklock_testcontainers::{Link, RequestKind};
 
-use crate::support::{NOBODY, Running, answers, codes, lock_of, program_of, with_session, zklock};
+use crate::support::{NOBODY, Running, answers, lock_of, program_of, with_session, zklock};
 use crate::words::hold_as_an_enemy;
 
 /// A running exporter.
@@ -331,7 +331,7 @@ async fn an_exporter_needs_neither_servers_nor_polite_clients() {
 
     // A port for HTTP, as the AdminServer of ZooKeeper has one.
     let doctor = zklock(&exporter.address, "doctor --json --connect-timeout 2s").await;
-    assert_eq!((doctor.code, codes(&doctor.report())), (69, vec!["http"]), "{doctor:?}");
+    doctor.finds(69, &["http"]);
 
     let taken = format!("export --listen {}", exporter.address);
     answers(NOBODY, &[(&taken, 64, "", "--listen"), ("export --max-nodes 0", 64, "", "--max-nodes")]).await;

@@ -4,7 +4,7 @@ use serde_json::Value;
 use zookeeper_client::{Acl, Acls, AuthId, Permission};
 
 use crate::support::{
-    DIGEST, Running, answers, are_refused, at, authorized, codes, output, program_of, queue, run, set_acl,
+    DIGEST, Running, answers, are_refused, at, authorized, output, program_of, queue, run, set_acl,
     with_session, zklock, zklock_as,
 };
 use zklock_test_support::{make, own_server, server};
@@ -40,8 +40,7 @@ async fn a_chroot_that_does_not_exist_is_refused_by_every_command() {
     ]
     .map(|line| (line, 66, "", "the chroot /prod does not exist; check --servers"));
     answers(&wrong, &refused).await;
-    let doctor = zklock(&wrong, "doctor --json /lock").await;
-    assert_eq!((doctor.code, codes(&doctor.report())), (66, vec!["chroot-missing"]), "{doctor:?}");
+    zklock(&wrong, "doctor --json /lock").await.finds(66, &["chroot-missing"]);
     answers(&wrong, &[("run --create-chroot /lock -- true", 0, "", ""), ("run /lock -- true", 0, "", "")])
         .await;
 }

@@ -193,6 +193,8 @@ async fn a_permit_or_a_slot_is_taken_from_its_holder() {
     let take = async |path: &str, options: &[&str]| {
         zklock(&servers, &[&["release", "--force", "--yes", path], options].concat()).await
     };
+    let several = "2 of 3 slots of /workers are held by 2 holders; name one with --slot or --sequence";
+    take("/workers", &[]).await.is(64, "", several);
     take("/workers", &["--slot", "2"]).await.is(1, "", "nobody holds slot 2 of /workers");
     take("/workers", &["--sequence", "7"]).await.is(1, "", "/workers has no such holder with the sequence 7");
     assert!(low.is_held() && high.is_held());

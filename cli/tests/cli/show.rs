@@ -7,7 +7,7 @@ use serde_json::json;
 use zklock::{Acl, Session};
 
 use crate::support::{
-    DIGEST, NOBODY, at, contend_as_kazoo, count_sessions, has, lock_of, owner, rows, with_session, zklock,
+    DIGEST, at, contend_as_kazoo, count_sessions, has, lock_of, owner, rows, with_session, zklock,
 };
 use zklock_test_support::{
     enqueue, eventually, make, operator, own_server, queue, server, session, sessions,
@@ -125,9 +125,6 @@ async fn the_exit_code_can_be_the_answer() {
     zklock(&servers, &quiet).await.is_silent(0, "");
     guard.release().await.unwrap();
     zklock(&servers, &quiet).await.is_silent(1, "");
-    // An error has another code.
-    let unreachable = [&quiet[..], &["--connect-timeout", "300ms"]].concat();
-    zklock(NOBODY, &unreachable).await.is(69, "", "zklock: no server of ");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -35,8 +35,6 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("run /lock/a --shared-lock /lock/b -- true", "cannot be used with"),
     // Slots and permits.
     ("run --slot /workers -- true", "PATH/COUNT:PREFERRED"),
-    ("run --slot /workers/8:8 -- true", "from 0 to 7"),
-    ("run --permits /convert/ -- true", "PATH/CAPACITY:WEIGHT"),
     ("run --permits /convert/8:9 -- true", "1 to 8"),
     ("run --permits /convert/8 --slot /workers/8 -- true", "cannot be used with"),
     ("run --permits /convert/8 /lock -- true", "cannot be used with"),
@@ -71,11 +69,6 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("show --exit-code --watch /lock", "cannot be used with"),
     ("verify ", "sequencer"),
     ("verify 7", "sequencer"),
-    ("verify 7:a:1", "sequencer"),
-    ("verify x:a:1:/lock", "sequencer"),
-    ("verify 7:a:1:lock", "sequencer"),
-    ("verify 7:a:1:/lock/", "sequencer"),
-    ("verify 7:a:1:/zookeeper/lock", "sequencer"),
     ("release --yes /lock", "--force"),
     ("release --force --slot x /lock", "write a number from 0 to 4294967295"),
     ("release --force --sequence last /lock", "write a number from -2147483648 to 2147483647"),
@@ -109,7 +102,6 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("doctor --session-timeout soon", "--session-timeout"),
     ("show --session-timeout 1ms /lock", "session timeout"),
     ("doctor --tick -1s", "negative"),
-    ("doctor --tick=-1s", "negative"),
 ];
 
 /// A session says that they do not fit it, or that the path is none.

@@ -169,6 +169,14 @@ impl Ran {
         self.report()
     }
 
+    /// Asserts that `zklock doctor --json` ended with this code and has these findings. Returns its report.
+    #[track_caller]
+    pub(crate) fn finds(&self, code: i32, expected: &[&str]) -> Value {
+        let report = self.report();
+        assert_eq!((self.code, &codes(&report)[..]), (code, expected), "{self:?}");
+        report
+    }
+
     /// The JSON that it printed, whatever its exit code is.
     #[track_caller]
     pub(crate) fn report(&self) -> Value {
