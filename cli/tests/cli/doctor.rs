@@ -28,8 +28,7 @@ fn modes(report: &Value) -> Vec<&str> {
 async fn one_server_of_this_machine_is_reported() {
     let server = ZooKeeper::start().await.unwrap();
     let address = server.connect_string();
-    let run = zklock(&address, "doctor").await;
-    assert_eq!(run.code, 0, "{run:?}");
+    let run = zklock(&address, "doctor").await.says(0, "");
     assert_eq!(run.stderr, "");
     assert!(!run.stdout.contains('\u{1b}'), "colours in a pipe: {run:?}");
     let lines =
@@ -227,9 +226,7 @@ async fn the_tick_is_told_by_a_server_or_learned_by_the_limits_or_given() {
     // The limits of this server fit two ticks.
     let server = reticent(2000).max_session_timeout(Duration::from_secs(600)).start().await.unwrap();
     let unknown = doctor(&server.connect_string(), &[]).await;
-    assert_eq!(unknown.code, 64, "{unknown:?}");
-    assert!(unknown.stderr.contains("tick is 2s or 30s"), "{unknown:?}");
-    let report = unknown.report();
+    let report = unknown.says(64, "tick is 2s or 30s").report();
     assert_eq!((modes(&report), &report["session"]), (vec!["standalone"], &Value::Null));
 }
 
@@ -240,9 +237,7 @@ async fn a_session_timeout_that_is_not_granted_is_told() {
     assert_eq!(run.finds(1, &["timeout-adapted"])["session"]["timeout_ms"], 40_000.0);
     // One that keeps no lease is refused, and the server is told.
     let (_server, servers) = at(zklock_test_support::server().await);
-    let run = doctor(&servers, &["--session-timeout", "1s", "--tick", "2s"]).await;
-    assert_eq!(run.code, 64, "{run:?}");
-    let report = run.report();
+    let report = doctor(&servers, &["--session-timeout", "1s", "--tick", "2s"]).await.says(64, "").report();
     assert_eq!(modes(&report), ["standalone"]);
     has(&report, json!({"session": null, "error": {"code": 64}}));
 }
@@ -252,8 +247,7 @@ async fn two_servers_that_do_not_know_each_other_are_dangerous() {
     let one = own_server().await;
     let other = own_server().await;
     let servers = format!("{},{}", one.connect_string(), other.connect_string());
-    let run = zklock(&servers, "doctor --tick 100ms").await;
-    assert_eq!(run.code, 1, "{run:?}");
+    let run = zklock(&servers, "doctor --tick 100ms").await.says(1, "");
     assert!(run.stdout.contains("\nDANGER   "), "{run:?}");
     assert!(run.stdout.contains("they are not one ensemble"), "{run:?}");
 }

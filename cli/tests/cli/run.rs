@@ -18,9 +18,7 @@ use zklock_test_support::{eventually, server};
 async fn it_ends_as_its_command_does() {
     let (_server, servers) = at(server().await);
     for (script, status) in [("exit 0", 0), ("exit 3", 3), ("kill -TERM $$", 143), ("kill -KILL $$", 137)] {
-        let output = output(run(&servers, &[], "/lock/status", script)).await;
-        assert_eq!(output.code, status, "{script}: {output:?}");
-        assert_eq!(output.stderr, "", "{script}");
+        output(run(&servers, &[], "/lock/status", script)).await.is_silent(status, "");
     }
 }
 
@@ -34,8 +32,7 @@ async fn the_command_finds_what_it_needs_in_its_environment() {
 
     // The command reads the standard input of zklock.
     running.reads("go\n").await;
-    let ran = running.finished().await;
-    assert_eq!(ran.code, 0, "{ran:?}");
+    let ran = running.finished().await.says(0, "");
     let [path, token, sequencer, timeout] = ran.stdout.lines().collect::<Vec<_>>()[..] else {
         panic!("{ran:?}")
     };
@@ -173,7 +170,7 @@ async fn signals_are_passed_on_to_the_command() {
         assert_eq!(running.prints().await, heard);
     }
     running.signal(Signal::TERM);
-    running.finished().await.is_silent(9, "");
+    running.finished().await.is(9, "", "");
 }
 
 #[tokio::test]

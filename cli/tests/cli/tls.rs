@@ -68,8 +68,7 @@ async fn a_server_may_ask_who_we_are() {
     let session = Session::connect(&servers).await.unwrap();
     let guard = session.lock("/lock").unwrap().acquire().await.unwrap();
     for command in [["verify", &guard.sequencer().unwrap().to_string()], ["show", "/lock"]] {
-        let run = zklock(&servers, &[&command[..], &options].concat()).await;
-        assert_eq!(run.code, 0, "{run:?}");
+        zklock(&servers, &[&command[..], &options].concat()).await.says(0, "");
         let without = [&command[..], &options[..2], &["--connect-timeout", "500ms"]].concat();
         assert_eq!(zklock(&servers, &without).await.code, 69, "{without:?}");
     }
@@ -77,10 +76,9 @@ async fn a_server_may_ask_who_we_are() {
     // The certificate is an identity, so a lock's nodes may belong to it.
     let belongs = ["run", "--acl", "creator", "/owned"];
     let command = ["--", "sh", "-c", "exit 3"];
-    let run = zklock(&servers, &[&belongs, &options[..], &command].concat()).await;
-    assert_eq!(run.code, 3, "{run:?}");
-    let run = zklock(&servers, &[&belongs[..], &command].concat()).await;
-    assert_eq!(run.code, 64, "without a certificate: {run:?}");
+    zklock(&servers, &[&belongs, &options[..], &command].concat()).await.says(3, "");
+    // Without a certificate there is none.
+    zklock(&servers, &[&belongs[..], &command].concat()).await.says(64, "");
 
     let (cert, key) = files.certify(&Authority::new("another"), "stranger");
     refused(&servers, &["--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &key], "").await;
@@ -107,15 +105,13 @@ async fn a_command_reaches_the_servers_that_its_zklock_was_given_as_options() {
         program
     };
     let owned = ["--digest-file", "alice", "--acl", "creator"];
-    let verified = output(within(&owned, &verify)).await;
-    assert_eq!(verified.code, 0, "{verified:?}");
+    output(within(&owned, &verify)).await.says(0, "");
     let (reader, writer) = std::io::pipe().unwrap();
     std::io::Write::write_all(&mut &writer, b"alice:wonderland").unwrap();
     drop(writer);
     let mut piped = within(&["--digest-file", "/dev/stdin"], "echo \"${ZKLOCK_DIGEST_FILE-none}\"");
     piped.stdin(reader);
-    let piped = output(piped).await;
-    assert_eq!((piped.code, &*piped.stdout), (0, "none\n"), "{piped:?}");
+    output(piped).await.is(0, "none\n", "");
 }
 
 /// The doctor gets no session within the connect timeout. Its finding is that TLS failed, for this reason.

@@ -156,6 +156,13 @@ impl Ran {
         assert!(self.stderr.contains(said), "{said:?}: {self:?}");
     }
 
+    /// Asserts that it ended with this code, and said this among others.
+    #[track_caller]
+    pub(crate) fn says(self, code: i32, said: &str) -> Self {
+        assert!(self.code == code && self.stderr.contains(said), "{code}, {said:?}: {self:?}");
+        self
+    }
+
     /// Asserts that it ended with this code, printed this result, and said nothing.
     #[track_caller]
     pub(crate) fn is_silent(&self, code: i32, stdout: &str) {
@@ -291,8 +298,7 @@ pub(crate) async fn lose_no_count(servers: &str, each: usize, shells: &[&[&str]]
     let script = format!("n=$(cat '{0}'); sleep 0.01; echo $((n + 1)) > '{0}'", counter.display());
     let shell = async |options| {
         for _ in 0..each {
-            let ran = output(run_on(servers, options, &script)).await;
-            assert_eq!(ran.code, 0, "{ran:?}");
+            output(run_on(servers, options, &script)).await.says(0, "");
         }
     };
     join_all(shells.iter().map(|options| shell(*options))).await;
