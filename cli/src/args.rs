@@ -16,7 +16,7 @@ use crate::console::Console;
 use crate::layout::Layout;
 use crate::number::number;
 use crate::{duration, exit};
-pub(crate) use run::{Access, Lead, Notify, OnAsk, OnLost, Run, Terms, Wanted};
+pub(crate) use run::{AclFor, Lead, Notify, OnAsk, OnLost, Run, Terms, Wanted};
 
 const EXAMPLES: &str = "\
 Examples:

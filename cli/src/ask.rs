@@ -17,20 +17,21 @@ use crate::failure::{Failure, Outcome};
 use crate::queue::{Entry, time_text};
 use crate::{duration, place, signals, text};
 
-pub(crate) async fn ask(ask: Ask, connection: &Connection, console: Console) -> Outcome {
-    let mut ending = signals::arriving(signals::FATAL).map_err(Failure::internal)?;
+pub(crate) async fn ask_holders(ask: Ask, connection: &Connection, console: Console) -> Outcome {
+    let mut ending = signals::listen_to(signals::FATAL).map_err(Failure::internal)?;
     // The ask goes with the session.
-    let look = async |session: &Session| {
+    let ask_or_end = async |session: &Session| {
         tokio::select! {
-            outcome = asked(&ask, session, console) => outcome,
+            outcome = ask_in_session(&ask, session, console) => outcome,
             Some(signal) = ending.next() => Ok(exit::after_signal(signal)),
         }
     };
-    connection.looking(console, look).await
+    connection.in_session(console, ask_or_end).await
 }
 
-async fn asked(ask: &Ask, session: &Session, console: Console) -> Outcome {
-    let (path, within) = (ask.path.as_str(), duration::text(ask.within));
+async fn ask_in_session(ask: &Ask, session: &Session, console: Console) -> Outcome {
+    let path = ask.path.as_str();
+    let within = duration::text(ask.within);
     let mut request = Request::new(&ask.reason, ask.within);
     if let Some(owner) = &ask.owner {
         request = request.owner(owner);
@@ -41,7 +42,7 @@ async fn asked(ask: &Ask, session: &Session, console: Console) -> Outcome {
     if let Some(index) = ask.slot {
         request = request.slot(index);
     }
-    let Some(asking) = session.ask(path, request).await.map_err(|error| failure(error, path))? else {
+    let Some(asking) = session.ask(path, request).await.map_err(|error| ask_failure(error, path))? else {
         let unheld = place::unheld(session, path).await;
         if ask.sequence.is_some() || ask.slot.is_some() {
             unheld?;
@@ -58,7 +59,7 @@ async fn asked(ask: &Ask, session: &Session, console: Console) -> Outcome {
         console.note(unheld?);
         return Ok(ExitCode::SUCCESS);
     };
-    let which = which(ask, asking.holders());
+    let option = release_option(ask, asking.holders());
     for holder in asking.holders() {
         let holder = Entry::from(holder);
         console.note(format_args!(
@@ -68,7 +69,7 @@ async fn asked(ask: &Ask, session: &Session, console: Console) -> Outcome {
             holder.sequence_text()
         ));
     }
-    match asking.answer().await.map_err(|error| failure(error, path))? {
+    match asking.answer().await.map_err(|error| ask_failure(error, path))? {
         Answer::LetGo => {
             console.note(format_args!("{path}: those who were asked have let go"));
             Ok(ExitCode::SUCCESS)
@@ -77,7 +78,7 @@ async fn asked(ask: &Ask, session: &Session, console: Console) -> Outcome {
             Code::No,
             format_args!(
                 "{path} is still held after {within}; to see by whom, run `zklock show {path}`; the last resort is \
-                 `zklock release --force{which} {path}`"
+                 `zklock release --force{option} {path}`"
             ),
         )
         .expected()),
@@ -85,7 +86,7 @@ async fn asked(ask: &Ask, session: &Session, console: Console) -> Outcome {
 }
 
 /// The option with which `zklock release` takes it from those who were asked. A pool needs one, unless one holder has all.
-fn which(ask: &Ask, asked: &[Contender]) -> String {
+fn release_option(ask: &Ask, asked: &[Contender]) -> String {
     match (ask.sequence, ask.slot, asked) {
         (Some(number), ..) => format!(" --sequence {number}"),
         (_, Some(index), _) => format!(" --slot {index}"),
@@ -96,7 +97,7 @@ fn which(ask: &Ask, asked: &[Contender]) -> String {
     }
 }
 
-fn failure(error: AskError, path: &str) -> Failure {
+fn ask_failure(error: AskError, path: &str) -> Failure {
     match &error {
         AskError::Asked { ask, .. } => Failure::new(
             Code::NotAcquired,

@@ -8,11 +8,12 @@ use rustix::time::{ClockId, clock_gettime};
 /// not slew it.
 pub(crate) fn now() -> Duration {
     // NTP slews the first two alike, and only a suspension parts them.
-    let (boot, monotonic) = (by(ClockId::Boottime), by(ClockId::Monotonic));
-    (by(ClockId::MonotonicRaw) + boot).saturating_sub(monotonic)
+    let boot = read_clock(ClockId::Boottime);
+    let monotonic = read_clock(ClockId::Monotonic);
+    (read_clock(ClockId::MonotonicRaw) + boot).saturating_sub(monotonic)
 }
 
-pub(crate) fn by(clock: ClockId) -> Duration {
+pub(crate) fn read_clock(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);
     // Neither part is ever negative.
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())

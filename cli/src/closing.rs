@@ -9,12 +9,12 @@ use zookeeper_client::Client;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Closes a session. Returns whether a server has confirmed it: then the session has no node any more.
-pub(crate) async fn session(session: &Session) -> bool {
+pub(crate) async fn close_session(session: &Session) -> bool {
     tokio::time::timeout(PATIENCE, session.close()).await.is_ok_and(|closed| closed.is_ok())
 }
 
 /// Closes the session of a plain client. This must be the last clone of the client.
-pub(crate) async fn client(client: Client) {
+pub(crate) async fn close_client(client: Client) {
     let mut states = client.state_watcher();
     if client.state().is_terminated() {
         return;

@@ -24,15 +24,13 @@ use zookeeper_client::{Client, Connector, Error};
 use kept::Kept;
 pub(crate) use tls::Tls;
 
-use crate::closing;
 use crate::console::Console;
-use crate::duration;
 use crate::exit::Code;
 use crate::failure::{Failure, REJECTED};
 use crate::number::number;
 use crate::silence::Silence;
-use crate::text;
 use crate::word::{self, Mode};
+use crate::{closing, duration, text};
 
 /// The environment variable with the digest credentials. Everybody on the machine can read arguments, so a secret is none.
 const DIGEST: &str = "ZKLOCK_DIGEST";
@@ -146,45 +144,45 @@ impl Connection {
         timeout: Duration,
         creates_chroot: bool,
     ) -> Result<Session, Failure> {
-        let attempt = self.attempt(timeout);
+        let attempt = self.new_attempt(timeout);
         let mut builder = self.builder()?.connect_timeout(attempt.bound);
         if creates_chroot {
             builder = builder.create_chroot();
         }
-        let connected = self.told_if_late(&attempt, builder.connect()).await;
-        self.known(connected, &attempt).await
+        let connected = self.tell_if_late(&attempt, builder.connect()).await;
+        self.with_identity(connected, &attempt).await
     }
 
     /// The same, with the session timeout that the servers grant if they do not grant the one that was asked for.
     pub(crate) async fn session_as_granted(&self) -> Result<Session, Failure> {
-        let attempt = self.attempt(Duration::MAX);
+        let attempt = self.new_attempt(Duration::MAX);
         let builder = || self.builder();
-        let connected = self.told_if_late(&attempt, granted(builder)).await?;
-        self.known(connected, &attempt).await
+        let connected = self.tell_if_late(&attempt, connect_as_granted(builder)).await?;
+        self.with_identity(connected, &attempt).await
     }
 
     /// Looks, in a session that holds no lock, so that any session timeout will do, and any tick.
-    pub(crate) async fn looking<T>(
+    pub(crate) async fn in_session<T>(
         &self,
         console: Console,
         look: impl AsyncFnOnce(&Session) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        self.looking_in(self.session_to_look().await?, console, look).await
+        self.in_this_session(self.session_to_look().await?, console, look).await
     }
 
     /// Looks in this session, and closes it. Meanwhile it says so if no server answers.
-    pub(crate) async fn looking_in<T>(
+    pub(crate) async fn in_this_session<T>(
         &self,
         session: Session,
         console: Console,
         look: impl AsyncFnOnce(&Session) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        self.silence.answered("", console);
+        self.silence.note_answer("", console);
         let seen = tokio::select! {
             seen = look(&session) => seen,
             never = self.watch_silence(&session, "", console) => match never {},
         };
-        closing::session(&session).await;
+        closing::close_session(&session).await;
         seen
     }
 
@@ -195,36 +193,36 @@ impl Connection {
         waiting: &str,
         console: Console,
     ) -> Infallible {
-        self.silence.watch(session, waiting, console, || self.tls_failures()).await
+        self.silence.watch_session(session, waiting, console, || self.tls_failures()).await
     }
 
     pub(crate) async fn session_to_look(&self) -> Result<Session, Failure> {
-        self.told_if_late(&self.attempt(Duration::MAX), self.session_with_any_tick()).await
+        self.tell_if_late(&self.new_attempt(Duration::MAX), self.session_with_any_tick()).await
     }
 
     async fn session_with_any_tick(&self) -> Result<Session, Failure> {
-        let attempt = self.attempt(Duration::MAX);
-        let connected = match granted(|| self.builder()).await? {
+        let attempt = self.new_attempt(Duration::MAX);
+        let connected = match connect_as_granted(|| self.builder()).await? {
             // No lease is possible with the longer tick and the session timeout that was asked for. With the longest session
             // timeout one is. What is said of other sessions is right with the longer tick.
             Err(ConnectError::TickUnknown { longer, .. }) => {
-                granted(|| Ok(self.builder()?.tick(longer).session_timeout(LONG_TIMEOUT))).await?
+                connect_as_granted(|| Ok(self.builder()?.tick(longer).session_timeout(LONG_TIMEOUT))).await?
             }
             connected => connected,
         };
-        self.known(connected, &attempt).await
+        self.with_identity(connected, &attempt).await
     }
 
     /// The session, if its server knows the client as the options ask for.
     ///
     /// A server without SASL answers its first message as if no more were to come (`ZooKeeperServer.processSasl`), and serves
     /// the client without an identity. So does a server that allows clients whose credentials are wrong.
-    async fn known(
+    async fn with_identity(
         &self,
         connected: Result<Session, ConnectError>,
         attempt: &Attempt,
     ) -> Result<Session, Failure> {
-        let session = connected.map_err(|error| self.failure(error, attempt))?;
+        let session = connected.map_err(|error| self.connect_failure(error, attempt))?;
         if self.sasl.is_none() {
             return Ok(session);
         }
@@ -235,7 +233,7 @@ impl Connection {
             Ok(Err(_)) | Err(_) => return Ok(session),
         };
         let Some(problem) = sasl_problem(&users) else { return Ok(session) };
-        closing::session(&session).await;
+        closing::close_session(&session).await;
         let users = users.join(" and ");
         Err(Failure::new(
             Code::NotAuthorized,
@@ -247,19 +245,16 @@ impl Connection {
     }
 
     /// Awaits a session. If none comes, it says so once, also to a quiet user.
-    async fn told_if_late<T>(&self, attempt: &Attempt, servers: impl Future<Output = T>) -> T {
+    async fn tell_if_late<T>(&self, attempt: &Attempt, servers: impl Future<Output = T>) -> T {
         let lacks = format!("no server of {:?} has established a session", self.connect_string());
         let bound = format!(" ({} is {})", attempt.option, duration::text(attempt.bound));
-        self.silence.broken_by(servers, &lacks, &bound, || self.tls_failures()).await
+        self.silence.await_answer(servers, &lacks, &bound, || self.tls_failures()).await
     }
 
-    fn attempt(&self, timeout: Duration) -> Attempt {
+    fn new_attempt(&self, timeout: Duration) -> Attempt {
         let patience = self.patience();
-        let began = Instant::now();
-        match timeout < patience {
-            true => Attempt { began, option: "--timeout", bound: timeout },
-            false => Attempt { began, option: "--connect-timeout", bound: patience },
-        }
+        let option = if timeout < patience { "--timeout" } else { "--connect-timeout" };
+        Attempt { began: Instant::now(), option, bound: timeout.min(patience) }
     }
 
     pub(crate) fn patience(&self) -> Duration {
@@ -297,14 +292,15 @@ impl Connection {
         })
     }
 
-    fn failure(&self, error: ConnectError, attempt: &Attempt) -> Failure {
+    fn connect_failure(&self, error: ConnectError, attempt: &Attempt) -> Failure {
         match error {
-            ConnectError::AuthFailed => self.rejected(),
+            ConnectError::AuthFailed => self.rejection(),
             ConnectError::Unreachable { servers, causes, .. } => {
-                let (option, bound) = (attempt.option, duration::text(attempt.bound));
-                let each = each(&causes);
+                let option = attempt.option;
+                let bound = duration::text(attempt.bound);
+                let causes = causes_text(&causes);
                 let message =
-                    format!("no server of {servers:?} established a session ({option} is {bound}){each}");
+                    format!("no server of {servers:?} established a session ({option} is {bound}){causes}");
                 Failure::new(Code::Unreachable, message)
             }
             error => error.into(),
@@ -326,9 +322,9 @@ impl Connection {
             }
         };
         let connecting = timeout(self.patience(), connecting);
-        match self.told_if_late(&self.attempt(Duration::MAX), connecting).await {
+        match self.tell_if_late(&self.new_attempt(Duration::MAX), connecting).await {
             Ok(Ok(client)) => Ok(client),
-            Ok(Err(Error::AuthFailed)) => Err(self.rejected()),
+            Ok(Err(Error::AuthFailed)) => Err(self.rejection()),
             Ok(Err(error)) => Err(error.into()),
             Err(_) => Err(Failure::new(
                 Code::Unreachable,
@@ -357,9 +353,9 @@ impl Connection {
 
     /// The connect string, with the scheme for TLS before each server that has none.
     pub(crate) fn connect_string(&self) -> String {
-        let secured = |server: &str| match self.tls_ca.is_none() || server.contains("://") {
-            true => server.to_owned(),
-            false => format!("{TLS}{server}"),
+        let secured = |server: &str| {
+            let scheme = if self.tls_ca.is_none() || server.contains("://") { "" } else { TLS };
+            format!("{scheme}{server}")
         };
         self.servers.split(',').map(str::trim).map(secured).collect::<Vec<_>>().join(",")
     }
@@ -383,11 +379,9 @@ impl Connection {
     }
 
     /// The command that examines the same servers in the same way.
-    pub(crate) fn doctor(&self) -> String {
-        let options = match self.tls_ca.is_some() || self.digest_file.is_some() || self.sasl.is_some() {
-            true => ", with the same options for TLS and credentials",
-            false => "",
-        };
+    pub(crate) fn doctor_command(&self) -> String {
+        let has_options = self.tls_ca.is_some() || self.digest_file.is_some() || self.sasl.is_some();
+        let options = if has_options { ", with the same options for TLS and credentials" } else { "" };
         format!("`zklock doctor -s {}`{options}", self.servers)
     }
 
@@ -435,14 +429,14 @@ impl Connection {
     }
 
     fn digest(&self) -> Result<Option<String>, Failure> {
-        self.digest.renewed([&self.digest_file], || self.read_digest())
+        self.digest.read_again([&self.digest_file], || self.read_digest())
     }
 
     fn read_digest(&self) -> Result<Option<String>, Failure> {
         let (source, digest) = match (&self.digest_file, env::var(DIGEST)) {
             (Some(file), _) => {
                 warn_of_readers(file);
-                (file.display().to_string(), tls::text(file)?)
+                (file.display().to_string(), tls::read_text(file)?)
             }
             (None, Ok(digest)) if !digest.is_empty() => (DIGEST.to_owned(), digest),
             (None, Err(env::VarError::NotUnicode(_))) => {
@@ -468,26 +462,24 @@ impl Connection {
     }
 
     pub(crate) fn tls(&self) -> Result<Option<Tls>, Failure> {
-        self.tls.renewed([&self.tls_ca, &self.tls_cert, &self.tls_key], || self.read_tls())
+        self.tls.read_again([&self.tls_ca, &self.tls_cert, &self.tls_key], || self.read_tls())
     }
 
     fn read_tls(&self) -> Result<Option<Tls>, Failure> {
-        let Some(ca) = &self.tls_ca else {
-            return match self.servers.contains(TLS) {
-                true => Err(Failure::usage(
-                    "TLS needs certificate authorities to trust; name their file with --tls-ca",
-                )),
-                false => Ok(None),
-            };
-        };
         let identity = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
-        tls::read(ca, identity).map(Some)
+        match &self.tls_ca {
+            Some(ca) => tls::read_settings(ca, identity).map(Some),
+            None if self.servers.contains(TLS) => Err(Failure::usage(
+                "TLS needs certificate authorities to trust; name their file with --tls-ca",
+            )),
+            None => Ok(None),
+        }
     }
 
     /// The same failure, with the reasons if TLS failed.
-    pub(crate) async fn explained(&self, failure: Failure) -> Failure {
+    pub(crate) async fn with_tls_failures(&self, failure: Failure) -> Failure {
         match failure.code {
-            Code::Unreachable => self.tls_failures().await.into_iter().fold(failure, Failure::with),
+            Code::Unreachable => self.tls_failures().await.into_iter().fold(failure, Failure::with_fact),
             _ => failure,
         }
     }
@@ -497,7 +489,7 @@ impl Connection {
         let (Ok(Some(tls)), Ok(servers)) = (self.tls(), self.servers()) else { return Vec::new() };
         let deadline = Instant::now() + WORD;
         let asked = servers.iter().map(async |address| {
-            match word::ask(address, Some(&tls.config), "srvr", deadline).await {
+            match word::ask_word(address, Some(&tls.config), "srvr", deadline).await {
                 Ok(Err(Mode::TlsFailed(why))) => {
                     Some(text::harmless(&format!("TLS with {address} failed: {why}")))
                 }
@@ -508,7 +500,7 @@ impl Connection {
     }
 
     /// The failure of a client whose credentials the servers do not accept.
-    fn rejected(&self) -> Failure {
+    fn rejection(&self) -> Failure {
         let message = match self.credentials() {
             Ok(None) => {
                 "the servers demand credentials; give --digest-file, or set ZKLOCK_DIGEST; if the servers demand SASL, add \
@@ -554,7 +546,7 @@ pub(crate) fn sasl_problem(users: &[String]) -> Option<&'static str> {
 }
 
 /// Connects with the session timeout that the servers grant if they do not grant the one that was asked for.
-async fn granted(
+async fn connect_as_granted(
     builder: impl Fn() -> Result<SessionBuilder, Failure>,
 ) -> Result<Result<Session, ConnectError>, Failure> {
     Ok(match builder()?.connect().await {
@@ -566,11 +558,12 @@ async fn granted(
 }
 
 /// The causes, and what to check if they do not say it.
-fn each(causes: &[ServerFailure]) -> String {
+fn causes_text(causes: &[ServerFailure]) -> String {
     let is_away = |failure: &ServerFailure| matches!(failure.cause, ServerProblem::NoConnection(_));
-    let advice = match causes.is_empty() || causes.iter().any(is_away) {
-        true => "; check their names and ports, that they run, and that they can be reached from here",
-        false => "",
+    let advice = if causes.is_empty() || causes.iter().any(is_away) {
+        "; check their names and ports, that they run, and that they can be reached from here"
+    } else {
+        ""
     };
     let causes = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let colon = if causes.is_empty() { "" } else { ": " };

@@ -7,13 +7,12 @@ use jiff::{Span, SpanRelativeTo};
 /// Parses `10`, `0.5`, `1500ms`, `10s`, `1m30s` and `1d`, with days of 24 hours. A number alone is in seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<f64>() {
-        return match seconds < 0.0 {
-            true => Err("it is negative".to_owned()),
-            false => Duration::try_from_secs_f64(seconds).map_err(|_| {
-                "it is too long, or no number; leave the option out if the time is to have no bound"
-                    .to_owned()
-            }),
-        };
+        if seconds < 0.0 {
+            return Err("it is negative".to_owned());
+        }
+        return Duration::try_from_secs_f64(seconds).map_err(|_| {
+            "it is too long, or no number; leave the option out if the time is to have no bound".to_owned()
+        });
     }
     let span = text.parse::<Span>().ok();
     let span = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
@@ -35,10 +34,10 @@ pub(crate) fn parse_period(text: &str) -> Result<Duration, String> {
 /// Parses the servers' tick. A lease that is computed with none would be too long.
 pub(crate) fn parse_tick(text: &str) -> Result<Duration, String> {
     let tick = parse(text)?;
-    match tick < Duration::from_millis(1) {
-        true => Err("a server's tickTime is 1ms or more; give the value of the servers".to_owned()),
-        false => Ok(tick),
+    if tick < Duration::from_millis(1) {
+        return Err("a server's tickTime is 1ms or more; give the value of the servers".to_owned());
     }
+    Ok(tick)
 }
 
 /// Writes it for people: `1.5s`, `42ms`, `3m 20s`. It is rounded down, so that a limit in a message can be given as an

@@ -11,7 +11,7 @@ use crate::text;
 
 /// An election that somebody leads. The fields of the JSON have the same names.
 #[derive(Serialize)]
-pub(crate) struct Election {
+pub(crate) struct LedElection {
     pub(crate) path: String,
     /// The path of the lock in whose directory the candidates queue.
     pub(crate) queue: String,
@@ -41,7 +41,7 @@ impl From<Leader> for Announcement {
     }
 }
 
-impl Election {
+impl LedElection {
     /// The election at this path, if somebody leads one there.
     pub(crate) async fn at(session: &Session, path: &str) -> Result<Option<Self>, Failure> {
         // Such a path may be too long for an election, though not for a lock.
@@ -69,7 +69,7 @@ impl Election {
     }
 
     pub(crate) fn text(&self) -> String {
-        let (owner, value) = (text::harmless(&self.leader.owner), text::harmless(&self.leader.value));
-        format!("election, led by {owner}: {value}")
+        let Announcement { owner, value, .. } = &self.leader;
+        format!("election, led by {}: {}", text::harmless(owner), text::harmless(value))
     }
 }

@@ -15,9 +15,8 @@ use zklock::{
 use zookeeper_client::Permission;
 
 use crate::console::Console;
-use crate::duration;
 use crate::exit::Code;
-use crate::text;
+use crate::{duration, text};
 
 /// Makes a panic end the program at once, as an internal error.
 ///
@@ -83,14 +82,14 @@ impl Failure {
     }
 
     /// Tells the user, unless the exit code is all that this user wants to know.
-    pub(crate) fn tell(&self, console: Console) {
+    pub(crate) fn print(&self, console: Console) {
         if self.is_expected && console.is_quiet() {
             return;
         }
         console.error(self);
     }
 
-    pub(crate) fn exit(&self) -> ExitCode {
+    pub(crate) fn exit_code(&self) -> ExitCode {
         self.status.map_or_else(|| self.code.into(), ExitCode::from)
     }
 
@@ -109,7 +108,7 @@ impl Failure {
     }
 
     /// The same, for a client with this chroot. So far the path is from the servers' root.
-    pub(crate) fn below(self, chroot: &str) -> Self {
+    pub(crate) fn below_chroot(self, chroot: &str) -> Self {
         let known = self.forbidden_path();
         let known =
             known.and_then(|(path, all)| Some((path.strip_prefix(chroot.trim_end_matches('/'))?, all)));
@@ -117,7 +116,7 @@ impl Failure {
         Self { forbidden: known.map(|(path, needed)| (path.to_owned(), needed)), ..self }
     }
 
-    pub(crate) fn with(self, fact: impl Display) -> Self {
+    pub(crate) fn with_fact(self, fact: impl Display) -> Self {
         Self { message: format!("{}: {fact}", self.message), ..self }
     }
 }
@@ -338,7 +337,7 @@ mod tests {
     #[test]
     fn a_path_from_the_servers_root_is_told_to_a_client_below_a_chroot() {
         let below = |path: &str, chroot| {
-            let forbidden = Failure::forbidden(path, &[Permission::READ], "").below(chroot).forbidden;
+            let forbidden = Failure::forbidden(path, &[Permission::READ], "").below_chroot(chroot).forbidden;
             forbidden.map(|(path, _)| path)
         };
         assert_eq!(below("/app/lock", "/app").as_deref(), Some("/lock"));
@@ -349,14 +348,15 @@ mod tests {
 
     #[test]
     fn no_answer_in_time_is_unreachable() {
-        let (path, waited) = ("/lock".to_owned(), Duration::from_secs(5));
+        let path = "/lock".to_owned();
+        let waited = Duration::from_secs(5);
         assert_eq!(AcquireError::Unanswered { path: path.clone(), waited }.failure().code, Code::Unreachable);
         assert_eq!(QueryError::Unanswered { path, waited }.failure().code, Code::Unreachable);
     }
 
     #[test]
     fn a_conflict_status_replaces_no_other_code() {
-        let status = |code| Failure::new(code, "").with_conflict_status(Some(9)).exit();
+        let status = |code| Failure::new(code, "").with_conflict_status(Some(9)).exit_code();
         assert_eq!(status(Code::NotAcquired), ExitCode::from(9));
         assert_eq!(status(Code::Unreachable), ExitCode::from(69));
     }

@@ -2,7 +2,7 @@
 
 use zklock::{Lock, Session};
 
-use crate::election::Election;
+use crate::election::LedElection;
 use crate::failure::Failure;
 use crate::layout::Layout;
 use crate::pool::Pool;
@@ -14,25 +14,25 @@ pub(crate) struct Found {
     pub(crate) lock: Lock,
     /// The client whose queue the lock has, if that is another one.
     pub(crate) layout: Option<Layout>,
-    pub(crate) election: Option<Election>,
+    pub(crate) election: Option<LedElection>,
     pub(crate) pool: Option<Pool>,
 }
 
 impl Found {
     pub(crate) async fn at(session: &Session, path: &str, layout: Option<Layout>) -> Result<Self, Failure> {
-        let (lock, layout) = queue::lock(session, path, layout).await?;
+        let (lock, layout) = queue::lock_at(session, path, layout).await?;
         let (lock, election) = match layout {
             Some(_) => (lock, None),
-            None => candidates(session, lock).await?,
+            None => with_candidates(session, lock).await?,
         };
         Ok(Self { lock, layout, election, pool: Pool::at(session, path).await? })
     }
 }
 
 /// This lock. If nobody holds it, and somebody leads an election at its path, the lock for which the candidates queue.
-async fn candidates(session: &Session, lock: Lock) -> Result<(Lock, Option<Election>), Failure> {
-    let election = match Election::of_queue(session, lock.path()).await? {
-        None if lock.holder().await?.is_none() => Election::at(session, lock.path()).await?,
+async fn with_candidates(session: &Session, lock: Lock) -> Result<(Lock, Option<LedElection>), Failure> {
+    let election = match LedElection::of_queue(session, lock.path()).await? {
+        None if lock.holder().await?.is_none() => LedElection::at(session, lock.path()).await?,
         election => election,
     };
     Ok(match election {

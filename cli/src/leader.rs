@@ -17,42 +17,51 @@ use crate::{output, place, signals, text};
 /// How often it looks whether the server has refused to answer.
 const LOOK: Duration = Duration::from_secs(1);
 
-pub(crate) async fn leader(leader: Leader, connection: &Connection, console: Console) -> Outcome {
-    connection.looking(console, async |session| answer(&leader, connection, session, console).await).await
+pub(crate) async fn print_leader(leader: Leader, connection: &Connection, console: Console) -> Outcome {
+    connection
+        .in_session(console, async |session| print_in_session(&leader, connection, session, console).await)
+        .await
 }
 
-async fn answer(leader: &Leader, connection: &Connection, session: &Session, console: Console) -> Outcome {
+async fn print_in_session(
+    leader: &Leader,
+    connection: &Connection,
+    session: &Session,
+    console: Console,
+) -> Outcome {
     let election = session.election(&leader.path)?;
     if leader.watch {
         if let Ok(None) = election.leader().await {
-            console.note(nobody(session, &election).await);
+            console.note(nobody_leads(session, &election).await);
         }
-        return signals::watching(output::while_read(watch(leader, connection, session, &election, console)))
-            .await;
+        return signals::until_signal(output::while_read(print_changes(
+            leader, connection, session, &election, console,
+        )))
+        .await;
     }
     let found = election.leader().await?;
     let is_led = found.is_some();
     if !is_led && !leader.json {
-        console.note(nobody(session, &election).await);
+        console.note(nobody_leads(session, &election).await);
     } else if leader.json {
         output::print_json(&found.map(Announcement::from))?;
     } else {
-        output::print(&line(found))?;
+        output::print(&leader_line(found))?;
     }
     Ok(if is_led { ExitCode::SUCCESS } else { Code::No.into() })
 }
 
 /// Says that nobody leads the election, and what is at its path.
-async fn nobody(session: &Session, election: &Election) -> String {
+async fn nobody_leads(session: &Session, election: &Election) -> String {
     let path = text::harmless(election.path());
-    match what(session, election).await {
+    match describe_path(session, election).await {
         Ok(what) => format!("nobody leads {path}: {path} {what}"),
         // An ACL may hide what is there.
         Err(_) => format!("nobody leads {path}"),
     }
 }
 
-async fn what(session: &Session, election: &Election) -> Result<String, Failure> {
+async fn describe_path(session: &Session, election: &Election) -> Result<String, Failure> {
     let path = election.path();
     let Found { lock, election: of, pool, .. } = Found::at(session, path, None).await?;
     Ok(match (of, pool) {
@@ -71,13 +80,13 @@ async fn what(session: &Session, election: &Election) -> Result<String, Failure>
         _ if session.child_count(path).await?.is_none() => "does not exist".to_owned(),
         _ => match session.lock(path)?.foreign_contenders().await?.len() {
             0 => "exists, and has no candidate".to_owned(),
-            foreign => format!("has no candidate of zklock's, but {}", place::others(foreign)),
+            foreign => format!("has no candidate of zklock's, but {}", place::others_text(foreign)),
         },
     })
 }
 
 /// Prints each change until nobody reads it.
-async fn watch(
+async fn print_changes(
     leader: &Leader,
     connection: &Connection,
     session: &Session,
@@ -85,7 +94,8 @@ async fn watch(
     console: Console,
 ) -> Outcome {
     let mut leaders = election.observe();
-    let (mut looks, mut refusal) = (tokio::time::interval(LOOK), None);
+    let mut looks = tokio::time::interval(LOOK);
+    let mut refusal = None;
     loop {
         tokio::select! {
             _ = looks.tick() => {
@@ -95,7 +105,7 @@ async fn watch(
                     let asked = election.leader().await.err().map(Failure::from);
                     let asked = asked.filter(|failure| failure.forbidden_path().is_some());
                     let cause = match asked {
-                        Some(forbidden) => place::explained(forbidden, connection).await.to_string(),
+                        Some(forbidden) => place::with_acl_explained(forbidden, connection).await.to_string(),
                         None => cause.clone(),
                     };
                     console.warn(format_args!("the server refuses to say who leads: {cause}; zklock asks again"));
@@ -107,9 +117,10 @@ async fn watch(
                     console.warn(format_args!("{went_back}; zklock goes on, with what is there now"));
                 }
                 Some(Ok(found)) => {
-                    let found = match leader.json {
-                        true => output::json_line(&found.map(Announcement::from))?,
-                        false => line(found),
+                    let found = if leader.json {
+                        output::json_line(&found.map(Announcement::from))?
+                    } else {
+                        leader_line(found)
                     };
                     if !output::print_to_reader(found).await? {
                         return Ok(ExitCode::SUCCESS);
@@ -117,11 +128,11 @@ async fn watch(
                 }
                 // The session is over, and another question says why.
                 None => {
-                    let failure = session.failure().map(Failure::from);
-                    return match failure {
-                        Some(failure) => Err(failure),
-                        None => election.leader().await.map(|_| ExitCode::SUCCESS).map_err(Failure::from),
-                    };
+                    if let Some(cause) = session.failure() {
+                        return Err(cause.into());
+                    }
+                    election.leader().await?;
+                    return Ok(ExitCode::SUCCESS);
                 }
             },
         }
@@ -129,7 +140,7 @@ async fn watch(
 }
 
 /// What the leader announces; an empty line if nobody leads.
-fn line(found: Option<zklock::election::Leader>) -> String {
+fn leader_line(found: Option<zklock::election::Leader>) -> String {
     // Any client may have written the value.
     let value = found.map(|found| text::whole(&found.value)).unwrap_or_default();
     format!("{value}\n")

@@ -13,7 +13,7 @@ use zklock::{
 use crate::args::List;
 use crate::connection::Connection;
 use crate::console::Console;
-use crate::election::Election;
+use crate::election::LedElection;
 use crate::failure::{Failure, Outcome};
 use crate::layout::Layout;
 use crate::pool::{Shares, Stock};
@@ -25,9 +25,9 @@ use crate::{output, place};
 const IN_FLIGHT: usize = 64;
 
 /// Prints the locks that somebody holds, in the order of their paths.
-pub(crate) async fn list(list: List, connection: &Connection, console: Console) -> Outcome {
+pub(crate) async fn print_locks(list: List, connection: &Connection, console: Console) -> Outcome {
     let (exists, hidden, locks) =
-        connection.looking(console, async |session| seen(session, &list).await).await?;
+        connection.in_session(console, async |session| find_locks(session, &list).await).await?;
     if hidden > 0 {
         let nodes = if hidden == 1 { "node" } else { "nodes" };
         console.note(format_args!(
@@ -40,12 +40,12 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
         let now = Timestamp::now();
         let has_foreign = locks.iter().any(|lock| lock.foreign > 0);
         let is_shared = locks.iter().any(|lock| lock.layout.is_some());
-        let columns: [Column<'_, Held>; 7] = [
+        let columns: [Column<'_, Listed>; 7] = [
             ("PATH", true, &|lock| lock.path.clone()),
-            ("HOLDER", true, &Held::holder_text),
+            ("HOLDER", true, &Listed::holder_text),
             ("ARRIVED", true, &|lock| lock.holder.since_text(now)),
             ("WAITING", true, &|lock| lock.waiting.to_string()),
-            ("LAYOUT", is_shared, &Held::layout_text),
+            ("LAYOUT", is_shared, &Listed::layout_text),
             ("ZKLOCK", is_shared, &|lock| lock.zklocks.to_string()),
             ("FOREIGN", has_foreign, &|lock| lock.foreign.to_string()),
         ];
@@ -56,23 +56,23 @@ pub(crate) async fn list(list: List, connection: &Connection, console: Console) 
 }
 
 /// Whether a node exists, how many nodes below it are hidden, and the locks there.
-async fn seen(session: &Session, list: &List) -> Result<(bool, usize, Vec<Held>), Failure> {
+async fn find_locks(session: &Session, list: &List) -> Result<(bool, usize, Vec<Listed>), Failure> {
     let mut below = session.locks_below(&list.root).await?;
     below.others.retain(|queue| list.layout.is_some_and(|layout| layout.has(queue.layout)));
     let held = async |lock: HeldLock| {
-        let election = Election::of_queue(session, &lock.path).await?;
-        Ok::<_, Failure>(Held { election, ..Held::from(lock) })
+        let election = LedElection::of_queue(session, &lock.path).await?;
+        Ok::<_, Failure>(Listed { election, ..Listed::from(lock) })
     };
     let locks = stream::iter(below.locks.into_iter().chain(below.others)).map(held).buffered(IN_FLIGHT);
     let mut locks = locks.try_collect::<Vec<_>>().await?;
-    locks.extend(below.pools.into_iter().map(Held::from));
+    locks.extend(below.pools.into_iter().map(Listed::from));
     locks.sort_by(|one, other| one.path.cmp(&other.path));
     Ok((below.exists, below.hidden, locks))
 }
 
 /// A lock that somebody holds. Its fields are those of the JSON, by these names.
 #[derive(Serialize)]
-struct Held {
+struct Listed {
     path: String,
     /// The first one, if several hold it.
     holder: Entry,
@@ -87,30 +87,37 @@ struct Held {
     /// How many contenders of other clients are in its directory, and cannot share the queue.
     foreign: usize,
     /// The election whose candidates queue for this lock, if somebody leads it.
-    election: Option<Election>,
+    election: Option<LedElection>,
     /// What there is, and how much of it is held, if this is a semaphore, or if these are slots.
     pool: Option<Shares>,
 }
 
-impl From<HeldLock> for Held {
+impl From<HeldLock> for Listed {
     fn from(lock: HeldLock) -> Self {
         let HeldLock { path, holder, holders, waiting, layout, zklocks, foreign, .. } = lock;
-        let (holder, layout) = (Entry::from(&holder), Layout::of(layout));
+        let holder = Entry::from(&holder);
+        let layout = Layout::of(layout);
         Self { path, holder, holders, waiting, layout, zklocks, foreign, election: None, pool: None }
     }
 }
 
-impl From<HeldPool> for Held {
+impl From<HeldPool> for Listed {
     fn from(pool: HeldPool) -> Self {
-        let shares = Shares { stock: Stock::from(&pool), held: pool.held };
-        let HeldPool { path, holder, holders, waiting, foreign, .. } = pool;
-        let holder = Entry::from(&holder);
-        let (layout, zklocks) = (None, holders + waiting);
-        Self { path, holder, holders, waiting, layout, zklocks, foreign, election: None, pool: Some(shares) }
+        Self {
+            holder: Entry::from(&pool.holder),
+            holders: pool.holders,
+            waiting: pool.waiting,
+            layout: None,
+            zklocks: pool.holders + pool.waiting,
+            foreign: pool.foreign,
+            election: None,
+            pool: Some(Shares { stock: Stock::from(&pool), held: pool.held }),
+            path: pool.path,
+        }
     }
 }
 
-impl Held {
+impl Listed {
     fn layout_text(&self) -> String {
         self.layout.map_or_else(|| "-".to_owned(), Layout::text)
     }

@@ -60,7 +60,7 @@ use run::Goal;
 
 fn main() -> ExitCode {
     failure::exit_at_once_on_panic();
-    if let Some(code) = warden::play() {
+    if let Some(code) = warden::play_part() {
         return code;
     }
     let arguments = match Arguments::read() {
@@ -76,49 +76,49 @@ fn main() -> ExitCode {
     };
     let console = arguments.console();
     let is_doctor = matches!(arguments.command, Command::Doctor(_));
-    let doctor = arguments.connection.doctor();
-    perform(arguments, console).unwrap_or_else(|failure| {
-        failure.tell(console);
+    let doctor = arguments.connection.doctor_command();
+    perform_command(arguments, console).unwrap_or_else(|failure| {
+        failure.print(console);
         if failure.code == Code::Unreachable && !is_doctor {
             console.note(format_args!("to find out what is wrong, run {doctor}"));
         }
-        failure.exit()
+        failure.exit_code()
     })
 }
 
-fn perform(arguments: Arguments, console: Console) -> Outcome {
-    log(console);
+fn perform_command(arguments: Arguments, console: Console) -> Outcome {
+    start_log(console);
     if let Command::Run(_) | Command::Lead(_) = arguments.command {
         // Other threads inherit the signal mask, so it is set before they start.
-        signals::unblock().map_err(Failure::internal)?;
+        signals::unblock_signals().map_err(Failure::internal)?;
     }
     let runtime = tokio::runtime::Runtime::new().map_err(Failure::internal)?;
     let connection = &arguments.connection;
     let outcome = runtime.block_on(async {
         match arguments.command {
             Command::Run(Run { wanted, terms }) => {
-                run::run(Goal::Wanted(wanted), terms, connection, console).await
+                run::run_command(Goal::Wanted(wanted), terms, connection, console).await
             }
             Command::Lead(Lead { path, value, terms }) => {
-                run::run(Goal::Lead { path, value }, terms, connection, console).await
+                run::run_command(Goal::Lead { path, value }, terms, connection, console).await
             }
-            Command::Leader(leader) => leader::leader(leader, connection, console).await,
-            Command::Show(show) => show::show(show, connection, console).await,
-            Command::Ls(list) => ls::list(list, connection, console).await,
-            Command::Verify(verify) => verify::verify(verify, connection, console).await,
-            Command::Ask(ask) => ask::ask(ask, connection, console).await,
-            Command::Resize(resize) => resize::resize(resize, connection, console).await,
-            Command::Release(release) => release::release(release, connection, console).await,
-            Command::Doctor(doctor) => doctor::examine(doctor, connection, console).await,
-            Command::Export(wish) => export::export(wish, connection, console).await,
-            Command::Completions(completions) => manual::completions(completions),
-            Command::Man(man) => manual::pages(man),
+            Command::Leader(leader) => leader::print_leader(leader, connection, console).await,
+            Command::Show(show) => show::print_queue(show, connection, console).await,
+            Command::Ls(list) => ls::print_locks(list, connection, console).await,
+            Command::Verify(verify) => verify::verify_sequencers(verify, connection, console).await,
+            Command::Ask(ask) => ask::ask_holders(ask, connection, console).await,
+            Command::Resize(resize) => resize::resize_pool(resize, connection, console).await,
+            Command::Release(release) => release::release_by_force(release, connection, console).await,
+            Command::Doctor(doctor) => doctor::print_report(doctor, connection, console).await,
+            Command::Export(wish) => export::serve_metrics(wish, connection, console).await,
+            Command::Completions(completions) => manual::print_completions(completions),
+            Command::Man(man) => manual::write_pages(man),
         }
     });
     let outcome = match outcome {
         Err(failure) => Err(runtime.block_on(async {
-            let failure = place::explained(failure, connection).await;
-            connection.explained(failure).await
+            let failure = place::with_acl_explained(failure, connection).await;
+            connection.with_tls_failures(failure).await
         })),
         outcome => outcome,
     };
@@ -128,7 +128,7 @@ fn perform(arguments: Arguments, console: Console) -> Outcome {
 }
 
 /// Writes the library's log to standard error. `RUST_LOG` chooses more finely than `--verbose`.
-fn log(console: Console) {
+fn start_log(console: Console) {
     let default = if console == Console::Verbose { "zklock=debug,zookeeper_client=warn" } else { "off" };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let is_colored = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;

@@ -15,28 +15,28 @@ use crate::output;
 
 const NAME: &str = env!("CARGO_BIN_NAME");
 
-pub(crate) fn completions(completions: args::Completions) -> Outcome {
+pub(crate) fn print_completions(completions: args::Completions) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(completions.shell, &mut Arguments::command(), NAME, &mut script);
-    print(script)
+    print_bytes(script)
 }
 
-pub(crate) fn pages(man: args::Man) -> Outcome {
+pub(crate) fn write_pages(man: args::Man) -> Outcome {
     let mut program = Arguments::command().disable_help_subcommand(true);
     program.build();
-    let Some(directory) = man.dir else { return print(page(&program).map_err(Failure::internal)?) };
-    write(&program, &directory).map_err(|error| {
+    let Some(directory) = man.dir else { return print_bytes(page(&program).map_err(Failure::internal)?) };
+    write_all(&program, &directory).map_err(|error| {
         Failure::usage(format_args!("the pages cannot be written to {}: {error}", directory.display()))
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(bytes: Vec<u8>) -> Outcome {
+fn print_bytes(bytes: Vec<u8>) -> Outcome {
     output::print(&String::from_utf8(bytes).map_err(Failure::internal)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn write(program: &Command, directory: &Path) -> io::Result<()> {
+fn write_all(program: &Command, directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let visible = program.get_subcommands().filter(|command| !command.is_hide_set());
     for command in visible.chain([program]) {

@@ -44,10 +44,10 @@ pub(crate) async fn while_read(work: impl Future<Output = Outcome>) -> Outcome {
     tokio::select! {
         biased;
         outcome = work => outcome,
-        () = unread => Ok(match is_stream(&io::stdout()) {
-            true => ExitCode::SUCCESS,
-            false => exit::after_signal(Signal::HUP.as_raw()),
-        }),
+        () = unread => {
+            let is_stream = is_stream(&io::stdout());
+            Ok(if is_stream { ExitCode::SUCCESS } else { exit::after_signal(Signal::HUP.as_raw()) })
+        }
     }
 }
 

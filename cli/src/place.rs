@@ -14,7 +14,7 @@ use crate::pool::{self, Pool};
 use crate::text::{counted, harmless, message};
 
 /// How many children a path has. It is a failure if the path is not there. No ACL hides that.
-pub(crate) async fn children(session: &Session, path: &str) -> Result<usize, Failure> {
+pub(crate) async fn count_children(session: &Session, path: &str) -> Result<usize, Failure> {
     match session.child_count(path).await? {
         Some(children) => Ok(children),
         None => Err(missing_at(session, path).await),
@@ -24,7 +24,7 @@ pub(crate) async fn children(session: &Session, path: &str) -> Result<usize, Fai
 /// The failure of a question about a path that is not there, and that may be one of `run --permits` or `--slot`: PATH/NUMBER.
 pub(crate) async fn missing_at(session: &Session, path: &str) -> Failure {
     let missing = missing(path);
-    let Some((parent, number)) = pool::split(path) else { return missing };
+    let Some((parent, number)) = pool::split_path(path) else { return missing };
     match Pool::at(session, parent).await {
         Ok(Some(pool)) => Failure::new(
             Code::Nothing,
@@ -51,7 +51,7 @@ pub(crate) fn missing(path: &str) -> Failure {
 /// Says of a path that nobody holds it in this queue, and how many foreign contenders are there.
 pub(crate) fn unheld_beside(path: &str, layout: Option<Layout>, foreign: usize) -> String {
     let path = harmless(path);
-    let there = others(foreign);
+    let there = others_text(foreign);
     match (foreign, layout) {
         (0, _) => format!("nobody holds {path}"),
         (_, None) => format!("no contender of zklock holds {path}, but {there}"),
@@ -59,7 +59,7 @@ pub(crate) fn unheld_beside(path: &str, layout: Option<Layout>, foreign: usize) 
     }
 }
 
-pub(crate) fn others(foreign: usize) -> String {
+pub(crate) fn others_text(foreign: usize) -> String {
     let are = if foreign == 1 { "is" } else { "are" };
     format!("{} of other clients or layouts {are} there", counted(foreign, "contender"))
 }
@@ -67,7 +67,7 @@ pub(crate) fn others(foreign: usize) -> String {
 /// Says of a path that nobody holds it, and which locks below it somebody holds, or that foreign contenders are there. It is a
 /// failure if the path does not exist.
 pub(crate) async fn unheld(session: &Session, path: &str) -> Result<String, Failure> {
-    let children = children(session, path).await?;
+    let children = count_children(session, path).await?;
     let foreign = match session.lock(path) {
         Ok(lock) => lock.foreign_contenders().await?.len(),
         Err(_) => 0,
@@ -92,25 +92,26 @@ pub(crate) async fn unheld(session: &Session, path: &str) -> Result<String, Fail
 }
 
 /// Adds to a refusal by an ACL who this client is, whom the ACL admits, and which options may help.
-pub(crate) async fn explained(failure: Failure, connection: &Connection) -> Failure {
+pub(crate) async fn with_acl_explained(failure: Failure, connection: &Connection) -> Failure {
     let Some((forbidden, needed)) = failure.forbidden_path() else { return failure };
-    match guarded(connection, forbidden).await {
+    match find_acl(connection, forbidden).await {
         Some((users, path, acl)) => {
             // Below a node that does not exist, everything begins with its creation.
             let needed = if path == forbidden { needed } else { &[Permission::CREATE] };
-            let admitted = text(&users, &path, acl.as_deref());
-            let advice = acl.map_or_else(|| credentials(&|_| true), |acl| advice(&users, &acl, needed));
-            failure.with(format_args!("{admitted}; {advice}"))
+            let admitted = both_sides(&users, &path, acl.as_deref());
+            let advice = acl.map_or_else(|| options_for(&|_| true), |acl| advice_text(&users, &acl, needed));
+            failure.with_fact(format_args!("{admitted}; {advice}"))
         }
-        None => failure.with(credentials(&|_| true)),
+        None => failure.with_fact(options_for(&|_| true)),
     }
 }
 
 /// Asks who this client is to the servers, and which ACL guards a path. `None` if the servers do not say.
-async fn guarded(connection: &Connection, path: &str) -> Option<(Vec<AuthUser>, String, Option<Vec<Acl>>)> {
+async fn find_acl(connection: &Connection, path: &str) -> Option<(Vec<AuthUser>, String, Option<Vec<Acl>>)> {
     let client = connection.client().await.ok()?;
-    let (users, acl) = (client.list_auth_users().await, guard(&client, path).await);
-    closing::client(client).await;
+    let users = client.list_auth_users().await;
+    let acl = nearest_acl(&client, path).await;
+    closing::close_client(client).await;
     let (path, acl) = acl?;
     // Servers before 3.7 do not say it.
     Some((users.unwrap_or_default(), path, acl))
@@ -118,15 +119,17 @@ async fn guarded(connection: &Connection, path: &str) -> Option<(Vec<AuthUser>, 
 
 /// Whether everybody may create nodes in this directory. False if the servers do not show its ACL.
 pub(crate) async fn is_open(connection: &Connection, directory: &str) -> bool {
-    let Some((_, path, Some(acl))) = guarded(connection, directory).await else { return false };
-    let creates = |acl: &Acl| name(acl) == "world:anyone" && acl.permission().has(Permission::CREATE);
+    let Some((_, path, Some(acl))) = find_acl(connection, directory).await else { return false };
+    let creates =
+        |acl: &Acl| identity_text(acl) == "world:anyone" && acl.permission().has(Permission::CREATE);
     path == directory && acl.iter().any(creates)
 }
 
 /// Says whose credentials help: those to whom the ACL grants what it does not grant to these users, of what they need.
-fn advice(users: &[AuthUser], acl: &[Acl], needed: &[Permission]) -> String {
-    let grants =
-        |who: &str, one: Permission| acl.iter().any(|acl| name(acl) == who && acl.permission().has(one));
+fn advice_text(users: &[AuthUser], acl: &[Acl], needed: &[Permission]) -> String {
+    let grants = |who: &str, one: Permission| {
+        acl.iter().any(|acl| identity_text(acl) == who && acl.permission().has(one))
+    };
     let users = users.iter().map(|user| format!("{}:{}", user.scheme(), user.user()));
     let users = users.chain(["world:anyone".to_owned()]).collect::<Vec<_>>();
     let is_granted = |one: &Permission| users.iter().any(|user| grants(user, *one));
@@ -134,23 +137,23 @@ fn advice(users: &[AuthUser], acl: &[Acl], needed: &[Permission]) -> String {
     // The password may be wrong. Or the ACL of another node refuses, where the same identities may help.
     let missing = if missing.is_empty() { needed.to_vec() } else { missing };
     let may_help = |acl: &&Acl| {
-        let name = name(acl);
+        let name = identity_text(acl);
         let is_ours = users.contains(&name) && acl.scheme() != "digest";
         !is_ours && missing.iter().all(|one| grants(&name, *one))
     };
     let helpers = acl.iter().filter(may_help).collect::<Vec<_>>();
-    let whom = helpers.iter().map(|acl| name(acl)).collect::<BTreeSet<_>>();
+    let whom = helpers.iter().map(|acl| identity_text(acl)).collect::<BTreeSet<_>>();
     let whom = message(&Vec::from_iter(whom).join(" or "));
     let lacks = missing.into_iter().fold(Permission::NONE, |all, one| all | one);
-    match (helpers.is_empty(), credentials(&|scheme| helpers.iter().any(|acl| acl.scheme() == scheme))) {
-        (true, _) => format!("no other identity has {} there, so change the ACL", permissions(lacks)),
-        (_, options) if options.is_empty() => format!("only {whom} has {} there", permissions(lacks)),
+    match (helpers.is_empty(), options_for(&|scheme| helpers.iter().any(|acl| acl.scheme() == scheme))) {
+        (true, _) => format!("no other identity has {} there, so change the ACL", permissions_text(lacks)),
+        (_, options) if options.is_empty() => format!("only {whom} has {} there", permissions_text(lacks)),
         (_, options) => format!("{options}: those of {whom}"),
     }
 }
 
 /// Names the options that give an identity of such a scheme; nothing if none does.
-fn credentials(has: &dyn Fn(&str) -> bool) -> String {
+fn options_for(has: &dyn Fn(&str) -> bool) -> String {
     let options = [
         ("digest", "--digest-file (or ZKLOCK_DIGEST)"),
         ("sasl", "--digest-file (or ZKLOCK_DIGEST) with --sasl digest-md5"),
@@ -164,7 +167,7 @@ fn credentials(has: &dyn Fn(&str) -> bool) -> String {
 }
 
 /// The nearest node at this path or above it, and its ACL. An ACL is hidden from those whom it grants nothing.
-async fn guard(client: &Client, path: &str) -> Option<(String, Option<Vec<Acl>>)> {
+async fn nearest_acl(client: &Client, path: &str) -> Option<(String, Option<Vec<Acl>>)> {
     let mut path = path;
     loop {
         match client.get_acl(path).await {
@@ -182,11 +185,12 @@ async fn guard(client: &Client, path: &str) -> Option<(String, Option<Vec<Acl>>)
     }
 }
 
-fn text(users: &[AuthUser], path: &str, acl: Option<&[Acl]>) -> String {
+fn both_sides(users: &[AuthUser], path: &str, acl: Option<&[Acl]>) -> String {
     let users = users.iter().map(|user| format!("{}:{}", user.scheme(), user.user())).collect::<Vec<_>>();
-    let us = match users.is_empty() {
-        true => "the servers do not say who this client is".to_owned(),
-        false => format!("the servers know this client as {}", harmless(&users.join(" and "))),
+    let us = if users.is_empty() {
+        "the servers do not say who this client is".to_owned()
+    } else {
+        format!("the servers know this client as {}", harmless(&users.join(" and ")))
     };
     let path = harmless(path);
     let digest = users.iter().find(|user| user.starts_with("digest:"));
@@ -194,18 +198,19 @@ fn text(users: &[AuthUser], path: &str, acl: Option<&[Acl]>) -> String {
         format!("; servers accept any password for {}, and only an ACL checks it", harmless(user))
     });
     let Some(acl) = acl else { return format!("{us}, and do not show it the ACL of {path}{caveat}") };
-    let granted = acl.iter().map(|acl| format!("{} {}", name(acl), permissions(acl.permission())));
+    let granted =
+        acl.iter().map(|acl| format!("{} {}", identity_text(acl), permissions_text(acl.permission())));
     let granted = message(&granted.collect::<Vec<_>>().join(", "));
     format!("{us}, and the ACL of {path} grants {granted}{caveat}")
 }
 
 /// An identity of an ACL, without the hash of its password.
-fn name(acl: &Acl) -> String {
+fn identity_text(acl: &Acl) -> String {
     let id = if acl.scheme() == "digest" { acl.id().split(':').next().unwrap_or_default() } else { acl.id() };
     format!("{}:{id}", acl.scheme())
 }
 
-fn permissions(granted: Permission) -> String {
+fn permissions_text(granted: Permission) -> String {
     let all = [
         (Permission::READ, "READ"),
         (Permission::WRITE, "WRITE"),
@@ -228,10 +233,10 @@ mod tests {
 
     #[test]
     fn only_those_help_who_have_what_is_missing() {
-        let (read, create, delete) = (Permission::READ, Permission::CREATE, Permission::DELETE);
+        let [read, create, delete] = [Permission::READ, Permission::CREATE, Permission::DELETE];
         let acl = |scheme, id, permission| Acl::new(permission, AuthId::new(scheme, id));
         let alice = [AuthUser::new("ip", "127.0.0.1"), AuthUser::new("digest", "alice")];
-        let said = |acl: &[Acl]| advice(&alice, acl, &[read, create, delete]);
+        let said = |acl: &[Acl]| advice_text(&alice, acl, &[read, create, delete]);
         let anyone = acl("world", "anyone", read);
         let some = [anyone.clone(), acl("digest", "bob:x", create), acl("sasl", "carol", create | delete)];
         let sasl =
@@ -255,7 +260,7 @@ mod tests {
         let granting = |permission| [Acl::new(permission, AuthId::new("digest", "bob:x"))];
         let us = "the servers know this client as ip:127.0.0.1 and digest:alice";
         let caveat = "servers accept any password for digest:alice, and only an ACL checks it";
-        let said = |acl: Option<&[Acl]>| text(&users, "/lock", acl);
+        let said = |acl: Option<&[Acl]>| both_sides(&users, "/lock", acl);
         assert_eq!(
             said(Some(&granting(Permission::ALL))),
             format!("{us}, and the ACL of /lock grants digest:bob everything; {caveat}")
@@ -264,10 +269,10 @@ mod tests {
         assert!(said(Some(&some)).contains("grants digest:bob READ+CREATE"));
         assert_eq!(said(None), format!("{us}, and do not show it the ACL of /lock; {caveat}"));
         for option in ["--digest-file", "--sasl digest-md5", "--tls-cert"] {
-            assert!(credentials(&|_| true).contains(option));
+            assert!(options_for(&|_| true).contains(option));
         }
         assert_eq!(
-            text(&[], "/lock", None),
+            both_sides(&[], "/lock", None),
             "the servers do not say who this client is, and do not show it the ACL of /lock"
         );
     }

@@ -2,7 +2,7 @@
 
 use futures::future::try_join4;
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use zklock::{
     QueryError, Session,
     inspect::{Contender, ForeignContender, HeldPool, Kind},
@@ -32,7 +32,7 @@ pub(crate) struct PermitsOf {
 
 pub(crate) fn parse_slot(text: &str) -> Result<SlotOf, String> {
     let form = "write PATH/COUNT or PATH/COUNT:PREFERRED; for example, /workers/8 means 8 slots at /workers";
-    let (path, count, preferred) = parts(text).ok_or(form)?;
+    let (path, count, preferred) = split_parts(text).ok_or(form)?;
     if count == 0 {
         return Err("COUNT is 0; it must be at least 1".to_owned());
     }
@@ -44,7 +44,7 @@ pub(crate) fn parse_slot(text: &str) -> Result<SlotOf, String> {
 
 pub(crate) fn parse_permits(text: &str) -> Result<PermitsOf, String> {
     let form = "write PATH/CAPACITY or PATH/CAPACITY:WEIGHT; for example, /convert/8 means a capacity of 8 at /convert";
-    let (path, capacity, weight) = parts(text).ok_or(form)?;
+    let (path, capacity, weight) = split_parts(text).ok_or(form)?;
     let weight = weight.unwrap_or(1);
     if capacity == 0 {
         return Err("CAPACITY is 0; it must be at least 1".to_owned());
@@ -58,13 +58,13 @@ pub(crate) fn parse_permits(text: &str) -> Result<PermitsOf, String> {
 }
 
 /// The path of a pool and what stands behind it, if this is what `--slot` and `--permits` take.
-pub(crate) fn split(text: &str) -> Option<(&str, &str)> {
-    parts(text)?;
+pub(crate) fn split_path(text: &str) -> Option<(&str, &str)> {
+    split_parts(text)?;
     text.rsplit_once('/')
 }
 
 /// A path, a number as its last name, and maybe another number behind it.
-fn parts(text: &str) -> Option<(String, u32, Option<u32>)> {
+fn split_parts(text: &str) -> Option<(String, u32, Option<u32>)> {
     let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
     let (path, last) = text.rsplit_once('/')?;
     let (first, second) = match last.split_once(':') {
@@ -72,6 +72,16 @@ fn parts(text: &str) -> Option<(String, u32, Option<u32>)> {
         None => (last, None),
     };
     path.starts_with('/').then_some((path.to_owned(), number(first)?, second))
+}
+
+/// The path of the lock that contenders of this pool pass one by one.
+pub(crate) fn turnstile(path: &str) -> String {
+    format!("{path}/queue")
+}
+
+/// The node that keeps the number of this pool, and those that hold some of it.
+pub(crate) fn permits_node(path: &str) -> String {
+    format!("{path}/permits")
 }
 
 /// How much there is. The fields of the JSON have the same names.
@@ -123,24 +133,16 @@ pub(crate) struct Shares {
 }
 
 /// How much of it a holder has. The fields of the JSON have the same names.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Amount {
+enum Amount {
     Weight(u32),
     Index(u32),
 }
 
 impl Amount {
-    /// How much of the stock that is.
-    pub(crate) fn of_stock(self) -> u64 {
-        match self {
-            Self::Weight(weight) => weight.into(),
-            Self::Index(_) => 1,
-        }
-    }
-
-    fn of(kind: Kind) -> Self {
-        match kind {
+    fn of(holder: &Entry) -> Self {
+        match holder.kind {
             Kind::Slot(index) => Self::Index(index),
             Kind::Permit(weight) => Self::Weight(weight),
             _ => Self::Weight(1),
@@ -150,11 +152,15 @@ impl Amount {
 
 /// One that holds a permit or a slot. The fields of the JSON have the same names.
 #[derive(Serialize)]
-pub(crate) struct Holder {
+struct PoolHolder<'a> {
     #[serde(flatten)]
-    pub(crate) amount: Amount,
+    amount: Amount,
     #[serde(flatten)]
-    pub(crate) entry: Entry,
+    entry: &'a Entry,
+}
+
+fn serialize_holders<S: Serializer>(holders: &[Entry], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(holders.iter().map(|entry| PoolHolder { amount: Amount::of(entry), entry }))
 }
 
 /// A semaphore, or slots. The fields of the JSON have the same names.
@@ -164,7 +170,8 @@ pub(crate) struct Pool {
     pub(crate) stock: Stock,
     pub(crate) held: u64,
     /// Slots by their index, permits the oldest first.
-    pub(crate) holders: Vec<Holder>,
+    #[serde(serialize_with = "serialize_holders")]
+    pub(crate) holders: Vec<Entry>,
     /// The turnstile. The first one there waits for room, and each other one for the one in front of it.
     pub(crate) waiting: Vec<Entry>,
     /// The contenders of other clients in the turnstile's directory.
@@ -177,8 +184,9 @@ impl Pool {
     /// suffice to see it.
     pub(crate) async fn at(session: &Session, path: &str) -> Result<Option<Self>, Failure> {
         // Such a path may be too long for a turnstile below it, though not for a lock.
-        let Ok(turnstile) = session.lock(&format!("{path}/queue")) else { return Ok(None) };
-        let (semaphore, slots) = (session.semaphore(path, 1)?, session.slots(path, 1)?);
+        let Ok(turnstile) = session.lock(&turnstile(path)) else { return Ok(None) };
+        let semaphore = session.semaphore(path, 1)?;
+        let slots = session.slots(path, 1)?;
         let seen = try_join4(
             semaphore.permits(),
             slots.slots(),
@@ -196,16 +204,13 @@ impl Pool {
             (None, None) => return Ok(None),
         };
         if let Stock::Slots { .. } = stock {
-            held.sort_by_key(index);
+            held.sort_by_key(slot_index);
         }
-        let holders = held
-            .iter()
-            .map(|holder| Holder { amount: Amount::of(holder.kind), entry: Entry::from(holder) })
-            .collect::<Vec<_>>();
-        let held = holders.iter().map(|holder| holder.amount.of_stock());
+        let holders = held.iter().map(Entry::from).collect::<Vec<_>>();
+        let held = holders.iter().map(share_of).sum();
         // Nobody holds anything by being the first in the turnstile.
         let waiting = entries(&queue).into_iter().map(|entry| Entry { holds: false, ..entry }).collect();
-        Ok(Some(Self { stock, held: held.sum(), holders, waiting, foreign }))
+        Ok(Some(Self { stock, held, holders, waiting, foreign }))
     }
 
     /// How much is free. The capacity may have been lowered below what is held.
@@ -215,10 +220,10 @@ impl Pool {
 
     /// Who has held some for the longest time.
     pub(crate) fn oldest(&self) -> Option<&Entry> {
-        self.holders.iter().map(|holder| &holder.entry).min_by_key(|entry| entry.sequence)
+        self.holders.iter().min_by_key(|entry| entry.sequence)
     }
 
-    pub(crate) fn lines<'a>(&'a self, now: Timestamp) -> String {
+    pub(crate) fn shown_text<'a>(&'a self, now: Timestamp) -> String {
         let waiting = match self.waiting.len() {
             0 => "nobody waits".to_owned(),
             some => format!("{some} waiting"),
@@ -231,9 +236,9 @@ impl Pool {
             Stock::Semaphore { .. } => "PERMITS",
             Stock::Slots { .. } => "SLOT",
         };
-        let held = self.holders.iter().map(|holder| {
-            let (Amount::Weight(number) | Amount::Index(number)) = holder.amount;
-            (number.to_string(), &holder.entry)
+        let held = self.holders.iter().map(|entry| {
+            let (Amount::Weight(number) | Amount::Index(number)) = Amount::of(entry);
+            (number.to_string(), entry)
         });
         let waiting = self.waiting.iter().map(|entry| {
             let place = if entry.position == 0 { "next".to_owned() } else { format!("+{}", entry.position) };
@@ -254,7 +259,15 @@ impl Pool {
     }
 }
 
-fn index(holder: &Contender) -> u32 {
+/// How much of the stock a holder has.
+pub(crate) fn share_of(holder: &Entry) -> u64 {
+    match holder.kind {
+        Kind::Permit(weight) => weight.into(),
+        _ => 1,
+    }
+}
+
+fn slot_index(holder: &Contender) -> u32 {
     match holder.kind {
         Kind::Slot(index) => index,
         _ => u32::MAX,
@@ -303,7 +316,7 @@ mod tests {
             if let Ok(PermitsOf { path, capacity, weight }) = parse_permits(&text) {
                 prop_assert_eq!(parse_permits(&format!("{path}/{capacity}:{weight}")), parse_permits(&text));
             }
-            prop_assert!(parse_slot(&text).is_err() || split(&text).is_some());
+            prop_assert!(parse_slot(&text).is_err() || split_path(&text).is_some());
         }
     }
 }

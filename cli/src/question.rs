@@ -4,7 +4,8 @@ use std::io::{self, IsTerminal, Write as _};
 
 use crate::failure::Failure;
 
-pub(crate) fn possible() -> Result<(), Failure> {
+/// Fails if nobody can be asked.
+pub(crate) fn check_terminal() -> Result<(), Failure> {
     if io::stdin().is_terminal() {
         return Ok(());
     }
@@ -14,7 +15,7 @@ pub(crate) fn possible() -> Result<(), Failure> {
 }
 
 /// Asks on the terminal. No answer is a no.
-pub(crate) async fn agreed(question: &str) -> Result<bool, Failure> {
+pub(crate) async fn ask_user(question: &str) -> Result<bool, Failure> {
     let _gone = write!(anstream::stderr(), "{question} [y/N] ");
     let answer = || {
         let mut line = String::new();

@@ -10,10 +10,9 @@ use zklock::inspect::{Contender, ForeignClient, ForeignContender, Kind};
 use zklock::{Lock, LockOptions, QueryError, Session};
 use zookeeper_client::SessionId;
 
-use crate::duration;
 use crate::failure::Failure;
 use crate::layout::Layout;
-use crate::text;
+use crate::{duration, text};
 
 const UNKNOWN: &str = "-";
 
@@ -26,7 +25,7 @@ pub(crate) struct Entry {
     /// How many contenders are in front of it.
     pub(crate) position: usize,
     /// `exclusive` or `shared`: a writer, or a reader. Of a pool, `permit` or `slot`.
-    #[serde(serialize_with = "written_kind")]
+    #[serde(serialize_with = "serialize_kind")]
     pub(crate) kind: Kind,
     /// Whether it holds the lock, or is about to hold it.
     pub(crate) holds: bool,
@@ -39,7 +38,7 @@ pub(crate) struct Entry {
     /// `None` if an ACL hides the data, or if the data is not zklock's.
     pub(crate) owner: Option<String>,
     /// When it began to contend, by its own clock.
-    #[serde(serialize_with = "written")]
+    #[serde(serialize_with = "serialize_text")]
     pub(crate) since: Option<Timestamp>,
     /// When its node was created, by the leader's clock.
     #[serde(skip)]
@@ -48,7 +47,7 @@ pub(crate) struct Entry {
     #[serde(skip)]
     pub(crate) newest: Option<Timestamp>,
     /// The session and the token are `None` if an ACL hides the node.
-    #[serde(serialize_with = "written")]
+    #[serde(serialize_with = "serialize_text")]
     pub(crate) session: Option<SessionId>,
     pub(crate) token: Option<i64>,
     pub(crate) sequence: Option<i32>,
@@ -65,7 +64,7 @@ pub(crate) struct Stranger {
     #[serde(skip)]
     pub(crate) is_zklocks: bool,
     /// `None` if an ACL hides the node, or if the node is not ephemeral.
-    #[serde(serialize_with = "written")]
+    #[serde(serialize_with = "serialize_text")]
     pub(crate) session: Option<SessionId>,
 }
 
@@ -86,13 +85,13 @@ impl Stranger {
     }
 
     pub(crate) fn session_text(&self) -> String {
-        known(self.session)
+        known_text(self.session)
     }
 }
 
 /// The lock at this path. Its queue is that of the given client; or if none is given, that of a client with which a contender of
 /// zklock's shares it at this moment.
-pub(crate) async fn lock(
+pub(crate) async fn lock_at(
     session: &Session,
     path: &str,
     layout: Option<Layout>,
@@ -117,7 +116,7 @@ pub(crate) async fn lock(
 }
 
 /// Looks at a lock's queue, and at the contenders of other clients in the lock's directory.
-pub(crate) async fn seen(lock: &Lock) -> Result<(Vec<Entry>, Vec<Stranger>), QueryError> {
+pub(crate) async fn read_queue(lock: &Lock) -> Result<(Vec<Entry>, Vec<Stranger>), QueryError> {
     let (queue, foreign) = try_join(lock.contenders(), lock.foreign_contenders()).await?;
     Ok((entries(&queue), foreign.iter().map(Stranger::from).collect()))
 }
@@ -206,7 +205,8 @@ impl Entry {
     /// clock is told.
     pub(crate) fn since_text(&self, now: Timestamp) -> String {
         let Some(since) = self.since else { return UNKNOWN.to_owned() };
-        match [self.age(now), self.clock_text(now)].into_iter().flatten().collect::<Vec<_>>().join("; ") {
+        match [self.age_text(now), self.clock_text(now)].into_iter().flatten().collect::<Vec<_>>().join("; ")
+        {
             about if about.is_empty() => format!("{since:.0}"),
             about => format!("{since:.0} ({about})"),
         }
@@ -214,12 +214,12 @@ impl Entry {
 
     /// The same, as the end of a sentence about it.
     pub(crate) fn came_text(&self, now: Timestamp) -> String {
-        let came = self.age(now).map(|age| format!(", who came {age} ago"));
+        let came = self.age_text(now).map(|age| format!(", who came {age} ago"));
         let clock = self.clock_text(now).map(|clock| format!(" ({clock})"));
         came.into_iter().chain(clock).collect()
     }
 
-    fn age(&self, now: Timestamp) -> Option<String> {
+    fn age_text(&self, now: Timestamp) -> Option<String> {
         Duration::try_from(now.duration_since(self.since?)).ok().map(text::age)
     }
 
@@ -246,23 +246,24 @@ impl Entry {
         self.own_clock_text(now).or_else(|| {
             let ahead = self.clock_ahead()?;
             let by = duration::text(ahead.unsigned_abs());
-            Some(match ahead.is_positive() {
-                true => format!("its clock was at least {by} ahead of the servers'"),
-                false => format!("its clock was {by} behind the servers'"),
+            Some(if ahead.is_positive() {
+                format!("its clock was at least {by} ahead of the servers'")
+            } else {
+                format!("its clock was {by} behind the servers'")
             })
         })
     }
 
     pub(crate) fn session_text(&self) -> String {
-        known(self.session)
+        known_text(self.session)
     }
 
     pub(crate) fn token_text(&self) -> String {
-        known(self.token)
+        known_text(self.token)
     }
 
     pub(crate) fn sequence_text(&self) -> String {
-        known(self.sequence)
+        known_text(self.sequence)
     }
 
     pub(crate) fn data_text(&self) -> String {
@@ -271,7 +272,7 @@ impl Entry {
 }
 
 /// The value's text, or the one for an unknown value.
-pub(crate) fn known(value: Option<impl Display>) -> String {
+pub(crate) fn known_text(value: Option<impl Display>) -> String {
     value.map_or_else(|| UNKNOWN.to_owned(), |value| value.to_string())
 }
 
@@ -284,12 +285,12 @@ pub(crate) fn time_text(time: SystemTime) -> String {
     timestamp(time).map_or_else(|| "an unknown time".to_owned(), |time| format!("{time:.0}"))
 }
 
-fn written_kind<S: Serializer>(kind: &Kind, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(access(*kind))
+fn serialize_kind<S: Serializer>(kind: &Kind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(access_text(*kind))
 }
 
 /// How a lock is held, as one word.
-pub(crate) fn access(kind: Kind) -> &'static str {
+pub(crate) fn access_text(kind: Kind) -> &'static str {
     match kind {
         Kind::Shared => "shared",
         Kind::Permit(_) => "permit",
@@ -298,7 +299,7 @@ pub(crate) fn access(kind: Kind) -> &'static str {
     }
 }
 
-fn written<S: Serializer>(value: &Option<impl Display>, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_text<S: Serializer>(value: &Option<impl Display>, serializer: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(value) => serializer.collect_str(value),
         None => serializer.serialize_none(),

@@ -14,31 +14,29 @@ use zklock::{Session, inspect::Kind};
 use zookeeper_client::{Client, Error, Permission};
 
 use crate::args::Release;
-use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
 use crate::found::Found;
-use crate::place;
-use crate::pool::{Amount, Pool, Stock};
+use crate::pool::{Pool, Stock};
 use crate::queue::{self, Entry};
-use crate::{question, text};
+use crate::{closing, place, question, text};
 
 /// Shows the holders, asks the user, and deletes the holders' nodes. Only readers are several.
-pub(crate) async fn release(release: Release, connection: &Connection, console: Console) -> Outcome {
+pub(crate) async fn release_by_force(release: Release, connection: &Connection, console: Console) -> Outcome {
     let path = release.path.as_str();
     // A question needs the facts it is about, even with --quiet.
     let console = if release.yes { console } else { Console::Normal };
     let Chosen { holders: chosen, spared, what, next } =
-        connection.looking(console, async |session| holders(&release, session).await).await?;
+        connection.in_session(console, async |session| choose_holders(&release, session).await).await?;
     if !release.yes {
-        question::possible()?;
+        question::check_terminal()?;
     }
-    for line in description(path, &chosen, what).lines() {
+    for line in holders_text(path, &chosen, what).lines() {
         console.note(line);
     }
-    console.note(consequence(next.as_ref(), spared));
+    console.note(consequence_text(next.as_ref(), spared));
     let doomed =
         chosen.iter().map(|holder| holder.token.map(|token| (holder.node.as_str(), token)).ok_or(holder));
     let doomed = doomed.collect::<Result<Vec<_>, _>>().map_err(|unread| {
@@ -50,22 +48,22 @@ pub(crate) async fn release(release: Release, connection: &Connection, console: 
         Failure::forbidden(node, &[Permission::READ], problem)
     })?;
     let whom = match chosen.as_slice() {
-        [holder] => format!("Take {} from this holder?", taken_as(holder, what)),
+        [holder] => format!("Take {} from this holder?", part_text(holder, what)),
         several => format!("Take the lock from these {} readers?", several.len()),
     };
-    if !release.yes && !question::agreed(&whom).await? {
+    if !release.yes && !question::ask_user(&whom).await? {
         return Err(Failure::new(Code::No, "nothing was released"));
     }
     // The session that read the queue is closed already, because the user may take long to answer.
     let client = connection.client().await?;
     // One that is gone already must not spare the others.
-    let removed = join_all(doomed.iter().map(|(node, token)| remove(&client, node, *token))).await;
-    closing::client(client).await;
+    let removed = join_all(doomed.iter().map(|(node, token)| delete_node(&client, node, *token))).await;
+    closing::close_client(client).await;
     let taken = removed.iter().filter(|removed| removed.is_ok()).count();
     if let (1.., Some(holder)) = (taken, chosen.first()) {
         console.note(match holder.kind {
-            Kind::Exclusive | Kind::Shared => told(path, taken, spared, what),
-            Kind::Permit(_) | Kind::Slot(_) => told_of_pool(path, holder, what),
+            Kind::Exclusive | Kind::Shared => lock_taken_text(path, taken, spared, what),
+            Kind::Permit(_) | Kind::Slot(_) => part_taken_text(path, holder, what),
         });
     }
     let mut failures = removed.into_iter().filter_map(Result::err).collect::<Vec<_>>();
@@ -110,21 +108,16 @@ struct Chosen {
     next: Option<Entry>,
 }
 
-async fn holders(release: &Release, session: &Session) -> Result<Chosen, Failure> {
+async fn choose_holders(release: &Release, session: &Session) -> Result<Chosen, Failure> {
     let path = release.path.as_str();
     let Found { lock, election, pool, .. } = Found::at(session, path, None).await?;
     let what = if election.is_some() { What::Lead } else { What::Lock };
     let queue = lock.contenders().await?;
-    let pool = pool.filter(|_| queue.is_empty());
-    let is_held = !queue.is_empty() || pool.as_ref().is_some_and(|pool| !pool.holders.is_empty());
-    let unheld = if is_held { String::new() } else { place::unheld(session, path).await? };
-    match pool {
-        Some(pool) if !pool.holders.is_empty() => {
-            let holders = vec![one_of(&pool, release)?];
-            return Ok(Chosen { holders, spared: 0, what, next: pool.waiting.into_iter().next() });
-        }
-        _ => {}
+    if let Some(pool) = pool.filter(|pool| queue.is_empty() && !pool.holders.is_empty()) {
+        let holders = vec![named_holder(&pool, release)?];
+        return Ok(Chosen { holders, spared: 0, what, next: pool.waiting.into_iter().next() });
     }
+    let unheld = if queue.is_empty() { place::unheld(session, path).await? } else { String::new() };
     if let (Some(index), false) = (release.slot, queue.is_empty()) {
         return Err(Failure::usage(format_args!(
             "{path} is {}, so it has no slot {index}; leave out --slot",
@@ -146,8 +139,8 @@ async fn holders(release: &Release, session: &Session) -> Result<Chosen, Failure
     let chosen = holders.iter().filter(is_chosen).cloned().collect::<Vec<_>>();
     match (chosen.is_empty(), release.sequence) {
         (false, _) => {
-            let (spared, next) = (holders.len() - chosen.len(), queue.get(holders.len()).cloned());
-            Ok(Chosen { holders: chosen, spared, what, next })
+            let spared = holders.len() - chosen.len();
+            Ok(Chosen { holders: chosen, spared, what, next: queue.get(holders.len()).cloned() })
         }
         (true, Some(number)) if !holders.is_empty() => {
             Err(Failure::new(Code::No, format_args!("no holder of {path} has the sequence {number}")))
@@ -157,7 +150,7 @@ async fn holders(release: &Release, session: &Session) -> Result<Chosen, Failure
 }
 
 /// The one holder of a pool that the user has named; or the only holder, if the user has named none.
-fn one_of(pool: &Pool, release: &Release) -> Result<Entry, Failure> {
+fn named_holder(pool: &Pool, release: &Release) -> Result<Entry, Failure> {
     let path = release.path.as_str();
     if let (Some(index), Stock::Semaphore { .. }) = (release.slot, pool.stock) {
         return Err(Failure::usage(format_args!(
@@ -165,11 +158,11 @@ fn one_of(pool: &Pool, release: &Release) -> Result<Entry, Failure> {
         )));
     }
     let mut named = pool.holders.iter().filter(|holder| {
-        release.sequence.is_none_or(|number| holder.entry.sequence == Some(number))
-            && release.slot.is_none_or(|index| matches!(holder.amount, Amount::Index(it) if it == index))
+        release.sequence.is_none_or(|number| holder.sequence == Some(number))
+            && release.slot.is_none_or(|index| holder.kind == Kind::Slot(index))
     });
     match (named.next(), named.count(), release.slot, release.sequence) {
-        (Some(holder), 0, ..) => Ok(holder.entry.clone()),
+        (Some(holder), 0, ..) => Ok(holder.clone()),
         (Some(_), ..) => Err(Failure::usage(format_args!(
             "{} of {path} are held by {} holders; name one with {}, as `zklock show {path}` has them",
             pool.stock.text(pool.held),
@@ -190,7 +183,7 @@ fn one_of(pool: &Pool, release: &Release) -> Result<Entry, Failure> {
     }
 }
 
-fn taken_as(holder: &Entry, what: What) -> String {
+fn part_text(holder: &Entry, what: What) -> String {
     match holder.kind {
         Kind::Exclusive | Kind::Shared => what.text().to_owned(),
         Kind::Permit(1) => "the permit".to_owned(),
@@ -199,13 +192,13 @@ fn taken_as(holder: &Entry, what: What) -> String {
     }
 }
 
-fn description(path: &str, holders: &[Entry], what: What) -> String {
+fn holders_text(path: &str, holders: &[Entry], what: What) -> String {
     let describe = |holder: &Entry| {
         let held = match holder.kind {
             Kind::Exclusive if what == What::Lead => format!("{path} is led by"),
             Kind::Exclusive => format!("{path} is held by"),
             Kind::Shared => format!("{path} is held by the reader"),
-            Kind::Permit(_) | Kind::Slot(_) => format!("{} of {path} is held by", taken_as(holder, what)),
+            Kind::Permit(_) | Kind::Slot(_) => format!("{} of {path} is held by", part_text(holder, what)),
         };
         format!(
             "{held} {}\n  in the queue since {}\n  node {}\n  session {}\n  token {}",
@@ -220,7 +213,7 @@ fn description(path: &str, holders: &[Entry], what: What) -> String {
 }
 
 /// Who is next, and for how long two may run.
-fn consequence(next: Option<&Entry>, spared: usize) -> String {
+fn consequence_text(next: Option<&Entry>, spared: usize) -> String {
     let next = match (next, spared) {
         (_, 1..) => "Other readers keep it.".to_owned(),
         (Some(next), 0) => {
@@ -238,15 +231,15 @@ fn consequence(next: Option<&Entry>, spared: usize) -> String {
     )
 }
 
-fn told_of_pool(path: &str, holder: &Entry, what: What) -> String {
+fn part_taken_text(path: &str, holder: &Entry, what: What) -> String {
     format!(
         "{} of {path} was taken from the holder. The holder learns {WHEN} it may act as if it \
          still held it. The next contender may take it at once, unless it has a takeover delay",
-        taken_as(holder, what)
+        part_text(holder, what)
     )
 }
 
-fn told(path: &str, taken: usize, spared: usize, what: What) -> String {
+fn lock_taken_text(path: &str, taken: usize, spared: usize, what: What) -> String {
     let (from, subject) = match taken {
         1 => ("the holder".to_owned(), format!("The holder learns {WHEN} it may act as if it still held")),
         several => {
@@ -261,14 +254,14 @@ fn told(path: &str, taken: usize, spared: usize, what: What) -> String {
     format!("{path} was taken from {from}. {subject} {}. {next}", what.text())
 }
 
-async fn remove(client: &Client, node: &str, token: i64) -> Result<(), Failure> {
+async fn delete_node(client: &Client, node: &str, token: i64) -> Result<(), Failure> {
     let gone = || {
         Failure::new(Code::No, format_args!("the holder of {node} has already left, so nothing was deleted"))
     };
     let version = match client.get_data(node).await {
         Ok((_, stat)) if stat.czxid == token => stat.version,
         Ok(_) | Err(Error::NoNode) => return Err(gone()),
-        Err(error) => return Err(failure(node, error)),
+        Err(error) => return Err(deletion_failure(node, error)),
     };
     match client.delete(node, Some(version)).await {
         Ok(()) => Ok(()),
@@ -282,18 +275,18 @@ async fn remove(client: &Client, node: &str, token: i64) -> Result<(), Failure> 
             let lost = format!("the connection was lost while {node} was being deleted; {problem}");
             Err(Failure::new(Code::Unreachable, lost))
         }
-        Err(error) => Err(failure(node, error)),
+        Err(error) => Err(deletion_failure(node, error)),
     }
 }
 
-fn failure(node: &str, error: Error) -> Failure {
+fn deletion_failure(node: &str, error: Error) -> Failure {
     let is_forbidden = error == Error::NoAuth;
     let plain = Failure::from(error);
     let message = format!("deleting {node}: {plain}");
     // The ACL of the directory forbids the deletion of a child.
     let directory = node.rsplit_once('/').map_or(node, |(directory, _)| directory);
-    match is_forbidden {
-        true => Failure::forbidden(directory, &[Permission::DELETE], message),
-        false => Failure::new(plain.code, message),
+    if is_forbidden {
+        return Failure::forbidden(directory, &[Permission::DELETE], message);
     }
+    Failure::new(plain.code, message)
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use zklock::{AcquireError, Session, semaphore::PoolError};
+use zklock::{AcquireError, Session, inspect::Kind, semaphore::PoolError};
 use zookeeper_client::Permission;
 
 use crate::args::Resize;
@@ -10,14 +10,15 @@ use crate::connection::Connection;
 use crate::console::Console;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
-use crate::pool::{Amount, Pool, Stock};
+use crate::pool::{self, Pool, Stock};
+use crate::queue::Entry;
 use crate::text::counted;
 use crate::{place, question};
 
 /// Asks the user if more is held than the new number allows, or if contenders wait, and changes the number.
-pub(crate) async fn resize(resize: Resize, connection: &Connection, console: Console) -> Outcome {
+pub(crate) async fn resize_pool(resize: Resize, connection: &Connection, console: Console) -> Outcome {
     let resized =
-        connection.looking(console, async |session| resize_in(session, &resize, console).await).await;
+        connection.in_session(console, async |session| resize_in(session, &resize, console).await).await;
     console.note(resized?);
     Ok(ExitCode::SUCCESS)
 }
@@ -28,23 +29,24 @@ async fn resize_in(
     Resize { path, number, yes }: &Resize,
     console: Console,
 ) -> Result<String, Failure> {
-    let (path, number) = (path.as_str(), *number);
+    let path = path.as_str();
+    let number = *number;
     let Some(pool) = Pool::at(session, path).await? else {
-        place::children(session, path).await?;
+        place::count_children(session, path).await?;
         // An ACL may hide what it is.
         session.semaphore(path, 1)?.permits().await?;
-        session.lock(&format!("{path}/queue"))?.contenders().await?;
+        session.lock(&pool::turnstile(path))?.contenders().await?;
         return Err(Failure::usage(format_args!("{path} is neither a semaphore nor slots")));
     };
-    let excess = excess(&pool, number);
-    let concerns = excess.clone().into_iter().chain(refused(&pool, path, number)).collect::<Vec<_>>();
+    let excess = excess_text(&pool, number);
+    let concerns = excess.clone().into_iter().chain(refusal_text(&pool, path, number)).collect::<Vec<_>>();
     if !concerns.is_empty() && !yes {
-        question::possible()?;
+        question::check_terminal()?;
         // A question needs the facts it is about, even with --quiet.
         let console = console.max(Console::Normal);
         let held = pool.stock.text(pool.held);
         console.note(format_args!("{path}: {held} held; {}", concerns.join("; ")));
-        if !question::agreed(&format!("Change it to {number}?")).await? {
+        if !question::ask_user(&format!("Change it to {number}?")).await? {
             return Err(Failure::new(Code::No, "nothing was changed"));
         }
         // The user may take long to answer.
@@ -66,7 +68,7 @@ async fn resize_in(
     };
     changed.map_err(|error| match &error {
         PoolError::Acquire(AcquireError::NotAuthorized { path }) => {
-            let node = format!("{path}/permits");
+            let node = pool::permits_node(path);
             let said = format!("an ACL does not allow this session to write to {node}; nothing was changed");
             Failure::forbidden(&node, &[Permission::WRITE], said)
         }
@@ -78,17 +80,17 @@ async fn resize_in(
     };
     // Others may have come or gone since.
     let after = Pool::at(session, path).await.ok().flatten();
-    let excess = after.map_or(excess, |pool| self::excess(&pool, number));
+    let excess = after.map_or(excess, |pool| excess_text(&pool, number));
     let excess = excess.map_or_else(String::new, |excess| format!(". Now {excess}"));
     Ok(format!(
         "the {what} of {path} is {number}; it was {}{excess}. zklock refuses commands whose {} states another number, also \
          those that wait already",
         pool.stock.total(),
-        option(pool.stock)
+        option_of(pool.stock)
     ))
 }
 
-fn option(stock: Stock) -> &'static str {
+fn option_of(stock: Stock) -> &'static str {
     match stock {
         Stock::Semaphore { .. } => "--permits",
         Stock::Slots { .. } => "--slot",
@@ -96,13 +98,14 @@ fn option(stock: Stock) -> &'static str {
 }
 
 /// What becomes of those that wait: they state the present number. `None` if nobody waits, or if the number stays.
-fn refused(pool: &Pool, path: &str, number: u32) -> Option<String> {
-    let (waiting, total) = (pool.waiting.len(), pool.stock.total());
+fn refusal_text(pool: &Pool, path: &str, number: u32) -> Option<String> {
+    let waiting = pool.waiting.len();
+    let total = pool.stock.total();
     if waiting == 0 || total == number {
         return None;
     }
     let (wait, them) = if waiting == 1 { ("waits", "it") } else { ("wait", "them") };
-    let option = option(pool.stock);
+    let option = option_of(pool.stock);
     Some(format!(
         "{} {wait} with {option} {path}/{total}: zklock refuses {them} then, with exit code 64",
         counted(waiting, "contender")
@@ -110,19 +113,17 @@ fn refused(pool: &Pool, path: &str, number: u32) -> Option<String> {
 }
 
 /// What becomes of those that hold more than this number allows; `None` if nobody does.
-fn excess(pool: &Pool, number: u32) -> Option<String> {
-    let above =
-        |holder: &&crate::pool::Holder| matches!(holder.amount, Amount::Index(index) if index >= number);
+fn excess_text(pool: &Pool, number: u32) -> Option<String> {
+    let above = |holder: &&Entry| matches!(holder.kind, Kind::Slot(index) if index >= number);
     let above = pool.holders.iter().filter(above).count();
-    match pool.held > u64::from(number) || above > 0 {
-        false => None,
-        true if above == 0 => Some(format!(
-            "more than {number} is held: the holders keep what they have, and nobody is admitted until less is held"
-        )),
-        true => Some(format!(
-            "{above} {} an index of {number} or above: the holders keep their slots, which count as held, and nobody gets one of \
-             these again",
-            if above == 1 { "slot has" } else { "slots have" }
-        )),
+    if above > 0 {
+        let slots_have = if above == 1 { "slot has" } else { "slots have" };
+        return Some(format!(
+            "{above} {slots_have} an index of {number} or above: the holders keep their slots, which count as held, and nobody gets one \
+             of these again"
+        ));
     }
+    (pool.held > u64::from(number)).then(|| {
+        format!("more than {number} is held: the holders keep what they have, and nobody is admitted until less is held")
+    })
 }

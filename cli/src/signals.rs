@@ -49,12 +49,12 @@ const KEPT: Duration = Duration::from_millis(100);
 /// Three signals stay blocked. SIGTSTP and SIGCONT are looked at while they are pending ([`Signals`]). SIGTTOU would stop
 /// this process for what it does in the background: to print (`stty tostop`), or to take the terminal back. The command
 /// starts with nothing blocked.
-pub(crate) fn unblock() -> io::Result<()> {
+pub(crate) fn unblock_signals() -> io::Result<()> {
     use signal::Signal::{SIGCONT, SIGTSTP, SIGTTOU};
     Ok([SIGCONT, SIGTSTP, SIGTTOU].into_iter().collect::<SigSet>().thread_set_mask()?)
 }
 
-/// The signals that arrive from now on, by number. They have no other effect on this process. Call [`unblock`] first.
+/// The signals that arrive from now on, by number. They have no other effect on this process. Call [`unblock_signals`] first.
 ///
 /// A signal that is ignored already, as by `nohup` or in the background jobs of scripts, stays ignored, in child
 /// processes as well. SIGCONT is the exception, because no process can ignore it: it continues this process, which then
@@ -77,25 +77,25 @@ pub(crate) struct Signals {
 impl Signals {
     pub(crate) fn listen() -> io::Result<Self> {
         use signal::Signal::{SIGCONT, SIGTSTP, SIGTTOU};
-        let ignored = ignored();
-        let arriving = arriving(passed_on().filter(|kind| !ignored(kind.as_raw_value())))?;
+        let ignored = ignored_signals();
+        let arriving = listen_to(passed_on().filter(|kind| !ignored(kind.as_raw_value())))?;
         let stops = if ignored(TSTP) { SigSet::empty() } else { SIGTSTP.into() };
         let signals = Self {
             arriving,
-            continuing: waiting_for(pending(SIGCONT.into())?)?,
-            stopping: waiting_for(pending(stops)?)?,
-            not_continued: pending(SIGTTOU.into())?,
+            continuing: watch_pending(pending_signals(SIGCONT.into())?)?,
+            stopping: watch_pending(pending_signals(stops)?)?,
+            not_continued: pending_signals(SIGTTOU.into())?,
             kept: None,
             arrived: VecDeque::new(),
         };
-        send(Signal::TTOU);
+        send_to_this_process(Signal::TTOU);
         Ok(signals)
     }
 
     /// The next signal. Cancel-safe: no signal is lost.
-    pub(crate) async fn next(&mut self) -> i32 {
+    pub(crate) async fn next_signal(&mut self) -> i32 {
         loop {
-            self.collect();
+            self.collect_arrived();
             if let Some(signal) = self.arrived.pop_front() {
                 return signal;
             }
@@ -111,18 +111,18 @@ impl Signals {
         }
     }
 
-    /// Whether a SIGCONT has arrived that `next` has not returned yet.
+    /// Whether a SIGCONT has arrived that `next_signal` has not returned yet.
     pub(crate) fn is_continued(&mut self) -> bool {
-        self.collect();
+        self.collect_arrived();
         self.arrived.contains(&CONT)
     }
 
-    fn collect(&mut self) {
+    fn collect_arrived(&mut self) {
         while let Some(Some(signal)) = self.arriving.next().now_or_never() {
             self.arrived.push_back(signal);
         }
         if !is_ready(&self.not_continued) {
-            send(Signal::TTOU);
+            send_to_this_process(Signal::TTOU);
             self.kept = None;
             self.arrived.retain(|signal| *signal != TSTP);
             self.arrived.push_back(CONT);
@@ -142,7 +142,7 @@ impl Signals {
     /// Stops this process, as SIGTSTP does, until somebody continues it. It does nothing if a SIGCONT or a signal to end
     /// has arrived since the SIGTSTP. `all` stops the whole process group: the script that runs zklock, and the other
     /// ends of its pipes.
-    pub(crate) fn stop(&mut self, all: bool) {
+    pub(crate) fn stop_this_process(&mut self, all: bool) {
         if self.is_continued() || self.arrived.iter().any(|signal| is_fatal(*signal)) {
             return;
         }
@@ -150,7 +150,7 @@ impl Signals {
         if all {
             let _told = kill_current_process_group(Signal::TSTP);
         } else if !is_told {
-            send(Signal::TSTP);
+            send_to_this_process(Signal::TSTP);
         }
         let tstp = SigSet::from(signal::Signal::SIGTSTP);
         if is_ready(&self.not_continued) {
@@ -174,9 +174,9 @@ impl Signals {
     /// The next signal that asks to end, while no command runs that it could be meant for. Cancel-safe: no signal is lost.
     pub(crate) async fn next_fatal(&mut self) -> i32 {
         loop {
-            match self.next().await {
+            match self.next_signal().await {
                 signal if is_fatal(signal) => return signal,
-                TSTP if !is_orphaned() => self.stop(false),
+                TSTP if !is_orphaned() => self.stop_this_process(false),
                 _ => {}
             }
         }
@@ -184,7 +184,7 @@ impl Signals {
 }
 
 /// The signals of these kinds that arrive from now on, by number. They have no other effect on this process.
-pub(crate) fn arriving(kinds: impl IntoIterator<Item = SignalKind>) -> io::Result<BoxStream<'static, i32>> {
+pub(crate) fn listen_to(kinds: impl IntoIterator<Item = SignalKind>) -> io::Result<BoxStream<'static, i32>> {
     let streams = kinds.into_iter().map(|kind| {
         let arriving = unix::signal(kind)?;
         Ok(stream::unfold(arriving, move |mut arriving| async move {
@@ -196,8 +196,8 @@ pub(crate) fn arriving(kinds: impl IntoIterator<Item = SignalKind>) -> io::Resul
 }
 
 /// The outcome of work that people watch, unless a signal ends it first.
-pub(crate) async fn watching(work: impl Future<Output = Outcome>) -> Outcome {
-    let mut signals = arriving(FATAL).map_err(Failure::internal)?;
+pub(crate) async fn until_signal(work: impl Future<Output = Outcome>) -> Outcome {
+    let mut signals = listen_to(FATAL).map_err(Failure::internal)?;
     tokio::select! {
         outcome = work => outcome,
         // SIGINT is no failure: people end it with Ctrl-C.
@@ -226,20 +226,20 @@ pub(crate) fn is_orphaned() -> bool {
 }
 
 fn parent_of(process: Pid) -> Option<Pid> {
-    let parent = status(process, "PPid:")?.parse().ok()?;
+    let parent = proc_status(process, "PPid:")?.parse().ok()?;
     (parent != 0).then_some(Pid::from_raw(parent))
 }
 
-fn send(signal: Signal) {
+fn send_to_this_process(signal: Signal) {
     let _sent = kill_process(getpid(), signal);
 }
 
 /// A descriptor that is readable while one of these blocked signals is pending.
-fn pending(signals: SigSet) -> io::Result<SignalFd> {
+fn pending_signals(signals: SigSet) -> io::Result<SignalFd> {
     Ok(SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?)
 }
 
-fn waiting_for(pending: SignalFd) -> io::Result<AsyncFd<SignalFd>> {
+fn watch_pending(pending: SignalFd) -> io::Result<AsyncFd<SignalFd>> {
     #[allow(deprecated, reason = "the other constructor is unsafe, and this one keeps its descriptor")]
     AsyncFd::new(pending)
 }
@@ -250,14 +250,14 @@ fn is_ready(pending: &SignalFd) -> bool {
 }
 
 /// The signals that this process was started to ignore.
-fn ignored() -> impl Fn(i32) -> bool {
-    let mask = status("self", "SigIgn:").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+fn ignored_signals() -> impl Fn(i32) -> bool {
+    let mask = proc_status("self", "SigIgn:").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
     let mask = mask.unwrap_or_default();
     move |signal| signal > 0 && mask >> (signal - 1) & 1 == 1
 }
 
 /// The value of this key in `/proc` for a process.
-fn status(process: impl Display, key: &str) -> Option<String> {
+fn proc_status(process: impl Display, key: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim().to_owned())
 }

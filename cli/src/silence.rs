@@ -39,7 +39,7 @@ pub(crate) struct Question<'a>(&'a Silence);
 
 impl Drop for Question<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        let mut state = self.0.lock_state();
         state.questions -= 1;
         // Without a question, no answer is missing.
         state.since = state.since.filter(|_| state.questions > 0);
@@ -47,13 +47,13 @@ impl Drop for Question<'_> {
 }
 
 impl Silence {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins a question, which is under way until it is dropped.
-    pub(crate) fn ask(&self) -> Question<'_> {
-        let mut state = self.state();
+    pub(crate) fn begin_question(&self) -> Question<'_> {
+        let mut state = self.lock_state();
         state.since.get_or_insert_with(Instant::now);
         state.questions += 1;
         Question(self)
@@ -61,12 +61,12 @@ impl Silence {
 
     /// How long a question has been without an answer. No server has answered for that time, or longer.
     pub(crate) fn length(&self) -> Duration {
-        self.state().since.map_or(Duration::ZERO, |since| since.elapsed())
+        self.lock_state().since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Takes in an answer. If the user has been told that none came, the user is told of this one.
-    pub(crate) fn answered(&self, waiting: &str, console: Console) {
-        let mut state = self.state();
+    pub(crate) fn note_answer(&self, waiting: &str, console: Console) {
+        let mut state = self.lock_state();
         state.since = (state.questions > 0).then(Instant::now);
         if mem::take(&mut state.is_told) {
             // A quiet user has been told of the silence, too.
@@ -76,26 +76,26 @@ impl Silence {
 
     /// Whether the user has been told of a silence, and not of its end. The caller tells of the end.
     pub(crate) fn take_told(&self) -> bool {
-        mem::take(&mut self.state().is_told)
+        mem::take(&mut self.lock_state().is_told)
     }
 
     /// Awaits an answer. If it takes long, the user is told once: what has not come, and how long zklock waits for it.
-    pub(crate) async fn broken_by<T>(
+    pub(crate) async fn await_answer<T>(
         &self,
         answer: impl Future<Output = T>,
         lacks: &str,
         bound: &str,
         causes: impl AsyncFn() -> Vec<String>,
     ) -> T {
-        let _question = self.ask();
+        let _question = self.begin_question();
         tokio::select! {
             answer = answer => answer,
-            never = self.tell(lacks, bound, causes) => match never {},
+            never = self.tell_silences(lacks, bound, causes) => match never {},
         }
     }
 
     /// Asks the servers of this session whether they answer, and tells the user if they do not.
-    pub(crate) async fn watch(
+    pub(crate) async fn watch_session(
         &self,
         session: &Session,
         waiting: &str,
@@ -105,22 +105,27 @@ impl Silence {
         let asking = async {
             loop {
                 sleep(PAUSE).await;
-                let _question = self.ask();
+                let _question = self.begin_question();
                 while !is_answer(&session.child_count("/").await) {
                     sleep(LOOK).await;
                 }
-                self.answered(waiting, console);
+                self.note_answer(waiting, console);
             }
         };
         let lacks = format!("{waiting}ZooKeeper has not answered");
         tokio::select! {
             never = asking => never,
-            never = self.tell(&lacks, "", causes) => never,
+            never = self.tell_silences(&lacks, "", causes) => never,
         }
     }
 
     /// Says of each silence that it lasts, and its causes as far as they are known, at every level of the console.
-    async fn tell(&self, lacks: &str, bound: &str, causes: impl AsyncFn() -> Vec<String>) -> Infallible {
+    async fn tell_silences(
+        &self,
+        lacks: &str,
+        bound: &str,
+        causes: impl AsyncFn() -> Vec<String>,
+    ) -> Infallible {
         let mut looked = Instant::now();
         // When to ask for the causes of this silence; `None` once they are told. A server that is down has none yet.
         let mut next = Some(looked);
@@ -128,14 +133,14 @@ impl Silence {
             sleep(LOOK).await;
             // A process that was stopped could hear nobody.
             if mem::replace(&mut looked, Instant::now()).elapsed() > LOOK + PAUSE {
-                let mut state = self.state();
+                let mut state = self.lock_state();
                 state.since = state.since.map(|_| looked);
             }
             if self.length() < UNTOLD {
                 next = Some(looked);
                 continue;
             }
-            if !mem::replace(&mut self.state().is_told, true) {
+            if !mem::replace(&mut self.lock_state().is_told, true) {
                 let length = duration::text(UNTOLD);
                 // At every level: nothing else shows why a quiet program does not go on.
                 Console::Normal
@@ -168,17 +173,17 @@ mod tests {
     #[test]
     fn a_silence_lasts_from_the_first_question_without_an_answer() {
         let silence = Silence::default();
-        let since = || silence.state().since;
+        let since = || silence.lock_state().since;
         assert_eq!((since(), silence.length()), (None, Duration::ZERO));
-        let first = silence.ask();
+        let first = silence.begin_question();
         let began = since();
         assert!(began.is_some());
-        let second = silence.ask();
+        let second = silence.begin_question();
         drop(first);
         assert_eq!(since(), began, "the second question lasts");
-        silence.state().is_told = true;
-        silence.answered("", Console::Quiet);
-        assert!(since() > began && !silence.state().is_told, "the next silence is told again");
+        silence.lock_state().is_told = true;
+        silence.note_answer("", Console::Quiet);
+        assert!(since() > began && !silence.lock_state().is_told, "the next silence is told again");
         drop(second);
         assert_eq!(since(), None);
     }

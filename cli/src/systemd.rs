@@ -33,14 +33,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 ///
 /// Messages go out in a task of their own, in order. A manager that hangs delays neither the lease nor the command.
 pub(crate) struct Systemd {
-    line: Option<Line>,
+    line: Option<Outbox>,
     /// The time between two pings. The manager expects one in four times as long.
     pause: Option<Duration>,
     pinged: Cell<Option<Instant>>,
     was_ready: Cell<bool>,
 }
 
-struct Line {
+struct Outbox {
     outgoing: mpsc::UnboundedSender<String>,
     writing: JoinHandle<()>,
 }
@@ -49,7 +49,7 @@ impl Systemd {
     /// The manager that the environment names, if zklock is the one to tell it. Call it inside a runtime.
     pub(crate) fn find(notify: Notify, console: Console) -> Self {
         let address = env::var_os(SOCKET).filter(|address| notify == Notify::Zklock && !address.is_empty());
-        let line = address.and_then(|address| match Line::to(&address) {
+        let line = address.and_then(|address| match Outbox::to_address(&address) {
             Ok(line) => Some(line),
             Err(error) => {
                 console.warn(format_args!("zklock cannot reach ${SOCKET} ({}): {error}", address.display()));
@@ -63,23 +63,23 @@ impl Systemd {
         Self { line, pause, pinged: Cell::default(), was_ready: Cell::default() }
     }
 
-    pub(crate) fn status(&self, status: impl Display) {
+    pub(crate) fn send_status(&self, status: impl Display) {
         self.send(format!("STATUS={status}"));
     }
 
     /// Says that the service is up, the first time. After that it is one more status.
-    pub(crate) fn ready(&self, status: impl Display) {
+    pub(crate) fn send_ready(&self, status: impl Display) {
         let ready = if self.was_ready.replace(true) { "" } else { "READY=1\n" };
         self.send(format!("{ready}STATUS={status}"));
     }
 
     /// Says that this process is about to end.
-    pub(crate) fn stopping(&self, status: impl Display) {
+    pub(crate) fn send_stopping(&self, status: impl Display) {
         self.send(format!("STOPPING=1\nSTATUS={status}"));
     }
 
     /// Says that this process does what it should, if that is due.
-    pub(crate) fn ping(&self) {
+    pub(crate) fn ping_if_due(&self) {
         if let Some(pause) = self.pause
             && self.pinged.get().is_none_or(|last| last.elapsed() >= pause)
         {
@@ -92,14 +92,14 @@ impl Systemd {
     pub(crate) async fn keep_pinging(&self) -> Infallible {
         let Some(pause) = self.pause else { return std::future::pending().await };
         loop {
-            self.ping();
+            self.ping_if_due();
             sleep(pause).await;
         }
     }
 
     /// Waits until every message is sent, but not for a manager that hangs.
-    pub(crate) async fn finish(self) {
-        if let Some(Line { outgoing, writing }) = self.line {
+    pub(crate) async fn send_rest(self) {
+        if let Some(Outbox { outgoing, writing }) = self.line {
             drop(outgoing);
             let _hangs = timeout(PATIENCE, writing).await;
         }
@@ -112,8 +112,8 @@ impl Systemd {
     }
 }
 
-impl Line {
-    fn to(address: &OsStr) -> io::Result<Self> {
+impl Outbox {
+    fn to_address(address: &OsStr) -> io::Result<Self> {
         let address = match address.as_bytes() {
             [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
             [b'/', ..] => SocketAddr::from_pathname(address)?,

@@ -15,7 +15,7 @@ pub(crate) fn aligned<'a>(
     header: impl AsRef<[&'a str]>,
     rows: impl IntoIterator<Item = impl AsRef<[String]>>,
 ) -> String {
-    let fit = |row: &[String]| row.iter().map(|cell| cut(&harmless(cell), WIDEST)).collect::<Vec<_>>();
+    let fit = |row: &[String]| row.iter().map(|cell| cut_to(&harmless(cell), WIDEST)).collect::<Vec<_>>();
     let rows = rows.into_iter().map(|row| fit(row.as_ref())).collect::<Vec<_>>();
     let header = header.as_ref();
     let mut widths = header.iter().map(|name| name.width()).collect::<Vec<_>>();
@@ -25,9 +25,9 @@ pub(crate) fn aligned<'a>(
         }
     }
     let bold = Style::new().bold();
-    let mut text = format!("{bold}{}{bold:#}\n", line(header, &widths));
+    let mut text = format!("{bold}{}{bold:#}\n", row_text(header, &widths));
     for row in &rows {
-        text.push_str(&line(row, &widths));
+        text.push_str(&row_text(row, &widths));
         text.push('\n');
     }
     text
@@ -43,7 +43,7 @@ pub(crate) fn of_columns<T>(columns: &[Column<'_, T>], items: &[T]) -> String {
     aligned(header, items.iter().map(row))
 }
 
-fn line(cells: &[impl AsRef<str>], widths: &[usize]) -> String {
+fn row_text(cells: &[impl AsRef<str>], widths: &[usize]) -> String {
     let mut text = String::new();
     for (cell, widest) in cells.iter().zip(widths) {
         let cell = cell.as_ref();
@@ -54,7 +54,7 @@ fn line(cells: &[impl AsRef<str>], widths: &[usize]) -> String {
     text
 }
 
-fn cut(cell: &str, widest: usize) -> String {
+fn cut_to(cell: &str, widest: usize) -> String {
     if cell.width() <= widest {
         return cell.to_owned();
     }
@@ -83,8 +83,8 @@ mod tests {
 
     #[test]
     fn a_cell_that_is_too_wide_is_cut() {
-        assert_eq!(cut("abcd", 4), "abcd");
-        assert_eq!(cut("abcde", 4), "abc…");
-        assert_eq!(cut("\u{8def}\u{8def}\u{8def}", 4), "\u{8def}…");
+        assert_eq!(cut_to("abcd", 4), "abcd");
+        assert_eq!(cut_to("abcde", 4), "abc…");
+        assert_eq!(cut_to("\u{8def}\u{8def}\u{8def}", 4), "\u{8def}…");
     }
 }

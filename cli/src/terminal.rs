@@ -45,19 +45,19 @@ impl Terminal {
             && stderr().is_terminal()
     }
 
-    pub(crate) fn take(&self) {
+    pub(crate) fn take_for_us(&self) {
         self.listen_to(getpgrp());
     }
 
     /// Puts this process's group into the foreground again, if `group` or a group that is gone is there.
-    pub(crate) fn take_back(&self, group: process::Pid) {
+    pub(crate) fn take_back_from(&self, group: process::Pid) {
         let present = tcgetpgrp(&self.tty);
         if present.is_ok_and(|present| present == id(group) || killpg(present, None) == Err(Errno::ESRCH)) {
-            self.take();
+            self.take_for_us();
         }
     }
 
-    pub(crate) fn give(&self, group: process::Pid) {
+    pub(crate) fn give_to(&self, group: process::Pid) {
         self.listen_to(id(group));
     }
 

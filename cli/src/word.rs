@@ -90,7 +90,7 @@ impl fmt::Display for Mode {
 
 /// Sends a word to a server, and returns the answer, or the mode of a server that was reached and gives none. The error says
 /// why the server was not reached.
-pub(crate) async fn ask(
+pub(crate) async fn ask_word(
     address: &ServerAddress,
     tls: Option<&Arc<ClientConfig>>,
     word: &str,
@@ -99,21 +99,23 @@ pub(crate) async fn ask(
     let plain = match connect(address, deadline).await {
         Ok(plain) => plain,
         Err(error) if is_of_closing(&error) => return Ok(Err(Mode::Closes)),
-        Err(error) => return Err(reason(&error)),
+        Err(error) => return Err(error_text(&error)),
     };
-    match converse_on(plain, address, tls, word, deadline).await {
-        Err(Mode::Silent(_) | Mode::TlsFailed(_)) if closes(address, deadline).await => Ok(Err(Mode::Closes)),
+    match exchange_on(plain, address, tls, word, deadline).await {
+        Err(Mode::Silent(_) | Mode::TlsFailed(_)) if closes_connections(address, deadline).await => {
+            Ok(Err(Mode::Closes))
+        }
         Err(Mode::Silent(_)) if speaks_http(address).await => Ok(Err(Mode::Http)),
         answer => Ok(answer),
     }
 }
 
 async fn connect(address: &ServerAddress, deadline: Instant) -> io::Result<TcpStream> {
-    by(deadline, TcpStream::connect((address.host.as_str(), address.port))).await
+    within_deadline(deadline, TcpStream::connect((address.host.as_str(), address.port))).await
 }
 
 /// Whether a server closes connections by itself. One that serves waits for the client's first bytes.
-async fn closes(address: &ServerAddress, deadline: Instant) -> bool {
+async fn closes_connections(address: &ServerAddress, deadline: Instant) -> bool {
     match connect(address, deadline).await {
         Ok(open) => timeout(CLOSING, open.peek(&mut [0])).await.is_ok_and(|read| !matches!(read, Ok(1..))),
         Err(error) => is_of_closing(&error),
@@ -137,7 +139,7 @@ fn is_of_closing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
-async fn converse_on(
+async fn exchange_on(
     plain: TcpStream,
     address: &ServerAddress,
     tls: Option<&Arc<ClientConfig>>,
@@ -145,30 +147,32 @@ async fn converse_on(
     deadline: Instant,
 ) -> Result<String, Mode> {
     let Some(config) = tls.filter(|_| address.tls) else {
-        return by(deadline, converse(plain, word)).await.map_err(|error| Mode::Silent(reason(&error)));
+        return within_deadline(deadline, exchange(plain, word))
+            .await
+            .map_err(|error| Mode::Silent(error_text(&error)));
     };
     let secure = async {
         let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
         TlsConnector::from(config.clone()).connect(name, plain).await
     };
-    let answer = match by(deadline, secure).await {
+    let answer = match within_deadline(deadline, secure).await {
         // A server that wants a certificate may refuse the client only now.
-        Ok(secure) => by(deadline, converse(secure, word))
+        Ok(secure) => within_deadline(deadline, exchange(secure, word))
             .await
             .map_err(|error| (error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()), error)),
         Err(error) => Err((error.kind() != io::ErrorKind::TimedOut, error)),
     };
-    answer.map_err(|(is_of_tls, error)| match is_of_tls {
-        true => Mode::TlsFailed(reason(&error)),
-        false => Mode::Silent(reason(&error)),
+    answer.map_err(|(is_of_tls, error)| {
+        let mode = if is_of_tls { Mode::TlsFailed } else { Mode::Silent };
+        mode(error_text(&error))
     })
 }
 
-async fn by<T>(deadline: Instant, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+async fn within_deadline<T>(deadline: Instant, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     timeout_at(deadline, work).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, word: &str) -> io::Result<String> {
+async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, word: &str) -> io::Result<String> {
     stream.write_all(word.as_bytes()).await?;
     stream.flush().await?;
     let mut answer = Vec::new();
@@ -177,14 +181,14 @@ async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, word: &str) -
         Err(error) if answer.is_empty() => return Err(error),
         _ => {}
     }
-    match answer.is_empty() {
-        true => Err(io::Error::other("it closed the connection")),
-        false => Ok(String::from_utf8_lossy(&answer).into_owned()),
+    if answer.is_empty() {
+        return Err(io::Error::other("it closed the connection"));
     }
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 /// The text of the error, without the system's error number.
-fn reason(error: &io::Error) -> String {
+fn error_text(error: &io::Error) -> String {
     let text = error.to_string();
     match (error.kind(), text.find(" (os error")) {
         (io::ErrorKind::TimedOut, _) => "no answer in time".to_owned(),

@@ -203,7 +203,7 @@ pub(crate) struct Terms {
 
     /// Who may see and change the lock's nodes
     #[arg(long, value_name = "WHO", default_value = "anyone")]
-    pub(crate) acl: Access,
+    pub(crate) acl: AclFor,
 
     /// If the chroot of --servers does not exist, create it. Without this option, zklock refuses such a chroot: a chroot with
     /// a typing error would give each host a lock of its own
@@ -248,7 +248,7 @@ pub(crate) enum Notify {
 
 /// Who may see and change the nodes of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Access {
+pub(crate) enum AclFor {
     /// Everybody who reaches the servers
     Anyone,
     /// Clients with the same credentials

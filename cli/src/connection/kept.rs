@@ -12,7 +12,7 @@ pub(super) struct Kept<T>(Arc<Mutex<Option<T>>>);
 impl<T: Clone> Kept<T> {
     /// Reads these files again. While they cannot be used, what was read before counts: a certificate may be renewed before its
     /// key is. A pipe can be read only once.
-    pub(super) fn renewed<const N: usize>(
+    pub(super) fn read_again<const N: usize>(
         &self,
         files: [&Option<PathBuf>; N],
         read: impl FnOnce() -> Result<T, Failure>,

@@ -40,7 +40,7 @@ async fn a_plain_client_outlasts_a_server_that_is_away_for_longer_than_a_session
         link.cut();
     };
     let (client, ()) = tokio::join!(patient.client(), restored);
-    closing::client(client.unwrap()).await;
+    closing::close_client(client.unwrap()).await;
 }
 
 #[tokio::test]

@@ -26,10 +26,10 @@ pub(crate) struct Tls {
 
 /// Reads the files, and finds what is wrong with them. The client would report such an error as its own, or as the
 /// servers'.
-pub(super) fn read(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, Failure> {
+pub(super) fn read_settings(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, Failure> {
     // More than one cryptography provider may be compiled in, so one is chosen. Only the first call has an effect.
     let _chosen = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let authorities = text(ca)?;
+    let authorities = read_text(ca)?;
     let client = zookeeper_client::TlsOptions::new().with_pem_ca(&authorities).map_err(unusable(ca))?;
     let roots = CertificateDer::pem_slice_iter(authorities.as_bytes());
     let mut store = RootCertStore::empty();
@@ -42,14 +42,16 @@ pub(super) fn read(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, F
         let session = TlsOptions::from_pem(&authorities, None).map_err(|error| unusable(ca)(error.reason))?;
         return Ok(Tls { session, client, config: Arc::new(builder.with_no_client_auth()) });
     };
-    let (ours, secret) = (text(cert)?, text(key)?);
+    let ours = read_text(cert)?;
+    let secret = read_text(key)?;
     let client = client.with_pem_identity(&ours, &secret).map_err(unusable(key))?;
     let chain = CertificateDer::pem_slice_iter(ours.as_bytes()).collect::<Result<Vec<_>, _>>();
     let private = PrivateKeyDer::from_pem_slice(secret.as_bytes()).map_err(unusable(key))?;
     let config = builder.with_client_auth_cert(chain.map_err(unusable(cert))?, private).map_err(|error| {
-        let (cert, key) = (cert.display(), key.display());
         Failure::usage(format_args!(
-            "{cert} and {key} cannot be used together: {error}; name the key that belongs to the certificate"
+            "{} and {} cannot be used together: {error}; name the key that belongs to the certificate",
+            cert.display(),
+            key.display()
         ))
     })?;
     let session = TlsOptions::from_pem(&authorities, Some((&ours, &secret)));
@@ -58,7 +60,7 @@ pub(super) fn read(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<Tls, F
 }
 
 /// The text of a file that an option names.
-pub(super) fn text(file: &Path) -> Result<String, Failure> {
+pub(super) fn read_text(file: &Path) -> Result<String, Failure> {
     fs::read_to_string(file)
         .map_err(|error| Failure::usage(format_args!("{} cannot be read: {error}", file.display())))
 }

@@ -11,7 +11,7 @@ use crate::queue::Stranger;
 use crate::servers::Mode;
 
 /// One object. Durations are in milliseconds. Unknown values are null.
-pub(super) fn report(seen: &Seen, findings: &[Finding], failure: Option<&Failure>) -> Value {
+pub(super) fn report_value(seen: &Seen, findings: &[Finding], failure: Option<&Failure>) -> Value {
     let session = seen.session.map(|session| {
         json!({
             "timeout_ms": millis(session.timeout),
@@ -35,7 +35,7 @@ pub(super) fn report(seen: &Seen, findings: &[Finding], failure: Option<&Failure
         })
     });
     json!({
-        "servers": seen.servers.iter().map(server).collect::<Vec<_>>(),
+        "servers": seen.servers.iter().map(server_value).collect::<Vec<_>>(),
         "session": session,
         "locks": locks.collect::<Vec<_>>(),
         "clock_rate_ppm": seen.clock_rate,
@@ -47,7 +47,7 @@ pub(super) fn report(seen: &Seen, findings: &[Finding], failure: Option<&Failure
     })
 }
 
-fn server(server: &Server) -> Value {
+fn server_value(server: &Server) -> Value {
     let words = server.words.as_ref().ok();
     let visit = server.visit.as_ref().ok();
     let silence = server.mode().and_then(Mode::problem);

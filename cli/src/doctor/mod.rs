@@ -29,11 +29,10 @@ use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
 use crate::found::Found;
 use crate::layout::Layout;
-use crate::output;
-use crate::place;
-use crate::pool::{Amount, Shares};
+use crate::pool::Shares;
 use crate::queue::{Entry, entries, holders};
-use crate::servers::{Contact, Questioner, contacts};
+use crate::servers::{Contact, Questioner, ask_contacts};
+use crate::{output, place};
 use finding::Severity;
 use seen::{Holder, Lengths, Queue, Seen, Server, Wishes};
 
@@ -43,15 +42,15 @@ const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 type Looks = (Lengths, Vec<Queue>);
 
 /// Looks, and prints the report.
-pub(crate) async fn examine(doctor: Doctor, connection: &Connection, console: Console) -> Outcome {
-    let (seen, failure) = seen(&doctor, connection, console).await?;
-    let findings = finding::findings(&seen);
+pub(crate) async fn print_report(doctor: Doctor, connection: &Connection, console: Console) -> Outcome {
+    let (seen, failure) = gather_facts(&doctor, connection, console).await?;
+    let findings = finding::find_all(&seen);
     if doctor.json {
-        output::print_json(&json::report(&seen, &findings, failure.as_ref()))?;
+        output::print_json(&json::report_value(&seen, &findings, failure.as_ref()))?;
     } else if console.is_quiet() {
-        output::print(&report::problems(&findings))?;
+        output::print(&report::problems_text(&findings))?;
     } else {
-        output::print(&report::text(&seen, &findings, failure.is_some()))?;
+        output::print(&report::report_text(&seen, &findings, failure.is_some()))?;
     }
     match failure {
         Some(failure) => Err(failure),
@@ -61,7 +60,7 @@ pub(crate) async fn examine(doctor: Doctor, connection: &Connection, console: Co
 }
 
 /// Looks at everything. The failure says why there is no session.
-async fn seen(
+async fn gather_facts(
     doctor: &Doctor,
     connection: &Connection,
     console: Console,
@@ -73,7 +72,7 @@ async fn seen(
         sends_password: connection.sends_password()?,
         sasl: connection.sasl.is_some(),
     };
-    let (looked, clock_rate) = join(look(connection, doctor, console), slew::rate()).await;
+    let (looked, clock_rate) = join(ask_all(connection, doctor, console), slew::measure_clock_rate()).await;
     let (servers, session) = looked?;
     let (session, locks, failure) = match session {
         Ok((session, locks)) => (Some(session), locks, None),
@@ -85,38 +84,39 @@ async fn seen(
 }
 
 /// Asks every server, and for a session, at the same time. If no server can be reached, it does not wait for a session.
-async fn look(
+async fn ask_all(
     connection: &Connection,
     doctor: &Doctor,
     console: Console,
 ) -> Result<(Vec<Server>, Result<Looks, Failure>), Failure> {
     let questioner = Questioner::new(connection)?;
-    let servers =
-        join_all(connection.servers()?.into_iter().map(|address| server::ask(&questioner, address)));
-    let mut session = pin!(session(connection, doctor, console));
+    let servers = join_all(
+        connection.servers()?.into_iter().map(|address| server::examine_server(&questioner, address)),
+    );
+    let mut session = pin!(open_session(connection, doctor, console));
     // Options that no server could accept are refused before any server is asked.
     if let Some(Err(failure)) = session.as_mut().now_or_never() {
         return Err(failure);
     }
     Ok(match select(session, servers).await {
         Either::Left((session, servers)) => (servers.await, session),
-        Either::Right((servers, session)) => match servers.iter().any(|server| server.words.is_ok()) {
-            true => (servers, session.await),
-            false => (servers, Err(nobody(connection))),
-        },
+        Either::Right((servers, session)) if servers.iter().any(|server| server.words.is_ok()) => {
+            (servers, session.await)
+        }
+        Either::Right((servers, _)) => (servers, Err(nobody_reachable(connection))),
     })
 }
 
-fn nobody(connection: &Connection) -> Failure {
+fn nobody_reachable(connection: &Connection) -> Failure {
     let servers = connection.connect_string();
     Failure::new(Code::Unreachable, format_args!("no server of {servers:?} can be reached"))
 }
 
 /// A session as locks would have it. If its timeout is not granted, no lock could use it, but the doctor reports on it.
-async fn session(connection: &Connection, doctor: &Doctor, console: Console) -> Result<Looks, Failure> {
+async fn open_session(connection: &Connection, doctor: &Doctor, console: Console) -> Result<Looks, Failure> {
     let session = connection.session_as_granted().await?;
     let look = async |session: &Session| {
-        let queue = |path| queue(connection, session, path, doctor.layout);
+        let queue = |path| examine_path(connection, session, path, doctor.layout);
         let queues = try_join_all(doctor.locks.iter().map(|path| queue(path))).await?;
         let lengths = Lengths {
             tick: session.tick(),
@@ -126,25 +126,25 @@ async fn session(connection: &Connection, doctor: &Doctor, console: Console) -> 
         };
         Ok((lengths, queues))
     };
-    connection.looking_in(session, console, look).await
+    connection.in_this_session(session, console, look).await
 }
 
-async fn queue(
+async fn examine_path(
     connection: &Connection,
     session: &Session,
     path: &str,
     layout: Option<Layout>,
 ) -> Result<Queue, Failure> {
-    match readable(connection, session, path, layout).await {
+    match read_path(connection, session, path, layout).await {
         Err(failure) if failure.forbidden_path().is_some() => {
-            let refused = place::explained(failure, connection).await.to_string();
+            let refused = place::with_acl_explained(failure, connection).await.to_string();
             Ok(Queue { path: path.to_owned(), refused: Some(refused), ..Queue::default() })
         }
         queue => queue,
     }
 }
 
-async fn readable(
+async fn read_path(
     connection: &Connection,
     session: &Session,
     path: &str,
@@ -159,17 +159,11 @@ async fn readable(
     let pool = pool.filter(|_| is_free);
     let queue = entries(&contenders);
     let (held, waiting) = match &pool {
-        Some(pool) => {
-            let held = pool.holders.iter().map(|holder| (Some(holder.amount), &holder.entry));
-            (held.collect::<Vec<_>>(), &pool.waiting[..])
-        }
-        None => {
-            let held = holders(&queue);
-            (held.iter().map(|entry| (None, entry)).collect(), &queue[held.len()..])
-        }
+        Some(pool) => (&pool.holders[..], &pool.waiting[..]),
+        None => queue.split_at(holders(&queue).len()),
     };
-    let first = waiting.first().filter(|_| pool.is_some()).map(|entry| (None, entry));
-    let mut holders = known(connection, held.into_iter().chain(first)).await?;
+    let first = waiting.first().filter(|_| pool.is_some());
+    let mut holders = with_contacts(connection, held.iter().chain(first)).await?;
     let first = first.and_then(|_| holders.pop());
     let waiting = waiting.len();
     let pool = pool.map(|pool| {
@@ -179,10 +173,10 @@ async fn readable(
     let theirs = contenders.iter().filter(|contender| contender.client.is_some()).count();
     let contenders = contenders.len().saturating_sub(alike + theirs);
     let missing = if is_missing { Some(place::missing_at(session, path).await.to_string()) } else { None };
-    let path = path.to_owned();
-    let refused = None;
     let directory = lock.path().to_owned();
     let open = place::is_open(connection, &directory).await.then_some(directory);
+    let path = path.to_owned();
+    let refused = None;
     Ok(Queue {
         path,
         missing,
@@ -200,23 +194,18 @@ async fn readable(
 }
 
 /// These, with what the servers know of their sessions.
-async fn known(
+async fn with_contacts(
     connection: &Connection,
-    entries: impl Iterator<Item = (Option<Amount>, &Entry)>,
+    entries: impl Iterator<Item = &Entry> + Clone,
 ) -> Result<Vec<Holder>, Failure> {
-    let entries = entries.collect::<Vec<_>>();
-    let sessions = entries.iter().filter_map(|(_, entry)| Some(entry.session?.0)).collect::<Vec<_>>();
-    let contacts = if sessions.is_empty() { Vec::new() } else { contacts(connection, &sessions).await? };
+    let sessions = entries.clone().filter_map(|entry| Some(entry.session?.0)).collect::<Vec<_>>();
+    let contacts = if sessions.is_empty() { Vec::new() } else { ask_contacts(connection, &sessions).await? };
     let mut contacts = contacts.into_iter();
     let hidden = || Contact::Unknown("an ACL hides its node".to_owned());
-    let holder = |(amount, entry): (Option<Amount>, &Entry)| Holder {
-        owner: entry.owner_text(),
+    let holder = |entry: &Entry| Holder {
+        entry: entry.clone(),
         came: entry.since_text(Timestamp::now()),
-        session: entry.session_text(),
-        is_zklocks: entry.client.is_none(),
-        sequence: entry.sequence,
-        amount,
         contact: entry.session.and_then(|_| contacts.next()).unwrap_or_else(hidden),
     };
-    Ok(entries.into_iter().map(holder).collect())
+    Ok(entries.map(holder).collect())
 }

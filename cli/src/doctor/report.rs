@@ -13,11 +13,11 @@ use crate::table;
 use crate::text::{harmless, message};
 
 /// The whole report. It has colours; printing removes them where the output is no terminal. A failure follows it.
-pub(super) fn text(seen: &Seen, findings: &[Finding], fails: bool) -> String {
-    let mut text = servers(seen);
+pub(super) fn report_text(seen: &Seen, findings: &[Finding], fails: bool) -> String {
+    let mut text = servers_text(seen);
     if let Some(session) = &seen.session {
         text.push('\n');
-        text.push_str(&lengths(session));
+        text.push_str(&lengths_text(session));
     }
     let rate = format!("differs by {:+} parts per million from a clock that nobody adjusts", seen.clock_rate);
     let _infallible = writeln!(text, "{:<27}{rate}", "This machine's clock");
@@ -32,14 +32,14 @@ pub(super) fn text(seen: &Seen, findings: &[Finding], fails: bool) -> String {
 }
 
 /// What a quiet user reads, too: a named path that does not exist is one of them, though the lock may only be free.
-pub(super) fn problems(findings: &[Finding]) -> String {
+pub(super) fn problems_text(findings: &[Finding]) -> String {
     let is_told = |finding: &&Finding| finding.severity < Severity::Note || finding.code == "path-missing";
     findings.iter().filter(is_told).map(paragraph).collect()
 }
 
-fn servers(seen: &Seen) -> String {
+fn servers_text(seen: &Seen) -> String {
     let header = ["SERVER", "MODE", "VERSION", "TICK", "LONGEST SESSION"];
-    let mut text = table::aligned(header, seen.servers.iter().map(row));
+    let mut text = table::aligned(header, seen.servers.iter().map(server_row));
     let mut identities = seen.visits().flat_map(|visit| &visit.identities).collect::<Vec<_>>();
     identities.sort();
     identities.dedup();
@@ -55,7 +55,7 @@ fn servers(seen: &Seen) -> String {
     text
 }
 
-fn row(server: &Server) -> [String; 5] {
+fn server_row(server: &Server) -> [String; 5] {
     let unknown = || "-".to_owned();
     let words = server.words.as_ref().ok();
     let visit = server.visit.as_ref().ok();
@@ -69,8 +69,9 @@ fn row(server: &Server) -> [String; 5] {
     ]
 }
 
-fn lengths(session: &Lengths) -> String {
-    let (shortest, longest) = (length(floor(session.longest_stop_margin)), length(session.longest_validity));
+fn lengths_text(session: &Lengths) -> String {
+    let shortest = length(floor(session.longest_stop_margin));
+    let longest = length(session.longest_validity);
     let lines = [
         ("Session timeout", length(session.timeout)),
         ("Tick used for leases", length(session.tick)),

@@ -7,7 +7,8 @@ use zklock::inspect::ForeignContender;
 use zklock::session::ServerAddress;
 
 use crate::layout::Layout;
-use crate::pool::{Amount, Shares};
+use crate::pool::Shares;
+use crate::queue::Entry;
 use crate::servers::{Contact, Member, Mode, Settings, Words};
 
 #[derive(Clone, Debug)]
@@ -61,16 +62,12 @@ pub(super) struct Queue {
     pub(super) foreign: Vec<ForeignContender>,
 }
 
-/// One that holds something, or is the first to wait, as text.
+/// One that holds something, or is the first to wait.
 #[derive(Clone, Debug)]
 pub(super) struct Holder {
-    pub(super) owner: String,
+    pub(super) entry: Entry,
+    /// When it came, as text.
     pub(super) came: String,
-    pub(super) session: String,
-    pub(super) is_zklocks: bool,
-    pub(super) sequence: Option<i32>,
-    /// How much of a pool it has.
-    pub(super) amount: Option<Amount>,
     /// What the servers know of its session.
     pub(super) contact: Contact,
 }

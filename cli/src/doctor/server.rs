@@ -8,26 +8,26 @@ use zklock::session::ServerAddress;
 use zookeeper_client::{Client, Error};
 
 use super::seen::{Server, Visit};
-use crate::closing;
-use crate::duration;
-use crate::servers::{Questioner, Words, conf, members, refusal, srvr};
+use crate::servers::{Questioner, Words, ask_conf, ask_srvr, parse_members, refusal_text};
+use crate::{closing, duration};
 
-pub(super) async fn ask(questioner: &Questioner, address: ServerAddress) -> Server {
-    let (tls, deadline) = (questioner.tls.as_ref(), Instant::now() + questioner.patience);
+pub(super) async fn examine_server(questioner: &Questioner, address: ServerAddress) -> Server {
+    let tls = questioner.tls.as_ref();
+    let deadline = Instant::now() + questioner.patience;
     let words = async {
-        let words = srvr(tls, &address, deadline).await;
+        let words = ask_srvr(tls, &address, deadline).await;
         let answers = words.as_ref().is_ok_and(|words| words.mode.problem().is_none());
-        let settings = if answers { conf(tls, &address, deadline).await } else { None };
+        let settings = if answers { ask_conf(tls, &address, deadline).await } else { None };
         (words, settings)
     };
     let visit = async {
         let late = |_| Err(format!("no answer within {}", duration::text(questioner.patience)));
-        timeout_at(deadline, visit(questioner, &address)).await.unwrap_or_else(late)
+        timeout_at(deadline, visit_server(questioner, &address)).await.unwrap_or_else(late)
     };
     let (hosts, (mut words, settings), mut visit) =
-        join3(resolved(&address.host, deadline), words, visit).await;
+        join3(resolve_host(&address.host, deadline), words, visit).await;
     let members = visit.iter_mut().filter_map(|visit| visit.members.as_mut()).flatten();
-    join_all(members.map(async |member| member.hosts = resolved(&member.host, deadline).await)).await;
+    join_all(members.map(async |member| member.hosts = resolve_host(&member.host, deadline).await)).await;
     // A proxy on the way may let sessions pass, and no words.
     if visit.is_ok() && !words.as_ref().is_ok_and(|words| words.mode.problem().is_none()) {
         words = Ok(Words::default());
@@ -36,26 +36,26 @@ pub(super) async fn ask(questioner: &Questioner, address: ServerAddress) -> Serv
 }
 
 /// A session with this server alone.
-async fn visit(questioner: &Questioner, address: &ServerAddress) -> Result<Visit, String> {
+async fn visit_server(questioner: &Questioner, address: &ServerAddress) -> Result<Visit, String> {
     let client = questioner.client(address).await?;
-    let visit = look_around(&client).await.map_err(|error| refusal(&error));
-    closing::client(client).await;
+    let visit = read_visit(&client).await.map_err(|error| refusal_text(&error));
+    closing::close_client(client).await;
     visit
 }
 
-async fn look_around(client: &Client) -> Result<Visit, Error> {
+async fn read_visit(client: &Client) -> Result<Visit, Error> {
     let config = client.get_config().await.ok();
     let identities = client.list_auth_users().await.unwrap_or_default();
     // The session may have ended by now, for instance because the server rejects the credentials.
     client.check_stat("/").await?;
     Ok(Visit {
         longest_timeout: client.session_timeout(),
-        members: config.map(|(config, _)| members(&String::from_utf8_lossy(&config))),
+        members: config.map(|(config, _)| parse_members(&String::from_utf8_lossy(&config))),
         identities: identities.iter().map(|user| format!("{}:{}", user.scheme(), user.user())).collect(),
     })
 }
 
-async fn resolved(host: &str, deadline: Instant) -> Vec<IpAddr> {
+async fn resolve_host(host: &str, deadline: Instant) -> Vec<IpAddr> {
     let named = tokio::net::lookup_host((host, 0));
     match timeout_at(deadline, named).await {
         Ok(Ok(hosts)) => hosts.map(|host| host.ip()).collect(),

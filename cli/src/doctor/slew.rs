@@ -14,20 +14,20 @@ const LOOK: Duration = Duration::from_millis(300);
 /// How many readings to take. The one counts whose clocks were read closest together.
 const READINGS: usize = 32;
 
-pub(super) async fn rate() -> i64 {
-    let (raw, adjusted) = read();
+pub(super) async fn measure_clock_rate() -> i64 {
+    let (raw, adjusted) = read_clocks();
     sleep(LOOK).await;
-    let (later_raw, later_adjusted) = read();
+    let (later_raw, later_adjusted) = read_clocks();
     parts_per_million(later_raw.saturating_sub(raw), later_adjusted.saturating_sub(adjusted))
 }
 
 /// Reads the clock that nobody adjusts, and one that is slewed as the clock of leases is. Both stop while the machine is
 /// suspended.
-fn read() -> (Duration, Duration) {
+fn read_clocks() -> (Duration, Duration) {
     let reading = || {
-        let before = clock::by(ClockId::MonotonicRaw);
-        let adjusted = clock::by(ClockId::Monotonic);
-        let apart = clock::by(ClockId::MonotonicRaw).saturating_sub(before);
+        let before = clock::read_clock(ClockId::MonotonicRaw);
+        let adjusted = clock::read_clock(ClockId::Monotonic);
+        let apart = clock::read_clock(ClockId::MonotonicRaw).saturating_sub(before);
         (apart, before + apart / 2, adjusted)
     };
     let closest = (1..READINGS).map(|_| reading()).fold(reading(), Ord::min);

@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
-pub(super) async fn serve(listener: TcpListener, scans: Scans) {
+pub(super) async fn serve_scans(listener: TcpListener, scans: Scans) {
     let free = Arc::new(Semaphore::new(CONNECTIONS));
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(REQUEST).keep_alive(false);
@@ -43,7 +43,7 @@ pub(super) async fn serve(listener: TcpListener, scans: Scans) {
             continue;
         };
         let scans = scans.clone();
-        let answer = service_fn(move |request| answer(request, scans.clone()));
+        let answer = service_fn(move |request| answer_request(request, scans.clone()));
         let connection = server.serve_connection(TokioIo::new(stream), answer);
         tokio::spawn(async move {
             let _broken = timeout(LONGEST, connection).await;
@@ -52,10 +52,10 @@ pub(super) async fn serve(listener: TcpListener, scans: Scans) {
     }
 }
 
-async fn answer(request: Request<Incoming>, scans: Scans) -> Result<Response<String>, Infallible> {
+async fn answer_request(request: Request<Incoming>, scans: Scans) -> Result<Response<String>, Infallible> {
     let is_read = [Method::GET, Method::HEAD].contains(request.method());
     let (status, text) = match (request.uri().path(), is_read) {
-        ("/metrics", true) => (StatusCode::OK, metrics::page(scans.young().await.as_deref())),
+        ("/metrics", true) => (StatusCode::OK, metrics::page_of(scans.young_scan().await.as_deref())),
         (_, false) => (StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n".to_owned()),
         ("/", true) => (StatusCode::OK, "zklock export: the metrics are at /metrics\n".to_owned()),
         (_, true) => (StatusCode::NOT_FOUND, "the metrics are at /metrics\n".to_owned()),

@@ -11,9 +11,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use zklock::inspect::Contender;
 
-use super::scan::{Scan, Server, Tree};
+use super::scan::{Scan, ServerAnswer, Tree};
 use crate::pool::Stock;
-use crate::queue::access;
+use crate::queue::access_text;
 use crate::text;
 
 type Labels = Vec<(&'static str, String)>;
@@ -21,23 +21,27 @@ type Labels = Vec<(&'static str, String)>;
 struct Page(Registry);
 
 /// The page of a scan. Without a scan, or if ZooKeeper did not answer it, nothing is said of locks.
-pub(super) fn page(scan: Option<&Scan>) -> String {
+pub(super) fn page_of(scan: Option<&Scan>) -> String {
     let mut page = Page(Registry::with_prefix("zklock"));
     let tree = scan.and_then(|scan| scan.tree.as_ref());
     let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
-    page.all("build_info", "The version of zklock. The value is always 1.", [(version, 1.0)]);
+    page.add_all("build_info", "The version of zklock. The value is always 1.", [(version, 1.0)]);
     if let Some(scan) = scan {
         // Before the first scan has ended, nothing is known.
-        page.one("up", "Whether ZooKeeper answered the latest scan.", flag(tree.is_some()));
-        page.one("scan_age_seconds", "Time since the latest scan ended.", scan.ended.elapsed().as_secs_f64());
-        page.one("scan_duration_seconds", "How long the latest scan took.", scan.took.as_secs_f64());
-        page.servers(&scan.servers);
+        page.add_one("up", "Whether ZooKeeper answered the latest scan.", flag(tree.is_some()));
+        page.add_one(
+            "scan_age_seconds",
+            "Time since the latest scan ended.",
+            scan.ended.elapsed().as_secs_f64(),
+        );
+        page.add_one("scan_duration_seconds", "How long the latest scan took.", scan.took.as_secs_f64());
+        page.add_servers(&scan.servers);
     }
     if let Some(tree) = tree {
-        page.tree(tree);
-        page.locks(tree);
-        page.pools(tree);
-        page.elections(tree);
+        page.add_tree(tree);
+        page.add_locks(tree);
+        page.add_pools(tree);
+        page.add_elections(tree);
     }
     let mut text = String::new();
     // A string takes all that is written to it.
@@ -46,7 +50,7 @@ pub(super) fn page(scan: Option<&Scan>) -> String {
 }
 
 impl Page {
-    fn all(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (Labels, f64)>) {
+    fn add_all(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (Labels, f64)>) {
         let family = Family::<Labels, Gauge<f64, AtomicU64>>::default();
         for (labels, value) in values {
             family.get_or_create(&labels).set(value);
@@ -55,41 +59,45 @@ impl Page {
         self.0.register(name, help.trim_end_matches('.'), family);
     }
 
-    fn one(&mut self, name: &str, help: &str, value: f64) {
-        self.all(name, help, [(Vec::new(), value)]);
+    fn add_one(&mut self, name: &str, help: &str, value: f64) {
+        self.add_all(name, help, [(Vec::new(), value)]);
     }
 
     /// A value of each of these, which have paths.
-    fn each<'a, T: 'a>(
+    fn add_each<'a, T: 'a>(
         &mut self,
         (name, help): (&str, &str),
         of: impl IntoIterator<Item = (&'a String, &'a T)>,
         value: impl Fn(&T) -> Option<f64>,
     ) {
-        self.all(name, help, of.into_iter().filter_map(|(path, one)| Some((at(path), value(one)?))));
+        self.add_all(
+            name,
+            help,
+            of.into_iter().filter_map(|(path, one)| Some((path_label(path), value(one)?))),
+        );
     }
 
-    fn servers(&mut self, servers: &[Server]) {
-        let of = |server: &Server| vec![("server", server.address.to_string())];
+    fn add_servers(&mut self, servers: &[ServerAnswer]) {
+        let of = |server: &ServerAnswer| vec![("server", server.address.to_string())];
         let answers = servers.iter().filter_map(|server| Some((server, server.words.as_ref().ok()?)));
-        self.all(
+        self.add_all(
             "server_up",
             "Whether the server answers and serves clients.",
             servers.iter().map(|server| {
                 (of(server), flag(server.words.as_ref().is_ok_and(|words| words.mode.serves())))
             }),
         );
-        self.all(
+        self.add_all(
             "server_answer_seconds",
             "How long the server took to answer `srvr`.",
             answers.clone().map(|(server, _)| (of(server), server.took.as_secs_f64())),
         );
-        self.all(
+        self.add_all(
             "server_slowest_request_seconds",
             "The longest time that a request has taken since the server started, as it says.",
             answers.clone().filter_map(|(server, words)| Some((of(server), words.slowest?.as_secs_f64()))),
         );
-        self.all(
+        self.add_all(
             "server_role",
             "The server's role. The value is always 1.",
             answers
@@ -97,96 +105,97 @@ impl Page {
         );
     }
 
-    fn tree(&mut self, tree: &Tree) {
-        self.all(
+    fn add_tree(&mut self, tree: &Tree) {
+        self.add_all(
             "root_readable",
             "Whether the root exists and these credentials may list it.",
             tree.roots.iter().map(|(root, readable)| (vec![("root", label(root))], flag(*readable))),
         );
-        self.one("hidden_nodes", "Nodes that these credentials may not list.", count(tree.hidden));
+        self.add_one("hidden_nodes", "Nodes that these credentials may not list.", count(tree.hidden));
         let bounds = ["max-locks", "max-nodes"].map(|bound| vec![("bound", bound.to_owned())]);
-        self.all(
+        self.add_all(
             "scan_cut",
             "Whether the scan ended at the bound of this option, so some is missing.",
             bounds.into_iter().zip(tree.cut.map(flag)),
         );
-        self.one("scan_nodes", "How many nodes the latest scan read.", count(tree.read));
+        self.add_one("scan_nodes", "How many nodes the latest scan read.", count(tree.read));
     }
 
-    fn locks(&mut self, tree: &Tree) {
+    fn add_locks(&mut self, tree: &Tree) {
         let locks = &tree.locks;
-        let kind =
-            |path, holder: &Contender| [at(path), vec![("kind", access(holder.kind).to_owned())]].concat();
-        self.all(
+        let kind = |path, holder: &Contender| {
+            [path_label(path), vec![("kind", access_text(holder.kind).to_owned())]].concat()
+        };
+        self.add_all(
             "lock_held",
             "A lock that is held. The value is always 1: a lock that nobody holds has no series.",
             locks.iter().map(|(path, lock)| (kind(path, &lock.holder), 1.0)),
         );
         let holders = ("lock_holders", "How many hold the lock: one, or several readers.");
-        self.each(holders, locks, |lock| Some(count(lock.holders)));
+        self.add_each(holders, locks, |lock| Some(count(lock.holders)));
         let waiters = ("lock_waiters", "How many wait for the lock.");
-        self.each(waiters, locks, |lock| Some(count(lock.waiting)));
+        self.add_each(waiters, locks, |lock| Some(count(lock.waiting)));
         let foreign = (
             "lock_foreign_contenders",
             "Contenders of other clients that keep zklock's out. A scan that was cut does not know.",
         );
-        self.each(foreign, locks, |lock| (!tree.is_cut()).then(|| count(lock.foreign)));
-        self.all(
+        self.add_each(foreign, locks, |lock| (!tree.is_cut()).then(|| count(lock.foreign)));
+        self.add_all(
             "lock_holder_info",
             "The first holder of the lock. The value is always 1.",
             locks.iter().map(|(path, lock)| {
                 // Each grant has another session: with it as a label, each would be a series of its own.
                 let owner = label(lock.holder.owner.as_deref().unwrap_or_default());
-                ([at(path), vec![("owner", owner)]].concat(), 1.0)
+                ([path_label(path), vec![("owner", owner)]].concat(), 1.0)
             }),
         );
         let arrival = (
             "lock_holder_arrival_timestamp_seconds",
             "When the first holder began to contend, by its own clock. Its grant may have been later.",
         );
-        self.each(arrival, locks, |lock| {
+        self.add_each(arrival, locks, |lock| {
             Some(lock.holder.since?.duration_since(UNIX_EPOCH).ok()?.as_secs_f64())
         });
         let token = ("lock_holder_token", "The zxid of the first holder's fencing token.");
-        self.each(token, locks, |lock| lock.holder.token.map(|token| zxid(token.zxid())));
+        self.add_each(token, locks, |lock| lock.holder.token.map(|token| zxid(token.zxid())));
     }
 
-    fn pools(&mut self, tree: &Tree) {
+    fn add_pools(&mut self, tree: &Tree) {
         let kind = |stock| match stock {
             Stock::Semaphore { .. } => "semaphore",
             Stock::Slots { .. } => "slots",
         };
-        self.all(
+        self.add_all(
             "pool_capacity",
             "The capacity of a semaphore, or the number of slots. What nobody holds has no series.",
             tree.pools.iter().map(|(path, pool)| {
                 let kind = kind(Stock::from(pool)).to_owned();
-                ([at(path), vec![("kind", kind)]].concat(), f64::from(pool.capacity))
+                ([path_label(path), vec![("kind", kind)]].concat(), f64::from(pool.capacity))
             }),
         );
         let held = ("pool_held", "How much of the capacity, or how many of the slots, are held.");
-        self.each(held, &tree.pools, |pool| Some(pool.held as f64));
+        self.add_each(held, &tree.pools, |pool| Some(pool.held as f64));
         let waiters =
             ("pool_waiters", "How many wait for a permit or a slot. A scan that was cut does not know.");
-        self.each(waiters, &tree.pools, |pool| (!tree.is_cut()).then(|| count(pool.waiting)));
+        self.add_each(waiters, &tree.pools, |pool| (!tree.is_cut()).then(|| count(pool.waiting)));
     }
 
-    fn elections(&mut self, tree: &Tree) {
-        let of = |path: &str, value: &str| [at(path), vec![("value", label(value))]].concat();
-        self.all(
+    fn add_elections(&mut self, tree: &Tree) {
+        let of = |path: &str, value: &str| [path_label(path), vec![("value", label(value))]].concat();
+        self.add_all(
             "election_leader_info",
             "The leader of an election. The value is always 1. An election without a leader has no series.",
             tree.elections.iter().map(|it| (of(&it.path, &it.leader.value), 1.0)),
         );
-        self.all(
+        self.add_all(
             "election_leader_token",
             "The zxid of the leader's fencing token. It changes with the leader.",
-            tree.elections.iter().map(|it| (at(&it.path), zxid(it.leader.token))),
+            tree.elections.iter().map(|it| (path_label(&it.path), zxid(it.leader.token))),
         );
     }
 }
 
-fn at(path: &str) -> Labels {
+fn path_label(path: &str) -> Labels {
     vec![("path", label(path))]
 }
 

@@ -18,16 +18,15 @@ use tokio::signal::unix::SignalKind;
 use futures::StreamExt;
 
 use crate::args::Export;
-use crate::closing;
 use crate::connection::Connection;
 use crate::console::Console;
 use crate::failure::{Failure, Outcome};
-use crate::signals;
+use crate::{closing, signals};
 use scan::Scans;
 
-pub(crate) async fn export(wish: Export, connection: &Connection, console: Console) -> Outcome {
+pub(crate) async fn serve_metrics(wish: Export, connection: &Connection, console: Console) -> Outcome {
     let ending = [SignalKind::interrupt(), SignalKind::terminate()];
-    let mut signals = signals::arriving(ending).map_err(Failure::internal)?;
+    let mut signals = signals::listen_to(ending).map_err(Failure::internal)?;
     let addresses = connection.servers()?;
     let cannot = |error: io::Error| {
         let hint = match error.kind() {
@@ -42,12 +41,12 @@ pub(crate) async fn export(wish: Export, connection: &Connection, console: Conso
     let (scans, asked) = Scans::new();
     let mut session = None;
     let outcome = tokio::select! {
-        failure = scan::run(&wish, connection, addresses, &mut session, asked, console) => Err(failure),
-        () = http::serve(listener, scans) => Ok(ExitCode::SUCCESS),
+        failure = scan::keep_scanning(&wish, connection, addresses, &mut session, asked, console) => Err(failure),
+        () = http::serve_scans(listener, scans) => Ok(ExitCode::SUCCESS),
         _ = signals.next() => Ok(ExitCode::SUCCESS),
     };
     if let Some(session) = &session {
-        closing::session(session).await;
+        closing::close_session(session).await;
     }
     outcome
 }

@@ -16,10 +16,10 @@ use zklock::{QueryError, Session};
 use crate::args::Export;
 use crate::connection::Connection;
 use crate::console::Console;
-use crate::election::Election;
+use crate::election::LedElection;
 use crate::exit::Code;
 use crate::failure::Failure;
-use crate::servers::{Words, srvr};
+use crate::servers::{Words, ask_srvr};
 
 /// How long a scrape waits for a scan. Prometheus waits for 10 s by default.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -35,13 +35,13 @@ pub(super) struct Scan {
     pub(super) took: Duration,
     /// Until when this scan is the answer to scrapes.
     young_until: Instant,
-    pub(super) servers: Vec<Server>,
+    pub(super) servers: Vec<ServerAnswer>,
     /// `None` if ZooKeeper did not answer.
     pub(super) tree: Option<Tree>,
 }
 
 /// A server's answer to `srvr`, or why it cannot be reached, and how long that took.
-pub(super) struct Server {
+pub(super) struct ServerAnswer {
     pub(super) address: ServerAddress,
     pub(super) words: Result<Words, String>,
     pub(super) took: Duration,
@@ -54,7 +54,7 @@ pub(super) struct Tree {
     pub(super) roots: Vec<(String, bool)>,
     pub(super) locks: BTreeMap<String, HeldLock>,
     pub(super) pools: BTreeMap<String, HeldPool>,
-    pub(super) elections: Vec<Election>,
+    pub(super) elections: Vec<LedElection>,
     pub(super) hidden: usize,
     pub(super) read: usize,
     /// Whether more is held than --max-locks, and whether there are more nodes than --max-nodes.
@@ -68,7 +68,7 @@ impl Tree {
     }
 }
 
-/// What asks for scans. All clones ask the same [`run`].
+/// What asks for scans. All clones ask the same [`keep_scanning`].
 #[derive(Clone)]
 pub(super) struct Scans {
     ask: Arc<Notify>,
@@ -83,14 +83,15 @@ pub(super) struct Asked {
 
 impl Scans {
     pub(super) fn new() -> (Self, Asked) {
-        let (ask, (sender, latest)) = (Arc::new(Notify::new()), watch::channel(None));
+        let ask = Arc::new(Notify::new());
+        let (sender, latest) = watch::channel(None);
         // The first scan is nobody's, and shows what is wrong with the options.
         ask.notify_one();
         (Self { ask: ask.clone(), latest }, Asked { ask, latest: sender })
     }
 
     /// The latest scan; and if that is old, the next one, unless it takes too long. `None` if no scan has ended yet.
-    pub(super) async fn young(&self) -> Option<Arc<Scan>> {
+    pub(super) async fn young_scan(&self) -> Option<Arc<Scan>> {
         let mut latest = self.latest.clone();
         let known = latest.borrow_and_update().clone();
         if known.as_ref().is_none_or(|scan| Instant::now() >= scan.young_until) {
@@ -103,7 +104,7 @@ impl Scans {
 
 /// Scans whenever somebody asks. After a scan it rests for --min-interval, and for as long as the scan took. It returns only if the
 /// options cannot be used. It leaves its session behind.
-pub(super) async fn run(
+pub(super) async fn keep_scanning(
     wish: &Export,
     connection: &Connection,
     addresses: Vec<ServerAddress>,
@@ -119,15 +120,15 @@ pub(super) async fn run(
         asked.ask.notified().await;
         let began = Instant::now();
         let tls = connection.tls().ok().flatten().map(|tls| tls.config);
-        let asked_each = join_all(addresses.iter().map(|address| server(tls.as_ref(), address)));
-        let (servers, tree) = join(asked_each, look(session, wish, connection)).await;
+        let asked_each = join_all(addresses.iter().map(|address| ask_server(tls.as_ref(), address)));
+        let (servers, tree) = join(asked_each, scan_tree(session, wish, connection)).await;
         let is_up = tree.is_ok();
         let tree = match tree {
             Ok(tree) => Some(tree),
             Err(failure) if failure.code == Code::Usage => return failure,
             Err(failure) => {
                 if was_up {
-                    let failure = connection.explained(failure).await;
+                    let failure = connection.with_tls_failures(failure).await;
                     console.warn(format_args!("{failure}; zklock tries again at each scrape"));
                 }
                 None
@@ -141,7 +142,8 @@ pub(super) async fn run(
             console.note("ZooKeeper answers again");
         }
         was_up = is_up;
-        let (ended, took) = (Instant::now(), began.elapsed());
+        let ended = Instant::now();
+        let took = began.elapsed();
         let young_until = ended + wish.min_interval.max(took);
         asked.latest.send_replace(Some(Arc::new(Scan { ended, took, young_until, servers, tree })));
         sleep_until(young_until).await;
@@ -149,7 +151,7 @@ pub(super) async fn run(
 }
 
 /// The roots that are not below another one: nothing is read, or counted, twice.
-fn apart(roots: &[String]) -> impl Iterator<Item = &String> {
+fn outermost(roots: &[String]) -> impl Iterator<Item = &String> {
     let is_below = |path: &str, root: &str| {
         path.strip_prefix(root.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))
     };
@@ -162,14 +164,14 @@ fn apart(roots: &[String]) -> impl Iterator<Item = &String> {
         .map(|(_, path)| path)
 }
 
-async fn server(tls: Option<&Arc<ClientConfig>>, address: &ServerAddress) -> Server {
+async fn ask_server(tls: Option<&Arc<ClientConfig>>, address: &ServerAddress) -> ServerAnswer {
     let began = Instant::now();
-    let words = srvr(tls, address, began + WORD).await;
-    Server { address: address.clone(), words, took: began.elapsed() }
+    let words = ask_srvr(tls, address, began + WORD).await;
+    ServerAnswer { address: address.clone(), words, took: began.elapsed() }
 }
 
 /// Looks at the tree, in the open session. It opens one if there is none, or if the last one is over for good.
-async fn look(
+async fn scan_tree(
     session: &mut Option<Session>,
     wish: &Export,
     connection: &Connection,
@@ -181,7 +183,7 @@ async fn look(
     });
     let mut tree = Tree::default();
     let bound = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-    for root in apart(&wish.roots) {
+    for root in outermost(&wish.roots) {
         let room = bound(wish.max_locks).saturating_sub(tree.locks.len() + tree.pools.len());
         let reads = bound(wish.max_nodes).saturating_sub(tree.read);
         if reads == 0 {
@@ -205,7 +207,7 @@ async fn look(
         tree.locks.extend(below.locks.into_iter().map(|lock| (lock.path.clone(), lock)));
         tree.pools.extend(below.pools.into_iter().map(|pool| (pool.path.clone(), pool)));
     }
-    let elections = stream::iter(tree.locks.keys()).map(|path| Election::of_queue(session, path));
+    let elections = stream::iter(tree.locks.keys()).map(|path| LedElection::of_queue(session, path));
     let elections = elections.buffered(IN_FLIGHT).try_collect::<Vec<_>>().await?;
     tree.elections = elections.into_iter().flatten().collect();
     Ok(tree)
@@ -219,7 +221,7 @@ mod tests {
     fn a_root_below_another_one_is_not_scanned_again() {
         let remaining = |roots: &[&str]| {
             let roots = roots.iter().map(|root| (*root).to_owned()).collect::<Vec<_>>();
-            apart(&roots).cloned().collect::<Vec<_>>().join(" ")
+            outermost(&roots).cloned().collect::<Vec<_>>().join(" ")
         };
         assert_eq!(remaining(&["/lock", "/lock/a", "/lock"]), "/lock");
         assert_eq!(remaining(&["/lock", "/locks", "/feed"]), "/lock /locks /feed");

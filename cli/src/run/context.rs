@@ -6,10 +6,9 @@ use std::fmt::Display;
 use zklock::Session;
 
 use super::kin::Kin;
-use crate::args::Terms;
+use crate::args::{OnLost, Terms};
 use crate::connection::Connection;
 use crate::console::Console;
-use crate::signals::Signals;
 use crate::systemd::Systemd;
 use crate::warden::Descendants;
 
@@ -19,7 +18,6 @@ pub(super) struct Context<'a> {
     pub(super) session: &'a Session,
     pub(super) connection: &'a Connection,
     pub(super) kin: &'a Kin,
-    pub(super) signals: &'a mut Signals,
     pub(super) systemd: &'a Systemd,
     pub(super) console: Console,
     /// Whether a line has said that zklock waits.
@@ -30,5 +28,21 @@ impl Context<'_> {
     pub(super) fn say_that_it_waits(&self, message: impl Display) {
         self.console.note(message);
         self.says_that_it_waits.set(true);
+    }
+
+    /// Says that zklock waits, and what the problem is.
+    pub(super) fn warn_that_it_waits(&self, problem: impl Display) {
+        self.console.warn(problem);
+        self.says_that_it_waits.set(true);
+    }
+
+    /// Says that the lock is lost. A loss is an error of the program, unless it restarts the command.
+    pub(super) fn tell_loss(&self, message: impl Display) {
+        if self.terms.restart { self.console.warn(message) } else { self.console.error(message) }
+    }
+
+    /// Whether the command may go on after a loss.
+    pub(super) fn may_outlive_lock(&self) -> bool {
+        self.terms.on_lost == OnLost::IgnoreAndWarn
     }
 }

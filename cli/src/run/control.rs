@@ -57,7 +57,7 @@ impl Control {
     }
 
     /// The warden saw the command stop.
-    pub(super) fn stopped(&mut self, signal: i32, job: &Job<'_>) -> Stop {
+    pub(super) fn note_stop(&mut self, signal: i32, job: &Job<'_>) -> Stop {
         if self.continuing > 0 {
             return Stop::IsNotOurs;
         }
@@ -77,7 +77,7 @@ impl Control {
     }
 
     /// The warden saw the command continue, by any process's SIGCONT.
-    pub(super) fn continued(&mut self) {
+    pub(super) fn note_continuation(&mut self) {
         // A command that was not seen to stop continued before the order to stop arrived.
         if self.stopped.take().is_some() {
             self.told_to_stop = false;
@@ -85,43 +85,43 @@ impl Control {
     }
 
     /// The warden has passed SIGCONT on.
-    pub(super) fn delivered(&mut self) {
+    pub(super) fn note_delivery(&mut self) {
         self.continuing = self.continuing.saturating_sub(1);
     }
 
-    pub(super) fn stop(&mut self, job: &Job<'_>) -> Stop {
-        job.order(Order::Signal(TSTP));
+    pub(super) fn order_stop(&mut self, job: &Job<'_>) -> Stop {
+        job.send_order(Order::Signal(TSTP));
         self.told_to_stop = true;
         // The warden reports no second stop of a command that is stopped.
         if self.stopped.is_some() && !is_orphaned() { Stop::StopsUs } else { Stop::IsNotOurs }
     }
 
     /// Passes on another signal.
-    pub(super) fn tell(&mut self, signal: i32, job: &Job<'_>) {
-        job.order(Order::Signal(signal));
+    pub(super) fn pass_signal_on(&mut self, signal: i32, job: &Job<'_>) {
+        job.send_order(Order::Signal(signal));
         self.told_to_stop = false;
     }
 
     /// Continues the command if it is stopped. It gets the terminal if this process has it and the command had it or
     /// asked for it.
-    pub(super) fn resume(&mut self, job: &Job<'_>) {
+    pub(super) fn resume_command(&mut self, job: &Job<'_>) {
         let wants_terminal = self.had_terminal || matches!(self.stopped, Some(TTIN | TTOU));
         self.had_terminal = false;
         if wants_terminal
             && let (Some(terminal), Some(group)) = (&self.terminal, job.group())
             && terminal.is_ours()
         {
-            terminal.give(group);
+            terminal.give_to(group);
         }
-        self.let_go_on(job);
+        self.continue_command(job);
     }
 
     /// Continues the command if it is stopped, without the terminal.
-    pub(super) fn let_go_on(&mut self, job: &Job<'_>) {
+    pub(super) fn continue_command(&mut self, job: &Job<'_>) {
         self.stopped = None;
         self.told_to_stop = false;
         self.continuing += 1;
-        job.order(Order::Signal(CONT));
+        job.send_order(Order::Signal(CONT));
     }
 
     /// Whether the command waits for a terminal that it can have now, or never.
@@ -132,7 +132,7 @@ impl Control {
 
     pub(super) fn take_terminal_back(&self, job: &Job<'_>) {
         if let (Some(terminal), Some(group)) = (&self.terminal, job.group()) {
-            terminal.take_back(group);
+            terminal.take_back_from(group);
         }
     }
 

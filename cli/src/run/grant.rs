@@ -7,8 +7,7 @@ use futures::future::BoxFuture;
 use zklock::ask::Asks;
 use zklock::once::{RecordError, Run, RunEnd};
 use zklock::{
-    AnyGuard, FencingToken, Guard, Leadership, Lost, LostReason, MultiGuard, Permit, ReleaseError, Sequencer,
-    Slot,
+    AnyGuard, FencingToken, Leadership, Lost, LostReason, MultiGuard, Permit, ReleaseError, Sequencer, Slot,
 };
 
 use super::locks::Names;
@@ -25,6 +24,19 @@ pub(super) struct Grant {
 enum Held {
     Guard(AnyGuard),
     Run(Run),
+}
+
+/// Asks the guard of what is held, of whichever kind the guard is.
+macro_rules! ask_guard {
+    ($held:expr, $guard:ident => $answer:expr) => {
+        match &$held {
+            Held::Guard($guard) => $answer,
+            Held::Run(run) => {
+                let $guard = run.guard();
+                $answer
+            }
+        }
+    };
 }
 
 impl Grant {
@@ -58,12 +70,11 @@ impl Grant {
     }
 
     fn new(held: Held, sequencers: Result<Vec<Sequencer>, Lost>) -> Self {
-        let paths = held.guard().paths();
-        let names = Names::of(paths.iter().map(String::as_str));
+        let names = ask_guard!(held, guard => Names::of(guard.paths()));
         Self { held, names, sequencers, special: None }
     }
 
-    pub(super) fn named(self, names: Names) -> Self {
+    pub(super) fn with_names(self, names: Names) -> Self {
         Self { names, ..self }
     }
 
@@ -88,13 +99,32 @@ impl Grant {
         }
     }
 
-    /// The guard, of whichever kind.
-    pub(super) fn guard(&self) -> &dyn Hold {
-        self.held.guard()
+    pub(super) fn paths(&self) -> Vec<String> {
+        ask_guard!(self.held, guard => guard.paths().map(str::to_owned).collect())
+    }
+
+    pub(super) fn token(&self) -> FencingToken {
+        ask_guard!(self.held, guard => guard.token())
+    }
+
+    pub(super) fn check(&self) -> Result<(), Lost> {
+        ask_guard!(self.held, guard => guard.check())
+    }
+
+    pub(super) fn remaining(&self) -> Duration {
+        ask_guard!(self.held, guard => guard.remaining())
+    }
+
+    pub(super) fn lost(&self) -> BoxFuture<'static, LostReason> {
+        ask_guard!(self.held, guard => guard.lost().boxed())
+    }
+
+    pub(super) fn asks(&self) -> Asks {
+        ask_guard!(self.held, guard => guard.asks())
     }
 
     /// Records how the command has ended, if it ran in a run. The locks stay held.
-    pub(super) async fn record(self, status: u8) -> Result<Self, RecordError> {
+    pub(super) async fn record_end(self, status: u8) -> Result<Self, RecordError> {
         let end = if status == 0 { RunEnd::Succeeded } else { RunEnd::Failed };
         let held = match self.held {
             Held::Run(run) => Held::Guard(run.record(end).await?.into_any()),
@@ -109,50 +139,5 @@ impl Grant {
             Held::Guard(guard) => guard.release().await,
             Held::Run(run) => run.into_guard().release().await,
         }
-    }
-}
-
-impl Held {
-    fn guard(&self) -> &dyn Hold {
-        match self {
-            Self::Guard(guard) => guard,
-            Self::Run(run) => run.guard(),
-        }
-    }
-}
-
-/// What guards of all kinds have in common.
-pub(super) trait Hold {
-    fn paths(&self) -> Vec<String>;
-    fn token(&self) -> FencingToken;
-    fn check(&self) -> Result<(), Lost>;
-    fn remaining(&self) -> Duration;
-    fn lost(&self) -> BoxFuture<'static, LostReason>;
-    fn asks(&self) -> Asks;
-}
-
-impl<K: 'static> Hold for Guard<K> {
-    fn paths(&self) -> Vec<String> {
-        self.paths().map(str::to_owned).collect()
-    }
-
-    fn token(&self) -> FencingToken {
-        self.token()
-    }
-
-    fn check(&self) -> Result<(), Lost> {
-        self.check()
-    }
-
-    fn remaining(&self) -> Duration {
-        self.remaining()
-    }
-
-    fn lost(&self) -> BoxFuture<'static, LostReason> {
-        self.lost().boxed()
-    }
-
-    fn asks(&self) -> Asks {
-        self.asks()
     }
 }

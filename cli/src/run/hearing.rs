@@ -29,7 +29,7 @@ impl Hearing {
     }
 
     /// Prints a line soon. A line is left out if too many came before it, unless it matters, or if the last ones cannot be printed.
-    pub(super) fn tell(&mut self, matters: bool, line: String) {
+    pub(super) fn print_soon(&mut self, matters: bool, line: String) {
         if !self.admits(matters, Instant::now()) {
             return;
         }
@@ -51,7 +51,7 @@ impl Hearing {
     }
 
     /// Waits for a moment until each line is printed.
-    pub(super) async fn finish(&mut self) {
+    pub(super) async fn finish_printing(&mut self) {
         if let Some((sender, printed)) = self.printer.take() {
             drop(sender);
             let _late = tokio::time::timeout(PATIENCE, printed).await;

@@ -51,12 +51,12 @@ impl<'a> Job<'a> {
         Ok(Self { descendants, warden, wire, group: None, others })
     }
 
-    pub(super) fn order(&self, order: Order) {
+    pub(super) fn send_order(&self, order: Order) {
         self.wire.send(&order);
     }
 
     /// The next report; `None` once the warden is gone. Cancel-safe.
-    pub(super) async fn report(&mut self) -> Option<Report> {
+    pub(super) async fn next_report(&mut self) -> Option<Report> {
         let report = self.wire.receive().await;
         if let Some(Report::Started { group }) = report {
             self.group = Pid::from_raw(group);
@@ -65,7 +65,7 @@ impl<'a> Job<'a> {
     }
 
     /// Kills a warden that does not do its duty. The kernel then kills the command.
-    pub(super) fn kill(&mut self) {
+    pub(super) fn kill_warden(&mut self) {
         let _gone = self.warden.start_kill();
     }
 
@@ -84,7 +84,7 @@ impl<'a> Job<'a> {
     }
 
     /// Returns when every process is gone. True if the warden saw to that. Calls `complain` if a process stays.
-    pub(super) async fn finish(mut self, complain: impl FnOnce()) -> bool {
+    pub(super) async fn wait_until_gone(mut self, complain: impl FnOnce()) -> bool {
         let kept = self.warden.wait().await.is_ok_and(|status| status.success());
         if !kept {
             let mut killing = pin!(self.descendants.kill_all(self.group, &self.others));

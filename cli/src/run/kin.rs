@@ -1,17 +1,12 @@
 //! Holders that a command must not wait for in silence: the commands around it, and sessions that this process had before.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::env;
-use std::future::pending;
 
-use zklock::{FencingToken, Session, SessionState};
+use zklock::FencingToken;
 
-use crate::console::Console;
-use crate::duration;
 use crate::queue::Entry;
-use crate::silence::Silence;
 
 /// The variable with the tokens of a command, and of the commands around it, a line each, as TOKEN:SESSION: each ensemble counts its
 /// tokens from 0, and no two give one session id.
@@ -40,11 +35,11 @@ impl Kinship {
 }
 
 /// A token, and the session that has it.
-type Held = (i64, i64);
+type TokenOfSession = (i64, i64);
 
 /// The tokens of the commands around this one, and the sessions of this process.
 pub(super) struct Kin {
-    around: Vec<Held>,
+    around: Vec<TokenOfSession>,
     sessions: RefCell<BTreeSet<i64>>,
 }
 
@@ -52,17 +47,17 @@ impl Kin {
     /// Reads the tokens from the environment.
     pub(super) fn of_this_process() -> Self {
         let tokens = env::var(TOKENS).unwrap_or_default();
-        Self { around: tokens.lines().filter_map(parse).collect(), sessions: RefCell::default() }
+        Self { around: tokens.lines().filter_map(parse_token).collect(), sessions: RefCell::default() }
     }
 
     /// The value of the variable for a command with this token, which this session has.
-    pub(super) fn with(&self, token: FencingToken, session: i64) -> String {
+    pub(super) fn tokens_with(&self, token: FencingToken, session: i64) -> String {
         let tokens = self.around.iter().copied().chain([(token.zxid(), session)]);
         tokens.map(|(token, session)| format!("{token}:{session:x}")).collect::<Vec<_>>().join("\n")
     }
 
     /// What a holder is to this process, whose present session has this id.
-    pub(super) fn of(&self, holder: &Entry, present: i64) -> Option<Kinship> {
+    pub(super) fn kinship_of(&self, holder: &Entry, present: i64) -> Option<Kinship> {
         let session = holder.session.map(|session| session.0);
         let had = |id| id != present && self.sessions.borrow().contains(&id);
         if holder.token.zip(session).is_some_and(|held| self.around.contains(&held)) {
@@ -72,41 +67,13 @@ impl Kin {
         }
     }
 
-    /// Remembers the sessions. If one ends while this process has a place in a queue, it says that the place is gone, and why.
-    pub(super) async fn follow(
-        &self,
-        session: &Session,
-        has_place: &Cell<bool>,
-        says_that_it_waits: &Cell<bool>,
-        silence: &Silence,
-        console: Console,
-    ) -> Infallible {
-        let mut events = session.events();
-        let mut ended = None;
-        while let Some(event) = events.next().await {
-            self.sessions.borrow_mut().insert(event.id);
-            let now = event.generation + u64::from(event.state == SessionState::Expired);
-            // The reader of events may miss that the session expired, but not that another one has taken over.
-            if ended.replace(now).is_some_and(|before| before < now) && has_place.take() {
-                let why = match silence.length() {
-                    // Whether the servers have ended the session, or this process has given it up: the silence is the cause.
-                    length if length > session.timeout() / 2 => {
-                        format!(
-                            "no server has answered this contender for {} or more, so it has lost its place",
-                            duration::text(length)
-                        )
-                    }
-                    _ => "the ZooKeeper session of this contender has expired".to_owned(),
-                };
-                console.warn(format_args!("{why}; zklock joins the queue again, at the end"));
-                says_that_it_waits.set(true);
-            }
-        }
-        pending().await
+    /// Remembers a session of this process.
+    pub(super) fn remember(&self, session: i64) {
+        self.sessions.borrow_mut().insert(session);
     }
 }
 
-fn parse(line: &str) -> Option<Held> {
+fn parse_token(line: &str) -> Option<TokenOfSession> {
     let (token, session) = line.split_once(':')?;
     // An id may have its highest bit.
     Some((token.parse().ok()?, u64::from_str_radix(session, 16).ok()?.cast_signed()))

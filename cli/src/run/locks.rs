@@ -52,8 +52,7 @@ impl Locks {
         session: &Session,
         options: LockOptions,
     ) -> Result<Self, Failure> {
-        let queue = election.queue();
-        let locks = Self::new(vec![(queue, Kind::Exclusive)], session, options)?;
+        let locks = Self::new(vec![(election.queue(), Kind::Exclusive)], session, options)?;
         Ok(Self { given: vec![election.path().to_owned()], ..locks })
     }
 
@@ -79,7 +78,7 @@ impl Locks {
     }
 
     /// Acquires all of them. `None` if they were not acquired in time.
-    pub(super) async fn take(&self, patience: Patience) -> Result<Option<MultiGuard>, AcquireError> {
+    pub(super) async fn acquire_all(&self, patience: Patience) -> Result<Option<MultiGuard>, AcquireError> {
         match patience {
             None => self.all.try_acquire().await,
             Some(timeout) => self.all.acquire_timeout(timeout).await,
@@ -87,12 +86,12 @@ impl Locks {
     }
 
     /// The locks that others keep from this session now.
-    pub(super) async fn blocked(&self, kin: &Kin) -> Result<Vec<Blocked>, QueryError> {
+    pub(super) async fn find_blocked(&self, kin: &Kin) -> Result<Vec<Blocked>, QueryError> {
         let queues = try_join_all(self.each.iter().map(|(lock, _)| lock.contenders())).await?;
         let own = self.session.id();
         let locks = self.each.iter().zip(&self.given).zip(queues);
         let blocked = locks.filter_map(|(((_, kind), path), queue)| {
-            let holder = blocker(&queue, own, *kind, kin)?;
+            let holder = holder_text(&queue, own, *kind, kin)?;
             Some(Blocked { name: path.clone(), holder })
         });
         Ok(blocked.collect())
@@ -101,7 +100,7 @@ impl Locks {
 
 /// Who keeps the contender of this session from the lock. `None` if nobody does: it is first, and ZooKeeper is slow or a
 /// takeover delay runs; or it is not in the queue, and nobody there would keep it out.
-fn blocker(queue: &[Contender], own: i64, kind: Kind, kin: &Kin) -> Option<String> {
+fn holder_text(queue: &[Contender], own: i64, kind: Kind, kin: &Kin) -> Option<String> {
     let entries = entries(queue);
     let position = queue.iter().rposition(|contender| contender.session == Some(own));
     let is_kept_out = match position {
@@ -128,7 +127,7 @@ fn blocker(queue: &[Contender], own: i64, kind: Kind, kin: &Kin) -> Option<Strin
         let _infallible = write!(about, "; the writer {} is in front of this reader", writer.owner_text());
     }
     // Each of them has to go before it is this one's turn.
-    if let Some(kinship) = holding.iter().find_map(|holder| kin.of(holder, own)) {
+    if let Some(kinship) = holding.iter().find_map(|holder| kin.kinship_of(holder, own)) {
         about.push_str(kinship.text());
     }
     Some(about)

@@ -18,39 +18,43 @@ use std::time::{Duration, Instant};
 
 use zklock::{Acl, LockOptions, Session, once::RecordState};
 
-use crate::args::{Access, OnLost, Terms};
-use crate::closing;
+use crate::args::{AclFor, OnLost, Terms};
 use crate::connection::Connection;
 use crate::console::Console;
-use crate::duration;
 use crate::exit::{self, Code};
 use crate::failure::{Failure, Outcome};
 use crate::signals::Signals;
 use crate::systemd::Systemd;
 use crate::warden::{Descendants, RESERVE};
+use crate::{closing, duration};
 use context::Context;
 use kin::Kin;
 use shift::{Ending, Shift};
 pub(crate) use target::Goal;
 use target::{Taken, Target};
-use wait::wait;
+use wait::wait_for_target;
 
 /// The default time from SIGTERM to SIGKILL, if the session timeout allows twice as much. The less time it takes to end the
 /// command, the later heartbeats may be answered without a loss.
 const DEFAULT_KILL_AFTER: Duration = Duration::from_secs(2);
 
 /// Runs a command under a lock, or as the leader of an election.
-pub(crate) async fn run(goal: Goal, terms: Terms, connection: &Connection, console: Console) -> Outcome {
+pub(crate) async fn run_command(
+    goal: Goal,
+    terms: Terms,
+    connection: &Connection,
+    console: Console,
+) -> Outcome {
     // First of all, so that the program handles every signal.
     let mut signals = Signals::listen().map_err(Failure::internal)?;
-    let descendants = Descendants::adopt().map_err(|error| {
+    let descendants = &Descendants::adopt_orphans().map_err(|error| {
         Failure::internal(format_args!("zklock cannot supervise a command here: {error}"))
     })?;
     let systemd = Systemd::find(terms.notify, console);
-    systemd.status("connecting to ZooKeeper");
+    systemd.send_status("connecting to ZooKeeper");
     let started = Instant::now();
     let patience = terms.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or(Duration::MAX);
-    let session = tokio::select! {
+    let session = &tokio::select! {
         session = connection.session_within(patience, terms.create_chroot) => session?,
         signal = signals.next_fatal() => return Ok(exit::after_signal(signal)),
         never = systemd.keep_pinging() => match never {},
@@ -60,36 +64,37 @@ pub(crate) async fn run(goal: Goal, terms: Terms, connection: &Connection, conso
         session.id(),
         duration::text(session.timeout())
     ));
-    let (descendants, session, signals) = (&descendants, &session, &mut signals);
-    let kin = &Kin::of_this_process();
-    connection.silence.answered("", console);
+    connection.silence.note_answer("", console);
     let context = Context {
         terms: &terms,
         descendants,
         session,
         connection,
-        kin,
-        signals,
+        kin: &Kin::of_this_process(),
         systemd: &systemd,
         console,
         says_that_it_waits: Cell::default(),
     };
-    let outcome = hold(context, goal, started).await;
+    let outcome = acquire_and_run(&context, &mut signals, goal, started).await;
     // The servers delete the session's nodes with it.
-    closing::session(session).await;
-    systemd.finish().await;
+    closing::close_session(session).await;
+    systemd.send_rest().await;
     outcome.map_err(|failure| failure.with_conflict_status(terms.conflict_exit_code))
 }
 
 /// Acquires the lock and runs the command, once or again and again.
-async fn hold(mut context: Context<'_>, goal: Goal, started: Instant) -> Outcome {
-    let (terms, session, console) = (context.terms, context.session, context.console);
-    let connection = context.connection;
+async fn acquire_and_run(
+    context: &Context<'_>,
+    signals: &mut Signals,
+    goal: Goal,
+    started: Instant,
+) -> Outcome {
+    let Context { terms, session, console, .. } = *context;
     let kill_after = kill_after(terms, session)?;
-    check_longest(terms, kill_after)?;
+    check_max_hold(terms, kill_after)?;
     let target = tokio::select! {
-        target = Target::of(goal, terms.on_lost, session, options(terms, kill_after)) => target?,
-        signal = context.signals.next_fatal() => return Ok(exit::after_signal(signal)),
+        target = Target::of(goal, terms.on_lost, session, lock_options(terms, kill_after)) => target?,
+        signal = signals.next_fatal() => return Ok(exit::after_signal(signal)),
         never = context.systemd.keep_pinging() => match never {},
     };
     let mut waiting_since = started;
@@ -97,10 +102,10 @@ async fn hold(mut context: Context<'_>, goal: Goal, started: Instant) -> Outcome
     let mut unstarted = None;
     loop {
         let deadline = terms.timeout.and_then(|timeout| waiting_since.checked_add(timeout));
-        let waited = wait(&mut context, &target, deadline).await?;
+        let waited = wait_for_target(context, signals, &target, deadline).await?;
         // A user who has read that zklock waits also wants to know that it does not wait any more. A quiet user has
         // read of a silence, too.
-        let was_silent = connection.silence.take_told();
+        let was_silent = context.connection.silence.take_told();
         let heard = if was_silent { console.max(Console::Normal) } else { console };
         let grant = match waited {
             Ok(Taken::Granted(grant)) => grant,
@@ -118,25 +123,25 @@ async fn hold(mut context: Context<'_>, goal: Goal, started: Instant) -> Outcome
             }
             Ok(Taken::Done(record)) => {
                 if record.state == RecordState::Succeeded {
-                    heard.note(target::already(&record));
+                    heard.note(target::recorded_text(&record));
                     return Ok(ExitCode::SUCCESS);
                 }
                 // A job that has not succeeded is worth a mail, also from cron with --quiet.
-                return Err(Failure::new(Code::FailedBefore, target::already(&record)));
+                return Err(Failure::new(Code::FailedBefore, target::recorded_text(&record)));
             }
             Err(signal) => return Ok(exit::after_signal(signal)),
         };
-        let token = grant.guard().token();
+        let token = grant.token();
         unstarted = Some(token);
         // Of a pool, the grant says which part. Everything else has the names that the user gave.
-        let grant = if let Target::Pool(_) = target { grant } else { grant.named(target.names()) };
+        let grant = if let Target::Part(_) = target { grant } else { grant.with_names(target.names()) };
         let acquired = format!("acquired {}, token {token}", grant.names());
         if context.says_that_it_waits.take() || was_silent {
             heard.note(acquired);
         } else {
             console.detail(acquired);
         }
-        match Shift::new(&mut context, grant, kill_after).work().await? {
+        match Shift::new(context, signals, grant, kill_after).run_command().await? {
             Ending::Own(status) => return Ok(ExitCode::from(status)),
             Ending::NeverBegun { told_to_end: Some(signal) } => {
                 target.tell_unended(console);
@@ -183,9 +188,9 @@ fn kill_after(terms: &Terms, session: &Session) -> Result<Duration, Failure> {
 }
 
 /// A command must have some of the longest time before it is ended.
-fn check_longest(terms: &Terms, kill_after: Duration) -> Result<(), Failure> {
+fn check_max_hold(terms: &Terms, kill_after: Duration) -> Result<(), Failure> {
     let Some(longest) = terms.max_hold else { return Ok(()) };
-    let margin = margin(terms, kill_after);
+    let margin = stop_margin(terms, kill_after);
     if terms.on_lost == OnLost::IgnoreAndWarn {
         return Err(Failure::usage(
             "--on-lost ignore-and-warn cannot be used with --max-hold, because CMD would go on without the lock; leave out one \
@@ -203,7 +208,7 @@ fn check_longest(terms: &Terms, kill_after: Duration) -> Result<(), Failure> {
 }
 
 /// How long before the end of the lock a command is asked to end.
-fn margin(terms: &Terms, kill_after: Duration) -> Duration {
+fn stop_margin(terms: &Terms, kill_after: Duration) -> Duration {
     match terms.on_lost {
         OnLost::Term => kill_after + RESERVE,
         OnLost::Kill => RESERVE,
@@ -212,12 +217,12 @@ fn margin(terms: &Terms, kill_after: Duration) -> Duration {
 }
 
 /// The options of each lock. The guard reports the end of the lease early enough to end the command before it.
-fn options(terms: &Terms, kill_after: Duration) -> LockOptions {
+fn lock_options(terms: &Terms, kill_after: Duration) -> LockOptions {
     let acl = match terms.acl {
-        Access::Anyone => Acl::open(),
-        Access::Creator => Acl::creator_only(),
+        AclFor::Anyone => Acl::open(),
+        AclFor::Creator => Acl::creator_only(),
     };
-    let options = LockOptions::new().acl(acl).stop_margin(margin(terms, kill_after));
+    let options = LockOptions::new().acl(acl).stop_margin(stop_margin(terms, kill_after));
     let options = options.takeover_delay(terms.takeover_delay.unwrap_or_default());
     let options = terms.max_hold.into_iter().fold(options, LockOptions::max_hold);
     match &terms.owner {

@@ -8,30 +8,23 @@ use futures::future::BoxFuture;
 use tokio::signal::unix::{self, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use zklock::ask::{Ask, Asks};
-use zklock::{Lost, LostReason, ReleaseError, Sequencer, Session, once::RecordError};
+use zklock::{Lost, LostReason, ReleaseError, Sequencer, once::RecordError};
 
 use super::context::Context;
 use super::control::{Control, Stop};
 use super::grant::Grant;
 use super::hearing::Hearing;
 use super::job::Job;
-use super::kin::{Kin, TOKENS};
-use super::locks::Names;
+use super::kin::TOKENS;
 use super::target;
-use crate::args::{OnAsk, OnLost, Terms};
-use crate::clock;
-use crate::closing;
-use crate::connection::Connection;
-use crate::console::Console;
-use crate::duration;
+use crate::args::{OnAsk, OnLost};
 use crate::exit::Code;
 use crate::failure::Failure;
 use crate::queue::time_text;
 use crate::signals::{self, Signals};
-use crate::systemd::{self, Systemd};
-use crate::text;
+use crate::warden::RESERVE;
 use crate::warden::protocol::{Order, Report};
-use crate::warden::{Descendants, RESERVE};
+use crate::{clock, closing, duration, systemd, text};
 
 /// How often to look at what no event reports.
 const LOOK: Duration = Duration::from_millis(50);
@@ -60,16 +53,10 @@ pub(super) enum Ending {
 }
 
 pub(super) struct Shift<'a> {
-    terms: &'a Terms,
-    descendants: &'a Descendants,
-    connection: &'a Connection,
-    grant: Grant,
-    kin: &'a Kin,
-    session: &'a Session,
-    kill_after: Duration,
+    context: &'a Context<'a>,
     signals: &'a mut Signals,
-    systemd: &'a Systemd,
-    console: Console,
+    grant: Grant,
+    kill_after: Duration,
     control: Control,
     /// The end of the lease that the warden knows.
     end: Duration,
@@ -83,18 +70,17 @@ pub(super) struct Shift<'a> {
 }
 
 impl<'a> Shift<'a> {
-    pub(super) fn new(context: &'a mut Context<'_>, grant: Grant, kill_after: Duration) -> Self {
+    pub(super) fn new(
+        context: &'a Context<'_>,
+        signals: &'a mut Signals,
+        grant: Grant,
+        kill_after: Duration,
+    ) -> Self {
         Self {
-            terms: context.terms,
-            descendants: context.descendants,
-            connection: context.connection,
+            context,
+            signals,
             grant,
-            kin: context.kin,
-            session: context.session,
             kill_after,
-            signals: context.signals,
-            systemd: context.systemd,
-            console: context.console,
             control: Control::new(),
             end: Duration::ZERO,
             deadline: None,
@@ -106,8 +92,9 @@ impl<'a> Shift<'a> {
     }
 
     /// Runs the command. Returns after every process is gone and the lock is released or lost.
-    pub(super) async fn work(mut self) -> Result<Ending, Failure> {
-        let mut lost = self.grant.guard().lost();
+    pub(super) async fn run_command(mut self) -> Result<Ending, Failure> {
+        let context = self.context;
+        let mut lost = self.grant.lost();
         let (None, Ok(variables)) = (lost.as_mut().now_or_never(), self.variables()) else {
             return Ok(Ending::NeverBegun { told_to_end: None });
         };
@@ -115,57 +102,52 @@ impl<'a> Shift<'a> {
         let begin = Order::Begin {
             foreground: self.control.begins_in_foreground(),
             grace: self.kill_after,
-            end: (!self.may_outlive()).then_some(self.end),
+            end: (!context.may_outlive_lock()).then_some(self.end),
         };
         let unkept = |error| Failure::internal(format_args!("the command cannot be started: {error}"));
         let children = signal(SignalKind::child()).map_err(unkept)?;
-        let job = Job::start(self.descendants, &self.terms.command, variables, begin);
+        let job = Job::start(context.descendants, &context.terms.command, variables, begin);
         let mut job = job.await.map_err(unkept)?;
-        let status = self.attend(&mut job, lost, children).await;
+        let status = self.attend_command(&mut job, lost, children).await;
         let was_begun = job.group().is_some();
-        let was_kept = job.finish(|| self.console.warn(STUCK)).await;
-        self.hearing.finish().await;
+        let was_kept = job.wait_until_gone(|| context.console.warn(STUCK)).await;
+        self.hearing.finish_printing().await;
+        let told_to_end = self.told_to_end;
         match (status, self.lost) {
             (Some(status), _) => {
-                let (terms, console, end) = (self.terms, self.console, self.end);
-                let (told_to_end, may_outlive) = (self.told_to_end, self.may_outlive());
-                let names = self.names();
-                let released = match self.record(status).await {
-                    Ok(shift) => shift.release().await,
+                let names = self.grant.names().clone();
+                let end = self.end;
+                let released = match self.record_end(status).await {
+                    Ok(shift) => shift.release_lock().await,
                     Err(RecordError::Lost { lost, .. }) if concerns_command(lost.reason, end) => {
                         Err(lost.reason)
                     }
                     Err(error) if status == 0 => return Err(error.into()),
                     Err(error) => {
-                        console.warn(error);
+                        context.console.warn(error);
                         return Ok(Ending::Own(status));
                     }
                 };
                 match released {
-                    Err(reason) if !may_outlive => {
-                        tell_loss(
-                            terms,
-                            console,
-                            format_args!("{names} {} lost, perhaps while CMD ran: {reason}", names.was()),
-                        );
-                        Ok(Ending::Lost { code: code(reason), told_to_end })
+                    Err(reason) if !context.may_outlive_lock() => {
+                        let was = names.was();
+                        context
+                            .tell_loss(format_args!("{names} {was} lost, perhaps while CMD ran: {reason}"));
+                        Ok(Ending::Lost { code: exit_code(reason), told_to_end })
                     }
                     _ => Ok(Ending::Own(status)),
                 }
             }
             (None, Some(reason)) => {
-                let told_to_end = self.told_to_end;
                 // Every process is gone. What is still held need not wait for the background.
-                if is_overstay(reason) && self.grant.guard().check().is_ok() {
-                    let _told = self.release().await;
+                if is_overstay(reason) && self.grant.check().is_ok() {
+                    let _told = self.release_lock().await;
                 }
-                Ok(Ending::Lost { code: code(reason), told_to_end })
+                Ok(Ending::Lost { code: exit_code(reason), told_to_end })
             }
-            (None, None) if was_kept && !was_begun => {
-                Ok(Ending::NeverBegun { told_to_end: self.told_to_end })
-            }
+            (None, None) if was_kept && !was_begun => Ok(Ending::NeverBegun { told_to_end }),
             (None, None) => {
-                let _told = self.release().await;
+                let _told = self.release_lock().await;
                 Err(Failure::internal("the warden of CMD failed, or somebody killed it; CMD has ended, too"))
             }
         }
@@ -173,7 +155,7 @@ impl<'a> Shift<'a> {
 
     /// Passes on reports and signals until every process is gone. Returns the command's status if it ended by itself while
     /// the lock was held.
-    async fn attend(
+    async fn attend_command(
         &mut self,
         job: &mut Job<'_>,
         mut lost: BoxFuture<'static, LostReason>,
@@ -182,29 +164,28 @@ impl<'a> Shift<'a> {
         job.reap_strangers();
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut asks = (self.terms.on_ask != OnAsk::Ignore).then(|| self.grant.guard().asks());
-        let (mut own, listening) = (None, Instant::now() + UNASKED);
+        let mut asks = (self.context.terms.on_ask != OnAsk::Ignore).then(|| self.grant.asks());
+        let listening = Instant::now() + UNASKED;
+        let mut own = None;
         loop {
             tokio::select! {
                 // Reports come first: a command that has ended already is not ended.
                 biased;
-                report = job.report() => match report {
+                report = job.next_report() => match report {
                     Some(Report::Started { .. }) => self.say_ready(),
                     Some(Report::Stopped { signal }) => {
-                        let stop = self.control.stopped(signal, job);
-                        self.heed(stop, job);
+                        let stop = self.control.note_stop(signal, job);
+                        self.handle_stop(stop, job);
                     }
-                    Some(Report::Continued) => self.control.continued(),
-                    Some(Report::Delivered) => self.control.delivered(),
-                    Some(Report::Stuck) => self.console.warn(STUCK),
+                    Some(Report::Continued) => self.control.note_continuation(),
+                    Some(Report::Delivered) => self.control.note_delivery(),
+                    Some(Report::Stuck) => self.context.console.warn(STUCK),
                     Some(Report::Ended { status, at, by_itself }) => {
                         self.control.take_terminal_back(job);
                         own = self.was_its_own(by_itself, at).then_some(status);
                         if own.is_some() {
-                            self.systemd.stopping(format_args!(
-                                "CMD has ended; zklock releases {}",
-                                self.names()
-                            ));
+                            let names = self.grant.names();
+                            self.context.systemd.send_stopping(format_args!("CMD has ended; zklock releases {names}"));
                         }
                     }
                     None => {
@@ -212,18 +193,18 @@ impl<'a> Shift<'a> {
                         return own;
                     }
                 },
-                reason = &mut lost, if self.lost.is_none() => self.lose(reason, job),
-                () = sleep(self.patience()), if self.deadline.is_some() => {
+                reason = &mut lost, if self.lost.is_none() => self.handle_loss(reason, job),
+                () = sleep(self.left_to_warden()), if self.deadline.is_some() => {
                     self.deadline = None;
-                    job.kill();
+                    job.kill_warden();
                 }
-                signal = self.signals.next() => self.pass_on(signal, job),
-                ask = next(&mut asks, listening) => match ask {
-                    Some(ask) => self.hear(&ask, job),
+                signal = self.signals.next_signal() => self.handle_signal(signal, job),
+                ask = next_ask(&mut asks, listening) => match ask {
+                    Some(ask) => self.handle_ask(&ask, job),
                     None => asks = None,
                 },
                 _ = children.recv() => job.reap_strangers(),
-                _ = looks.tick() => self.look(job),
+                _ = looks.tick() => self.check_lease(job),
             }
         }
     }
@@ -231,193 +212,197 @@ impl<'a> Shift<'a> {
     /// Says that the service is up, if the guard says that it is held. The report that the command has started may come
     /// late: after a loss, or after this process was stopped.
     fn say_ready(&self) {
-        let is_ending = || self.grant.guard().lost().now_or_never().is_some();
+        let is_ending = || self.grant.lost().now_or_never().is_some();
         if self.lost.is_none() && !is_ending() {
-            self.systemd.ready(format_args!("holds {}, token {}", self.names(), self.grant.guard().token()));
+            let names = self.grant.names();
+            self.context.systemd.send_ready(format_args!("holds {names}, token {}", self.grant.token()));
         }
     }
 
     /// Whether the command ended by itself while the lock was held. The news of a loss that no lease foresees may come
     /// late, so such a loss counts as earlier than the end of the command.
     fn was_its_own(&mut self, by_itself: bool, at: Duration) -> bool {
-        if by_itself && self.may_outlive() {
+        if by_itself && self.context.may_outlive_lock() {
             return true;
         }
-        let lost = self.lost.or_else(|| self.grant.guard().check().err().map(|lost| lost.reason));
+        let lost = self.lost.or_else(|| self.grant.check().err().map(|lost| lost.reason));
         if by_itself && at < self.end && lost.is_none_or(is_foreseen) {
             return true;
         }
         // The warden ended it before this process knew of the loss.
         let reason = lost.unwrap_or(LostReason::Unconfirmed);
         if self.lost.replace(reason).is_none() {
-            let names = self.names();
-            let message = match is_overstay(reason) {
-                true => self.overstay("CMD has ended"),
-                false => format!("{names} {} lost: {reason}; CMD has ended", names.is()),
-            };
-            tell_loss(self.terms, self.console, message);
+            let names = self.grant.names();
+            self.context.tell_loss(if is_overstay(reason) {
+                self.overstay_text("CMD has ended")
+            } else {
+                format!("{names} {} lost: {reason}; CMD has ended", names.is())
+            });
         }
         false
     }
 
     /// Tells the warden how long the lease lasts. Continues a command that waits for the terminal, once a shell has put
     /// zklock into the foreground, or the terminal is gone.
-    fn look(&mut self, job: &Job<'_>) {
+    fn check_lease(&mut self, job: &Job<'_>) {
         if self.control.waits_in_vain() {
-            self.resume(job);
+            self.resume_command(job);
         }
         // No ping for a command that should be gone.
         if self.may_run() {
-            self.systemd.ping();
+            self.context.systemd.ping_if_due();
         }
         if self.lost.is_some() {
             return;
         }
-        if let Err(lost) = self.grant.guard().check() {
-            return self.lose(lost.reason, job);
+        if let Err(lost) = self.grant.check() {
+            return self.handle_loss(lost.reason, job);
         }
         // A pause within one of the two makes that one earlier, and the warden would believe it. The true end comes nearer if an
         // operator has lowered a server's limit of session timeouts, or if NTP makes one of the lease's clocks faster.
         let end = self.lease_end().max(self.lease_end());
-        if !self.may_outlive() && end.abs_diff(self.end) > Duration::from_millis(1) {
+        if !self.context.may_outlive_lock() && end.abs_diff(self.end) > Duration::from_millis(1) {
             self.end = end;
-            job.order(Order::Extend { end });
+            job.send_order(Order::Extend { end });
         }
     }
 
     /// The lock is lost, or will be lost after the stop margin.
-    fn lose(&mut self, reason: LostReason, job: &Job<'_>) {
+    fn handle_loss(&mut self, reason: LostReason, job: &Job<'_>) {
         self.lost = Some(reason);
-        let (names, end) = (self.names(), self.lease_end());
+        let Context { terms, systemd, console, .. } = self.context;
+        let names = self.grant.names();
         let is = names.is();
-        if self.may_outlive() {
-            self.systemd.status(format_args!("{names} {is} lost; CMD goes on"));
-            self.console.warn(format_args!(
+        let end = self.lease_end();
+        if self.context.may_outlive_lock() {
+            systemd.send_status(format_args!("{names} {is} lost; CMD goes on"));
+            console.warn(format_args!(
                 "{names} {is} lost: {reason}; CMD goes on, and another CMD may run at the same time"
             ));
             return;
         }
-        let grace = if self.terms.on_lost == OnLost::Kill { Duration::ZERO } else { self.kill_after };
+        let grace = if terms.on_lost == OnLost::Kill { Duration::ZERO } else { self.kill_after };
         // Only the end of the lease is known beforehand.
         let end = is_foreseen(reason).then_some(end);
-        job.order(Order::Stop { grace, end });
+        job.send_order(Order::Stop { grace, end });
         let latest = clock::now() + grace + RESERVE;
         self.deadline = Some(end.map_or(latest, |end| end.min(latest)));
         // Last: standard error may be a full pipe that nobody reads.
         let message = match reason {
-            reason if is_overstay(reason) => self.overstay("zklock ends CMD"),
+            reason if is_overstay(reason) => self.overstay_text("zklock ends CMD"),
             LostReason::Ending { .. } => {
                 format!("{names} {is} about to be lost: {reason}; zklock ends CMD")
             }
             reason => format!("{names} {is} lost: {reason}; zklock ends CMD"),
         };
-        match self.terms.restart {
-            true => self.systemd.status(&message),
-            false => self.systemd.stopping(&message),
+        if terms.restart {
+            systemd.send_status(&message);
+        } else {
+            systemd.send_stopping(&message);
         }
-        tell_loss(self.terms, self.console, message);
+        self.context.tell_loss(message);
     }
 
-    fn hear(&mut self, ask: &Ask, job: &Job<'_>) {
+    fn handle_ask(&mut self, ask: &Ask, job: &Job<'_>) {
         // The first ask says it all to the command. If the command ignores it, and the lock is lost later, nobody has told zklock to
         // end.
-        let ends = self.terms.on_ask == OnAsk::Term && !self.asked && self.lost.is_none();
+        let ends = self.context.terms.on_ask == OnAsk::Term && !self.asked && self.lost.is_none();
         if ends {
             self.asked = true;
-            self.control.tell(signals::TERM, job);
-            self.let_go_on(job);
+            self.control.pass_signal_on(signals::TERM, job);
+            self.continue_command(job);
         }
-        let (who, path) = (text::harmless(&ask.who), text::harmless(&ask.path));
-        let (why, by) = (text::harmless(&ask.why), time_text(ask.by()));
+        let [who, path, why] = [&ask.who, &ask.path, &ask.why].map(|text| text::harmless(text));
+        let by = time_text(ask.by());
         let fate = if ends { "; zklock sends SIGTERM to CMD" } else { "" };
-        self.hearing.tell(ends, format!("{who} asks for {path} by {by}: {why}{fate}"));
+        self.hearing.print_soon(ends, format!("{who} asks for {path} by {by}: {why}{fate}"));
     }
 
     /// The message for a lock that is near the longest time for which the user allows to hold it.
-    fn overstay(&self, fate: &str) -> String {
-        let longest = self.terms.max_hold.map(duration::text).unwrap_or_default();
-        let names = self.names();
-        format!("{names} may be held for --max-hold {longest} only; {fate}")
+    fn overstay_text(&self, fate: &str) -> String {
+        let longest = self.context.terms.max_hold.map(duration::text).unwrap_or_default();
+        format!("{} may be held for --max-hold {longest} only; {fate}", self.grant.names())
     }
 
     /// How long the warden may take to end every process. Somebody may have stopped the warden.
-    fn patience(&self) -> Duration {
+    fn left_to_warden(&self) -> Duration {
         self.deadline.unwrap_or(Duration::MAX).saturating_sub(clock::now() + RESERVE / 2)
     }
 
-    fn pass_on(&mut self, signal: i32, job: &Job<'_>) {
+    fn handle_signal(&mut self, signal: i32, job: &Job<'_>) {
         match signal {
-            signals::CONT => self.resume(job),
+            signals::CONT => self.resume_command(job),
             signals::TSTP => {
-                let stop = self.control.stop(job);
-                self.heed(stop, job);
+                let stop = self.control.order_stop(job);
+                self.handle_stop(stop, job);
             }
-            _ => self.control.tell(signal, job),
+            _ => self.control.pass_signal_on(signal, job),
         }
         if signals::is_fatal(signal) {
             self.told_to_end = Some(signal);
-            self.let_go_on(job);
+            self.continue_command(job);
         }
     }
 
     /// A stopped process gets a signal when it continues.
-    fn let_go_on(&mut self, job: &Job<'_>) {
+    fn continue_command(&mut self, job: &Job<'_>) {
         if self.may_run() {
-            self.control.let_go_on(job);
+            self.control.continue_command(job);
         }
     }
 
-    fn heed(&mut self, stop: Stop, job: &Job<'_>) {
+    fn handle_stop(&mut self, stop: Stop, job: &Job<'_>) {
+        let console = self.context.console;
         match stop {
-            Stop::GoesOn => self.resume(job),
+            Stop::GoesOn => self.resume_command(job),
             Stop::WaitsForTerminal => {
-                self.console.note("CMD waits for the terminal; bring zklock to the foreground with `fg`")
+                console.note("CMD waits for the terminal; bring zklock to the foreground with `fg`")
             }
             Stop::StopsUs => {
                 self.control.take_terminal_back(job);
-                if !self.may_outlive() {
-                    let left = duration::text(self.grant.guard().remaining());
-                    self.console.note(format_args!(
+                if !self.context.may_outlive_lock() {
+                    let left = duration::text(self.grant.remaining());
+                    console.note(format_args!(
                         "zklock and CMD are stopped; if nobody continues them within {left}, the warden ends CMD"
                     ));
                 }
                 // Nothing extends the lease meanwhile. The warden ends the command with it.
-                self.signals.stop(self.control.stops_group());
+                self.signals.stop_this_process(self.control.stops_group());
                 if !self.signals.is_continued() {
                     // The kernel did not stop this process: nobody could continue it.
-                    self.resume(job);
+                    self.resume_command(job);
                 }
             }
             Stop::IsNotOurs => {}
         }
     }
 
-    fn resume(&mut self, job: &Job<'_>) {
+    fn resume_command(&mut self, job: &Job<'_>) {
         if self.may_run() {
-            self.control.resume(job);
+            self.control.resume_command(job);
         }
     }
 
     fn may_run(&self) -> bool {
-        self.grant.guard().check().is_ok() || self.may_outlive()
+        self.grant.check().is_ok() || self.context.may_outlive_lock()
     }
 
     /// Records how the command has ended, if it ran in a run. Every process is gone by now, and the lock is still held.
-    async fn record(self, status: u8) -> Result<Self, RecordError> {
+    async fn record_end(self, status: u8) -> Result<Self, RecordError> {
         let failed = self.grant.run_name().filter(|_| status != 0);
-        let grant = self.grant.record(status).await?;
+        let grant = self.grant.record_end(status).await?;
         if let Some(name) = failed {
-            self.console.warn(target::failed(&name));
+            self.context.console.warn(target::failed_text(&name));
         }
         Ok(Self { grant, ..self })
     }
 
     /// Releases the lock; if that fails, by the end of the session, unless the program goes on in it. An error if the lock turns out
     /// to be lost already, maybe while the command ran.
-    async fn release(self) -> Result<(), LostReason> {
-        let names = self.names();
-        let goes_on = self.terms.restart && self.lost.is_some();
-        let Self { grant, session, signals, console, end, .. } = self;
+    async fn release_lock(self) -> Result<(), LostReason> {
+        let Self { context: Context { terms, session, console, .. }, signals, grant, end, lost, .. } = self;
+        let names = grant.names().clone();
+        let goes_on = terms.restart && lost.is_some();
         let problem = tokio::select! {
             released = grant.release() => match released {
                 Ok(()) => {
@@ -436,7 +421,7 @@ impl<'a> Shift<'a> {
             },
             _ = signals.next_fatal() => "a signal ended the wait for the release".to_owned(),
         };
-        if !goes_on && closing::session(session).await {
+        if !goes_on && closing::close_session(session).await {
             console.detail(format_args!("closed the session, and so released {names}: {problem}"));
             return Ok(());
         }
@@ -450,42 +435,35 @@ impl<'a> Shift<'a> {
     fn lease_end(&self) -> Duration {
         // The clock is read first, so that a pause between the two makes the result earlier.
         let now = clock::now();
-        now + self.grant.guard().remaining()
-    }
-
-    fn may_outlive(&self) -> bool {
-        self.terms.on_lost == OnLost::IgnoreAndWarn
-    }
-
-    fn names(&self) -> Names {
-        self.grant.names().clone()
+        now + self.grant.remaining()
     }
 
     /// The variables of the command's environment. Some of them have a line for each lock, because no path has a line
     /// break. A variable without a value is removed: it may be that of another `zklock run` around this one.
     fn variables(&self) -> Result<Vec<(&'static str, Option<String>)>, Lost> {
+        let Context { terms, session, connection, kin, .. } = self.context;
         let sequencers = self.grant.sequencers()?;
         let access = |sequencer: &Sequencer| if sequencer.is_shared() { "shared" } else { "exclusive" };
         let known = |text: String| Some(text).filter(|_| !sequencers.is_empty());
         let always = [
-            ("ZKLOCK_PATH", Some(lines(self.grant.guard().paths()))),
+            ("ZKLOCK_PATH", Some(lines(self.grant.paths()))),
             ("ZKLOCK_ACCESS", known(lines(sequencers.iter().map(access)))),
-            ("ZKLOCK_TOKEN", Some(self.grant.guard().token().to_string())),
-            (TOKENS, Some(self.kin.with(self.grant.guard().token(), self.session.id()))),
+            ("ZKLOCK_TOKEN", Some(self.grant.token().to_string())),
+            (TOKENS, Some(kin.tokens_with(self.grant.token(), session.id()))),
             ("ZKLOCK_SEQUENCER", known(lines(sequencers))),
-            ("ZKLOCK_SESSION_TIMEOUT_MS", Some(self.session.timeout().as_millis().to_string())),
+            ("ZKLOCK_SESSION_TIMEOUT_MS", Some(session.timeout().as_millis().to_string())),
         ];
         // Those of a run, a slot or a permit around this one stay the command's own.
         let special = self.grant.special();
-        let present = special.into_iter().chain(self.connection.variables());
+        let present = special.into_iter().chain(connection.variables());
         let present = present.map(|(name, value)| (name, Some(value)));
-        let kept_back = systemd::kept_back(self.terms.notify).iter().map(|name| (*name, None));
+        let kept_back = systemd::kept_back(terms.notify).iter().map(|name| (*name, None));
         Ok(always.into_iter().chain(present).chain(kept_back).collect())
     }
 }
 
 /// Waits for the next ask from this instant on; for ever if nobody listens.
-async fn next(asks: &mut Option<Asks>, listening: Instant) -> Option<Ask> {
+async fn next_ask(asks: &mut Option<Asks>, listening: Instant) -> Option<Ask> {
     sleep_until(listening).await;
     match asks {
         Some(asks) => asks.next().await,
@@ -507,11 +485,6 @@ fn lines(items: impl IntoIterator<Item = impl Display>) -> String {
     items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join("\n")
 }
 
-/// A loss is an error of the program, unless it restarts the command.
-fn tell_loss(terms: &Terms, console: Console, message: impl Display) {
-    if terms.restart { console.warn(message) } else { console.error(message) }
-}
-
 /// Whether the guard is lost, or about to be, by the end of its lease or of the longest hold.
 fn is_foreseen(reason: LostReason) -> bool {
     is_overstay(reason) || matches!(reason, LostReason::Unconfirmed | LostReason::Ending { .. })
@@ -522,6 +495,6 @@ fn is_overstay(reason: LostReason) -> bool {
     matches!(reason, LostReason::MaxHold | LostReason::MaxHoldEnds { .. })
 }
 
-fn code(reason: LostReason) -> Code {
+fn exit_code(reason: LostReason) -> Code {
     if is_overstay(reason) { Code::HeldTooLong } else { Code::Lost }
 }

@@ -8,13 +8,12 @@ use zklock::{
 use super::grant::Grant;
 use super::kin::Kin;
 use super::locks::{Blocked, Locks, Names, Patience};
-use super::pool::Pool;
+use super::pool::Part;
 use crate::args::{OnLost, Wanted};
-use crate::civil;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::queue::time_text;
-use crate::text;
+use crate::{civil, text};
 
 /// What the user asks for.
 pub(crate) enum Goal {
@@ -31,7 +30,7 @@ pub(super) enum Target {
     /// An election, its lock, and the value to announce.
     Lead(Locks, Election, String),
     /// A permit of a semaphore, or one of several slots.
-    Pool(Pool),
+    Part(Part),
 }
 
 /// What a command waited for.
@@ -60,10 +59,10 @@ impl Target {
         };
         let options = options.layout(wanted.layout.map(Into::into).unwrap_or_default());
         if let Some(slot) = &wanted.slot {
-            return Pool::slot(slot, session, options).map(Self::Pool);
+            return Part::slot(slot, session, options).map(Self::Part);
         }
         if let Some(permits) = &wanted.permits {
-            return Pool::permit(permits, session, options).map(Self::Pool);
+            return Part::permit(permits, session, options).map(Self::Part);
         }
         let locks = Locks::of(&wanted, session, options.clone())?;
         if wanted.once.is_none() && wanted.every.is_none() {
@@ -91,14 +90,14 @@ impl Target {
     pub(super) fn names(&self) -> Names {
         match self {
             Self::Locks(locks) | Self::Once(locks, ..) | Self::Lead(locks, ..) => locks.names(),
-            Self::Pool(pool) => pool.names().clone(),
+            Self::Part(part) => part.names().clone(),
         }
     }
 
     pub(super) fn is_one(&self) -> bool {
         match self {
             Self::Locks(locks) | Self::Once(locks, ..) | Self::Lead(locks, ..) => locks.is_one(),
-            Self::Pool(_) => true,
+            Self::Part(_) => true,
         }
     }
 
@@ -112,28 +111,28 @@ impl Target {
     }
 
     /// Says of its names that others have it.
-    pub(super) fn busy(&self) -> String {
+    pub(super) fn busy_text(&self) -> String {
         match self {
-            Self::Pool(pool) => format!("{} not free", pool.names().is()),
+            Self::Part(part) => format!("{} not free", part.names().is()),
             _ if self.is_one() => "is not free".to_owned(),
             _ => "are not all free".to_owned(),
         }
     }
 
     /// What others keep from this session now.
-    pub(super) async fn blocked(&self, kin: &Kin) -> Result<Vec<Blocked>, Failure> {
+    pub(super) async fn find_blocked(&self, kin: &Kin) -> Result<Vec<Blocked>, Failure> {
         match self {
             Self::Locks(locks) | Self::Once(locks, ..) | Self::Lead(locks, ..) => {
-                Ok(locks.blocked(kin).await?)
+                Ok(locks.find_blocked(kin).await?)
             }
-            Self::Pool(pool) => Ok(Vec::from_iter(pool.blocked(kin).await?)),
+            Self::Part(part) => Ok(Vec::from_iter(part.find_blocked(kin).await?)),
         }
     }
 
     /// Acquires the locks, and begins the run or announces the leader. `None` if the locks were not acquired in time.
-    pub(super) async fn take(&self, patience: Patience) -> Result<Option<Taken>, Failure> {
+    pub(super) async fn acquire(&self, patience: Patience) -> Result<Option<Taken>, Failure> {
         let grant = match self {
-            Self::Locks(locks) => locks.take(patience).await?.map(Grant::locks),
+            Self::Locks(locks) => locks.acquire_all(patience).await?.map(Grant::locks),
             Self::Once(_, once, name) => {
                 let claim = match patience {
                     None => once.try_claim(name).await?,
@@ -152,19 +151,22 @@ impl Target {
                 };
                 leadership.map(Grant::leadership)
             }
-            Self::Pool(pool) => pool.take(patience).await?,
+            Self::Part(part) => part.acquire(patience).await?,
         };
         Ok(grant.map(Taken::Granted))
     }
 }
 
-pub(super) fn failed(run: &str) -> String {
+pub(super) fn failed_text(run: &str) -> String {
     format!("run {run} is recorded as failed; it does not run again without --retry")
 }
 
-pub(super) fn already(record: &Record) -> String {
-    let (name, owner) = (text::harmless(&record.name), text::harmless(&record.owner));
-    let (begun, ended) = (time_text(record.begun), time_text(record.ended.unwrap_or(record.begun)));
+/// Says of a run that it does not begin, and what its record has.
+pub(super) fn recorded_text(record: &Record) -> String {
+    let name = text::harmless(&record.name);
+    let owner = text::harmless(&record.owner);
+    let begun = time_text(record.begun);
+    let ended = time_text(record.ended.unwrap_or(record.begun));
     match record.state {
         RecordState::Succeeded => {
             format!("run {name} has been done already: succeeded on {owner} at {ended}")

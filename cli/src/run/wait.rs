@@ -6,17 +6,16 @@ use std::future::pending;
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
-use zklock::{Session, SessionState, inspect::places};
+use zklock::{SessionState, inspect::places};
 
 use super::context::Context;
 use super::kin::Kin;
 use super::locks::Blocked;
 use super::target::{Taken, Target};
-use crate::console::Console;
 use crate::duration;
 use crate::exit::Code;
 use crate::failure::Failure;
-use crate::silence::Silence;
+use crate::signals::Signals;
 
 /// What is said of servers that hang up at each request of a contender. A network may do so, too.
 const HUNG_UP: &str = "the servers close the connection again and again before this contender has a place in the queue; their logs \
@@ -40,25 +39,26 @@ pub(super) type Waited = Result<Taken, i32>;
 /// Waits until the command may run, until a signal, or until the deadline.
 ///
 /// A timeout of zero waits for no holder. It waits for ZooKeeper's answer, for half a session timeout at most.
-pub(super) async fn wait(
-    context: &mut Context<'_>,
+pub(super) async fn wait_for_target(
+    context: &Context<'_>,
+    signals: &mut Signals,
     target: &Target,
     deadline: Option<Instant>,
 ) -> Result<Waited, Failure> {
-    let (asked, console, silence) = (context.terms.timeout, context.console, &context.connection.silence);
-    let (session, kin, connection) = (context.session, context.kin, context.connection);
-    let (names, has_place, says_so) = (target.names(), Cell::new(false), &context.says_that_it_waits);
+    let names = target.names();
+    let has_place = Cell::new(false);
     let hangups = Cell::new(0);
-    context.systemd.status(format_args!("waiting for {names}"));
-    let waited = async {
+    context.systemd.send_status(format_args!("waiting for {names}"));
+    let acquiring = async {
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            let patience = if asked == Some(Duration::ZERO) { None } else { left.or(Some(Duration::MAX)) };
+            let is_patient = context.terms.timeout != Some(Duration::ZERO);
+            let patience = if is_patient { left.or(Some(Duration::MAX)) } else { None };
             has_place.set(false);
-            let attempt = places(target.take(patience), |_| has_place.set(true));
+            let attempt = places(target.acquire(patience), |_| has_place.set(true));
             let answer = tokio::select! {
                 answer = attempt => answer,
-                never = announce(target, kin, says_so, console) => match never {},
+                never = announce_holders(context, target) => match never {},
             };
             match answer {
                 Ok(Some(taken)) => return Ok(taken),
@@ -66,50 +66,69 @@ pub(super) async fn wait(
                     let message = format!("{names} {} not acquired: {HUNG_UP}", names.was());
                     return Err(Failure::new(Code::Unreachable, message));
                 }
-                Ok(None) => return Err(not_in_time(target, kin, silence, asked, console).await),
-                Err(failure) if failure.has_lost_its_place => {
-                    console.warn(
-                        "somebody deleted this contender's node; zklock joins the queue again, at the end",
-                    );
-                    says_so.set(true);
-                }
+                Ok(None) => return Err(not_acquired(context, target).await),
+                Err(failure) if failure.has_lost_its_place => context.warn_that_it_waits(
+                    "somebody deleted this contender's node; zklock joins the queue again, at the end",
+                ),
                 Err(failure) => return Err(failure),
             }
         }
     };
     let waiting = format!("waiting for {names}: ");
-    let tell_hangups = || {
-        console.warn(format_args!("{waiting}{HUNG_UP}; zklock goes on trying"));
-        says_so.set(true);
-    };
     // An attempt that is dropped takes its contender out of the queue.
     tokio::select! {
-        taken = waited => taken.map(Ok),
-        signal = context.signals.next_fatal() => Ok(Err(signal)),
-        never = kin.follow(session, &has_place, says_so, silence, console) => match never {},
-        never = follow_hangups(session, &has_place, &hangups, tell_hangups) => match never {},
-        never = connection.watch_silence(session, &waiting, console) => match never {},
+        taken = acquiring => taken.map(Ok),
+        signal = signals.next_fatal() => Ok(Err(signal)),
+        never = follow_sessions(context, &has_place) => match never {},
+        never = follow_hangups(context, &has_place, &hangups, &waiting) => match never {},
+        never = context.connection.watch_silence(context.session, &waiting, context.console) => match never {},
         never = context.systemd.keep_pinging() => match never {},
         never = context.descendants.keep_reaping() => match never {},
     }
 }
 
+/// Remembers the sessions. If one ends while this process has a place in a queue, it says that the place is gone, and why.
+async fn follow_sessions(context: &Context<'_>, has_place: &Cell<bool>) -> Infallible {
+    let session = context.session;
+    let mut events = session.events();
+    let mut ended = None;
+    while let Some(event) = events.next().await {
+        context.kin.remember(event.id);
+        let now = event.generation + u64::from(event.state == SessionState::Expired);
+        // The reader of events may miss that the session expired, but not that another one has taken over.
+        if ended.replace(now).is_some_and(|before| before < now) && has_place.take() {
+            let length = context.connection.silence.length();
+            // Whether the servers have ended the session, or this process has given it up: the silence is the cause.
+            let why = if length > session.timeout() / 2 {
+                format!(
+                    "no server has answered this contender for {} or more, so it has lost its place",
+                    duration::text(length)
+                )
+            } else {
+                "the ZooKeeper session of this contender has expired".to_owned()
+            };
+            context.warn_that_it_waits(format_args!("{why}; zklock joins the queue again, at the end"));
+        }
+    }
+    pending().await
+}
+
 /// Counts how often the connection is lost before the contender has a place. Servers hang up if they cannot read its request, and do so
 /// again each time that it is repeated. They answer what else the session asks, so this is no silence.
 async fn follow_hangups(
-    session: &Session,
+    context: &Context<'_>,
     has_place: &Cell<bool>,
     hangups: &Cell<u32>,
-    tell: impl Fn(),
+    waiting: &str,
 ) -> Infallible {
-    let mut events = session.events();
+    let mut events = context.session.events();
     while let Some(event) = events.next().await {
         if has_place.get() {
             hangups.set(0);
         } else if event.state == SessionState::Disconnected {
             hangups.set(hangups.get() + 1);
             if hangups.get() == HANGUPS {
-                tell();
+                context.warn_that_it_waits(format_args!("{waiting}{HUNG_UP}; zklock goes on trying"));
             }
         }
     }
@@ -117,15 +136,14 @@ async fn follow_hangups(
 }
 
 /// Says who holds what the command waits for, once it is clear that zklock waits.
-async fn announce(target: &Target, kin: &Kin, says_so: &Cell<bool>, console: Console) -> Infallible {
+async fn announce_holders(context: &Context<'_>, target: &Target) -> Infallible {
     loop {
         sleep(UNTOLD).await;
-        match timeout(PATIENCE, target.blocked(kin)).await {
+        match timeout(PATIENCE, target.find_blocked(context.kin)).await {
             Ok(Ok(blocked)) if !blocked.is_empty() => {
                 for lock in blocked {
-                    console.note(format_args!("waiting for {}{}", lock.name, lock.holder));
+                    context.say_that_it_waits(format_args!("waiting for {}{}", lock.name, lock.holder));
                 }
-                says_so.set(true);
                 return pending().await;
             }
             // ZooKeeper is slow, a takeover delay runs, or an ACL hides the queue.
@@ -135,21 +153,16 @@ async fn announce(target: &Target, kin: &Kin, says_so: &Cell<bool>, console: Con
 }
 
 /// Why nothing was acquired: others have it, or no server says whether they do.
-async fn not_in_time(
-    target: &Target,
-    kin: &Kin,
-    silence: &Silence,
-    asked: Option<Duration>,
-    console: Console,
-) -> Failure {
+async fn not_acquired(context: &Context<'_>, target: &Target) -> Failure {
     let names = target.names();
-    let asked = asked.filter(|asked| !asked.is_zero());
-    let blocked = match (asked, console.is_quiet()) {
+    let silence = &context.connection.silence;
+    let asked = context.terms.timeout.filter(|asked| !asked.is_zero());
+    let blocked = match (asked, context.console.is_quiet()) {
         // A server has just answered, and the holders are for nobody.
         (None, true) => Vec::new(),
         _ => {
-            let _question = silence.ask();
-            match (timeout(PATIENCE, blocked_at_last(target, kin)).await, asked) {
+            let _question = silence.begin_question();
+            match (timeout(PATIENCE, blocked_at_last(target, context.kin)).await, asked) {
                 (Ok(blocked), _) => blocked,
                 (Err(_), None) => Vec::new(),
                 (Err(_), Some(asked)) => {
@@ -173,7 +186,7 @@ async fn not_in_time(
         all => all.iter().map(|lock| format!("; {}{}", lock.name, lock.holder)).collect(),
     };
     let message = match asked {
-        None => format!("{names} {}{holders}", target.busy()),
+        None => format!("{names} {}{holders}", target.busy_text()),
         Some(asked) => {
             format!("{names} {} not acquired within {}{holders}", names.was(), duration::text(asked))
         }
@@ -185,7 +198,7 @@ async fn not_in_time(
 /// hide the queue.
 async fn blocked_at_last(target: &Target, kin: &Kin) -> Vec<Blocked> {
     loop {
-        match target.blocked(kin).await {
+        match target.find_blocked(kin).await {
             Err(failure) if failure.code == Code::Unreachable => sleep(AGAIN).await,
             answer => return answer.unwrap_or_default(),
         }

@@ -41,14 +41,14 @@ pub(crate) struct Member {
 }
 
 /// Parses the answer to `srvr`. A server of 3.5 or later gives it, whatever its whitelist says.
-pub(super) fn srvr(answer: &str) -> Words {
+pub(super) fn parse_srvr(answer: &str) -> Words {
     if answer.starts_with("HTTP/") {
         return Words { mode: Mode::Http, ..Words::default() };
     }
     if answer.contains("not currently serving requests") {
         return Words { mode: Mode::NotServing, ..Words::default() };
     }
-    let mode = match value(answer, "Mode: ") {
+    let mode = match line_behind(answer, "Mode: ") {
         Some("leader") => Mode::Leader,
         Some("follower") => Mode::Follower,
         Some("observer") => Mode::Observer,
@@ -62,8 +62,8 @@ pub(super) fn srvr(answer: &str) -> Words {
     let version = version.filter(|_| is_zookeeper).map(|version| {
         version.chars().take_while(|character| character.is_ascii_digit() || *character == '.').collect()
     });
-    let slowest =
-        value(answer, "Latency min/avg/max: ").and_then(|values| values.rsplit('/').next()?.parse().ok());
+    let slowest = line_behind(answer, "Latency min/avg/max: ")
+        .and_then(|values| values.rsplit('/').next()?.parse().ok());
     Words {
         mode,
         version: version.filter(|version: &String| !version.is_empty()),
@@ -73,10 +73,10 @@ pub(super) fn srvr(answer: &str) -> Words {
 }
 
 /// Parses the answer to `conf`. A server gives it only if it is configured to.
-pub(super) fn conf(answer: &str) -> Option<Settings> {
-    let number = |key| value(answer, key)?.parse().ok();
+pub(super) fn parse_conf(answer: &str) -> Option<Settings> {
+    let number = |key| line_behind(answer, key)?.parse().ok();
     Some(Settings {
-        id: value(answer, "serverId=").and_then(|id| id.parse().ok()),
+        id: line_behind(answer, "serverId=").and_then(|id| id.parse().ok()),
         tick: Duration::from_millis(number("tickTime=")?),
         shortest_timeout: Duration::from_millis(number("minSessionTimeout=")?),
         longest_timeout: Duration::from_millis(number("maxSessionTimeout=")?),
@@ -84,14 +84,14 @@ pub(super) fn conf(answer: &str) -> Option<Settings> {
 }
 
 /// Parses the members in `/zookeeper/config`, such as `server.1=zk1:2888:3888:participant;0.0.0.0:2181`.
-pub(crate) fn members(config: &str) -> Vec<Member> {
-    config.lines().filter_map(member).collect()
+pub(crate) fn parse_members(config: &str) -> Vec<Member> {
+    config.lines().filter_map(parse_member).collect()
 }
 
-fn member(line: &str) -> Option<Member> {
+fn parse_member(line: &str) -> Option<Member> {
     let (id, rest) = line.trim().strip_prefix("server.")?.split_once('=')?;
     let (peers, client) = rest.split_once(';').unwrap_or((rest, ""));
-    let (peer, _) = split(peers.split('|').next().filter(|peer| !peer.is_empty())?);
+    let (peer, _) = split_host(peers.split('|').next().filter(|peer| !peer.is_empty())?);
     let (host, port) = client.rsplit_once(':').map_or(("", client), |(host, port)| (host, port));
     let is_any = matches!(host.trim_matches(['[', ']']), "" | "0.0.0.0" | "::" | "0:0:0:0:0:0:0:0");
     let host = if is_any { peer } else { host };
@@ -105,12 +105,12 @@ fn member(line: &str) -> Option<Member> {
 }
 
 /// Splits a host from what stands behind it. The host may be an IPv6 address in brackets.
-fn split(text: &str) -> (&str, &str) {
+fn split_host(text: &str) -> (&str, &str) {
     let begin = text.find(']').unwrap_or(0);
     text.split_at(text[begin..].find(':').map_or(text.len(), |colon| begin + colon))
 }
 
-fn value<'a>(answer: &'a str, key: &str) -> Option<&'a str> {
+fn line_behind<'a>(answer: &'a str, key: &str) -> Option<&'a str> {
     answer.lines().find_map(|line| line.strip_prefix(key)).map(str::trim)
 }
 
@@ -132,7 +132,7 @@ Node count: 9
 
     #[test]
     fn srvr_tells_mode_version_and_latency() {
-        let words = srvr(SRVR);
+        let words = parse_srvr(SRVR);
         assert_eq!(words.mode, Mode::Follower);
         assert_eq!(words.version.as_deref(), Some("3.9.3"));
         assert_eq!(words.slowest, Some(Duration::from_millis(1204)));
@@ -152,19 +152,19 @@ Zxid: 34
 Mode: leader
 Node count: 4
 ";
-        let words = srvr(answer);
+        let words = parse_srvr(answer);
         assert_eq!((words.mode, words.version), (Mode::Leader, None));
         assert_eq!(words.imitator.as_deref(), Some("ClickHouse Keeper"));
     }
 
     #[test]
     fn a_server_may_not_answer_srvr() {
-        let mode = |answer| srvr(answer).mode;
+        let mode = |answer| parse_srvr(answer).mode;
         assert_eq!(mode("This ZooKeeper instance is not currently serving requests\n"), Mode::NotServing);
         assert_eq!(mode("srvr is not executed because it is not in the whitelist.\n"), Mode::Unknown);
         assert_eq!(mode("HTTP/1.1 400 Bad Request\r\n\r\n"), Mode::Http);
         assert_eq!(mode("Mode: \u{1b}[2J\n"), Mode::Unknown);
-        assert_eq!(srvr("Zookeeper version: \u{1b}[2J\n").version, None);
+        assert_eq!(parse_srvr("Zookeeper version: \u{1b}[2J\n").version, None);
     }
 
     #[test]
@@ -178,9 +178,9 @@ Node count: 4
             shortest_timeout: seconds(4),
             longest_timeout: seconds(40),
         };
-        assert_eq!(conf(answer), Some(settings));
-        assert_eq!(conf("conf is not executed because it is not in the whitelist.\n"), None);
-        assert_eq!(conf(&answer.replace("tickTime=2000", "tickTime=-1")), None);
+        assert_eq!(parse_conf(answer), Some(settings));
+        assert_eq!(parse_conf("conf is not executed because it is not in the whitelist.\n"), None);
+        assert_eq!(parse_conf(&answer.replace("tickTime=2000", "tickTime=-1")), None);
     }
 
     #[test]
@@ -200,7 +200,7 @@ Node count: 4
             port,
             hosts: Vec::new(),
         });
-        assert_eq!(members(config), expected);
-        assert_eq!(members(""), []);
+        assert_eq!(parse_members(config), expected);
+        assert_eq!(parse_members(""), []);
     }
 }

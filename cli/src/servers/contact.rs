@@ -18,10 +18,9 @@ use zklock::session::ServerAddress;
 
 use super::answers;
 use super::questioner::Questioner;
-use crate::closing;
 use crate::connection::Connection;
 use crate::failure::Failure;
-use crate::word;
+use crate::{closing, word};
 
 /// How long the servers may take.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -61,10 +60,8 @@ impl Contact {
     /// nobody knows.
     pub(crate) fn is_silent(&self) -> Option<bool> {
         match self {
-            Self::Heard { ago, timeout, but, .. } => match *ago > *timeout / 2 {
-                true => but.is_none().then_some(true),
-                false => Some(false),
-            },
+            Self::Heard { ago, timeout, .. } if *ago <= *timeout / 2 => Some(false),
+            Self::Heard { but, .. } => but.is_none().then_some(true),
             Self::Gone => Some(true),
             Self::Unknown(_) => None,
         }
@@ -84,7 +81,7 @@ type Answer = Result<Vec<(i64, Contact)>, String>;
 
 /// A connection, in an answer to `cons`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Line {
+struct ConsLine {
     session: i64,
     timeout: Duration,
     /// The time of the last response, in milliseconds.
@@ -94,7 +91,7 @@ struct Line {
 }
 
 /// What the servers of the connect string know of these sessions.
-pub(crate) async fn contacts(connection: &Connection, sessions: &[i64]) -> Result<Vec<Contact>, Failure> {
+pub(crate) async fn ask_contacts(connection: &Connection, sessions: &[i64]) -> Result<Vec<Contact>, Failure> {
     let questioner = Questioner::new(connection)?;
     let deadline = Instant::now() + PATIENCE;
     let servers = connection.servers()?;
@@ -104,17 +101,17 @@ pub(crate) async fn contacts(connection: &Connection, sessions: &[i64]) -> Resul
         async move {
             // One of them says whether all are named, also if none has a connection of these sessions.
             let is_first = place == 0;
-            let asking = ask(questioner, &address, (number, is_first), sessions, deadline);
+            let asking = ask_server(questioner, &address, (number, is_first), sessions, deadline);
             let answer = timeout_at(deadline, asking).await;
             answer.unwrap_or_else(|_| Err(format!("{address} did not answer in time")))
         }
     }))
     .await;
-    Ok(sessions.iter().map(|session| together(*session, &answers)).collect())
+    Ok(sessions.iter().map(|session| contact_by_all(*session, &answers)).collect())
 }
 
 /// What the answers of all servers say of a session. One that is missing may be of the server that heard of it last.
-fn together(session: i64, answers: &[Answer]) -> Contact {
+fn contact_by_all(session: i64, answers: &[Answer]) -> Contact {
     let missing = answers.iter().find_map(|answer| answer.as_ref().err()).cloned();
     let contacts = answers.iter().flatten().flatten().filter(|(known, _)| *known == session);
     // An unknown time is less than any other.
@@ -128,7 +125,7 @@ fn together(session: i64, answers: &[Answer]) -> Contact {
 
 /// The sessions among these that have a connection to this server, and when it last answered each. The connect string
 /// names so many servers, and this may be the first one of them.
-async fn ask(
+async fn ask_server(
     questioner: &Questioner,
     address: &ServerAddress,
     (servers, is_first): (usize, bool),
@@ -136,12 +133,12 @@ async fn ask(
     deadline: Instant,
 ) -> Answer {
     let cons = async || {
-        let answer = word::ask(address, questioner.tls.as_ref(), "cons", deadline).await;
+        let answer = word::ask_word(address, questioner.tls.as_ref(), "cons", deadline).await;
         let answer = answer.map_err(|why| format!("{address}: {why}"))?;
         let answer = answer.map_err(|mode| format!("{address} is {mode}"))?;
-        lines(&answer, &address.to_string())
+        parse_cons(&answer, &address.to_string())
     };
-    let is_asked_for = |line: &Line| sessions.contains(&line.session);
+    let is_asked_for = |line: &ConsLine| sessions.contains(&line.session);
     if !cons().await?.iter().any(is_asked_for) && !is_first {
         return Ok(Vec::new());
     }
@@ -150,8 +147,8 @@ async fn ask(
     let config = client.get_config().await;
     let responded = client.check_stat("/").await;
     let lines = cons().await;
-    closing::client(client).await;
-    match config.map(|(config, _)| answers::members(&String::from_utf8_lossy(&config)).len()) {
+    closing::close_client(client).await;
+    match config.map(|(config, _)| answers::parse_members(&String::from_utf8_lossy(&config)).len()) {
         Ok(members) if members <= servers => {}
         Ok(members) => {
             return Err(format!("--servers names {servers} of the {members} servers of the ensemble"));
@@ -163,14 +160,14 @@ async fn ask(
     };
     let now = lines.iter().find(|line| line.session == ours).map(|line| line.responded);
     let now = now.ok_or_else(|| format!("{address} does not show this session"))?;
-    let told = |line: &Line| (line.session, contact(line, now, address.to_string()));
+    let told = |line: &ConsLine| (line.session, contact_of(line, now, address.to_string()));
     Ok(lines.iter().filter(|line| is_asked_for(line)).map(told).collect())
 }
 
 /// What a connection says, if the server responded to another one at this time. Before the first response on it, a
 /// session has just been resumed there, and may have been anywhere meanwhile. A request without a response may have come
 /// later than the last response.
-fn contact(line: &Line, now: u64, by: String) -> Contact {
+fn contact_of(line: &ConsLine, now: u64, by: String) -> Contact {
     match line.responded {
         0 => Contact::Unknown(format!("its session was resumed at {by}, which has not answered it yet")),
         _ if !line.is_answered => {
@@ -184,7 +181,7 @@ fn contact(line: &Line, now: u64, by: String) -> Contact {
 }
 
 /// The connections of sessions in this server's answer to `cons`, or why it does not show all of them.
-fn lines(answer: &str, by: &str) -> Result<Vec<Line>, String> {
+fn parse_cons(answer: &str, by: &str) -> Result<Vec<ConsLine>, String> {
     if answer.contains("not currently serving requests") {
         return Err(format!("{by} has no quorum"));
     }
@@ -196,13 +193,13 @@ fn lines(answer: &str, by: &str) -> Result<Vec<Line>, String> {
     }
     // The answer ends with an empty line.
     let is_whole = answer.contains("](queued=") && answer.ends_with("\n\n");
-    match is_whole || answer.trim().is_empty() {
-        true => Ok(answer.lines().filter_map(line).collect()),
-        false => Err(format!("the answer of {by} to cons cannot be read")),
+    if !is_whole && !answer.trim().is_empty() {
+        return Err(format!("the answer of {by} to cons cannot be read"));
     }
+    Ok(answer.lines().filter_map(parse_connection).collect())
 }
 
-fn line(line: &str) -> Option<Line> {
+fn parse_connection(line: &str) -> Option<ConsLine> {
     let (_, fields) = line.split_once("](")?;
     let field = |name: &str| {
         let mut fields = fields.trim_end_matches(')').split(',');
@@ -213,7 +210,7 @@ fn line(line: &str) -> Option<Line> {
     // A server sends a response to each packet that it receives, and notifications.
     let is_even = number("recved").zip(number("sent")).is_some_and(|(received, sent)| received <= sent);
     let session = u64::from_str_radix(field("sid")?.trim_start_matches("0x"), 16).ok()?;
-    Some(Line {
+    Some(ConsLine {
         session: session.cast_signed(),
         timeout: Duration::from_millis(field("to")?.parse().ok()?),
         responded: field("lresp")?.parse().ok()?,
@@ -232,14 +229,14 @@ mod tests {
     #[test]
     fn cons_names_sessions_and_its_own_connection_has_none() {
         let seconds = Duration::from_secs;
-        let (session, responded) = (0x0900_0a2c_1d0b_0002, 5_177_309);
-        let known = Line { session, timeout: seconds(10), responded, is_answered: true };
-        assert_eq!(lines(CONS, "zk2"), Ok(vec![known]));
+        let session = 0x0900_0a2c_1d0b_0002;
+        let known = ConsLine { session, timeout: seconds(10), responded: 5_177_309, is_answered: true };
+        assert_eq!(parse_cons(CONS, "zk2"), Ok(vec![known]));
     }
 
     #[test]
     fn an_answer_that_does_not_show_all_connections_is_refused_with_the_reason() {
-        let refused = |answer: &str| lines(answer, "zk2").unwrap_err();
+        let refused = |answer: &str| parse_cons(answer, "zk2").unwrap_err();
         let unlisted = "cons is not executed because it is not in the whitelist.\n";
         assert_eq!(refused(unlisted), "4lw.commands.whitelist of zk2 does not have cons");
         let alone = "This ZooKeeper instance is not currently serving requests\n";
@@ -256,13 +253,13 @@ mod tests {
         let behind = ["queued=1,recved=7,sent=7", "queued=0,recved=8,sent=7", "queued=0,sent=7"];
         for fields in behind {
             let cons = CONS.replacen("queued=0,recved=7,sent=7", fields, 1);
-            let [line] = lines(&cons, "zk2").unwrap()[..] else { panic!("{fields}") };
+            let [line] = parse_cons(&cons, "zk2").unwrap()[..] else { panic!("{fields}") };
             let why = "zk2 has requests of it that it has not answered yet";
-            assert_eq!(contact(&line, 5_179_309, "zk2".to_owned()), Contact::Unknown(why.to_owned()));
+            assert_eq!(contact_of(&line, 5_179_309, "zk2".to_owned()), Contact::Unknown(why.to_owned()));
         }
         // Notifications are no responses.
         let notified = CONS.replacen("sent=7", "sent=9", 1);
-        assert!(lines(&notified, "zk2").unwrap()[0].is_answered);
+        assert!(parse_cons(&notified, "zk2").unwrap()[0].is_answered);
     }
 
     #[test]
@@ -277,17 +274,17 @@ mod tests {
         let [old, new, resumed] = [heard(8, "zk1"), heard(2, "zk3"), unknown("resumed at zk2")];
         let said = |contact: &Contact| Ok(vec![(7, contact.clone()), (8, heard(0, "zk4"))]);
         let none = || Ok(vec![]);
-        assert_eq!(together(7, &[said(&old), none(), said(&new)]), new);
-        assert_eq!(together(7, &[said(&old), none(), none()]), old);
-        assert_eq!(together(9, &[said(&old), none()]), Contact::Gone);
+        assert_eq!(contact_by_all(7, &[said(&old), none(), said(&new)]), new);
+        assert_eq!(contact_by_all(7, &[said(&old), none(), none()]), old);
+        assert_eq!(contact_by_all(9, &[said(&old), none()]), Contact::Gone);
         // It went on to zk2, and zk1 keeps its old connection.
-        assert_eq!(together(7, &[said(&old), said(&resumed)]), resumed);
-        assert_eq!(together(7, &[said(&resumed), said(&new)]), resumed);
+        assert_eq!(contact_by_all(7, &[said(&old), said(&resumed)]), resumed);
+        assert_eq!(contact_by_all(7, &[said(&resumed), said(&new)]), resumed);
         let refused = || Err("zk2 has no quorum".to_owned());
-        assert_eq!(together(9, &[none(), refused()]), unknown("zk2 has no quorum"));
-        assert_eq!(together(7, &[said(&resumed), refused()]), unknown("zk2 has no quorum"));
+        assert_eq!(contact_by_all(9, &[none(), refused()]), unknown("zk2 has no quorum"));
+        assert_eq!(contact_by_all(7, &[said(&resumed), refused()]), unknown("zk2 has no quorum"));
         // It lives, whatever the other server has heard; or nobody knows, because that one may have heard of it since.
-        let [new, old] = [new, old].map(|known| together(7, &[said(&known), refused()]));
+        let [new, old] = [new, old].map(|known| contact_by_all(7, &[said(&known), refused()]));
         assert_eq!(new, heard_but(2, "zk3", Some("zk2 has no quorum")));
         assert_eq!((new.is_silent(), old.is_silent()), (Some(false), None));
         assert_eq!(old.expires_in(Duration::from_secs(2), Duration::from_secs(10)), None);
@@ -295,12 +292,12 @@ mod tests {
 
     #[test]
     fn a_session_that_was_just_resumed_has_no_last_answer() {
-        let [line] = lines(CONS, "zk2").unwrap()[..] else { panic!() };
-        let answered = contact(&line, 5_179_309, "zk2".to_owned());
+        let [line] = parse_cons(CONS, "zk2").unwrap()[..] else { panic!() };
+        let answered = contact_of(&line, 5_179_309, "zk2".to_owned());
         let seconds = Duration::from_secs;
         let heard = Contact::Heard { ago: seconds(2), timeout: seconds(10), by: "zk2".to_owned(), but: None };
         assert_eq!(answered, heard);
-        let resumed = contact(&Line { responded: 0, ..line }, 5_179_309, "zk2".to_owned());
+        let resumed = contact_of(&ConsLine { responded: 0, ..line }, 5_179_309, "zk2".to_owned());
         assert_eq!(resumed.expires_in(seconds(2), seconds(10)), None);
         assert!(matches!(resumed, Contact::Unknown(why) if why.contains("resumed")));
     }
@@ -308,8 +305,8 @@ mod tests {
     #[test]
     fn a_session_expires_at_a_tick_behind_its_timeout() {
         let seconds = Duration::from_secs;
-        let (timeout, by) = (seconds(10), String::new());
-        let heard = |ago| Contact::Heard { ago: seconds(ago), timeout, by: by.clone(), but: None };
+        let heard =
+            |ago| Contact::Heard { ago: seconds(ago), timeout: seconds(10), by: String::new(), but: None };
         assert_eq!(heard(4).expires_in(seconds(2), seconds(20)), Some(seconds(9)));
         assert_eq!(heard(20).expires_in(seconds(2), seconds(20)), Some(Duration::ZERO));
         assert_eq!(Contact::Gone.expires_in(seconds(2), seconds(20)), Some(seconds(23)));

@@ -6,6 +6,6 @@ mod contact;
 mod questioner;
 
 pub(crate) use crate::word::Mode;
-pub(crate) use answers::{Member, Settings, Words, members};
-pub(crate) use contact::{Contact, contacts};
-pub(crate) use questioner::{Questioner, REJECTED, conf, refusal, srvr};
+pub(crate) use answers::{Member, Settings, Words, parse_members};
+pub(crate) use contact::{Contact, ask_contacts};
+pub(crate) use questioner::{Questioner, REJECTED, ask_conf, ask_srvr, refusal_text};

@@ -48,39 +48,39 @@ impl Questioner {
             attempts += 1;
             match self.connector.clone().connect(&servers).await {
                 Err(Error::NoHosts | Error::ConnectionLoss) if attempts < ATTEMPTS => {}
-                result => return result.map_err(|error| refusal(&error)),
+                result => return result.map_err(|error| refusal_text(&error)),
             }
         }
     }
 }
 
 /// Asks a server with a four-letter word how it is. The error says why the server was not reached.
-pub(crate) async fn srvr(
+pub(crate) async fn ask_srvr(
     tls: Option<&Arc<ClientConfig>>,
     address: &ServerAddress,
     deadline: Instant,
 ) -> Result<Words, String> {
-    Ok(match word::ask(address, tls, "srvr", deadline).await? {
-        Ok(answer) => answers::srvr(&answer),
+    Ok(match word::ask_word(address, tls, "srvr", deadline).await? {
+        Ok(answer) => answers::parse_srvr(&answer),
         Err(mode) => Words { mode, ..Words::default() },
     })
 }
 
 /// Asks a server for its settings. `None` if it does not say them.
-pub(crate) async fn conf(
+pub(crate) async fn ask_conf(
     tls: Option<&Arc<ClientConfig>>,
     address: &ServerAddress,
     deadline: Instant,
 ) -> Option<Settings> {
-    let answer = word::ask(address, tls, "conf", deadline).await;
-    answers::conf(&answer.ok()?.ok()?)
+    let answer = word::ask_word(address, tls, "conf", deadline).await;
+    answers::parse_conf(&answer.ok()?.ok()?)
 }
 
 /// The reason of a server that does not accept the credentials, or demands some.
 pub(crate) const REJECTED: &str = "it rejects the credentials";
 
 /// Why a server refused a session or a request.
-pub(crate) fn refusal(error: &Error) -> String {
+pub(crate) fn refusal_text(error: &Error) -> String {
     match error {
         Error::NoHosts | Error::ConnectionLoss | Error::Timeout => "it closed the connection".to_owned(),
         Error::AuthFailed => REJECTED.to_owned(),

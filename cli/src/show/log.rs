@@ -26,10 +26,12 @@ struct Log {
 }
 
 /// Prints each change until nobody reads it. It fails if the path cannot be read at first.
-pub(super) async fn follow(mut eye: Eye<'_>) -> Outcome {
-    let (mut log, mut last, mut trouble) = (Log::default(), None, None);
+pub(super) async fn print_changes(mut eye: Eye<'_>) -> Outcome {
+    let mut log = Log::default();
+    let mut last = None;
+    let mut trouble = None;
     loop {
-        let looked = eye.look().await;
+        let looked = eye.look_at_path().await;
         let at = Timestamp::now();
         let lines = match looked {
             Ok(sight) => {
@@ -62,24 +64,28 @@ pub(super) async fn follow(mut eye: Eye<'_>) -> Outcome {
 impl Log {
     /// What differs from the last look, a line for each change.
     fn changes(&mut self, last: Option<&Sight>, sight: &Sight) -> Vec<String> {
-        let (holders, waiters) = (sight.holders(), sight.waiting());
+        let holders = sight.holders();
+        let waiters = sight.waiting();
         let highest = holders.iter().chain(&waiters).filter_map(|entry| entry.sequence).max();
         let waiting = waiters.len();
         let is_other = sight.what.is_some_and(|what| what != self.what.unwrap_or(LOCK));
         let mut lines = Vec::new();
         match last {
             None => {
-                let held = holders.iter().map(|entry| text(entry)).collect::<Vec<_>>().join("; ");
+                let held = holders.iter().map(|entry| entry_text(entry)).collect::<Vec<_>>().join("; ");
                 let held = if held.is_empty() { "nobody".to_owned() } else { held };
                 lines.push(format!("held by {held}; {waiting} waiting"));
             }
             Some(last) => {
-                let (had, waited) = (last.holders(), last.waiting());
-                let [held, waits_before] = [&had, &waited].map(|entries| Seen::of(entries));
-                let [holds, waits] = [&holders, &waiters].map(|entries| Seen::of(entries));
-                lines.extend(holds.lack(&had).map(|entry| format!("left by {}", text(entry))));
+                let had = last.holders();
+                let waited = last.waiting();
+                let held = Nodes::of(&had);
+                let waits_before = Nodes::of(&waited);
+                let holds = Nodes::of(&holders);
+                let waits = Nodes::of(&waiters);
+                lines.extend(holds.lack(&had).map(|entry| format!("left by {}", entry_text(entry))));
                 lines.extend(sight.what.filter(|_| is_other).map(|what| format!("{what} now")));
-                lines.extend(held.lack(&holders).map(|entry| format!("granted to {}", text(entry))));
+                lines.extend(held.lack(&holders).map(|entry| format!("granted to {}", entry_text(entry))));
                 // A contender that passes the turnstile of a pool has another node behind it, and waits no more.
                 let left = waits.lack(&waited).filter(|entry| !holds.has(entry)).count();
                 let came = waits_before.lack(&waiters).count();
@@ -112,9 +118,9 @@ impl Log {
 
 /// The contenders of a look, by their nodes. In a directory that was made anew, names come again with other tokens. An ACL may
 /// hide a token.
-struct Seen<'a>(BTreeMap<&'a str, Option<i64>>);
+struct Nodes<'a>(BTreeMap<&'a str, Option<i64>>);
 
-impl<'a> Seen<'a> {
+impl<'a> Nodes<'a> {
     fn of(entries: &[&'a Entry]) -> Self {
         Self(entries.iter().map(|entry| (&*entry.node, entry.token)).collect())
     }
@@ -130,7 +136,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-fn text(entry: &Entry) -> String {
+fn entry_text(entry: &Entry) -> String {
     let what = match entry.kind {
         Kind::Slot(index) => format!(", slot {index}"),
         Kind::Permit(weight) => format!(", weight {weight}"),
@@ -145,7 +151,7 @@ mod tests {
     use super::*;
     use crate::queue::tests::entry;
 
-    fn look(holders: &[(&str, i32)], waiting: &[(&str, i32)]) -> Sight {
+    fn sight_of(holders: &[(&str, i32)], waiting: &[(&str, i32)]) -> Sight {
         let [holders, waiting] = [(holders, true), (waiting, false)].map(|(some, holds)| {
             let entry = |(owner, number): &(&str, i32)| entry(owner, *number, i64::from(*number));
             some.iter().map(|one| Entry { holds, ..entry(one) }).collect::<Vec<_>>()
@@ -155,21 +161,22 @@ mod tests {
 
     #[test]
     fn each_change_is_a_line_and_nobody_is_forgotten() {
-        let (mut log, mut last) = (Log::default(), None);
+        let mut log = Log::default();
+        let mut last = None;
         let mut changes = |sight: Sight| {
             let changes = log.changes(last.as_ref(), &sight);
             last = Some(sight);
             changes
         };
-        assert_eq!(changes(look(&[], &[])), ["held by nobody; 0 waiting"]);
-        assert_eq!(changes(look(&[("a", 3)], &[])), ["granted to a, token 3"]);
-        assert_eq!(changes(look(&[("a", 3)], &[])), [""; 0]);
+        assert_eq!(changes(sight_of(&[], &[])), ["held by nobody; 0 waiting"]);
+        assert_eq!(changes(sight_of(&[("a", 3)], &[])), ["granted to a, token 3"]);
+        assert_eq!(changes(sight_of(&[("a", 3)], &[])), [""; 0]);
         assert_eq!(
-            changes(look(&[("a", 3)], &[("b", 4), ("c", 5)])),
+            changes(sight_of(&[("a", 3)], &[("b", 4), ("c", 5)])),
             ["2 came to wait, 0 wait no more; 2 waiting"]
         );
         assert_eq!(
-            changes(look(&[("b", 4)], &[("d", 8)])),
+            changes(sight_of(&[("b", 4)], &[("d", 8)])),
             [
                 "left by a, token 3",
                 "granted to b, token 4",
@@ -179,7 +186,7 @@ mod tests {
         );
         // The directory was made again, and the next one has a name that was there before.
         let again = |token| {
-            let sight = look(&[("f", 4)], &[]);
+            let sight = sight_of(&[("f", 4)], &[]);
             let queue = sight.queue.into_iter().map(|entry| Entry { token, ..entry }).collect();
             Sight { queue, ..Sight::default() }
         };
@@ -187,6 +194,9 @@ mod tests {
         // An ACL hides it, and shows it again.
         assert_eq!(changes(again(None)), [""; 0]);
         assert_eq!(changes(again(Some(90))), [""; 0]);
-        assert_eq!(changes(look(&[("e", 0)], &[]))[..2], ["left by f, token 90", "granted to e, token 0"]);
+        assert_eq!(
+            changes(sight_of(&[("e", 0)], &[]))[..2],
+            ["left by f, token 90", "granted to e, token 0"]
+        );
     }
 }

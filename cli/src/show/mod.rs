@@ -15,23 +15,21 @@ use zklock::Session;
 use crate::args::Show;
 use crate::connection::Connection;
 use crate::console::Console;
-use crate::election::Election;
+use crate::election::LedElection;
 use crate::exit::Code;
 use crate::failure::Outcome;
 use crate::found::Found;
-use crate::output;
-use crate::place;
 use crate::pool::Pool;
 use crate::queue::{self, Entry, Stranger};
-use crate::signals;
 use crate::table::{self, Column};
-use runs::Run;
+use crate::{output, place, signals};
+use runs::RunRecord;
 use sight::Eye;
 use vigil::Vigil;
 
 /// What is at a path. The fields of the JSON have the same names.
 #[derive(Serialize)]
-struct Seen<'a> {
+struct Shown<'a> {
     path: &'a str,
     contenders: Vec<Entry>,
     /// What the servers know of those that hold it.
@@ -39,26 +37,33 @@ struct Seen<'a> {
     /// The contenders of other clients.
     foreign: Vec<Stranger>,
     /// The records of slots that run once.
-    once: Vec<Run>,
+    once: Vec<RunRecord>,
     /// The election whose candidates these contenders are, if somebody leads it.
-    election: Option<Election>,
+    election: Option<LedElection>,
     /// The semaphore at this path, or the slots there.
     pool: Option<Pool>,
 }
 
 /// Prints the queue, or its changes until a signal.
-pub(crate) async fn show(show: Show, connection: &Connection, console: Console) -> Outcome {
-    connection.looking(console, async |session| answer(&show, connection, session, console).await).await
+pub(crate) async fn print_queue(show: Show, connection: &Connection, console: Console) -> Outcome {
+    connection
+        .in_session(console, async |session| print_in_session(&show, connection, session, console).await)
+        .await
 }
 
-async fn answer(show: &Show, connection: &Connection, session: &Session, console: Console) -> Outcome {
+async fn print_in_session(
+    show: &Show,
+    connection: &Connection,
+    session: &Session,
+    console: Console,
+) -> Outcome {
     if show.watch {
-        return signals::watching(output::while_read(log::follow(Eye::new(session, show)))).await;
+        return signals::until_signal(output::while_read(log::print_changes(Eye::new(session, show)))).await;
     }
     let Found { lock, election, pool, .. } = Found::at(session, &show.path, show.layout).await?;
-    let (contenders, mut foreign) = queue::seen(&lock).await?;
+    let (contenders, mut foreign) = queue::read_queue(&lock).await?;
     foreign.extend(pool.iter().flat_map(|pool| &pool.foreign).map(Stranger::from));
-    let once = runs::seen(session, &show.path).await?;
+    let once = runs::read_records(session, &show.path).await?;
     let is_held = !contenders.is_empty()
         || pool.as_ref().is_some_and(|pool| !pool.holders.is_empty())
         || foreign.iter().any(|one| one.is_zklocks);
@@ -72,38 +77,36 @@ async fn answer(show: &Show, connection: &Connection, session: &Session, console
     // With --exit-code the code is the answer, and a quiet user reads nothing else.
     if !(show.exit_code && console.is_quiet()) {
         let holders = match &pool {
-            Some(pool) => vigil::pool_vigils(connection, session, pool).await?,
-            None => vigil::vigils(connection, session, lock.path(), &contenders).await?,
+            Some(pool) => vigil::ask_pool_vigils(connection, session, pool).await?,
+            None => vigil::ask_vigils(connection, session, lock.path(), &contenders).await?,
         };
-        let seen = Seen { path: &show.path, contenders, holders, foreign, once, election, pool };
+        let seen = Shown { path: &show.path, contenders, holders, foreign, once, election, pool };
         match &unheld {
             _ if show.json => output::print_json(&seen)?,
-            Ok(unheld) => output::print(&text(&seen, unheld))?,
+            Ok(unheld) => output::print(&shown_text(&seen, unheld))?,
             Err(_) => {}
         }
     }
     unheld?;
-    match show.exit_code && !is_held {
-        true => Ok(Code::No.into()),
-        false => Ok(ExitCode::SUCCESS),
-    }
+    Ok(if show.exit_code && !is_held { Code::No.into() } else { ExitCode::SUCCESS })
 }
 
 /// The text for people.
-fn text(seen: &Seen<'_>, unheld: &str) -> String {
-    let (queue, now) = (&seen.contenders, Timestamp::now());
+fn shown_text(seen: &Shown<'_>, unheld: &str) -> String {
+    let queue = &seen.contenders;
+    let now = Timestamp::now();
     let mut text = String::new();
     if let Some(election) = &seen.election {
         let candidates = if queue.len() == 1 { "candidate" } else { "candidates" };
         text += &format!("{}, {} {candidates}\n", election.text(), queue.len());
     }
     match &seen.pool {
-        Some(pool) => text += &pool.lines(now),
+        Some(pool) => text += &pool.shown_text(now),
         None if queue.is_empty() => text += &format!("{unheld}\n"),
         None => {}
     }
     if !queue.is_empty() {
-        text += &table(queue, now);
+        text += &queue_text(queue, now);
     }
     if !seen.holders.is_empty() {
         text += "\n";
@@ -113,21 +116,22 @@ fn text(seen: &Seen<'_>, unheld: &str) -> String {
         }
     }
     if !seen.foreign.is_empty() {
-        text += &format!("\n{}", strangers(&seen.foreign));
+        text += &format!("\n{}", strangers_text(&seen.foreign));
     }
     if !seen.once.is_empty() {
-        text += &format!("\n{}", runs::lines(&seen.once));
+        text += &format!("\n{}", runs::records_text(&seen.once));
     }
     text
 }
 
-fn strangers(foreign: &[Stranger]) -> String {
+fn strangers_text(foreign: &[Stranger]) -> String {
     let row = |stranger: &Stranger| [stranger.name_text(), stranger.client.clone(), stranger.session_text()];
     table::aligned(["FOREIGN CONTENDER", "CLIENT", "SESSION"], foreign.iter().map(row))
 }
 
-fn table(queue: &[Entry], now: Timestamp) -> String {
-    let (has_readers, holders) = (queue::has_readers(queue), queue::holders(queue).len());
+fn queue_text(queue: &[Entry], now: Timestamp) -> String {
+    let has_readers = queue::has_readers(queue);
+    let holders = queue::holders(queue).len();
     let has_data = queue.iter().any(|entry| entry.data.is_some());
     // A lock without readers needs no kinds, and there everybody waits for everybody in front.
     let columns: [Column<'_, Entry>; 9] = [

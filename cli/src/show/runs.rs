@@ -14,7 +14,7 @@ const SHOWN: usize = 2;
 
 /// One record. The fields of the JSON have the same names.
 #[derive(Serialize)]
-pub(super) struct Run {
+pub(super) struct RunRecord {
     name: String,
     /// `begun`, `succeeded` or `failed`.
     state: String,
@@ -28,7 +28,7 @@ pub(super) struct Run {
     ended: Option<String>,
 }
 
-impl From<&Record> for Run {
+impl From<&Record> for RunRecord {
     fn from(record: &Record) -> Self {
         Self {
             name: record.name.clone(),
@@ -37,33 +37,33 @@ impl From<&Record> for Run {
             owner: record.owner.clone(),
             token: record.token.zxid(),
             attempt: record.attempt,
-            begun: time(record.begun),
-            ended: record.ended.and_then(time),
+            begun: time_to_the_second(record.begun),
+            ended: record.ended.and_then(time_to_the_second),
         }
     }
 }
 
 /// The records beside a lock, the one that began last first. Without permission to see them there is none.
-pub(super) async fn seen(session: &Session, path: &str) -> Result<Vec<Run>, Failure> {
+pub(super) async fn read_records(session: &Session, path: &str) -> Result<Vec<RunRecord>, Failure> {
     match session.once(path)?.records().await {
-        Ok(records) => Ok(records.iter().map(Run::from).collect()),
+        Ok(records) => Ok(records.iter().map(RunRecord::from).collect()),
         Err(QueryError::NotAuthorized { .. }) => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     }
 }
 
 /// The last records, one a line.
-pub(super) fn lines(runs: &[Run]) -> String {
-    runs.iter().take(SHOWN).map(line).collect()
+pub(super) fn records_text(runs: &[RunRecord]) -> String {
+    runs.iter().take(SHOWN).map(record_line).collect()
 }
 
-fn line(run: &Run) -> String {
-    let (name, owner) = (text::harmless(&run.name), text::harmless(&run.owner));
+fn record_line(run: &RunRecord) -> String {
+    let name = text::harmless(&run.name);
+    let owner = text::harmless(&run.owner);
     let at = run.ended.as_ref().or(run.begun.as_ref()).map(|at| format!(" at {at}")).unwrap_or_default();
     format!("run {name} {} on {owner}{at}\n", run.state)
 }
 
-/// To the second.
-fn time(at: SystemTime) -> Option<String> {
+fn time_to_the_second(at: SystemTime) -> Option<String> {
     timestamp(at).map(|at| format!("{at:.0}"))
 }

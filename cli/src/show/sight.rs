@@ -15,12 +15,12 @@ pub(super) const LOCK: &str = "is a lock";
 pub(super) struct Eye<'a> {
     session: &'a Session,
     show: &'a Show,
-    last: Last,
+    last: LastSeen,
 }
 
 /// Where the last look saw somebody. The next look begins there: between two leaders nothing announces that the queue is
 /// that of an election.
-enum Last {
+enum LastSeen {
     Nowhere,
     Lock(Lock),
     Pool,
@@ -42,7 +42,7 @@ pub(super) struct Sight {
 
 impl<'a> Eye<'a> {
     pub(super) fn new(session: &'a Session, show: &'a Show) -> Self {
-        Self { session, show, last: Last::Nowhere }
+        Self { session, show, last: LastSeen::Nowhere }
     }
 
     pub(super) fn session(&self) -> &'a Session {
@@ -50,11 +50,11 @@ impl<'a> Eye<'a> {
     }
 
     /// Looks. It asks for the kind anew once nobody is left.
-    pub(super) async fn look(&mut self) -> Result<Sight, Failure> {
+    pub(super) async fn look_at_path(&mut self) -> Result<Sight, Failure> {
         let again = match &self.last {
-            Last::Nowhere => None,
-            Last::Lock(lock) => Some(self.queue(lock).await?),
-            Last::Pool => Pool::at(self.session, &self.show.path).await?.map(|pool| self.pool(pool)),
+            LastSeen::Nowhere => None,
+            LastSeen::Lock(lock) => Some(self.see_queue(lock).await?),
+            LastSeen::Pool => Pool::at(self.session, &self.show.path).await?.map(|pool| self.see_pool(pool)),
         };
         let again = match again {
             Some(sight) if sight.what.is_some() => return Ok(sight),
@@ -62,31 +62,28 @@ impl<'a> Eye<'a> {
         };
         let Found { lock, pool, .. } = Found::at(self.session, &self.show.path, self.show.layout).await?;
         if let Some(pool) = pool {
-            self.last = Last::Pool;
-            return Ok(self.pool(pool));
+            self.last = LastSeen::Pool;
+            return Ok(self.see_pool(pool));
         }
-        let sight = self.queue(&lock).await?;
+        let sight = self.see_queue(&lock).await?;
         if sight.what.is_some() {
-            self.last = Last::Lock(lock);
+            self.last = LastSeen::Lock(lock);
             return Ok(sight);
         }
         // An election without a candidate looks like nothing. Its next leader may come to the same queue.
         Ok(again.unwrap_or(sight))
     }
 
-    async fn queue(&self, lock: &Lock) -> Result<Sight, Failure> {
+    async fn see_queue(&self, lock: &Lock) -> Result<Sight, Failure> {
         let queue = entries(&lock.contenders().await?);
         // Where somebody of zklock's is, a foreign contender changes nothing, and is not worth the reads of each look.
         let foreign = if queue.is_empty() { lock.foreign_contenders().await?.len() } else { 0 };
-        let what = match lock.path() == self.show.path {
-            true => LOCK,
-            false => "is the queue of an election",
-        };
-        let what = (!queue.is_empty()).then_some(what);
+        let kind = if lock.path() == self.show.path { LOCK } else { "is the queue of an election" };
+        let what = (!queue.is_empty()).then_some(kind);
         Ok(Sight { path: lock.path().to_owned(), queue, foreign, pool: None, what })
     }
 
-    fn pool(&self, pool: Pool) -> Sight {
+    fn see_pool(&self, pool: Pool) -> Sight {
         let what = Some(pool.stock.what());
         Sight { path: self.show.path.clone(), pool: Some(pool), what, ..Sight::default() }
     }
@@ -96,7 +93,7 @@ impl Sight {
     /// Those who hold something.
     pub(super) fn holders(&self) -> Vec<&Entry> {
         match &self.pool {
-            Some(pool) => pool.holders.iter().map(|holder| &holder.entry).collect(),
+            Some(pool) => pool.holders.iter().collect(),
             None => self.queue.iter().filter(|entry| entry.holds).collect(),
         }
     }

@@ -11,14 +11,13 @@ use zklock::Session;
 use zklock::inspect::Kind;
 use zookeeper_client::SessionId;
 
-use crate::closing;
 use crate::connection::Connection;
-use crate::duration;
 use crate::failure::Failure;
 use crate::pool::Pool;
 use crate::queue::{Entry, holders};
-use crate::servers::{Contact, contacts};
+use crate::servers::{Contact, ask_contacts};
 use crate::text::{self, counted};
+use crate::{closing, duration};
 
 /// Of more readers than this, the others are left out; and of more holders of a pool, from the text.
 const MOST: usize = 8;
@@ -58,26 +57,26 @@ pub(super) struct Vigil {
 }
 
 /// Asks about those who hold the lock at this path.
-pub(super) async fn vigils(
+pub(super) async fn ask_vigils(
     connection: &Connection,
     session: &Session,
     path: &str,
     queue: &[Entry],
 ) -> Result<Vec<Vigil>, Failure> {
     let holders = holders(queue).iter().take(MOST);
-    of_each(connection, session, holders, since(connection, path, queue)).await
+    ask_each(connection, session, holders, first_since(connection, path, queue)).await
 }
 
 /// Asks about those who hold something of this pool. Since when they hold it, nothing shows.
-pub(super) async fn pool_vigils(
+pub(super) async fn ask_pool_vigils(
     connection: &Connection,
     session: &Session,
     pool: &Pool,
 ) -> Result<Vec<Vigil>, Failure> {
-    of_each(connection, session, pool.holders.iter().map(|holder| &holder.entry), ready(None)).await
+    ask_each(connection, session, pool.holders.iter(), ready(None)).await
 }
 
-async fn of_each(
+async fn ask_each(
     connection: &Connection,
     session: &Session,
     holders: impl Iterator<Item = &Entry>,
@@ -88,8 +87,9 @@ async fn of_each(
         return Ok(Vec::new());
     }
     let sessions = holders.iter().map(|(_, session)| session.0).collect::<Vec<_>>();
-    let (contacts, since) = join(contacts(connection, &sessions), since).await;
-    let (now, own) = (Timestamp::now(), (session.tick(), session.timeout()));
+    let (contacts, since) = join(ask_contacts(connection, &sessions), since).await;
+    let now = Timestamp::now();
+    let own = (session.tick(), session.timeout());
     let known = holders.iter().zip(contacts?);
     Ok(known.map(|((entry, id), contact)| vigil(entry, *id, contact, since, now, own)).collect())
 }
@@ -109,9 +109,9 @@ fn vigil(
     let free_by = free_by.and_then(rounded_up);
     let free = match (&contact, free_within, &free_by) {
         (Contact::Gone, Some(left), by) => {
-            let (left, timeout) = (duration::text(left), duration::text(timeout));
             let by = by.as_ref().map_or_else(String::new, |by| format!(", by {by},"));
-            Some(format!("within {left} from now{by} if its session timeout is {timeout}"))
+            let left = duration::text(left);
+            Some(format!("within {left} from now{by} if its session timeout is {}", duration::text(timeout)))
         }
         (_, Some(_), Some(by)) => Some(format!("by {by}")),
         (_, Some(left), None) => Some(format!("within {}", duration::text(left + Duration::from_millis(10)))),
@@ -140,8 +140,10 @@ fn vigil(
     };
     match contact {
         Contact::Heard { ago, timeout, by, but } => {
-            (vigil.heard_ago_ms, vigil.session_timeout_ms) = (millis(ago), millis(timeout));
-            (vigil.heard_by, vigil.unknown) = (Some(by), but);
+            vigil.heard_ago_ms = millis(ago);
+            vigil.session_timeout_ms = millis(timeout);
+            vigil.heard_by = Some(by);
+            vigil.unknown = but;
         }
         Contact::Gone => {}
         Contact::Unknown(why) => vigil.unknown = Some(why),
@@ -160,11 +162,11 @@ fn rounded_up(time: Timestamp) -> Option<String> {
 /// contender, nobody has left since. So the one that is the first now was the first then. The queue may have been read at
 /// another server than the stat, which lags behind: so the same client lists the directory again, and has to find exactly
 /// the contenders of the queue.
-async fn since(connection: &Connection, path: &str, queue: &[Entry]) -> Option<Timestamp> {
+async fn first_since(connection: &Connection, path: &str, queue: &[Entry]) -> Option<Timestamp> {
     let last = queue.iter().max_by_key(|entry| entry.token)?;
     let client = connection.client().await.ok()?;
     let listed = client.get_children(path).await;
-    closing::client(client).await;
+    closing::close_client(client).await;
     let (children, directory) = listed.ok()?;
     let queued = queue.iter().filter_map(|entry| entry.node.rsplit('/').next()).collect::<BTreeSet<_>>();
     let found = children.iter().map(String::as_str).collect::<BTreeSet<_>>();
@@ -182,18 +184,18 @@ impl Vigil {
             Some(since) => format!("{owner} has {place} since {since}, or longer."),
             None => format!("{owner}: nothing shows since when it has {place}."),
         };
-        since + &self.life() + "\n"
+        since + &self.life_text() + "\n"
     }
 
     /// Some sentences about when a server last heard of it, and when what it holds is free.
-    fn life(&self) -> String {
+    fn life_text(&self) -> String {
         let Self { what, .. } = self;
         let be = if what.ends_with('s') { "are" } else { "is" };
         let mut said = String::new();
         let heard = self.heard_ago_ms.zip(self.heard_by.as_ref());
         if let Some((ago, by)) = heard {
-            let (ago, by) = (duration::text(Duration::from_millis(ago)), text::harmless(by));
-            said += &format!(" {by} answered it {ago} ago.");
+            let ago = duration::text(Duration::from_millis(ago));
+            said += &format!(" {} answered it {ago} ago.", text::harmless(by));
         }
         if self.disconnected {
             said += " No server of --servers has a connection of its session: it is cut off or dead, or another server has one.";
@@ -223,7 +225,7 @@ pub(super) fn pool_text(vigils: &[Vigil]) -> String {
     let (heard, unknown) = unknown.into_iter().partition::<Vec<_>, _>(|vigil| vigil.heard_by.is_some());
     let mut said = String::new();
     for vigil in silent.iter().chain(&heard).take(MOST) {
-        said += &format!("{} with {}:{}\n", vigil.owner, vigil.what, vigil.life());
+        said += &format!("{} with {}:{}\n", vigil.owner, vigil.what, vigil.life_text());
     }
     let more = (silent.len() + heard.len()).saturating_sub(MOST);
     if more > 0 {
@@ -231,7 +233,8 @@ pub(super) fn pool_text(vigils: &[Vigil]) -> String {
             &format!("Of {} the servers have not heard for so long, either.\n", counted(more, "more holder"));
     }
     if let Some((vigil, why)) = unknown.first().and_then(|vigil| Some((vigil, vigil.unknown.as_ref()?))) {
-        let (holders, why) = (counted(unknown.len(), "holder"), text::message(why));
+        let holders = counted(unknown.len(), "holder");
+        let why = text::message(why);
         let live = if unknown.len() == 1 { "it lives" } else { "they live" };
         said += &format!("Of {holders} the servers do not say whether {live} ({}: {why}).\n", vigil.owner);
     }
@@ -273,7 +276,8 @@ mod tests {
 
     #[test]
     fn of_a_pool_those_that_may_be_dead_are_told_each() {
-        let (seconds, now) = (Duration::from_secs, Timestamp::from_second(1_000_000_000).unwrap());
+        let seconds = Duration::from_secs;
+        let now = Timestamp::from_second(1_000_000_000).unwrap();
         let of = |kind, contact| {
             let entry = Entry { kind, ..entry("a", 1, 7) };
             vigil(&entry, SessionId(1), contact, None, now, (seconds(2), seconds(10)))

@@ -35,7 +35,7 @@ pub(crate) struct Descendants {
 impl Descendants {
     /// Makes this process the parent of every descendant whose own parent ends. An error if the kernel does not list
     /// children.
-    pub(crate) fn adopt() -> io::Result<Self> {
+    pub(crate) fn adopt_orphans() -> io::Result<Self> {
         // By number: in the `/proc` of another pid namespace this file does not exist, which is the error then.
         let path = format!("/proc/self/task/{}/children", getpid().as_raw_pid());
         let needed = |error: io::Error| {
@@ -86,14 +86,14 @@ impl Descendants {
         if let Some(group) = group {
             let _gone = kill_process_group(group, Signal::KILL);
         }
-        while self.strike(but) {
+        while self.kill_children(but) {
             tokio::time::sleep(INSISTENCE).await;
         }
     }
 
     /// Sends SIGKILL to the children, but not to these. It repeats that while new children appear: a process may start
     /// another one and end before its turn comes. Returns whether any may be left.
-    pub(super) fn strike(&self, but: &[Pid]) -> bool {
+    pub(super) fn kill_children(&self, but: &[Pid]) -> bool {
         let mut struck = HashSet::new();
         for _ in 0..STRIKES {
             let Ok(children) = self.children() else { return true };

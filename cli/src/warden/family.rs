@@ -38,7 +38,7 @@ impl Family {
 
     /// Sends a signal to the group, and to the children that have left it. Their descendants become children of this
     /// process once their parents are gone.
-    pub(super) fn signal(&self, signal: Signal) {
+    pub(super) fn signal_all(&self, signal: Signal) {
         let _gone = kill_process_group(self.head, signal);
         let id = |process: Pid| unistd::Pid::from_raw(process.as_raw_pid());
         let outside = |child: &Pid| getpgid(Some(id(*child))) != Ok(id(self.head));
@@ -49,19 +49,19 @@ impl Family {
     }
 
     /// Sends SIGKILL to every process.
-    pub(super) fn kill(&self) {
+    pub(super) fn kill_all(&self) {
         let _gone = kill_process_group(self.head, Signal::KILL);
         let _gone = kill_process(self.head, Signal::KILL);
-        self.descendants.strike(&[self.head]);
+        self.descendants.kill_children(&[self.head]);
     }
 
     /// Sends a signal to the command's group.
-    pub(super) fn pass_on(&self, signal: Signal) {
+    pub(super) fn signal_group(&self, signal: Signal) {
         let _gone = kill_process_group(self.head, signal);
     }
 
     /// The next event since the last call.
-    pub(super) fn news(&mut self) -> Option<News> {
+    pub(super) fn next_news(&mut self) -> Option<News> {
         for child in self.children().into_iter().filter(|child| *child != self.head) {
             let _status = waitpid(Some(child), WaitOptions::NOHANG);
         }

@@ -25,10 +25,10 @@ use crate::signals::{self, Signals};
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Keeps this command for the holder, which is at the other end of standard input. Returns when every process is gone.
-pub(super) fn keep(command: Vec<OsString>) -> ExitCode {
+pub(super) fn keep_command(command: Vec<OsString>) -> ExitCode {
     // One thread, because the kernel kills the command when the thread that started it ends.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime.and_then(|runtime| runtime.block_on(run(&command))) {
+    match runtime.and_then(|runtime| runtime.block_on(supervise(&command))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             Console::Normal.error(format_args!("zklock cannot supervise the command: {error}"));
@@ -37,18 +37,18 @@ pub(super) fn keep(command: Vec<OsString>) -> ExitCode {
     }
 }
 
-async fn run(command: &[OsString]) -> io::Result<()> {
+async fn supervise(command: &[OsString]) -> io::Result<()> {
     // Signals to this process have no effect. They are meant for the command, and the holder passes them on.
     let mut signals = Signals::listen()?;
     let mut changed = signal(SignalKind::child())?;
-    let descendants = Descendants::adopt()?;
+    let descendants = Descendants::adopt_orphans()?;
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let input = receive_file(&socket)?;
     let mut holder = Wire::<Order>::new(socket)?;
     let Some(Order::Begin { foreground, grace, end }) = holder.receive().await else { return Ok(()) };
 
     let mut ladder = Ladder::new(end);
-    if ladder.due(clock::now()).is_some() {
+    if ladder.due_step(clock::now()).is_some() {
         return Ok(());
     }
     let command = launcher_of(command, foreground).stdin(input).spawn()?;
@@ -60,7 +60,7 @@ async fn run(command: &[OsString]) -> io::Result<()> {
     loop {
         let order = tokio::select! {
             _ = changed.recv() => None,
-            _ = signals.next() => None,
+            _ = signals.next_signal() => None,
             () = sleep(warden.pause()) => None,
             order = holder.receive(), if is_held => {
                 is_held = order.is_some();
@@ -68,30 +68,30 @@ async fn run(command: &[OsString]) -> io::Result<()> {
             }
         };
         // Events of the command come before the order, so that an end before the order counts as its own.
-        while let Some(news) = warden.family.news() {
+        while let Some(news) = warden.family.next_news() {
             match news {
                 News::Stopped(signal) => holder.send(&Report::Stopped { signal }),
                 News::Continued => holder.send(&Report::Continued),
                 News::Ended(status) => {
                     let by_itself = warden.ladder.is_running();
                     holder.send(&Report::Ended { status, at: clock::now(), by_itself });
-                    warden.ladder.linger(grace, clock::now());
+                    warden.ladder.end_leftovers(grace, clock::now());
                 }
                 News::Gone => {
-                    holder.finish().await;
+                    holder.send_rest().await;
                     return Ok(());
                 }
             }
         }
         let now = clock::now();
         let step = match order {
-            _ if !is_held => warden.ladder.kill(),
-            Some(order) => warden.obey(order, now),
+            _ if !is_held => warden.ladder.kill_command(),
+            Some(order) => warden.obey_order(order, now),
             None => None,
         };
         // Look at the clock after every event: a command whose children end all the time would starve a timer.
         let step = step.or_else(|| warden.look_at_the_clock(now));
-        warden.take(step);
+        warden.take_step(step);
         if order == Some(Order::Signal(signals::CONT)) {
             holder.send(&Report::Delivered);
         }
@@ -109,16 +109,18 @@ struct Warden {
 }
 
 impl Warden {
-    fn obey(&mut self, order: Order, now: Duration) -> Option<Step> {
+    fn obey_order(&mut self, order: Order, now: Duration) -> Option<Step> {
         match order {
             Order::Begin { .. } => None,
             Order::Extend { end } => {
-                self.ladder.extend(end);
+                self.ladder.extend_lease(end);
                 None
             }
-            Order::Stop { grace, end } => self.ladder.stop(grace, end, now),
+            Order::Stop { grace, end } => self.ladder.stop_command(grace, end, now),
             Order::Signal(signal) => {
-                Signal::from_named_raw(signal).into_iter().for_each(|signal| self.family.pass_on(signal));
+                if let Some(signal) = Signal::from_named_raw(signal) {
+                    self.family.signal_group(signal);
+                }
                 None
             }
         }
@@ -129,13 +131,13 @@ impl Warden {
         if self.ladder.is_killing() {
             return INSISTENCE;
         }
-        let next = self.ladder.wake().map(|wake| wake.saturating_sub(clock::now()));
+        let next = self.ladder.next_step_at().map(|wake| wake.saturating_sub(clock::now()));
         next.map_or(LOOK, |next| next.min(LOOK))
     }
 
     fn look_at_the_clock(&mut self, now: Duration) -> Option<Step> {
         let insist = self.ladder.is_killing().then_some(Step::Kill);
-        self.ladder.due(now).or(insist)
+        self.ladder.due_step(now).or(insist)
     }
 
     /// Whether it is time to report that a process is left after SIGKILL. True once at most.
@@ -150,14 +152,14 @@ impl Warden {
         stuck <= now
     }
 
-    fn take(&self, step: Option<Step>) {
+    fn take_step(&self, step: Option<Step>) {
         match step {
             Some(Step::Terminate) => {
-                self.family.signal(Signal::TERM);
+                self.family.signal_all(Signal::TERM);
                 // A stopped process gets no SIGTERM before it continues.
-                self.family.signal(Signal::CONT);
+                self.family.signal_all(Signal::CONT);
             }
-            Some(Step::Kill) => self.family.kill(),
+            Some(Step::Kill) => self.family.kill_all(),
             None => {}
         }
     }

@@ -45,70 +45,75 @@ impl Ladder {
     }
 
     /// The lease lasts until `end`.
-    pub(crate) fn extend(&mut self, end: Duration) {
+    pub(crate) fn extend_lease(&mut self, end: Duration) {
         self.end = Some(end);
     }
 
     /// The command has ended. The processes it left behind have to end, too, with this grace.
-    pub(crate) fn linger(&mut self, grace: Duration, now: Duration) {
+    pub(crate) fn end_leftovers(&mut self, grace: Duration, now: Duration) {
         if self.stage == Stage::Running {
             self.stage = Stage::Lingering { until: now + LINGER, grace };
         }
     }
 
     /// The lock is lost. Every process has to end within `grace` from now, and before the lease does if `end` says when.
-    pub(crate) fn stop(&mut self, grace: Duration, end: Option<Duration>, now: Duration) -> Option<Step> {
+    pub(crate) fn stop_command(
+        &mut self,
+        grace: Duration,
+        end: Option<Duration>,
+        now: Duration,
+    ) -> Option<Step> {
         let kill = now + grace;
         match self.stage {
             Stage::Running | Stage::Lingering { .. } => {
                 self.end = end;
                 self.stage = Stage::Terminating { kill };
-                self.due(now).or(Some(Step::Terminate))
+                self.due_step(now).or(Some(Step::Terminate))
             }
             Stage::Terminating { kill: earlier } => {
                 self.end = [self.end, end].into_iter().flatten().min();
                 self.stage = Stage::Terminating { kill: kill.min(earlier) };
-                self.due(now)
+                self.due_step(now)
             }
             Stage::Killing => None,
         }
     }
 
     /// The holder is gone.
-    pub(crate) fn kill(&mut self) -> Option<Step> {
+    pub(crate) fn kill_command(&mut self) -> Option<Step> {
         let first = self.stage != Stage::Killing;
         self.stage = Stage::Killing;
         first.then_some(Step::Kill)
     }
 
     /// The step that is due by now.
-    pub(crate) fn due(&mut self, now: Duration) -> Option<Step> {
-        if self.last().is_some_and(|last| last <= now) {
-            return self.kill();
+    pub(crate) fn due_step(&mut self, now: Duration) -> Option<Step> {
+        if self.latest_kill().is_some_and(|last| last <= now) {
+            return self.kill_command();
         }
         match self.stage {
             Stage::Lingering { until, grace } if until <= now => {
                 self.stage = Stage::Terminating { kill: now + grace };
                 Some(Step::Terminate)
             }
-            Stage::Terminating { kill } if kill <= now => self.kill(),
+            Stage::Terminating { kill } if kill <= now => self.kill_command(),
             _ => None,
         }
     }
 
     /// When to look again.
-    pub(crate) fn wake(&self) -> Option<Duration> {
+    pub(crate) fn next_step_at(&self) -> Option<Duration> {
         match self.stage {
-            Stage::Running => self.last(),
+            Stage::Running => self.latest_kill(),
             Stage::Lingering { until: next, .. } | Stage::Terminating { kill: next } => {
-                Some(self.last().map_or(next, |last| last.min(next)))
+                Some(self.latest_kill().map_or(next, |last| last.min(next)))
             }
             Stage::Killing => None,
         }
     }
 
     /// When every process gets SIGKILL at the latest.
-    fn last(&self) -> Option<Duration> {
+    fn latest_kill(&self) -> Option<Duration> {
         self.end.map(|end| end.saturating_sub(RESERVE))
     }
 
@@ -136,82 +141,82 @@ mod tests {
     #[test]
     fn a_command_runs_until_shortly_before_the_lease_ends() {
         let mut ladder = Ladder::new(Some(after(5.0)));
-        assert_eq!(ladder.wake(), Some(after(4.75)));
-        assert_eq!(ladder.due(after(4.7)), None);
-        ladder.extend(after(9.0));
-        assert_eq!(ladder.due(after(8.7)), None);
-        assert_eq!(ladder.due(after(8.75)), Some(Step::Kill));
-        assert_eq!((ladder.due(after(9.0)), ladder.wake()), (None, None));
+        assert_eq!(ladder.next_step_at(), Some(after(4.75)));
+        assert_eq!(ladder.due_step(after(4.7)), None);
+        ladder.extend_lease(after(9.0));
+        assert_eq!(ladder.due_step(after(8.7)), None);
+        assert_eq!(ladder.due_step(after(8.75)), Some(Step::Kill));
+        assert_eq!((ladder.due_step(after(9.0)), ladder.next_step_at()), (None, None));
     }
 
     #[test]
     fn a_lease_may_turn_out_shorter_than_was_thought() {
         let mut ladder = Ladder::new(Some(after(9.0)));
-        ladder.extend(after(5.0));
-        assert_eq!(ladder.due(after(4.75)), Some(Step::Kill));
+        ladder.extend_lease(after(5.0));
+        assert_eq!(ladder.due_step(after(4.75)), Some(Step::Kill));
     }
 
     #[test]
     fn it_is_asked_first_and_killed_after_its_grace() {
         let mut ladder = Ladder::new(Some(after(5.0)));
-        assert_eq!(ladder.stop(GRACE, Some(after(5.0)), NOW), Some(Step::Terminate));
-        assert_eq!(ladder.wake(), Some(after(2.0)));
-        assert_eq!(ladder.due(after(1.9)), None);
-        assert_eq!(ladder.due(after(2.0)), Some(Step::Kill));
+        assert_eq!(ladder.stop_command(GRACE, Some(after(5.0)), NOW), Some(Step::Terminate));
+        assert_eq!(ladder.next_step_at(), Some(after(2.0)));
+        assert_eq!(ladder.due_step(after(1.9)), None);
+        assert_eq!(ladder.due_step(after(2.0)), Some(Step::Kill));
     }
 
     #[test]
     fn no_grace_is_longer_than_the_lease() {
         let mut ladder = Ladder::new(Some(after(1.0)));
-        assert_eq!(ladder.stop(GRACE, Some(after(1.0)), NOW), Some(Step::Terminate));
-        assert_eq!(ladder.due(after(0.75)), Some(Step::Kill));
+        assert_eq!(ladder.stop_command(GRACE, Some(after(1.0)), NOW), Some(Step::Terminate));
+        assert_eq!(ladder.due_step(after(0.75)), Some(Step::Kill));
     }
 
     #[test]
     fn without_any_grace_it_is_killed_at_once() {
-        assert_eq!(Ladder::new(None).stop(Duration::ZERO, None, NOW), Some(Step::Kill));
-        assert_eq!(Ladder::new(None).stop(GRACE, Some(after(0.2)), NOW), Some(Step::Kill));
+        assert_eq!(Ladder::new(None).stop_command(Duration::ZERO, None, NOW), Some(Step::Kill));
+        assert_eq!(Ladder::new(None).stop_command(GRACE, Some(after(0.2)), NOW), Some(Step::Kill));
     }
 
     #[test]
     fn a_loss_that_nobody_foresaw_leaves_the_grace() {
         let mut ladder = Ladder::new(Some(after(0.5)));
-        assert_eq!(ladder.stop(GRACE, None, NOW), Some(Step::Terminate));
-        assert_eq!(ladder.wake(), Some(after(2.0)));
+        assert_eq!(ladder.stop_command(GRACE, None, NOW), Some(Step::Terminate));
+        assert_eq!(ladder.next_step_at(), Some(after(2.0)));
     }
 
     #[test]
     fn what_was_left_behind_may_finish_then_is_asked_and_then_killed() {
         let mut ladder = Ladder::new(Some(after(9.0)));
-        ladder.linger(GRACE, NOW);
-        assert_eq!((ladder.is_running(), ladder.wake()), (false, Some(after(0.1))));
-        assert_eq!(ladder.due(after(0.1)), Some(Step::Terminate));
-        assert_eq!((ladder.due(after(0.2)), ladder.wake()), (None, Some(after(2.1))));
-        assert_eq!(ladder.due(after(2.1)), Some(Step::Kill));
+        ladder.end_leftovers(GRACE, NOW);
+        assert_eq!((ladder.is_running(), ladder.next_step_at()), (false, Some(after(0.1))));
+        assert_eq!(ladder.due_step(after(0.1)), Some(Step::Terminate));
+        assert_eq!((ladder.due_step(after(0.2)), ladder.next_step_at()), (None, Some(after(2.1))));
+        assert_eq!(ladder.due_step(after(2.1)), Some(Step::Kill));
     }
 
     #[test]
     fn what_was_left_behind_does_not_outlive_the_lease_either() {
         let mut ladder = Ladder::new(Some(after(0.3)));
-        ladder.linger(GRACE, NOW);
-        assert_eq!(ladder.due(after(0.05)), Some(Step::Kill));
+        ladder.end_leftovers(GRACE, NOW);
+        assert_eq!(ladder.due_step(after(0.05)), Some(Step::Kill));
     }
 
     #[test]
     fn a_loss_hurries_what_was_left_behind() {
         let mut ladder = Ladder::new(None);
-        assert_eq!(ladder.stop(GRACE, Some(after(9.0)), NOW), Some(Step::Terminate));
-        assert_eq!(ladder.stop(GRACE, Some(after(1.5)), after(0.1)), None);
-        assert_eq!(ladder.wake(), Some(after(1.25)));
-        assert_eq!(ladder.stop(Duration::ZERO, None, after(0.2)), Some(Step::Kill));
-        assert_eq!(ladder.stop(GRACE, None, after(0.3)), None);
+        assert_eq!(ladder.stop_command(GRACE, Some(after(9.0)), NOW), Some(Step::Terminate));
+        assert_eq!(ladder.stop_command(GRACE, Some(after(1.5)), after(0.1)), None);
+        assert_eq!(ladder.next_step_at(), Some(after(1.25)));
+        assert_eq!(ladder.stop_command(Duration::ZERO, None, after(0.2)), Some(Step::Kill));
+        assert_eq!(ladder.stop_command(GRACE, None, after(0.3)), None);
     }
 
     #[test]
     fn one_that_may_outlive_the_lease_is_killed_only_when_nobody_is_left() {
         let mut ladder = Ladder::new(None);
-        assert_eq!((ladder.wake(), ladder.due(after(1e6))), (None, None));
-        assert_eq!(ladder.kill(), Some(Step::Kill));
-        assert_eq!(ladder.kill(), None);
+        assert_eq!((ladder.next_step_at(), ladder.due_step(after(1e6))), (None, None));
+        assert_eq!(ladder.kill_command(), Some(Step::Kill));
+        assert_eq!(ladder.kill_command(), None);
     }
 }

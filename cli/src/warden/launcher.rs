@@ -30,7 +30,7 @@ pub(super) fn launcher_of(command: &[OsString], foreground: bool) -> Command {
 }
 
 /// What the kernel's error does not say of a program.
-fn hint(program: &OsStr, error: &io::Error) -> &'static str {
+fn hint_of(program: &OsStr, error: &io::Error) -> &'static str {
     let path = Path::new(program);
     // The directories of PATH are searched for a name without a directory.
     let is_path = path.components().count() > 1;
@@ -57,7 +57,7 @@ fn is_in_path(name: &Path) -> bool {
     env::split_paths(&paths).any(|directory| directory.join(name).is_file())
 }
 
-pub(super) fn launch(arguments: Vec<OsString>) -> ExitCode {
+pub(super) fn launch_command(arguments: Vec<OsString>) -> ExitCode {
     let console = Console::Normal;
     let mut arguments = arguments.into_iter();
     let (Some(warden), Some(ground), Some(program)) = (arguments.next(), arguments.next(), arguments.next())
@@ -77,13 +77,13 @@ pub(super) fn launch(arguments: Vec<OsString>) -> ExitCode {
     if ground == FOREGROUND
         && let Some(terminal) = Terminal::open()
     {
-        terminal.take();
+        terminal.take_for_us();
     }
     // The command starts with nothing blocked.
     let _as_it_is = SigSet::empty().thread_set_mask();
     let error = Command::new(&program).args(arguments).exec();
-    let _or_it_may_be_stopped = signals::unblock();
-    console.error(format_args!("{}: {error}{}", program.display(), hint(&program, &error)));
+    let _or_it_may_be_stopped = signals::unblock_signals();
+    console.error(format_args!("{}: {error}{}", program.display(), hint_of(&program, &error)));
     match error.kind() {
         io::ErrorKind::NotFound => Code::NotFound.into(),
         _ => Code::NotExecutable.into(),

@@ -40,13 +40,14 @@ pub(crate) use part::warden_of;
 use part::{LAUNCHER, MARK, WARDEN};
 
 /// Plays the part this process was started for, if it is not the one that users start: it keeps the command, or becomes it.
-pub(crate) fn play() -> Option<ExitCode> {
+pub(crate) fn play_part() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();
-    let (name, mark) = (arguments.next()?, arguments.next()?);
-    let parts: [(_, fn(_) -> _); 2] = [(WARDEN, keeper::keep), (LAUNCHER, launcher::launch)];
+    let name = arguments.next()?;
+    let mark = arguments.next()?;
+    let parts: [(_, fn(_) -> _); 2] = [(WARDEN, keeper::keep_command), (LAUNCHER, launcher::launch_command)];
     let (_, part) = parts.into_iter().find(|(known, _)| name == *known && mark == MARK)?;
     // The name that `top` shows. `pkill -9 zklock` must not end the holder and the warden in the same instant.
     let _as_it_is = set_name(c"zk-warden");
-    let _or_it_may_be_stopped = signals::unblock();
+    let _or_it_may_be_stopped = signals::unblock_signals();
     Some(part(arguments.collect::<Vec<_>>()))
 }

@@ -107,7 +107,7 @@ impl<In: DeserializeOwned> Wire<In> {
     }
 
     /// Waits until every message is sent, but not for a process that is stopped.
-    pub(crate) async fn finish(self) {
+    pub(crate) async fn send_rest(self) {
         drop(self.outgoing);
         let _stopped = timeout(PATIENCE, self.writing).await;
     }

@@ -1,6 +1,5 @@
 //! `zklock doctor`, on healthy servers and on others.
 
-use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -8,9 +7,8 @@ use zklock::Session;
 use zklock_testcontainers::{Ensemble, ZooKeeper, ZooKeeperBuilder};
 use zookeeper_client::{Acls, CreateMode};
 
-use crate::support::looker::{codes, contend_as_kazoo, has, zklock};
-use crate::support::{self, Ran, at, finished};
-use zklock_test_support::{Server, eventually, make, monitored, operator, own_server, server};
+use crate::support::{Ran, Running, at, codes, contend_as_kazoo, ended, has, program_of, zklock};
+use zklock_test_support::{Server, eventually, make, monitored, operator, own_server, server, within};
 
 async fn ensemble() -> Ensemble {
     Ensemble::start(3).await.expect("an ensemble")
@@ -30,8 +28,7 @@ fn modes(report: &Value) -> Vec<&str> {
 async fn one_server_of_this_machine_is_reported() {
     let server = ZooKeeper::start().await.unwrap();
     let address = server.connect_string();
-    let run = zklock(&address, &["doctor"]).await;
-    assert_eq!(run.code, 0, "{run:?}");
+    let run = zklock(&address, "doctor").await.says(0, "");
     assert_eq!(run.stderr, "");
     assert!(!run.stdout.contains('\u{1b}'), "colours in a pipe: {run:?}");
     let lines =
@@ -59,7 +56,7 @@ async fn one_server_of_this_machine_is_reported() {
     });
     has(&report, json!({"error": null, "servers": [seen], "session": lengths}));
     // The verdict is not given before an error.
-    let failed = zklock(&address, &["doctor", "nosuch"]).await;
+    let failed = zklock(&address, "doctor nosuch").await;
     assert!(failed.code == 64 && failed.stdout.starts_with("SERVER"), "{failed:?}");
     assert!(failed.stderr.contains("\"nosuch\"") && !failed.stdout.contains("no problem"), "{failed:?}");
 }
@@ -133,10 +130,7 @@ async fn a_server_that_is_down_is_told_with_what_remains() {
     let ensemble = ensemble().await;
     let follower = ensemble.followers().await.unwrap()[0];
     ensemble.kill(follower).await.unwrap();
-    let run = doctor(&ensemble.connect_string(), &[]).await;
-    assert_eq!(run.code, 1, "{run:?}");
-    let report = run.report();
-    assert_eq!(codes(&report), ["unreachable"]);
+    let report = doctor(&ensemble.connect_string(), &[]).await.finds(1, &["unreachable"]);
     assert_eq!(report["servers"][follower]["reachable"], false);
     assert!(report["servers"][follower]["problem"].is_string(), "{report}");
     assert!(report["session"].is_object(), "{report}");
@@ -144,10 +138,8 @@ async fn a_server_that_is_down_is_told_with_what_remains() {
     let session = Session::connect(ensemble.connect_string()).await.unwrap();
     let _guard = session.lock("/lock").unwrap().acquire().await.unwrap();
     let leader = ensemble.address(ensemble.leader().await.unwrap());
-    let run = doctor(&leader, &["/lock"]).await;
-    let report = run.report();
-    let expected = vec!["no-majority", "members-missing", "open-directory", "path-held"];
-    assert_eq!((run.code, codes(&report)), (1, expected));
+    let expected = ["no-majority", "members-missing", "open-directory", "path-held"];
+    let report = doctor(&leader, &["/lock"]).await.finds(1, &expected);
     let held = report["findings"].as_array().unwrap().last().unwrap();
     assert!(held["what"].as_str().unwrap().contains("names 1 of the 3 servers"), "{report}");
 }
@@ -163,14 +155,11 @@ async fn without_a_quorum_there_is_no_session_and_each_server_is_told() {
     .await;
     let servers = ensemble.connect_string();
     let run = doctor(&servers, &["--connect-timeout", "5s"]).await;
-    assert_eq!(run.code, 69, "{run:?}");
     assert!(run.stderr.starts_with("zklock: no server of"), "{run:?}");
     assert!(run.stderr.contains("it runs, but has no quorum"), "{run:?}");
-    let report = run.report();
+    let report = run.finds(69, &["unreachable", "unreachable", "not-serving", "no-leader"]);
     assert_eq!(modes(&report), ["none", "none", "not-serving"]);
-    assert_eq!(report["session"], Value::Null);
-    assert_eq!(report["error"]["code"], 69);
-    assert_eq!(codes(&report), ["unreachable", "unreachable", "not-serving", "no-leader"]);
+    has(&report, json!({"session": null, "error": {"code": 69}}));
 }
 
 #[tokio::test]
@@ -192,10 +181,8 @@ async fn a_read_only_server_is_told() {
             run = ask().await;
         }
     }
-    assert_eq!(run.code, 69, "{run:?}");
     assert!(run.stderr.contains("read-only"), "{run:?}");
-    let report = run.report();
-    assert_eq!((modes(&report), codes(&report)), (vec!["read-only"], vec!["read-only", "no-leader"]));
+    assert_eq!(modes(&run.finds(69, &["read-only", "no-leader"])), ["read-only"]);
 }
 
 /// The options, the tick that leases are reckoned with, and the findings.
@@ -239,9 +226,7 @@ async fn the_tick_is_told_by_a_server_or_learned_by_the_limits_or_given() {
     // The limits of this server fit two ticks.
     let server = reticent(2000).max_session_timeout(Duration::from_secs(600)).start().await.unwrap();
     let unknown = doctor(&server.connect_string(), &[]).await;
-    assert_eq!(unknown.code, 64, "{unknown:?}");
-    assert!(unknown.stderr.contains("tick is 2s or 30s"), "{unknown:?}");
-    let report = unknown.report();
+    let report = unknown.says(64, "tick is 2s or 30s").report();
     assert_eq!((modes(&report), &report["session"]), (vec!["standalone"], &Value::Null));
 }
 
@@ -249,25 +234,20 @@ async fn the_tick_is_told_by_a_server_or_learned_by_the_limits_or_given() {
 async fn a_session_timeout_that_is_not_granted_is_told() {
     let server = ZooKeeper::start().await.unwrap();
     let run = doctor(&server.connect_string(), &["--session-timeout", "41s"]).await;
-    assert_eq!(run.code, 1, "{run:?}");
-    let report = run.report();
-    assert_eq!(codes(&report), ["timeout-adapted"]);
-    assert_eq!(report["session"]["timeout_ms"], 40_000.0);
+    assert_eq!(run.finds(1, &["timeout-adapted"])["session"]["timeout_ms"], 40_000.0);
     // One that keeps no lease is refused, and the server is told.
     let (_server, servers) = at(zklock_test_support::server().await);
-    let run = doctor(&servers, &["--session-timeout", "1s", "--tick", "2s"]).await;
-    assert_eq!(run.code, 64, "{run:?}");
-    let report = run.report();
+    let report = doctor(&servers, &["--session-timeout", "1s", "--tick", "2s"]).await.says(64, "").report();
     assert_eq!(modes(&report), ["standalone"]);
-    assert_eq!((&report["session"], &report["error"]["code"]), (&Value::Null, &64.into()));
+    has(&report, json!({"session": null, "error": {"code": 64}}));
 }
 
 #[tokio::test]
 async fn two_servers_that_do_not_know_each_other_are_dangerous() {
-    let (one, other) = (own_server().await, own_server().await);
+    let one = own_server().await;
+    let other = own_server().await;
     let servers = format!("{},{}", one.connect_string(), other.connect_string());
-    let run = zklock(&servers, &["doctor", "--tick", "100ms"]).await;
-    assert_eq!(run.code, 1, "{run:?}");
+    let run = zklock(&servers, "doctor --tick 100ms").await.says(1, "");
     assert!(run.stdout.contains("\nDANGER   "), "{run:?}");
     assert!(run.stdout.contains("they are not one ensemble"), "{run:?}");
 }
@@ -277,7 +257,7 @@ async fn a_server_has_as_many_connections_of_this_machine_as_it_may_have() {
     let server = Server::from(ZooKeeper::builder().property("maxClientCnxns", "1").start().await.unwrap());
     let _only = operator(&server).await;
     let run = doctor(&server.connect_string(), &["--connect-timeout", "2s"]).await;
-    assert_eq!((run.code, codes(&run.report())), (69, vec!["closes-connections"]), "{run:?}");
+    run.finds(69, &["closes-connections"]);
     assert!(run.stderr.contains("perhaps its limit maxClientCnxns is reached for this machine"), "{run:?}");
 }
 
@@ -285,29 +265,23 @@ async fn a_server_has_as_many_connections_of_this_machine_as_it_may_have() {
 async fn nobody_is_there() {
     // No server listens on the discard port of this machine.
     let run = doctor("127.0.0.1:9,127.0.0.1:10/app", &[]).await;
-    assert_eq!(run.code, 69, "{run:?}");
     assert!(run.took < Duration::from_secs(5), "it need not wait: {run:?}");
     assert!(run.stderr.contains("can be reached"), "{run:?}");
-    let report = run.report();
+    let report = run.finds(69, &["unreachable", "unreachable"]);
     assert_eq!(modes(&report), ["none", "none"]);
     assert_eq!(report["servers"][1]["address"], "127.0.0.1:10");
-    assert_eq!(codes(&report), ["unreachable", "unreachable"]);
     // A server that hangs is told from one that is gone.
     let server = own_server().await;
     server.own().pause().await.unwrap();
     let run = doctor(&server.connect_string(), &["--connect-timeout", "1s"]).await;
-    assert_eq!(run.code, 69, "{run:?}");
-    let report = run.report();
-    assert_eq!((modes(&report), codes(&report)), (vec!["silent"], vec!["silent"]));
+    assert_eq!(modes(&run.finds(69, &["silent"])), ["silent"]);
 }
 
 #[tokio::test]
 async fn a_closed_pipe_is_no_panic() {
     let (_server, servers) = at(server().await);
-    let mut program = support::zklock(&servers);
-    program.args(["doctor", "--tick", "100ms"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = program.spawn().unwrap();
-    drop(child.stdout.take());
-    let run = finished(child).await;
-    assert!(matches!(run.code, 0 | 1) && run.stderr.is_empty(), "{run:?}");
+    let mut doctor = Running::start(program_of(&servers, "doctor --tick 100ms"));
+    drop(doctor.printed);
+    assert!(matches!(ended(&mut doctor.child).await.code(), Some(0 | 1)));
+    assert_eq!(within("the end", doctor.told.next_line()).await.unwrap(), None);
 }

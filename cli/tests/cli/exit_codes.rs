@@ -1,35 +1,33 @@
 //! The exit codes of the table in `--help`. The commands' own files test more of each, and the others: 64 in `usage`, 70 and 76
 //! in `loss`, 126 and 127 in `run`.
 
-use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use zklock_testcontainers::Link;
 
-use crate::support::looker::{NOBODY, answers, contend_as_kazoo, of_unknown_tick, zklock};
-use crate::support::{Ran, ended, line, lines, lock_of, output, run, signal, with_session};
-use zklock_test_support::{operator, own_server, server};
+use crate::support::{
+    NOBODY, Ran, Running, answers, contend_as_kazoo, lock_of, of_unknown_tick, output, run, with_session,
+    zklock,
+};
+use zklock_test_support::{eventually, operator, server};
 
 const PATH: &str = "/lock/codes";
 
 #[tokio::test]
 async fn help_and_version_succeed_and_help_has_the_table() {
-    for arguments in [&["--help"][..], &["--version"], &["help", "run"], &["run", "--help"]] {
-        let output = zklock(NOBODY, arguments).await;
-        assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{arguments:?}");
+    zklock(NOBODY, "--version").await.is_silent(0, concat!("zklock ", env!("CARGO_PKG_VERSION"), "\n"));
+    let Ran { code, stdout: help, stderr, .. } = zklock(NOBODY, "--help").await;
+    assert_eq!((code, &*stderr), (0, ""));
+    for row in ["zklock run --restart /lock/feed -- ./feed", "CMD's own  own", "128+N      signal"] {
+        assert!(help.contains(row), "no {row} in {help}");
     }
-    let help = zklock(NOBODY, &["--help"]).await.stdout;
-    for row in ["CMD's own", "0 ", "1 ", "64 ", "69 ", "70 ", "75 ", "76 ", "77 ", "126 ", "127 ", "128+N "] {
-        assert!(help.lines().any(|line| line.trim_start().starts_with(row)), "no row {row:?} in {help}");
-    }
-    assert!(help.contains("zklock run --restart /lock/feed -- ./feed"), "no examples in {help}");
 }
 
+/// The attempt ends after half a session timeout.
 #[tokio::test]
-async fn unreachable_is_69() {
-    // If the server falls silent after the connection, the attempt ends after half a session timeout.
-    let server = own_server().await;
+async fn a_server_that_falls_silent_after_the_connection_is_69() {
+    let server = server().await;
     let link = Link::start(server.address()).await.unwrap();
     let held = link.hold_reply(zklock_testcontainers::RequestKind::Multi);
     let options = ["--timeout", "0", "--session-timeout", "12s"];
@@ -40,11 +38,6 @@ async fn unreachable_is_69() {
     let program = run(&server.at(link.address()), &options, PATH, "echo in");
     let (silent, ()) = tokio::join!(output(program), vanish);
     silent.is(69, "", "did not confirm the state of");
-    // The server is paused.
-    server.own().pause().await.unwrap();
-    let options = ["--timeout", "0", "--connect-timeout", "1s"];
-    let paused = output(run(&server.connect_string(), &options, PATH, "echo in")).await;
-    paused.is(69, "", " (--connect-timeout is 1s)");
 }
 
 /// zklock says which option bounded the attempt, and how to examine the same servers.
@@ -61,7 +54,13 @@ async fn unreachable_says_how_long_it_may_take_and_what_to_do() {
         let said = format!("established a session ({option} is 5s): {NOBODY}: Connection refused");
         assert!(message.contains(&said), "{message}");
     }
-    let asking = ["ls", "show /lock", "leader /feed", "verify 7:a:1:/lock", "release --force --yes /lock"];
+    let asking = [
+        "ls",
+        "show --exit-code -q /lock",
+        "leader /feed",
+        "verify 7:a:1:/lock",
+        "release --force --yes /lock",
+    ];
     let lines = asking.map(|command| format!("{command} --connect-timeout 300ms"));
     answers(NOBODY, &lines.each_ref().map(|line| (line.as_str(), 69, "", " established a session ("))).await;
 }
@@ -72,8 +71,7 @@ async fn a_conflict_exit_code_replaces_75() {
     let (server, servers, session) = with_session(server().await).await;
     let guard = lock_of(&session, PATH, "e\u{1b}[31mvil").acquire().await.unwrap();
     let options = ["--timeout", "0", "--conflict-exit-code", "0"];
-    let refused = output(run(&servers, &options, PATH, "exit 75")).await;
-    refused.is(0, "", r"held by e\u{1b}[31mvil, who came ");
+    output(run(&servers, &options, PATH, "exit 75")).await.is(0, "", r"held by e\u{1b}[31mvil, who came ");
     let code =
         async |servers: &str, options: &[&str]| output(run(servers, options, PATH, "exit 75")).await.code;
     // The short option is that of flock.
@@ -92,21 +90,16 @@ async fn a_conflict_exit_code_replaces_75() {
 
 #[tokio::test]
 async fn a_signal_before_the_connection_is_128_and_the_signal() {
-    let mut connecting = run(NOBODY, &[], PATH, "exit 0").spawn().unwrap();
-    connected_in_vain(&connecting).await;
-    signal(&connecting, Signal::TERM);
-    assert_eq!(ended(&mut connecting).await.code(), Some(143));
-}
-
-/// Waits until the process handles signals.
-async fn connected_in_vain(child: &tokio::process::Child) {
-    let status = format!("/proc/{}/status", child.id().unwrap());
-    zklock_test_support::eventually("a handler of SIGTERM", async || {
+    let mut connecting = Running::start(run(NOBODY, &[], PATH, "exit 0"));
+    let status = format!("/proc/{}/status", connecting.pid().as_raw_pid());
+    eventually("a handler of SIGTERM", async || {
         let status = std::fs::read_to_string(&status).unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
         u64::from_str_radix(caught.trim(), 16).unwrap() >> (Signal::TERM.as_raw() - 1) & 1 == 1
     })
     .await;
+    connecting.signal(Signal::TERM);
+    connecting.ends_with(143).await;
 }
 
 /// They hold no lock, so they need no lease.
@@ -115,10 +108,8 @@ async fn a_tick_that_nobody_knows_keeps_nobody_from_looking() {
     let server = of_unknown_tick().await;
     let servers = server.connect_string();
     let options = ["--session-timeout", "20s", "--tick", "2s", "--restart"];
-    let mut holder = run(&servers, &options, PATH, "echo; cat");
-    let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut begun = lines(&mut holder.stdout);
-    line(&mut begun).await;
+    let mut holder = Running::start(run(&servers, &options, PATH, "echo; cat"));
+    holder.prints().await;
     output(run(&servers, &["-t", "0"], PATH, "true")).await.is(64, "", "--tick");
     for option in [&[][..], &["--session-timeout", "10s"]] {
         for (command, code) in [
@@ -130,10 +121,9 @@ async fn a_tick_that_nobody_knows_keeps_nobody_from_looking() {
             (&["ask", "-r", "deploy", "-w", "10ms", PATH], 1),
             (&["release", "--force", "--yes", PATH], 0),
         ] {
-            let ran = zklock(&servers, &[option, command].concat()).await;
-            assert_eq!(ran.code, code, "{command:?}: {ran:?}");
+            zklock(&servers, &[option, command].concat()).await.says(code, "");
         }
         // The lock was taken from it, and it has it again.
-        line(&mut begun).await;
+        holder.prints().await;
     }
 }

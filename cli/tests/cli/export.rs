@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
@@ -10,27 +9,24 @@ use prometheus_parse::{Sample, Scrape, Value};
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::process::Child;
 use zklock::inspect::is_harmful;
 use zklock_test_support::{eventually, operator, own_server, server, until_nothing_is_left, within};
 use zklock_testcontainers::{Link, RequestKind};
 
-use crate::support::looker::{NOBODY, answers, codes};
-use crate::support::{ended, line, lines, lock_of, signal, with_session, zklock};
+use crate::support::{NOBODY, Running, answers, lock_of, program_of, with_session, zklock};
 use crate::words::hold_as_an_enemy;
 
 /// A running exporter.
 struct Exporter {
-    process: Child,
+    process: Running,
     address: String,
 }
 
 impl Exporter {
     async fn start(servers: &str, options: &[&str]) -> Self {
-        let mut command = zklock(servers);
-        command.args(["export", "--listen", "127.0.0.1:0"]).args(options).stderr(Stdio::piped());
-        let mut process = command.spawn().expect("the program starts");
-        let said = line(&mut lines(&mut process.stderr)).await;
+        let export = ["export", "--listen", "127.0.0.1:0"];
+        let mut process = Running::start(program_of(servers, &[&export, options].concat()));
+        let said = process.tells().await;
         let address = said.strip_prefix("zklock: listening at http://").expect(&said);
         let address = address.strip_suffix("/metrics").expect(&said).to_owned();
         Self { process, address }
@@ -139,7 +135,8 @@ fn promtool(arguments: [&str; 2], file: &Path) {
 #[test]
 fn each_alert_fires_when_it_should() {
     promtool(["test", "rules"], &contrib("prometheus/zklock.test.yml"));
-    let (tests, rules) = (read("prometheus/zklock.test.yml"), read("prometheus/zklock.rules.yml"));
+    let tests = read("prometheus/zklock.test.yml");
+    let rules = read("prometheus/zklock.rules.yml");
     let names = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect::<Vec<_>>();
     assert_eq!(names.len(), alerts().len());
     for name in names {
@@ -175,21 +172,9 @@ async fn the_dashboard_and_the_alerts_find_what_they_name() {
     let _slot = session.slots("/workers", 8).unwrap().acquire().await.unwrap();
     let leadership = session.election("/feed").unwrap().campaign("10.0.0.7:8080").await.unwrap();
 
-    let mut exporter = Exporter::start(
-        &servers,
-        &[
-            "--min-interval",
-            "50ms",
-            "--session-timeout",
-            "2s",
-            "/lock",
-            "/convert",
-            "/workers",
-            "/feed",
-            "/nope",
-        ],
-    )
-    .await;
+    let options = ["--min-interval", "50ms", "--session-timeout", "2s"];
+    let roots = ["/lock", "/convert", "/workers", "/feed", "/nope"];
+    let mut exporter = Exporter::start(&servers, &[&options[..], &roots].concat()).await;
     let metrics = exporter.scrape().await;
     let names = metrics.samples.iter().map(|sample| sample.metric.as_str()).collect::<HashSet<_>>();
     for expression in queries().into_iter().chain(alerts()) {
@@ -251,8 +236,8 @@ async fn the_dashboard_and_the_alerts_find_what_they_name() {
     assert_eq!(metrics.values("zklock_lock_held", &[]), [0.0; 0]);
     server.own().restart().await.unwrap();
     eventually("the return", async || exporter.scrape().await.says_up(1.0)).await;
-    signal(&exporter.process, Signal::TERM);
-    assert_eq!(ended(&mut exporter.process).await.code(), Some(0));
+    exporter.process.signal(Signal::TERM);
+    exporter.process.ends_with(0).await;
     waiter.abort();
 }
 
@@ -274,8 +259,8 @@ async fn scrapes_share_a_scan_that_is_bounded() {
     }
     // The root, and three directories at most.
     assert!(link.requests_of(RequestKind::GetChildren) <= 4, "{:?}", link.counts());
-    signal(&exporter.process, Signal::INT);
-    assert_eq!(ended(&mut exporter.process).await.code(), Some(0));
+    exporter.process.signal(Signal::INT);
+    exporter.process.ends_with(0).await;
 
     // The root, and two directories. The third one is not read, and nothing is said of the second root.
     let link = Link::start(server.address()).await.unwrap();
@@ -345,10 +330,8 @@ async fn an_exporter_needs_neither_servers_nor_polite_clients() {
     drop(unfinished);
 
     // A port for HTTP, as the AdminServer of ZooKeeper has one.
-    let doctor =
-        crate::support::looker::zklock(&exporter.address, &["doctor", "--json", "--connect-timeout", "2s"])
-            .await;
-    assert_eq!((doctor.code, codes(&doctor.report())), (69, vec!["http"]), "{doctor:?}");
+    let doctor = zklock(&exporter.address, "doctor --json --connect-timeout 2s").await;
+    doctor.finds(69, &["http"]);
 
     let taken = format!("export --listen {}", exporter.address);
     answers(NOBODY, &[(&taken, 64, "", "--listen"), ("export --max-nodes 0", 64, "", "--max-nodes")]).await;
@@ -360,23 +343,16 @@ async fn silent_servers_are_told_once() {
     let server = server().await;
     let link = Link::start(server.address()).await.unwrap();
     link.black_hole();
-    let mut command = zklock(&server.at(link.address()));
-    command.args(["export", "--listen", "127.0.0.1:0", "--connect-timeout", "3s", "--min-interval", "0"]);
-    let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = lines(&mut process.stderr);
-    let address = line(&mut said).await;
-    let address =
-        address.strip_prefix("zklock: listening at http://").unwrap().strip_suffix("/metrics").unwrap();
-    assert!(
-        line(&mut said).await.contains(" has established a session for 2s or more; zklock goes on trying")
-    );
-    assert!(line(&mut said).await.contains("zklock tries again at each scrape"));
-    let exporter = Exporter { address: address.to_owned(), process };
+    let options = ["--connect-timeout", "3s", "--min-interval", "0"];
+    let mut exporter = Exporter::start(&server.at(link.address()), &options).await;
+    let silent = " has established a session for 2s or more; zklock goes on trying";
+    assert!(exporter.process.tells().await.contains(silent));
+    assert!(exporter.process.tells().await.contains("zklock tries again at each scrape"));
     for _ in 0..2 {
         assert_eq!(exporter.scrape().await.values("zklock_up", &[]), [0.0]);
     }
     link.restore();
     link.cut();
     eventually("an answer", async || exporter.scrape().await.values("zklock_up", &[]) == [1.0]).await;
-    assert_eq!(line(&mut said).await, "zklock: ZooKeeper answers again");
+    assert_eq!(exporter.process.tells().await, "zklock: ZooKeeper answers again");
 }

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use crate::support::{
+    KAZOO, Running, at, codes, contend_as, contend_as_kazoo, has, output, program_of, rows, run,
+    with_session, zklock,
+};
 use serde_json::{Value, json};
 use zklock::{Layout, LockOptions};
 use zklock_test_support::{acquire, eventually, granted, make, operator, queue, server};
 use zookeeper_client::{Acls, CreateMode};
-
-use crate::support::looker::{KAZOO, codes, contend_as, contend_as_kazoo, has, rows, zklock as look};
-use crate::support::{Running, at, output, run, with_session, zklock};
 
 const OPTIONS: [&str; 6] = ["--layout", "kazoo", "--takeover-delay", "10ms", "--timeout", "6s"];
 
@@ -22,7 +23,7 @@ async fn a_command_waits_for_kazoo_and_is_seen_beside_it() {
     taken.is(75, "", "/lock is not free");
     // Without the layout, zklock does not contend there.
     output(run(&servers, &["-t", "6s"], "/lock", "true")).await.is(75, "", "kazoo");
-    let shown = look(&servers, &["show", "--json", "--layout", "kazoo", "/lock"]).await.json();
+    let shown = zklock(&servers, "show --json --layout kazoo /lock").await.json();
     assert_eq!(shown["contenders"][0]["node"], node);
     assert_eq!(shown["foreign"].as_array().map(Vec::len), Some(0));
     operator.delete(&node, None).await.unwrap();
@@ -47,7 +48,8 @@ async fn a_shared_queue_is_known_by_the_nodes_of_zklock_in_it() {
     let (server, servers, session) = with_session(server().await).await;
     let operator = operator(&server).await;
     let paths = QUEUES.map(|(_, path, ..)| path);
-    let (mut theirs, mut waiters) = (Vec::new(), Vec::new());
+    let mut theirs = Vec::new();
+    let mut waiters = Vec::new();
     for (layout, path, _, name) in QUEUES {
         make(&operator, path).await;
         theirs.push(contend_as(&operator, path, name).await);
@@ -58,25 +60,25 @@ async fn a_shared_queue_is_known_by_the_nodes_of_zklock_in_it() {
         contend_as(&operator, path, name).await;
     }
 
-    let listed = look(&servers, &["ls", "--json"]).await.json();
+    let listed = zklock(&servers, "ls --json").await.json();
     let held = QUEUES.map(|(_, path, layout, _)| {
         json!({"path": path, "layout": layout, "zklock": 1, "holders": 1, "waiting": 2, "foreign": 0, "holder": {"owner": null}})
     });
     has(&listed, held.into());
-    let listed = look(&servers, &["ls"]).await.stdout;
+    let listed = zklock(&servers, "ls").await.stdout;
     let lines = rows(&listed);
     assert_eq!(lines[0], ["PATH", "HOLDER", "ARRIVED", "WAITING", "LAYOUT", "ZKLOCK"]);
     assert_eq!(lines[3], ["/q/kazoo", "kazoo (Python)", "-", "2", "kazoo", "1"]);
     for ((_, path, layout, _), theirs) in QUEUES.iter().zip(&theirs) {
-        let shown = look(&servers, &["show", "--json", path]).await.json();
+        let shown = zklock(&servers, &["show", "--json", path]).await.json();
         let ours = json!({"owner": "ours", "client": null});
         has(&shown, json!({"foreign": [], "contenders": [{"node": theirs, "owner": null}, ours, {}]}));
         assert!(shown["contenders"][0]["client"].is_string(), "{shown}");
         // The other client does not notice a deletion.
-        look(&servers, &["release", "--force", "--yes", path]).await.is(1, "", "does not notice");
+        zklock(&servers, &["release", "--force", "--yes", path]).await.is(1, "", "does not notice");
         assert!(operator.check_stat(theirs).await.unwrap().is_some(), "{layout}");
     }
-    let report = look(&servers, &[&["doctor", "--json"][..], &paths].concat()).await.report();
+    let report = zklock(&servers, &[&["doctor", "--json"][..], &paths].concat()).await.report();
     let found = codes(&report);
     assert_eq!(found.iter().filter(|code| **code == "shared-queue").count(), 3, "{report:#}");
     assert!(!found.contains(&"foreign-contender"), "{report:#}");
@@ -90,8 +92,8 @@ async fn a_shared_queue_is_known_by_the_nodes_of_zklock_in_it() {
     for ((_, path, ..), (theirs, waiter)) in QUEUES.iter().zip(theirs.iter().zip(waiters)) {
         operator.delete(theirs, None).await.unwrap();
         let guard = granted(waiter).await;
-        has(&look(&servers, &["ls", "--json", path]).await.json(), json!([{"holder": {"owner": "ours"}}]));
-        look(&servers, &["release", "--force", "--yes", path]).await.is(0, "", "was taken from the holder");
+        has(&zklock(&servers, &["ls", "--json", path]).await.json(), json!([{"holder": {"owner": "ours"}}]));
+        zklock(&servers, &["release", "--force", "--yes", path]).await.is(0, "", "was taken from the holder");
         guard.lost().await;
     }
 }
@@ -104,22 +106,22 @@ async fn a_queue_without_zklock_is_known_if_its_client_is_named() {
         make(&operator, path).await;
         contend_as(&operator, path, name).await;
     }
-    look(&servers, &["ls"]).await.is_silent(0, "");
+    zklock(&servers, "ls").await.is_silent(0, "");
     for (option, expected) in [
         ("curator", &["/q/curator", "/q/go"][..]),
         ("go", &["/q/curator", "/q/go"]),
         ("kazoo", &["/q/kazoo"]),
     ] {
-        let listed = look(&servers, &["ls", "--json", "--layout", option]).await.json();
+        let listed = zklock(&servers, &["ls", "--json", "--layout", option]).await.json();
         let expected = expected.iter().map(|path| json!({"path": path, "zklock": 0, "waiting": 0}));
         has(&listed, expected.collect());
         for (_, path, layout, _) in QUEUES.iter().filter(|(_, _, layout, _)| *layout == option) {
             // Without the option, zklock would not contend there.
-            let report = look(&servers, &["doctor", "--json", path]).await.report();
+            let report = zklock(&servers, &["doctor", "--json", path]).await.report();
             let warned = finding(&report, "foreign-contender");
             assert_eq!(warned["severity"], "warning");
             assert!(warned["advice"].as_str().unwrap().contains(&format!("--layout {layout}")), "{warned}");
-            let report = look(&servers, &["doctor", "--json", "--layout", option, path]).await.report();
+            let report = zklock(&servers, &["doctor", "--json", "--layout", option, path]).await.report();
             assert!(!codes(&report).contains(&"foreign-contender"), "{report:#}");
             has(finding(&report, "shared-queue"), json!({"severity": "note"}));
         }
@@ -134,12 +136,12 @@ async fn a_stranger_in_a_shared_queue_is_a_danger() {
     let lock = session.lock("/lock").unwrap().with_options(options).unwrap();
     let _guard = lock.acquire().await.unwrap();
     let stranger = contend_as(&operator, "/lock", QUEUES[0].3).await;
-    let report = look(&servers, &["doctor", "--json", "/lock"]).await.report();
+    let report = zklock(&servers, "doctor --json /lock").await.report();
     let danger = finding(&report, "foreign-contender");
     assert_eq!(danger["severity"], "danger");
     assert!(danger["what"].as_str().unwrap().contains(&stranger), "{danger}");
     has(&report["locks"], json!([{"layout": "kazoo", "contenders": 1, "theirs": 0}]));
-    let listed = look(&servers, &["ls", "--json"]).await.json();
+    let listed = zklock(&servers, "ls --json").await.json();
     has(&listed, json!([{"path": "/lock", "layout": "kazoo", "zklock": 1, "foreign": 1}]));
     operator.delete(&stranger, None).await.unwrap();
     // A contender of zklock's with another layout refuses the queue. A reader of kazoo's waits for zklock's nodes, unless its number
@@ -151,7 +153,7 @@ async fn a_stranger_in_a_shared_queue_is_a_danger() {
     ] {
         let node = format!("/lock/{name}");
         operator.create(&node, b"", &CreateMode::Ephemeral.with_acls(Acls::anyone_all())).await.unwrap();
-        let report = look(&servers, &["doctor", "--json", "--layout", "kazoo", "/lock"]).await.report();
+        let report = zklock(&servers, "doctor --json --layout kazoo /lock").await.report();
         let told = finding(&report, "foreign-contender");
         assert_eq!(told["severity"], severity, "{told}");
         assert!(told["what"].as_str().unwrap().contains(&node), "{told}");
@@ -165,7 +167,7 @@ async fn a_queue_of_another_layout_is_told_where_nobody_of_the_one_that_was_aske
     let (server, servers, session) = with_session(server().await).await;
     let _guard = session.lock("/lock").unwrap().acquire().await.unwrap();
     for layout in ["kazoo", "curator", "go"] {
-        let shown = look(&servers, &["show", "--exit-code", "--layout", layout, "/lock"]).await;
+        let shown = zklock(&servers, &["show", "--exit-code", "--layout", layout, "/lock"]).await;
         let said = format!(
             "nobody holds /lock in a queue of {layout}, but 1 contender of other clients or layouts is there\n"
         );
@@ -179,12 +181,12 @@ async fn a_queue_of_another_layout_is_told_where_nobody_of_the_one_that_was_aske
     make(&operator, "/theirs").await;
     contend_as_kazoo(&operator, "/theirs").await;
     let beside = "no contender of zklock holds /theirs, but 1 contender of other clients or layouts is there";
-    let shown = look(&servers, &["show", "--exit-code", "/theirs"]).await;
+    let shown = zklock(&servers, "show --exit-code /theirs").await;
     assert!(shown.code == 1 && shown.stdout.starts_with(beside), "{shown:?}");
     let command = ["release", "--force", "--yes", "/theirs"];
-    look(&servers, &command).await.is(1, "", beside);
-    look(&servers, &["ask", "-r", "deploy", "-w", "1s", "/theirs"]).await.is(64, "", "cannot be asked");
-    let mut watcher = Running::start(zklock(&servers).args(["show", "--watch", "/theirs"]));
+    zklock(&servers, &command).await.is(1, "", beside);
+    zklock(&servers, "ask -r deploy -w 1s /theirs").await.is(64, "", "cannot be asked");
+    let mut watcher = Running::start(program_of(&servers, "show --watch /theirs"));
     assert!(watcher.prints().await.ends_with("/theirs held by nobody; 0 waiting"));
     assert!(watcher.prints().await.ends_with("/theirs has 1 contender of other clients or layouts"));
 }

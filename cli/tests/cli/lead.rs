@@ -1,24 +1,21 @@
 //! `zklock lead` and `zklock leader`.
 
-use std::process::Stdio;
-
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use zklock::{Election, LockOptions, Session};
+use zklock::{Election, Session};
 use zklock_testcontainers::Link;
 use zookeeper_client::{Acls, CreateMode};
 
-use crate::support::looker::{contend_as_kazoo, has, zklock as look};
-use crate::support::{Running, at, ended, line, lines, signal, with_session, zklock};
-use zklock_test_support::{eventually, make, operator, own_server, server, until_nothing_is_left, within};
+use crate::support::{Running, at, contend_as_kazoo, ended, has, owner, program_of, with_session, zklock};
+use zklock_test_support::{
+    eventually, make, operator, own_server, server, session, until_nothing_is_left, within,
+};
 
 const PATH: &str = "/feed";
 
 /// `zklock lead` with these options and this script.
 fn lead(servers: &str, options: &[&str], script: &str) -> tokio::process::Command {
-    let mut program = zklock(servers);
-    program.arg("lead").args(options).args([PATH, "--", "sh", "-c", script]);
-    program
+    program_of(servers, &[&["lead"], options, &[PATH, "--", "sh", "-c", script]].concat())
 }
 
 async fn until_candidates(election: &Election, number: usize) {
@@ -36,33 +33,28 @@ async fn until_led(election: &Election, value: Option<&str>) {
 async fn a_command_runs_while_its_value_is_announced() {
     let (server, servers) = at(server().await);
     let election = Session::connect(servers.clone()).await.unwrap().election(PATH).unwrap();
-    let nobody = look(&servers, &["leader", PATH]).await;
-    nobody.is(1, "", "nobody leads /feed: /feed does not exist\n");
-    let nobody = look(&servers, &["leader", "--json", PATH]).await;
-    nobody.is(1, "null\n", "");
+    zklock(&servers, "leader /feed").await.is(1, "", "nobody leads /feed: /feed does not exist\n");
+    zklock(&servers, "leader --json /feed").await.is(1, "null\n", "");
 
     let script = r#"echo "$ZKLOCK_PATH $ZKLOCK_TOKEN"; read line; exit 3"#;
-    let mut program = lead(&servers, &["--value", "one:80\u{1b}", "--owner", "alpha"], script);
-    let mut first = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let said = line(&mut lines(&mut first.stdout)).await;
+    let mut first = Running::start(lead(&servers, &["--value", "one:80\u{1b}", "--owner", "alpha"], script));
+    let said = first.prints().await;
     // The announcement is made before the command begins.
     let leader = election.leader().await.unwrap().unwrap();
     assert_eq!(said, format!("/feed/queue {}", leader.token));
-    let shown = look(&servers, &["leader", PATH]).await;
-    shown.is_silent(0, "one:80\\u{1b}\n");
-    let shown = look(&servers, &["leader", "--json", PATH]).await.json();
+    zklock(&servers, "leader /feed").await.is_silent(0, "one:80\\u{1b}\n");
+    let shown = zklock(&servers, "leader --json /feed").await.json();
     assert!(shown["since"].is_string(), "{shown}");
     let session = format!("{:#x}", leader.session);
     assert!(shown["session"].as_str().unwrap().ends_with(&session[2..]), "{shown}");
     has(&shown, json!({"value": "one:80\u{1b}", "token": leader.token.zxid(), "owner": "alpha"}));
     assert_eq!(shown.as_object().map(serde_json::Map::len), Some(5));
 
-    let mut second = lead(&servers, &["--value", "two:80"], "exit 0").spawn().unwrap();
+    let mut second = Running::start(lead(&servers, &["--value", "two:80"], "exit 0"));
     until_candidates(&election, 2).await;
     // At the end of its standard input the first command ends.
-    drop(first.stdin.take());
-    assert_eq!(ended(&mut first).await.code(), Some(3));
-    assert_eq!(ended(&mut second).await.code(), Some(0));
+    first.ends_with(3).await;
+    second.ends_with(0).await;
     until_led(&election, None).await;
     until_nothing_is_left(&server).await;
 }
@@ -71,8 +63,8 @@ async fn a_command_runs_while_its_value_is_announced() {
 async fn each_change_is_printed() {
     let (_server, servers, session) = with_session(server().await).await;
     let election = session.election(PATH).unwrap();
-    let mut watching = [&[][..], &["--json"]]
-        .map(|options| Running::start(zklock(&servers).args(["leader", "--watch", PATH]).args(options)));
+    let mut watching = ["leader --watch /feed", "leader --watch /feed --json"]
+        .map(|command| Running::start(program_of(&servers, command)));
     let mut told = async || {
         let [plain, json] = &mut watching;
         [plain.prints().await, json.prints().await]
@@ -89,16 +81,17 @@ async fn each_change_is_printed() {
     let Running { mut child, printed, .. } = plain;
     drop(printed);
     assert_eq!(ended(&mut child).await.code(), Some(0));
-    signal(&json.child, Signal::TERM);
-    assert_eq!(json.ended().await, Some(143));
+    json.signal(Signal::TERM);
+    json.ends_with(143).await;
 }
 
 /// Another server takes the place of the one that is observed, as if that one had lost its data.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watcher_says_that_the_data_was_lost_and_goes_on() {
-    let (before, after) = (own_server().await, own_server().await);
-    let (former, present) =
-        (zklock_test_support::session(&before).await, zklock_test_support::session(&after).await);
+    let before = own_server().await;
+    let after = own_server().await;
+    let former = session(&before).await;
+    let present = session(&after).await;
     let election = former.election(PATH).unwrap();
     for _ in 0..10 {
         election.campaign("former").await.unwrap().resign().await.unwrap();
@@ -106,8 +99,8 @@ async fn a_watcher_says_that_the_data_was_lost_and_goes_on() {
     let _former = election.campaign("one").await.unwrap();
     let _present = present.election(PATH).unwrap().campaign("two").await.unwrap();
     let link = Link::start(before.address()).await.unwrap();
-    let watch = ["leader", "--watch", PATH, "--session-timeout", "2s", "--tick", "100ms"];
-    let mut watcher = Running::start(zklock(&before.at(link.address())).args(watch));
+    let watch = "leader --watch /feed --session-timeout 2s --tick 100ms";
+    let mut watcher = Running::start(program_of(&before.at(link.address()), watch));
     assert_eq!(watcher.prints().await, "one");
     link.redirect(after.address());
     link.cut();
@@ -119,10 +112,9 @@ async fn a_watcher_says_that_the_data_was_lost_and_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_election_is_shown_as_one() {
     let (server, servers, session) = with_session(server().await).await;
-    let options = |owner: &str| LockOptions::new().owner(owner);
-    let election = session.election(PATH).unwrap().with_options(options("alpha\u{1b}")).unwrap();
+    let election = session.election(PATH).unwrap().with_options(owner("alpha\u{1b}")).unwrap();
     let leadership = election.campaign("one:80\u{1b}").await.unwrap();
-    let next = session.election(PATH).unwrap().with_options(options("beta")).unwrap();
+    let next = session.election(PATH).unwrap().with_options(owner("beta")).unwrap();
     let waiter = tokio::spawn(async move { next.campaign("two:80").await });
     until_candidates(&election, 2).await;
     // These are no elections: nobody leads one, and an announcement that somebody made by hand is none.
@@ -136,31 +128,30 @@ async fn an_election_is_shown_as_one() {
     let leader = json!({"value": "one:80\u{1b}", "owner": "alpha\u{1b}", "token": led.token.zxid()});
     let election = json!({"path": PATH, "queue": "/feed/queue", "leader": leader});
     for path in [PATH, "/feed/queue"] {
-        let shown = look(&servers, &["show", "--exit-code", path]).await;
+        let shown = zklock(&servers, &["show", "--exit-code", path]).await;
         assert_eq!((shown.code, shown.stderr.as_str()), (0, ""));
         let lines = shown.stdout.lines().collect::<Vec<_>>();
         assert_eq!(lines[0], format!("{line}, 2 candidates"));
         assert!(lines[2].contains("alpha") && lines[3].contains("beta") && lines[4].is_empty(), "{lines:?}");
-        let shown = look(&servers, &["show", "--json", path]).await.json();
+        let shown = zklock(&servers, &["show", "--json", path]).await.json();
         let contenders = json!([{}, {"owner": "beta"}]);
         has(&shown, json!({"path": path, "election": election, "contenders": contenders}));
     }
-    let listed = look(&servers, &["ls"]).await.stdout;
+    let listed = zklock(&servers, "ls").await.stdout;
     assert!(listed.lines().nth(1).unwrap().contains(line), "{listed}");
-    let listed = look(&servers, &["ls", "--json"]).await.json();
+    let listed = zklock(&servers, "ls --json").await.json();
     let other = json!({"path": "/other/queue", "election": null, "holder": {"node": lock.node()}});
     has(&listed, json!([{"path": "/feed/queue", "election": election}, other]));
     for path in ["/other", "/other/queue"] {
-        assert_eq!(look(&servers, &["show", "--json", path]).await.json()["election"], Value::Null);
+        assert_eq!(zklock(&servers, &["show", "--json", path]).await.json()["election"], Value::Null);
     }
 
     leadership.resign().await.unwrap();
     let next = within("the next leader", waiter).await.unwrap().unwrap();
-    let shown = look(&servers, &["show", PATH]).await.stdout;
+    let shown = zklock(&servers, &["show", PATH]).await.stdout;
     assert_eq!(shown.lines().next().unwrap(), "election, led by beta: two:80, 1 candidate");
     next.resign().await.unwrap();
-    let shown = look(&servers, &["show", "--exit-code", PATH]).await;
-    shown.is(1, "nobody holds /feed\n", "");
+    zklock(&servers, "show --exit-code /feed").await.is(1, "nobody holds /feed\n", "");
 }
 
 #[tokio::test]
@@ -185,9 +176,9 @@ async fn a_path_that_nobody_leads_is_told_by_its_kind() {
         ("/el", "has no candidate of zklock's, but 1 contender of other clients or layouts is there\n"),
     ] {
         let said = format!("nobody leads {path}: {path} {what}");
-        look(&servers, &["leader", path]).await.is(1, "", &said);
+        zklock(&servers, &["leader", path]).await.is(1, "", &said);
     }
     // One that watches is told at first.
-    let mut watcher = Running::start(zklock(&servers).args(["leader", "--watch", "/workers"]));
+    let mut watcher = Running::start(program_of(&servers, "leader --watch /workers"));
     assert_eq!(watcher.tells().await, "zklock: nobody leads /workers: /workers has slots");
 }

@@ -1,21 +1,16 @@
 //! The lock is lost while a command runs. Every process of the command is gone before the next command begins.
 
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::sys::ptrace;
 use nix::sys::signal::Signal::SIGKILL;
 use nix::sys::wait::WaitStatus;
 use rustix::process::Signal;
-use tokio::process::Child;
 use zklock::{Session, inspect::Contender};
 use zklock_testcontainers::{Ensemble, Link, RequestKind, ZooKeeper};
 
-use crate::support;
 use crate::support::witness::{EARLY, Witness};
-use crate::support::{
-    SHORTLY, child_of, delete_holder, ended, finished, line, lines, pid, queue, run, signal, until_queued,
-};
+use crate::support::{Running, SHORTLY, delete_holder, kill, queue, run, until_queued};
 use zklock_test_support::{self, Server, eventually, operator};
 
 const PATH: &str = "/lock/payout";
@@ -39,9 +34,9 @@ const POLITE: &str = r#"(sleep 1000 & sleep 1000) & sleep 1000"#;
 
 /// One command runs, and another one waits.
 struct Contest {
-    holder: Child,
+    holder: Running,
     running: Witness,
-    waiter: Child,
+    waiter: Running,
     next: Witness,
 }
 
@@ -49,18 +44,15 @@ impl Contest {
     /// The holder uses the first connect string, the waiter and the observer the second.
     async fn start(holder: &str, waiter: &str, options: &[&str], script: &str) -> Self {
         let observer = Session::connect(waiter).await.expect("a session");
-        let (mut running, next) = (Witness::new(), Witness::new());
+        let mut running = Witness::new();
+        let next = Witness::new();
         // Options that begin with another session timeout replace that of the holder.
         let usual = if options.first() == HOLDER.first() { &HOLDER[2..] } else { &HOLDER[..] };
-        let holder = run(holder, &[usual, options].concat(), PATH, &running.of(script))
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
+        let holder = Running::start(run(holder, &[usual, options].concat(), PATH, &running.of(script)));
         running.began().await;
         let delay = if options.starts_with(&DELAYED) { &DELAYED[..] } else { &[] };
-        let waiter = run(waiter, &[&WAITER, delay].concat(), PATH, &next.after(&running, ":"))
-            .spawn()
-            .expect("the program starts");
+        let waiter = run(waiter, &[&WAITER, delay].concat(), PATH, &next.after(&running, ":"));
+        let waiter = Running::start(waiter);
         until_queued(&observer, PATH, 2).await;
         Self { holder, running, waiter, next }
     }
@@ -83,8 +75,7 @@ impl Contest {
     async fn outcome(&mut self, scenario: &str) -> Instant {
         let gone = self.running.gone().await;
         self.next.began().await;
-        let status = ended(&mut self.waiter).await;
-        assert!(status.success(), "{scenario}: the next one began before all was gone");
+        assert_eq!(self.waiter.ended().await, Some(0), "{scenario}: the next one began before all was gone");
         gone
     }
 
@@ -95,7 +86,7 @@ impl Contest {
     }
 
     async fn holder_is_told(&mut self) {
-        assert_eq!(ended(&mut self.holder).await.code(), Some(76));
+        self.holder.ends_with(76).await;
     }
 }
 
@@ -114,7 +105,7 @@ async fn the_link_is_a_black_hole() {
         let (link, mut contest) = Contest::behind_link(&server, &[], script).await;
         link.black_hole();
         contest.outcome(scenario).await;
-        finished(contest.holder).await.is(76, "", "/lock/payout is about to be lost: ");
+        contest.holder.finished().await.is(76, "", "/lock/payout is about to be lost: ");
     }
 }
 
@@ -161,7 +152,7 @@ async fn after_a_surprise(what: &str, surprise: impl AsyncFn(&Server, &Contender
         contest.next.began().await;
         // The news takes a round trip, or new connections, of which one may be silent; and the machine is busy.
         assert!(gone - began < SILENCE + KILL_AFTER + SHORTLY, "{scenario}: it took {:?}", gone - began);
-        let status = ended(&mut contest.waiter).await.code();
+        let status = contest.waiter.ended().await;
         let is_early = status == Some(EARLY);
         assert!(status == Some(0) || is_early, "{scenario}: {status:?}");
         assert!(!is_early || options.is_empty(), "{scenario}: the next one began before all was gone");
@@ -179,10 +170,8 @@ async fn zklock_is_stopped_after_its_server_went_and_another_one_grants_less() {
     let builder =
         builder.max_session_timeout(Duration::from_secs(40)).property_of(MEAGRE, "maxSessionTimeout", "4000");
     let ensemble = builder.start().await.expect("an ensemble");
-    let (ample, meagre) = (
-        Link::start(ensemble.address(1)).await.unwrap(),
-        Link::start(ensemble.address(MEAGRE)).await.unwrap(),
-    );
+    let ample = Link::start(ensemble.address(1)).await.unwrap();
+    let meagre = Link::start(ensemble.address(MEAGRE)).await.unwrap();
     meagre.refuse();
     let holder = format!("{},{}", ample.address(), meagre.address());
     let options = ["--session-timeout", "16s"];
@@ -192,9 +181,9 @@ async fn zklock_is_stopped_after_its_server_went_and_another_one_grants_less() {
     ample.cut();
     let moved = eventually("the session moves", async || meagre.requests_of(RequestKind::Sync) > 0);
     let _refused = tokio::time::timeout(Duration::from_secs(2), moved).await;
-    signal(&contest.holder, Signal::STOP);
+    contest.holder.signal(Signal::STOP);
     contest.outcome("SIGSTOP to zklock without a server that grants as much").await;
-    signal(&contest.holder, Signal::CONT);
+    contest.holder.signal(Signal::CONT);
     contest.holder_is_told().await;
 }
 
@@ -204,7 +193,7 @@ async fn zklock_is_killed() {
     // Its lease is longer than the time that this may take.
     let mut contest = Contest::on(&server, &["--session-timeout", "30s"], STUBBORN).await;
     let began = Instant::now();
-    signal(&contest.holder, Signal::KILL);
+    contest.holder.signal(Signal::KILL);
     let gone = contest.outcome("SIGKILL to zklock").await;
     assert!(gone - began < SHORTLY, "it took {:?}", gone - began);
 }
@@ -213,32 +202,28 @@ async fn zklock_is_killed() {
 async fn zklock_is_stopped() {
     let server = server().await;
     let mut contest = Contest::on(&server, &["--quiet"], STUBBORN).await;
-    signal(&contest.holder, Signal::STOP);
+    contest.holder.signal(Signal::STOP);
     contest.outcome("SIGSTOP to zklock").await;
-    signal(&contest.holder, Signal::CONT);
-    let output = finished(contest.holder).await;
-    assert_eq!(output.code, 76);
-    let text = &output.stderr;
-    assert!(text.contains("/lock/payout is lost"), "it does not say why it failed: {text:?}");
+    contest.holder.signal(Signal::CONT);
+    contest.holder.finished().await.is(76, "", "/lock/payout is lost");
 }
 
 #[tokio::test]
 async fn the_warden_is_killed() {
     let server = server().await;
     let mut contest = Contest::on(&server, &[], STUBBORN).await;
-    let warden = child_of(pid(&contest.holder), "zklock-warden").await;
-    rustix::process::kill_process(warden, Signal::KILL).unwrap();
+    kill(contest.holder.warden().await, Signal::KILL);
     contest.outcome("SIGKILL to the warden").await;
-    assert_eq!(ended(&mut contest.holder).await.code(), Some(70));
+    contest.holder.ends_with(70).await;
 }
 
 #[tokio::test]
 async fn the_warden_is_killed_while_zklock_is_stopped() {
     let server = server().await;
     let mut contest = Contest::on(&server, &[], "exec sleep 1000").await;
-    let warden = child_of(pid(&contest.holder), "zklock-warden").await;
-    signal(&contest.holder, Signal::STOP);
-    rustix::process::kill_process(warden, Signal::KILL).unwrap();
+    let warden = contest.holder.warden().await;
+    contest.holder.signal(Signal::STOP);
+    kill(warden, Signal::KILL);
     contest.outcome("SIGSTOP to zklock and SIGKILL to the warden").await;
 }
 
@@ -257,28 +242,22 @@ async fn those_that_fork_away_for_ever_are_caught() {
 #[tokio::test]
 async fn what_outlives_sigkill_is_waited_for_and_told_of() {
     let server = server().await;
-    let mut holder = run(&server.connect_string(), &HOLDER, PATH, "echo $$; exec sleep 1000")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let head = line(&mut lines(&mut holder.stdout)).await;
-    let head = nix::unistd::Pid::from_raw(head.parse().unwrap());
+    let holder = run(&server.connect_string(), &HOLDER, PATH, "echo $$; exec sleep 1000");
+    let mut holder = Running::start(holder);
+    let head = nix::unistd::Pid::from_raw(holder.prints().await.parse().unwrap());
     ptrace::seize(head, ptrace::Options::empty()).unwrap();
     delete_holder(&server, PATH).await;
-    let mut told = lines(&mut holder.stderr);
-    while !line(&mut told).await.contains("still runs after SIGKILL") {}
-    assert_eq!(holder.try_wait().unwrap(), None, "it does not wait");
+    while !holder.tells().await.contains("still runs after SIGKILL") {}
+    assert_eq!(holder.child.try_wait().unwrap(), None, "it does not wait");
     while nix::sys::wait::waitpid(head, None).unwrap() != WaitStatus::Signaled(head, SIGKILL, false) {}
-    assert_eq!(ended(&mut holder).await.code(), Some(76));
+    holder.ends_with(76).await;
 }
 
 #[tokio::test]
 async fn the_warden_is_stopped_when_the_link_becomes_a_black_hole() {
     let server = server().await;
     let (link, mut contest) = Contest::behind_link(&server, &[], STUBBORN).await;
-    let warden = child_of(pid(&contest.holder), "zklock-warden").await;
-    rustix::process::kill_process(warden, Signal::STOP).unwrap();
+    kill(contest.holder.warden().await, Signal::STOP);
     link.black_hole();
     contest.is_lost("black hole, and SIGSTOP to the warden").await;
 }
@@ -287,9 +266,9 @@ async fn the_warden_is_stopped_when_the_link_becomes_a_black_hole() {
 async fn zklock_is_told_to_end() {
     let server = server().await;
     let mut contest = Contest::on(&server, &[], POLITE).await;
-    signal(&contest.holder, Signal::TERM);
+    contest.holder.signal(Signal::TERM);
     contest.outcome("SIGTERM to zklock").await;
-    assert_eq!(ended(&mut contest.holder).await.code(), Some(143));
+    contest.holder.ends_with(143).await;
 }
 
 #[tokio::test]
@@ -307,45 +286,29 @@ async fn with_kill_nobody_is_asked() {
 #[tokio::test]
 async fn one_that_is_to_go_on_goes_on_and_keeps_its_status() {
     let server = server().await;
-    let options = ["--on-lost", "ignore-and-warn"];
-    let directory = tempfile::tempdir().unwrap();
-    let script = format!("while ! [ -e '{}/end' ]; do sleep 0.02; done; exit 4", directory.path().display());
-    let mut contest = Contest::on(&server, &options, &script).await;
+    let mut contest = Contest::on(&server, &["--on-lost", "ignore-and-warn"], "read go; exit 4").await;
     delete_holder(&server, PATH).await;
     contest.next.began().await;
     assert!(!contest.running.is_gone(), "it did not go on");
-    std::fs::write(directory.path().join("end"), "").unwrap();
-    let output = finished(contest.holder).await;
-    assert_eq!(output.code, 4);
-    let text = &output.stderr;
-    assert!(
-        text.contains(
-            "/lock/payout is lost: somebody else deleted or changed the holder's node; CMD goes on"
-        ),
-        "{text}"
-    );
+    let said = "/lock/payout is lost: somebody else deleted or changed the holder's node; CMD goes on";
+    contest.holder.finished().await.is(4, "", said);
 }
 
 #[tokio::test]
 async fn a_daemon_is_started_again_after_a_loss() {
     let server = server().await;
-    let session = Session::connect(server.connect_string()).await.unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let tokens = directory.path().join("tokens");
-    let script = format!("echo $ZKLOCK_TOKEN >> '{}'; exec sleep 1000", tokens.display());
-    let mut daemon = run(&server.connect_string(), &["--restart"], PATH, &script).spawn().unwrap();
-    let client = operator(&server).await;
-    for turn in 1..3 {
-        support::until_lines(&tokens, turn).await;
-        client.delete(&queue(&session, PATH).await.remove(0).path, None).await.unwrap();
+    let daemon = run(&server.connect_string(), &["--restart"], PATH, "echo $ZKLOCK_TOKEN; exec sleep 1000");
+    let mut daemon = Running::start(daemon);
+    let mut tokens = vec![daemon.prints().await];
+    for _ in 0..2 {
+        delete_holder(&server, PATH).await;
+        tokens.push(daemon.prints().await);
     }
-    support::until_lines(&tokens, 3).await;
     // After a signal to end, it does not restart the command.
-    signal(&daemon, Signal::TERM);
-    assert_eq!(ended(&mut daemon).await.code(), Some(143));
-    let text = std::fs::read_to_string(&tokens).unwrap();
-    let tokens = text.lines().map(|token| token.parse::<i64>().unwrap()).collect::<Vec<_>>();
-    assert!(tokens.is_sorted_by(|earlier, later| earlier < later) && tokens.len() == 3, "{tokens:?}");
+    daemon.signal(Signal::TERM);
+    daemon.ends_with(143).await;
+    let tokens = tokens.iter().map(|token| token.parse::<i64>().unwrap()).collect::<Vec<_>>();
+    assert!(tokens.is_sorted_by(|earlier, later| earlier < later), "{tokens:?}");
 }
 
 #[tokio::test]
@@ -356,22 +319,20 @@ async fn a_command_that_ends_as_the_lock_is_lost_is_one_or_the_other() {
     let mut lost = 0;
     for turn in 0..30 {
         let mut witness = Witness::new();
-        let mut holder = run(&server.connect_string(), &["--quiet"], PATH, &witness.of("read end"))
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let holder = run(&server.connect_string(), &["--quiet"], PATH, &witness.of("read end"));
+        let mut holder = Running::start(holder);
         witness.began().await;
         let node = queue(&session, PATH).await.remove(0).path;
         let is_deleted_first = turn % 2 == 0;
         let deleting = client.delete(&node, None);
         if is_deleted_first {
             deleting.await.unwrap();
-            drop(holder.stdin.take());
+            holder.end_input();
         } else {
-            drop(holder.stdin.take());
+            holder.end_input();
             let _gone = deleting.await;
         }
-        let status = ended(&mut holder).await.code();
+        let status = holder.ended().await;
         witness.gone().await;
         // `read` found the end of its input.
         assert!(status == Some(76) || status == Some(1) && !is_deleted_first, "turn {turn}: {status:?}");

@@ -1,10 +1,9 @@
 //! Completions and manual pages.
 
+use crate::support::{NOBODY, zklock};
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
-
-use crate::support::looker::{NOBODY, zklock};
 
 pub(crate) const COMMANDS: [&str; 13] = [
     "run",
@@ -27,7 +26,7 @@ async fn bash_understands_its_completions() {
     for shell in ["elvish", "fish", "powershell", "zsh"] {
         assert_eq!(zklock(NOBODY, &["completions", shell]).await.code, 0, "{shell}");
     }
-    let script = zklock(NOBODY, &["completions", "bash"]).await.stdout;
+    let script = zklock(NOBODY, "completions bash").await.stdout;
     let mut bash =
         Command::new("bash").arg("-n").stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     bash.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
@@ -57,7 +56,7 @@ async fn each_command_has_a_page() {
     expected.sort();
     assert_eq!(names, expected);
     let page = |name: &str| fs::read_to_string(pages.join(name)).unwrap();
-    zklock(NOBODY, &["man"]).await.is_silent(0, &page("zklock.1"));
+    zklock(NOBODY, "man").await.is_silent(0, &page("zklock.1"));
     // Roff leaves lines that begin with a blank as they are.
     for said in [
         "\n.TH ZKLOCK 1 ",
@@ -79,6 +78,5 @@ async fn each_command_has_a_page() {
 #[tokio::test]
 async fn pages_that_cannot_be_written_are_a_matter_of_usage() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let run = zklock(NOBODY, &["man", "--dir", file.path().to_str().unwrap()]).await;
-    run.is(64, "", "cannot be written");
+    zklock(NOBODY, &["man", "--dir", file.path().to_str().unwrap()]).await.is(64, "", "cannot be written");
 }

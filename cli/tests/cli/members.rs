@@ -1,17 +1,15 @@
 //! Each situation for every kind of thing that a command can hold.
 
-use std::process::Stdio;
 use std::time::Duration;
 
 use futures::future::join_all;
 use rustix::process::Signal;
 use tokio::process::Command;
 use zklock::LostReason;
-use zklock_test_support::{Server, eventually, make, operator, server, until_nothing_is_left, within};
+use zklock_test_support::{Server, eventually, make, operator, server, until_nothing_is_left};
 
-use crate::support::looker::{contend_as_kazoo, zklock as look};
 use crate::support::witness::Witness;
-use crate::support::{SHORTLY, at, ended, finished, line, lines, output, signal, zklock};
+use crate::support::{Running, SHORTLY, at, contend_as_kazoo, output, program_of, zklock};
 
 /// Something that a command can hold, and how messages name it.
 struct Member {
@@ -96,18 +94,15 @@ impl Member {
 }
 
 fn command(servers: &str, arguments: &[&str], options: &[&str], script: &str) -> Command {
-    let mut program = zklock(servers);
-    program.args(arguments).args(options).args(["--", "sh", "-c", script]);
-    program
+    program_of(servers, &[arguments, options, &["--", "sh", "-c", script]].concat())
 }
 
 #[tokio::test]
 async fn it_is_waited_for_within_the_timeout_and_taken_once_it_is_free() {
     each(async |member, _, servers| {
         let mut witness = Witness::new();
-        let mut others =
-            command(servers, member.others, &["--owner", "alpha"], &witness.of("read go; exit 0"));
-        let mut others = others.stdin(Stdio::piped()).spawn().unwrap();
+        let others = command(servers, member.others, &["--owner", "alpha"], &witness.of("read go; exit 0"));
+        let mut others = Running::start(others);
         witness.began().await;
         for (timeout, said) in [("0", member.taken), ("6s", member.late)] {
             let refused = output(member.contends(servers, &["-t", timeout], "echo in")).await;
@@ -121,18 +116,14 @@ async fn it_is_waited_for_within_the_timeout_and_taken_once_it_is_free() {
             output(member.contends(servers, &quiet, "echo in")).await.is_silent(9, "");
         }
         // It waits without an end, says so once, and leaves no node when a signal ends the wait.
-        let mut waiter = member.contends(servers, &[], "echo in").stderr(Stdio::piped()).spawn().unwrap();
-        let mut told = lines(&mut waiter.stderr);
-        let line = line(&mut told).await;
+        let mut waiter = Running::start(member.contends(servers, &[], "echo in"));
+        let line = waiter.tells().await;
         assert!(line.starts_with(&format!("zklock: {}", member.waiting)), "{line}");
-        signal(&waiter, Signal::TERM);
-        assert_eq!(ended(&mut waiter).await.code(), Some(143));
-        assert_eq!(within("the end", told.next_line()).await.unwrap(), None);
-        eventually("no waiter", async || look(servers, &["ls", "--json"]).await.json()[0]["waiting"] == 0)
-            .await;
+        waiter.signal(Signal::TERM);
+        waiter.finished().await.is_silent(143, "");
+        eventually("no waiter", async || zklock(servers, "ls --json").await.json()[0]["waiting"] == 0).await;
 
-        drop(others.stdin.take());
-        assert!(ended(&mut others).await.success());
+        others.ends_with(0).await;
         output(member.contends(servers, &["-q", "-t", "0"], "echo in")).await.is_silent(0, "in\n");
     })
     .await;
@@ -143,24 +134,24 @@ async fn every_process_is_gone_once_it_is_lost_or_zklock_is_killed() {
     each(async |member, server, servers| {
         let mut witness = Witness::new();
         let stubborn = witness.of(r#"trap "" TERM; sleep 1000 & sleep 1000"#);
-        let holder = member.contends(servers, &[], &stubborn).stderr(Stdio::piped()).spawn().unwrap();
+        let holder = Running::start(member.contends(servers, &[], &stubborn));
         witness.began().await;
         // An operator deletes the holder's node.
-        let listed = look(servers, &["ls", "--json"]).await.json();
+        let listed = zklock(servers, "ls --json").await.json();
         let node = listed[0]["holder"]["node"].as_str().unwrap();
         operator(server).await.delete(node, None).await.unwrap();
         let said = format!("{}: {}; zklock ends CMD", member.lost, LostReason::NodeDeleted);
-        finished(holder).await.is(76, "", &said);
+        holder.finished().await.is(76, "", &said);
         witness.gone().await;
 
         let mut witness = Witness::new();
         // The run has begun, so it begins again only if that is asked for.
         let retry = if member.arguments.contains(&"--once") { &["--retry"][..] } else { &[] };
-        let mut killed = member.contends(servers, retry, &witness.of("sleep 1000")).spawn().unwrap();
+        let mut killed = Running::start(member.contends(servers, retry, &witness.of("sleep 1000")));
         witness.began().await;
-        signal(&killed, Signal::KILL);
+        killed.signal(Signal::KILL);
         witness.gone().await;
-        assert!(!ended(&mut killed).await.success());
+        assert_eq!(killed.ended().await, None);
     })
     .await;
 }

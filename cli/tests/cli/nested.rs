@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use zklock_testcontainers::Link;
 
 use crate::support::{
-    Running, at, line, output, queue, run, run_on, signal, until_queued, with_session, zklock,
+    Running, at, kill, line, output, program_of, queue, run, run_on, until_queued, with_session,
 };
 use zklock_test_support::{eventually, own_server, server, until_watched};
 
@@ -35,8 +35,8 @@ async fn a_command_that_waits_for_a_zklock_around_it_says_so() {
         ("run --permits /convert/3:2", "run -t 0 --permits /convert/3:2 -- true".to_owned()),
         ("run --slot /workers/1", "run -t 0 --slot /workers/1 -- true".to_owned()),
     ] {
-        let mut program = zklock(&servers);
-        program.args(outer.split(' ')).args(["--", "sh", "-c", &nested(&inner)]);
+        let mut program = program_of(&servers, outer);
+        program.args(["--", "sh", "-c", &nested(&inner)]);
         output(program).await.is(75, "", AROUND);
     }
 }
@@ -79,7 +79,8 @@ async fn a_holder_with_the_token_of_a_zklock_in_another_ensemble_is_not_around_t
         ran.is(75, "", "held by");
         ran.stderr.contains(AROUND)
     };
-    let (token, id) = (guard.token(), session.id());
+    let token = guard.token();
+    let id = session.id();
     assert!(around(format!("7:1\n{token}:{id:x}")).await);
     assert!(!around(format!("{token}\n{token}:{:x}", id + 1)).await);
 }
@@ -89,14 +90,14 @@ async fn a_waiter_whose_session_expires_says_that_its_place_is_gone() {
     let (server, _, session) = with_session(server().await).await;
     let guard = session.lock(PATH).unwrap().acquire().await.unwrap();
     let link = Link::start(server.address()).await.unwrap();
-    let mut waiter = run(&server.at(link.address()), &BRIEF, PATH, "exit 3");
-    let mut waiter = Running::start(&mut waiter);
+    let mut waiter = Running::start(run(&server.at(link.address()), &BRIEF, PATH, "exit 3"));
     assert!(waiter.tells().await.contains("waiting for /lock/orders, held by "));
     until_queued(&session, PATH, 2).await;
     link.black_hole();
     until_queued(&session, PATH, 1).await;
     link.restore();
     // The outage is the cause, and the end of the session follows from it. A busy machine may tell the outage itself, too.
+    let process = waiter.pid();
     let mut of_the_place = async || {
         loop {
             let told = line(&mut waiter.told).await;
@@ -113,13 +114,13 @@ async fn a_waiter_whose_session_expires_says_that_its_place_is_gone() {
     );
     // It knows its place, and the servers are there.
     until_watched(&server, 1, 1).await;
-    signal(&waiter.child, Signal::STOP);
+    kill(process, Signal::STOP);
     until_queued(&session, PATH, 1).await;
-    signal(&waiter.child, Signal::CONT);
+    kill(process, Signal::CONT);
     assert_eq!(of_the_place().await, format!("zklock: {EXPIRED}"));
     until_queued(&session, PATH, 2).await;
     guard.release().await.unwrap();
-    assert_eq!(waiter.ended().await, Some(3));
+    waiter.ends_with(3).await;
 }
 
 /// The servers come back with the sessions that they knew, and each has its whole timeout from then on. If the process
@@ -128,8 +129,7 @@ async fn a_waiter_whose_session_expires_says_that_its_place_is_gone() {
 async fn a_command_that_is_started_again_knows_the_former_session_of_its_process() {
     let server = own_server().await;
     let options = ["--restart", "--verbose", "--session-timeout", "6s", "--tick", "100ms"];
-    let mut daemon = run(&server.connect_string(), &options, PATH, "exec sleep 1000");
-    let mut daemon = Running::start(&mut daemon);
+    let mut daemon = Running::start(run(&server.connect_string(), &options, PATH, "exec sleep 1000"));
     let mut until = async |texts: &[&str]| {
         loop {
             let line = daemon.tells().await;

@@ -7,8 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use zklock_testcontainers::ZooKeeper;
 
-use crate::support::looker::{codes, has, zklock};
-use crate::support::{ended, lock_of, run, run_on, signal, with_session};
+use crate::support::{Running, codes, has, lock_of, run, run_on, with_session, zklock};
 use zklock_test_support::{
     acquire, enqueue, eventually, granted, hide, operator, own_server, server, until_queued,
 };
@@ -29,9 +28,8 @@ async fn verdict(servers: &str, path: &str) -> (Value, Value) {
 async fn a_holder_that_is_stopped_is_told_from_one_that_works() {
     let (_server, servers, session) = with_session(own_server().await).await;
     let lock = lock_of(&session, "/lock/orders", "waiter");
-    let mut holder =
-        run(&servers, &["--owner", "alpha", "--session-timeout", "14s"], "/lock/orders", "sleep 600");
-    let mut holder = holder.spawn().unwrap();
+    let options = ["--owner", "alpha", "--session-timeout", "14s"];
+    let holder = Running::start(run(&servers, &options, "/lock/orders", "sleep 600"));
     until_queued(&lock, 1).await;
     let waiter = enqueue(&lock).await;
     assert_eq!(verdict(&servers, "/lock/orders").await, (json!("note"), json!("path-waited-for")));
@@ -40,22 +38,22 @@ async fn a_holder_that_is_stopped_is_told_from_one_that_works() {
     let one_down = format!("{servers},127.0.0.1:1");
     let said = [" answered it ", " Another server may have answered it since (127.0.0.1:1: "];
     eventually("its last answer", async || {
-        let shown = zklock(&one_down, &["show", "/lock/orders"]).await;
+        let shown = zklock(&one_down, "show /lock/orders").await;
         said.iter().all(|said| shown.stdout.contains(said))
     })
     .await;
 
-    signal(&holder, Signal::STOP);
+    holder.signal(Signal::STOP);
     eventually("a warning", async || {
         verdict(&servers, "/lock/orders").await == (json!("warning"), json!("holder-silent"))
     })
     .await;
-    let report = zklock(&servers, &["show", "--json", "/lock/orders"]).await.json();
+    let report = zklock(&servers, "show --json /lock/orders").await.json();
     let told = &report["holders"][0];
     has(told, json!({"session": report["contenders"][0]["session"], "session_timeout_ms": 14_000}));
     assert!(told["heard_ago_ms"].as_u64().is_some_and(|ago| ago > 7000), "{report}");
     let free_by = told["free_by"].as_str().and_then(|by| by.parse::<Timestamp>().ok()).expect("a time");
-    let shown = zklock(&servers, &["show", "/lock/orders"]).await;
+    let shown = zklock(&servers, "show /lock/orders").await;
     assert!(
         shown.stdout.contains(" answered it ") && shown.stdout.contains("the lock is free by "),
         "{shown:?}"
@@ -64,8 +62,6 @@ async fn a_holder_that_is_stopped_is_told_from_one_that_works() {
     let next = granted(waiter).await;
     assert!(Timestamp::now() <= free_by + Duration::from_secs(2), "later than {free_by}");
     next.release().await.unwrap();
-    signal(&holder, Signal::KILL);
-    ended(&mut holder).await;
 }
 
 #[tokio::test]
@@ -73,7 +69,7 @@ async fn one_that_is_stopped_in_a_pool_is_told() {
     let (_server, servers, session) = with_session(own_server().await).await;
     let one = |owner: &str| {
         let options = ["--session-timeout", "14s", "--owner", owner, "--permits", "/convert/2"];
-        run_on(&servers, &options, "sleep 600").spawn().unwrap()
+        Running::start(run_on(&servers, &options, "sleep 600"))
     };
     let semaphore = session.semaphore("/convert", 2).unwrap();
     let _permit = semaphore.acquire().await.unwrap();
@@ -85,7 +81,7 @@ async fn one_that_is_stopped_in_a_pool_is_told() {
     let turnstile = session.lock("/convert/queue").unwrap();
     until_queued(&turnstile, 1).await;
     assert_eq!(verdict(&servers, "/convert").await, (json!("note"), json!("path-waited-for")));
-    let report = zklock(&servers, &["doctor", "--json", "/convert"]).await.report();
+    let report = zklock(&servers, "doctor --json /convert").await.report();
     let pool = json!({"kind": "semaphore", "capacity": 2, "held": 2});
     has(&report["locks"], json!([{"waiting": 1, "holders": 2, "pool": pool, "contenders": 0}]));
 
@@ -98,17 +94,17 @@ async fn one_that_is_stopped_in_a_pool_is_told() {
         ),
         (&mut holder, "is silent: alpha", "holder-silent", "\nalpha with 1 permit: "),
     ] {
-        signal(process, Signal::STOP);
+        process.signal(Signal::STOP);
         eventually("a warning", async || {
-            let report = zklock(&servers, &["doctor", "--json", "/convert"]).await.report();
+            let report = zklock(&servers, "doctor --json /convert").await.report();
             let mut findings = report["findings"].as_array().expect("findings").iter();
             findings.any(|it| it["code"] == code && it["what"].as_str().is_some_and(|it| it.contains(owner)))
         })
         .await;
-        let shown = async || zklock(&servers, &["show", "/convert"]).await.stdout;
+        let shown = async || zklock(&servers, "show /convert").await.stdout;
         eventually("what becomes of the holders", async || shown().await.contains(holders)).await;
-        signal(process, Signal::KILL);
-        ended(process).await;
+        process.signal(Signal::KILL);
+        process.ended().await;
     }
 }
 
@@ -117,8 +113,7 @@ async fn the_queue_shows_since_when_its_first_one_is_the_first() {
     let (server, servers, session) = with_session(server().await).await;
     let lock = lock_of(&session, "/lock/orders", "alpha");
     let guard = lock.acquire().await.unwrap();
-    let holder =
-        async || zklock(&servers, &["show", "--json", "/lock/orders"]).await.json()["holders"][0].clone();
+    let holder = async || zklock(&servers, "show --json /lock/orders").await.json()["holders"][0].clone();
     let since = async || holder().await["held_since_at_latest"].clone();
     assert!(since().await.is_string(), "it came to an empty queue");
     let waiter = enqueue(&lock).await;
@@ -164,10 +159,10 @@ async fn without_the_word_nobody_claims_to_know() {
     let servers = server.connect_string();
     let session = zklock::Session::builder(&servers).tick(Duration::from_secs(2)).connect().await.unwrap();
     let _guard = lock_of(&session, "/lock/orders", "alpha").acquire().await.unwrap();
-    let shown = zklock(&servers, &["show", "--tick", "2s", "/lock/orders"]).await;
+    let shown = zklock(&servers, "show --tick 2s /lock/orders").await;
     shown.is(0, &shown.stdout, "");
     assert!(shown.stdout.contains("do not say whether it lives (4lw.commands.whitelist of"), "{shown:?}");
-    let report = zklock(&servers, &["doctor", "--tick", "2s", "--json", "/lock/orders"]).await.report();
+    let report = zklock(&servers, "doctor --tick 2s --json /lock/orders").await.report();
     assert_eq!(codes(&report), ["open-directory", "path-held"]);
 }
 

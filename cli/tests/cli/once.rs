@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -10,10 +9,9 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 use zklock::{Session, once::RecordState};
 
-use crate::support::looker::zklock as look;
 use crate::support::witness::Witness;
-use crate::support::{at, delete_holder, ended, finished, output, run, signal, until_queued};
-use zklock_test_support::{Server, operator, server, session, until_nothing_is_left};
+use crate::support::{Running, at, delete_holder, output, run, until_queued, zklock};
+use zklock_test_support::{Server, eventually, operator, server, session, until_nothing_is_left};
 
 const PATH: &str = "/lock/report";
 const NAME: &str = "2026-11-22";
@@ -41,16 +39,14 @@ async fn of_three_processes_at_once_one_runs_the_command() {
         async |owner| output(run(&servers, &[&ONCE[..], &["--owner", owner]].concat(), PATH, &script)).await;
     let mut told = 0;
     for ran in join_all(["a", "b", "c"].map(contend)).await {
-        assert_eq!(ran.code, 0, "{ran:?}");
-        told += ran.stderr.matches("run 2026-11-22 has been done already: succeeded on ").count();
+        told += ran.says(0, "").stderr.matches("run 2026-11-22 has been done already: succeeded on ").count();
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), format!("{NAME}\n"));
     assert_eq!(told, 2);
     // A quiet user is told nothing.
     output(run(&servers, &[&ONCE[..], &["-q"]].concat(), PATH, "exit 5")).await.is_silent(0, "");
     // Without a run it is a plain lock, and knows nothing of runs.
-    let plain = output(run(&servers, &[], PATH, "echo \"<$ZKLOCK_ONCE>\"")).await;
-    plain.is(0, "<>\n", "");
+    output(run(&servers, &[], PATH, "echo \"<$ZKLOCK_ONCE>\"")).await.is(0, "<>\n", "");
     assert_eq!(recorded(&server).await, (RecordState::Succeeded, 1));
     until_nothing_is_left(&server).await;
 }
@@ -92,11 +88,11 @@ async fn a_killed_holder_leaves_a_run_that_has_begun() {
     let (server, servers) = at(server().await);
     let mut witness = Witness::new();
     let brief = ["--session-timeout", "4s", "--on-lost", "kill", "--clock-drift", "1000"];
-    let mut holder =
-        run(&servers, &[&ONCE[..], &brief].concat(), PATH, &witness.of("sleep 1000")).spawn().unwrap();
+    let holder = run(&servers, &[&ONCE[..], &brief].concat(), PATH, &witness.of("sleep 1000"));
+    let mut holder = Running::start(holder);
     witness.began().await;
-    signal(&holder, Signal::KILL);
-    ended(&mut holder).await;
+    holder.signal(Signal::KILL);
+    holder.ended().await;
     let again = output(run(&servers, &ONCE, PATH, "exit 4")).await;
     again.is(79, "", "has begun already, on ");
     again.is(79, "", "its end was not recorded");
@@ -110,12 +106,11 @@ async fn a_killed_holder_leaves_a_run_that_has_begun() {
 async fn a_run_whose_lock_is_lost_is_told_to_be_begun() {
     let (server, servers) = at(server().await);
     let mut witness = Witness::new();
-    let mut holder = run(&servers, &ONCE, PATH, &witness.of("sleep 1000"));
-    let holder = holder.stderr(Stdio::piped()).spawn().unwrap();
+    let holder = Running::start(run(&servers, &ONCE, PATH, &witness.of("sleep 1000")));
     witness.began().await;
     delete_holder(&server, PATH).await;
     let said = "run 2026-11-22 has begun, and its end is not recorded; it does not run again without --retry";
-    finished(holder).await.is(76, "", said);
+    holder.finished().await.is(76, "", said);
 }
 
 /// The record is what the user wants to be sure of.
@@ -125,18 +120,16 @@ async fn a_success_that_cannot_be_recorded_is_no_success() {
     let mut witness = Witness::new();
     let script = witness.of("read go; exit $go");
     for (own, code) in [(0, 70), (3, 3)] {
-        let mut program = run(&servers, &ONCE, PATH, if own == 0 { &script } else { "read go; exit $go" });
-        let mut holder = program.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let script = if own == 0 { &script } else { "read go; exit $go" };
+        let mut holder = Running::start(run(&servers, &ONCE, PATH, script));
         let observer = session(&server).await;
         // The run has begun once its record is there.
         let once = observer.once(PATH).unwrap();
-        zklock_test_support::eventually("the begin", async || !once.records().await.unwrap().is_empty())
-            .await;
+        eventually("the begin", async || !once.records().await.unwrap().is_empty()).await;
         operator(&server).await.delete("/lock/report.once/2026-11-22", None).await.unwrap();
-        let mut stdin = holder.stdin.take().unwrap();
-        tokio::io::AsyncWriteExt::write_all(&mut stdin, format!("{own}\n").as_bytes()).await.unwrap();
-        let output = finished(holder).await;
-        output.is(code, "", "deleted or changed the record /lock/report.once/2026-11-22");
+        holder.reads(&format!("{own}\n")).await;
+        let said = "deleted or changed the record /lock/report.once/2026-11-22";
+        holder.finished().await.is(code, "", said);
     }
     witness.began().await;
     until_nothing_is_left(&server).await;
@@ -147,22 +140,17 @@ async fn the_record_is_written_once_all_is_gone_and_before_the_lock_is_released(
     let (server, servers) = at(server().await);
     let observer = session(&server).await;
     let mut witness = Witness::new();
-    let directory = tempfile::tempdir().unwrap();
-    let go = directory.path().join("go");
-    let left = format!(
-        r#"trap "" TERM; sleep 1000 & setsid sleep 1000 & until [ -e '{}' ]; do sleep 0.05; done; exit 0"#,
-        go.display()
-    );
+    let left = r#"trap "" TERM; sleep 1000 & setsid sleep 1000 & read go; exit 0"#;
     let options = [&ONCE[..], &["--kill-after", "300ms"]].concat();
-    let mut holder = run(&servers, &options, PATH, &witness.of(&left)).spawn().unwrap();
+    let mut holder = Running::start(run(&servers, &options, PATH, &witness.of(left)));
     witness.began().await;
-    let mut waiter = run(&servers, &ONCE, PATH, "exit 5").stderr(Stdio::piped()).spawn().unwrap();
+    let mut waiter = Running::start(run(&servers, &ONCE, PATH, "exit 5"));
     until_queued(&observer, PATH, 2).await;
-    std::fs::write(go, "").unwrap();
+    holder.end_input();
     // The waiter is told by the record, so it was there when the lock was released.
-    assert_eq!(ended(&mut waiter).await.code(), Some(0));
+    waiter.ends_with(0).await;
     assert!(witness.is_gone(), "the run was done before all was gone");
-    assert_eq!(ended(&mut holder).await.code(), Some(0));
+    holder.ends_with(0).await;
     assert_eq!(recorded(&server).await, (RecordState::Succeeded, 1));
 }
 
@@ -183,13 +171,13 @@ async fn show_has_the_last_records() {
     for (name, script) in [("d1", "exit 0"), ("d2", "exit 0"), ("d3", "exit 1")] {
         output(run(&servers, &["--once", name, "--owner", "host-\u{1b}[2J"], PATH, script)).await;
     }
-    let shown = look(&servers, &["show", PATH]).await.stdout;
+    let shown = zklock(&servers, &["show", PATH]).await.stdout;
     let lines = shown.lines().collect::<Vec<_>>();
     let [nobody, "", third, second] = lines[..] else { panic!("{lines:?}") };
     assert_eq!(nobody, "nobody holds /lock/report");
     assert!(third.starts_with("run d3 failed on host-\\u{1b}[2J at 2"), "{third}");
     assert!(second.starts_with("run d2 succeeded on "), "{second}");
-    let json = look(&servers, &["show", "--json", PATH]).await.json();
+    let json = zklock(&servers, &["show", "--json", PATH]).await.json();
     let once = json["once"].as_array().unwrap();
     let names = once.iter().map(|record| record["name"].as_str().unwrap()).collect::<Vec<_>>();
     assert_eq!(names, ["d3", "d2", "d1"]);
@@ -240,7 +228,8 @@ int clock_gettime(clockid_t clock, struct timespec *time) {
 ";
 
 fn skewing(directory: &TempDir) -> PathBuf {
-    let (source, library) = (directory.path().join("skew.c"), directory.path().join("skew.so"));
+    let source = directory.path().join("skew.c");
+    let library = directory.path().join("skew.so");
     fs::write(&source, SKEW).unwrap();
     let mut cc = std::process::Command::new("cc");
     let status = cc.args(["-shared", "-fPIC", "-O2", "-o"]).arg(&library).arg(&source).status().unwrap();
@@ -273,8 +262,7 @@ async fn a_period_is_the_same_for_hosts_whose_clocks_are_wrong() {
     let now = session(&server).await.once("/lock/other").unwrap();
     let expected = now.period_name(std::time::Duration::from_secs(86_400_000)).await.unwrap();
     assert_eq!(name, expected);
-    let late = host(-4_000 * DAY).await;
-    late.is(0, "", &format!("run {name} has been done already: succeeded on "));
+    host(-4_000 * DAY).await.is(0, "", &format!("run {name} has been done already: succeeded on "));
     let session = Session::connect(server.connect_string()).await.unwrap();
     assert_eq!(session.once(PATH).unwrap().records().await.unwrap().len(), 1);
 }

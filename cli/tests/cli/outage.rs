@@ -1,21 +1,17 @@
 //! The servers are away: while a command waits for its lock, and when a command begins.
 
-use std::process::Stdio;
-
 use rustix::process::Signal;
-use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
 
-use crate::support::looker::zklock;
-use crate::support::{Running, finished, output, run, run_on, signal, until_queued, with_session};
+use crate::support::{Running, output, program_of, run, run_on, until_queued, with_session, zklock};
 use zklock_test_support::{own_server, server, within};
 
 const PATH: &str = "/lock/away";
 
 /// A command that has said that it waits for the lock.
-async fn waiting(mut command: Command) -> Running {
-    let mut waiter = Running::start(&mut command);
+async fn waiting(command: Command) -> Running {
+    let mut waiter = Running::start(command);
     assert!(waiter.tells().await.contains("waiting for /lock/away, held by "));
     waiter
 }
@@ -33,13 +29,11 @@ async fn a_wait_that_ends_while_no_server_answers_is_69() {
         run(&servers, &with(&["--quiet"]), PATH, "echo in"),
         run_on(&servers, &with(&["--slot", "/workers/1"]), "echo in"),
     ];
-    let waiters = waiters.map(|mut waiter| {
-        waiter.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
-    });
+    let waiters = waiters.map(Running::start);
     until_queued(&session, PATH, 3).await;
     until_queued(&session, "/workers/queue", 1).await;
     server.own().pause().await.unwrap();
-    let [loud, quiet, slot] = waiters.map(finished);
+    let [loud, quiet, slot] = waiters.map(Running::finished);
     let (loud, quiet, slot) = tokio::join!(loud, quiet, slot);
     for (ended, names, is_loud) in
         [(&loud, PATH, true), (&quiet, PATH, false), (&slot, "a slot of /workers", true)]
@@ -75,7 +69,7 @@ async fn a_wait_goes_on_after_an_outage() {
     }
     link.accept();
     guard.release().await.unwrap();
-    assert_eq!(waiter.ended().await, Some(3));
+    waiter.ends_with(3).await;
 }
 
 /// The last line does not say that zklock goes on trying, also not to a quiet user, who reads that, too.
@@ -85,17 +79,16 @@ async fn a_restart_after_an_outage_is_told() {
     for quiet in [&[][..], &["--quiet"]] {
         let link = Link::start(server.address()).await.unwrap();
         let options = [&["--restart", "--session-timeout", "4s"], quiet].concat();
-        let mut daemon = run(&server.at(link.address()), &options, PATH, "echo up; exec sleep 1000");
-        let mut daemon = Running::start(&mut daemon);
+        let daemon = run(&server.at(link.address()), &options, PATH, "echo up; exec sleep 1000");
+        let mut daemon = Running::start(daemon);
         assert_eq!(daemon.prints().await, "up");
         link.refuse();
         link.cut();
         while !daemon.tells().await.ends_with("has not answered for 2s or more; zklock goes on trying") {}
         link.accept();
         assert_eq!(daemon.prints().await, "up");
-        signal(&daemon.child, Signal::TERM);
-        let mut told = String::new();
-        within("the end", AsyncReadExt::read_to_string(daemon.told.get_mut(), &mut told)).await.unwrap();
+        daemon.signal(Signal::TERM);
+        let told = daemon.finished().await.stderr;
         let last = told.lines().last().unwrap_or_default();
         // If an answer comes before the grant, it is told, and a quiet user need not know more.
         let is_told = !quiet.is_empty() && last.ends_with("ZooKeeper answers again");
@@ -107,8 +100,8 @@ async fn a_restart_after_an_outage_is_told() {
 #[tokio::test]
 async fn a_wait_whose_server_is_silent_at_its_end_asks_another_one() {
     let (server, _servers, session) = with_session(server().await).await;
-    let [first, other] = [Link::start(server.address()), Link::start(server.address())];
-    let (first, other) = (first.await.unwrap(), other.await.unwrap());
+    let first = Link::start(server.address()).await.unwrap();
+    let other = Link::start(server.address()).await.unwrap();
     let _guard = session.lock(PATH).unwrap().acquire().await.unwrap();
     other.refuse();
     let servers = server.at(format!("{},{}", first.address(), other.address()));
@@ -119,7 +112,7 @@ async fn a_wait_whose_server_is_silent_at_its_end_asks_another_one() {
     first.refuse();
     first.cut();
     assert!(waiter.tells().await.contains("was not acquired within 2s, held by "));
-    assert_eq!(waiter.ended().await, Some(75));
+    waiter.ends_with(75).await;
 }
 
 /// zklock may ask for 2 s who holds the lock, and a signal ends that.
@@ -131,8 +124,8 @@ async fn a_signal_ends_the_last_question() {
     let mut waiter = waiting(run(&server.at(link.address()), &["--timeout", "2s"], PATH, "")).await;
     let question = link.hold_reply(RequestKind::GetChildren);
     within("the last question", question.reached()).await;
-    signal(&waiter.child, Signal::TERM);
-    assert_eq!(waiter.ended().await, Some(143));
+    waiter.signal(Signal::TERM);
+    waiter.ends_with(143).await;
 }
 
 /// A program that waits for a change says so, too.
@@ -140,8 +133,7 @@ async fn a_signal_ends_the_last_question() {
 async fn a_silence_is_told_by_commands_that_look() {
     let server = server().await;
     let link = Link::start(server.address()).await.unwrap();
-    let mut watcher = crate::support::zklock(&server.at(link.address()));
-    let mut watcher = Running::start(watcher.args(["leader", "--watch", PATH]));
+    let mut watcher = Running::start(program_of(&server.at(link.address()), &["leader", "--watch", PATH]));
     assert!(watcher.tells().await.contains("nobody leads"));
     link.black_hole();
     let silent = "zklock: ZooKeeper has not answered for 2s or more; zklock goes on trying";

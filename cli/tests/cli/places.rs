@@ -3,8 +3,10 @@
 use serde_json::Value;
 use zookeeper_client::{Acl, Acls, AuthId, Permission};
 
-use crate::support::looker::{DIGEST, answers, are_refused, authorized, codes, set_acl, zklock, zklock_as};
-use crate::support::{Running, at, output, queue, run, with_session};
+use crate::support::{
+    DIGEST, Running, answers, are_refused, at, authorized, output, program_of, queue, run, set_acl,
+    with_session, zklock, zklock_as,
+};
 use zklock_test_support::{make, own_server, server};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -13,10 +15,9 @@ async fn a_path_that_does_not_exist_is_not_free() {
     let missing = ["show /nope", "ls /nope", "release --force --yes /nope"]
         .map(|line| (line, 66, "", "/nope does not exist"));
     answers(&servers, &missing).await;
-    let json = zklock(&servers, &["show", "--json", "/nope"]).await;
+    let json = zklock(&servers, "show --json /nope").await;
     assert_eq!((json.code, &json.report()["contenders"]), (66, &Value::Array(Vec::new())));
-    let quiet = zklock(&servers, &["show", "--exit-code", "-q", "/nope"]).await;
-    quiet.is_silent(66, "");
+    zklock(&servers, "show --exit-code -q /nope").await.is_silent(66, "");
 }
 
 /// A typing error in it must not be a place of its own, where everybody else is absent.
@@ -39,8 +40,7 @@ async fn a_chroot_that_does_not_exist_is_refused_by_every_command() {
     ]
     .map(|line| (line, 66, "", "the chroot /prod does not exist; check --servers"));
     answers(&wrong, &refused).await;
-    let doctor = zklock(&wrong, &["doctor", "--json", "/lock"]).await;
-    assert_eq!((doctor.code, codes(&doctor.report())), (66, vec!["chroot-missing"]), "{doctor:?}");
+    zklock(&wrong, "doctor --json /lock").await.finds(66, &["chroot-missing"]);
     answers(&wrong, &[("run --create-chroot /lock -- true", 0, "", ""), ("run /lock -- true", 0, "", "")])
         .await;
 }
@@ -109,7 +109,7 @@ async fn a_refusal_by_an_acl_names_both_sides() {
         "show /lock/hidden",
         "doctor /lock/hidden",
     ] {
-        let refused = zklock_as(&servers, wrong, &command.split(' ').collect::<Vec<_>>()).await;
+        let refused = zklock_as(&servers, wrong, command).await;
         let told = format!("{}{}", refused.stdout, refused.stderr);
         assert!(
             told.contains("; give credentials that the ACL names: --digest-file (or ZKLOCK_DIGEST)"),
@@ -131,9 +131,9 @@ async fn a_refusal_by_an_acl_names_both_sides() {
     }
     make(&operator, "/feed/leader").await;
     set_acl(&operator, "/feed/leader", &Acls::creator_all()).await;
-    let mut watcher = crate::support::zklock(&servers);
-    watcher.args(["leader", "--watch", "/feed"]).env("ZKLOCK_DIGEST", wrong);
-    let refused = Running::start(&mut watcher).tells().await;
+    let mut watcher = program_of(&servers, "leader --watch /feed");
+    watcher.env("ZKLOCK_DIGEST", wrong);
+    let refused = Running::start(watcher).tells().await;
     assert!(
         refused.contains("refuses to say who leads") && refused.contains("ACL of /feed/leader"),
         "{refused}"
@@ -141,13 +141,13 @@ async fn a_refusal_by_an_acl_names_both_sides() {
     // An ancestor is closed.
     make(&operator, "/closed").await;
     set_acl(&operator, "/closed", &Acls::anyone_read()).await;
-    let closed = zklock_as(&servers, wrong, &["lead", "--value", "x", "/closed/feed", "--", "true"]).await;
+    let closed = zklock_as(&servers, wrong, "lead --value x /closed/feed -- true").await;
     closed.is(77, "", "(or CREATE on the nearest ancestor, if the directory does not exist)");
     closed.is(77, "", "and the ACL of /closed grants world:anyone READ");
     closed.is(77, "", "; no other identity has CREATE there, so change the ACL");
-    let read = zklock_as(&servers, DIGEST, &["show", "/lock/hidden"]).await;
-    read.is(0, "nobody holds /lock/hidden\n", "");
-    assert_eq!(zklock_as(&servers, DIGEST, &["run", "/lock/hidden", "--", "true"]).await.code, 0);
+    let nobody = "nobody holds /lock/hidden\n";
+    zklock_as(&servers, DIGEST, "show /lock/hidden").await.is(0, nobody, "");
+    assert_eq!(zklock_as(&servers, DIGEST, "run /lock/hidden -- true").await.code, 0);
 }
 
 /// An ACL keeps zklock from deleting its node. The end of its session does not ask the ACL.
@@ -166,9 +166,9 @@ async fn a_refused_release_is_told_only_if_the_session_cannot_be_closed() {
 async fn a_quiet_doctor_gives_no_note_but_of_a_path_that_does_not_exist() {
     let (_server, servers, session) = with_session(server().await).await;
     let _guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
-    let quiet = zklock(&servers, &["doctor", "-q", "/lock/orders"]).await;
+    let quiet = zklock(&servers, "doctor -q /lock/orders").await;
     assert!(!quiet.stdout.contains("NOTE") && !quiet.stdout.contains("SERVER"), "{quiet:?}");
-    let quiet = zklock(&servers, &["doctor", "-q", "/lock/orders", "/nope"]).await;
+    let quiet = zklock(&servers, "doctor -q /lock/orders /nope").await;
     assert!(quiet.stdout.contains("NOTE     /nope does not exist."), "{quiet:?}");
     assert!(quiet.stdout.matches("NOTE").count() == 1 && !quiet.stdout.contains("SERVER"), "{quiet:?}");
 }

@@ -1,29 +1,14 @@
 //! Readers: `zklock run --shared`, and what the other commands say of them.
 
-use std::process::Stdio;
-
 use rustix::process::Signal;
 use serde_json::json;
-use tokio::process::Child;
 use zklock::{LostReason, RwLock, Session};
 
-use crate::support::looker::{has, owner, rows, zklock};
 use crate::support::witness::Witness;
-use crate::support::{at, ended, line, lines, output, run, signal, until_queued, with_session};
+use crate::support::{Running, at, has, output, owner, rows, run, until_queued, with_session, zklock};
 use zklock_test_support::{Server, own_server, server, session, within};
 
 const PATH: &str = "/lock/prices";
-
-/// A command that runs until its standard input ends.
-fn start(servers: &str, options: &[&str], witness: &Witness) -> Child {
-    let mut program = run(servers, options, PATH, &witness.of("read go; exit 0"));
-    program.stdin(Stdio::piped()).spawn().expect("the program starts")
-}
-
-async fn end(child: &mut Child) {
-    drop(child.stdin.take());
-    assert_eq!(ended(child).await.code(), Some(0));
-}
 
 fn lock_of(session: &Session, text: &str) -> RwLock {
     session.rw_lock(PATH).expect("a lock").with_options(owner(text)).expect("a lock")
@@ -37,15 +22,12 @@ async fn the_command_of_a_reader_finds_that_it_is_one() {
     let script = format!(
         r#"printf '%s\n' "$ZKLOCK_PATH" "$ZKLOCK_ACCESS" "$ZKLOCK_SEQUENCER"; '{program}' verify "$ZKLOCK_SEQUENCER""#
     );
-    let shared = output(run(&servers, &["--shared"], PATH, &script)).await;
-    assert_eq!(shared.code, 0, "{shared:?}");
-    let text = &shared.stdout;
-    let [path, access, claim] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+    let shared = output(run(&servers, &["--shared"], PATH, &script)).await.says(0, "");
+    let [path, access, claim] = shared.stdout.lines().collect::<Vec<_>>()[..] else { panic!("{shared:?}") };
     assert_eq!((path, access), (PATH, "shared"));
     assert!(claim.ends_with(":r0:/lock/prices"), "{claim}");
     assert_eq!(zklock(&servers, &["verify", claim]).await.code, 1);
-    let alone = output(run(&servers, &[], PATH, r#"echo "$ZKLOCK_ACCESS""#)).await;
-    assert_eq!(alone.stdout, "exclusive\n");
+    output(run(&servers, &[], PATH, r#"echo "$ZKLOCK_ACCESS""#)).await.is(0, "exclusive\n", "");
 }
 
 #[tokio::test]
@@ -56,7 +38,8 @@ async fn a_reader_does_not_wait_with_zero_and_is_told_who_is_in_front() {
     at_once().await.is(0, "in\n", "");
     // A writer that waits is in front of every later reader.
     let mut witness = Witness::new();
-    let mut writer = start(&servers, &["--owner", "gamma"], &witness);
+    let writer = run(&servers, &["--owner", "gamma"], PATH, &witness.of("read go; exit 0"));
+    let mut writer = Running::start(writer);
     until_queued(&session, PATH, 2).await;
     let refused = at_once().await;
     refused.is(75, "", "is not free, held by the reader beta, who came ");
@@ -64,13 +47,12 @@ async fn a_reader_does_not_wait_with_zero_and_is_told_who_is_in_front() {
 
     // The same of one that waits, and a signal ends its wait.
     loop {
-        let mut reader =
-            run(&servers, &["--shared"], PATH, "echo in").stderr(Stdio::piped()).spawn().unwrap();
+        let mut reader = Running::start(run(&servers, &["--shared"], PATH, "echo in"));
         until_queued(&session, PATH, 3).await;
-        let line = line(&mut lines(&mut reader.stderr)).await;
+        let line = reader.tells().await;
         assert!(line.contains("waiting for /lock/prices, held by the reader beta, who came "), "{line}");
-        signal(&reader, Signal::TERM);
-        assert_eq!(ended(&mut reader).await.code(), Some(143));
+        reader.signal(Signal::TERM);
+        reader.ends_with(143).await;
         until_queued(&session, PATH, 2).await;
         // It looks once, 300 ms after it began to wait. On a busy machine its own node may not be there by then.
         if !line.ends_with("; 1 waiting; the writer gamma is in front of this reader") {
@@ -80,7 +62,7 @@ async fn a_reader_does_not_wait_with_zero_and_is_told_who_is_in_front() {
     }
     reading.release().await.unwrap();
     witness.began().await;
-    end(&mut writer).await;
+    writer.ends_with(0).await;
 }
 
 /// Two readers hold the lock. A writer and a reader wait.
@@ -122,9 +104,9 @@ async fn show_says_who_reads_who_writes_and_what_waits_for_whom() {
     let contenders = [reads.clone(), reads, of("exclusive", false, Some(1)), of("shared", false, Some(2))];
     has(&json, json!({"contenders": contenders}));
 
-    let listed = zklock(&servers, &["ls"]).await.stdout;
+    let listed = zklock(&servers, "ls").await.stdout;
     assert!(listed.lines().nth(1).unwrap().contains("2 readers: alpha, …  "), "{listed}");
-    let listed = zklock(&servers, &["ls", "--json"]).await.json();
+    let listed = zklock(&servers, "ls --json").await.json();
     has(&listed, json!([{"holders": 2, "waiting": 2, "holder": {"kind": "shared"}}]));
 
     let report = zklock(&servers, &["doctor", "--json", PATH]).await.report();
@@ -145,10 +127,11 @@ async fn one_reader_or_all_of_them_are_released() {
     let waiting = zklock(&servers, &[&RELEASE[..], &["--sequence", "2"]].concat()).await;
     waiting.is(1, "", "no holder of /lock/prices has the sequence 2");
 
-    let (second, first) = (readers.pop().unwrap(), readers.pop().unwrap());
+    let second = readers.pop().unwrap();
+    let first = readers.pop().unwrap();
     let one = zklock(&servers, &[&RELEASE[..], &["--sequence", "0"]].concat()).await;
-    assert_eq!(one.code, 0, "{one:?}");
-    assert!(one.stderr.contains("held by the reader alpha") && !one.stderr.contains("beta"), "{one:?}");
+    let one = one.says(0, "held by the reader alpha");
+    assert!(!one.stderr.contains("beta"), "{one:?}");
     assert!(one.stderr.ends_with("1 other reader still holds it\n"), "{one:?}");
     assert_eq!(within("the loss", first.lost()).await, LostReason::NodeDeleted);
     assert!(second.is_held());
@@ -156,8 +139,7 @@ async fn one_reader_or_all_of_them_are_released() {
     let session = session(&server).await;
     until_queued(&session, PATH, 3).await;
     // Another reader cannot pass the writer, so one reader is left.
-    let rest = zklock(&servers, &RELEASE).await;
-    rest.is(0, "", "held by the reader beta");
+    zklock(&servers, &RELEASE).await.is(0, "", "held by the reader beta");
     assert_eq!(within("the loss", second.lost()).await, LostReason::NodeDeleted);
     for waiter in waiters {
         within("the grant", waiter).await.unwrap();
@@ -166,9 +148,8 @@ async fn one_reader_or_all_of_them_are_released() {
     let readers =
         [lock_of(&session, "epsilon").read().await.unwrap(), lock_of(&session, "zeta").read().await.unwrap()];
     let all = zklock(&servers, &RELEASE).await;
-    assert_eq!(all.code, 0, "{all:?}");
     for told in ["the reader epsilon", "the reader zeta", "was taken from 2 readers"] {
-        assert!(all.stderr.contains(told), "{told}: {all:?}");
+        all.is(0, "", told);
     }
     for reader in readers {
         assert_eq!(within("the loss", reader.lost()).await, LostReason::NodeDeleted);

@@ -4,12 +4,12 @@ use zklock::{Acl, LostReason, Session};
 use zklock_testcontainers::{Link, RequestKind};
 use zookeeper_client::{Acl as Entry, Acls, AuthId, Permission};
 
-use crate::support;
-use crate::support::looker::{DIGEST, authorized, owner, set_acl, zklock, zklock_as};
 use crate::support::terminal::Terminal;
-use crate::support::{at, lock_of, with_session};
+use crate::support::{
+    DIGEST, at, authorized, count_sessions, lock_of, owner, set_acl, with_session, zklock, zklock_as,
+};
 use zklock_test_support::{
-    enqueue, eventually, granted, make, operator, own_server, queue, server, session, within,
+    enqueue, eventually, granted, make, operator, own_server, queue, server, session, sessions, within,
 };
 
 const RELEASE: [&str; 3] = ["release", "--force", "/lock/orders"];
@@ -24,30 +24,23 @@ async fn asking(servers: &str, options: &[&str]) -> Terminal {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_one_takes_over() {
-    let server = server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
+    let (server, [first, second]) = sessions().await;
+    let servers = server.connect_string();
     let holder = lock_of(&first, "/lock/orders", "al\u{1b}[31mpha");
     let guard = holder.acquire().await.unwrap();
     let waiter = enqueue(&lock_of(&second, "/lock/orders", "beta")).await;
-    let released = zklock(&server.connect_string(), &RELEASE_UNASKED).await;
-    released.is(0, "", "");
-    let (session, token) = (format!("session {:#x}", first.id()), format!("token {}", guard.token()));
-    for told in [
-        r"held by al\u{1b}[31mpha",
-        &session,
-        &token,
-        "since 20",
-        "cut off",
-        "next contender is beta. It may start at once",
-    ] {
-        assert!(released.stderr.contains(told), "{told}: {}", released.stderr);
+    let released = zklock(&servers, &RELEASE_UNASKED).await;
+    let session = format!("session {:#x}", first.id());
+    let token = format!("token {}", guard.token());
+    let next = "next contender is beta. It may start at once";
+    for told in [r"held by al\u{1b}[31mpha", &session, &token, "since 20", "cut off", next] {
+        released.is(0, "", told);
     }
     assert_eq!(within("the loss", guard.lost()).await, LostReason::NodeDeleted);
     let next = granted(waiter).await;
     assert_eq!(queue(&holder).await[0].path, next.node());
     // With --quiet it prints nothing.
-    let released = zklock(&server.connect_string(), &[&RELEASE_UNASKED[..], &["--quiet"]].concat()).await;
-    assert_eq!((released.code, released.stderr.as_str()), (0, ""));
+    zklock(&servers, "release --force --yes /lock/orders --quiet").await.is_silent(0, "");
     assert_eq!(within("the loss", next.lost()).await, LostReason::NodeDeleted);
 }
 
@@ -74,12 +67,11 @@ async fn somebody_is_asked() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_successor_is_not_hit() {
-    let server = server().await;
-    let (session, operator) = (session(&server).await, operator(&server).await);
+    let (server, servers, session) = with_session(server().await).await;
+    let operator = operator(&server).await;
     let lock = session.lock("/lock/orders").unwrap();
     let shown = lock.acquire().await.unwrap();
-    let mut terminal = Terminal::start(&server.connect_string(), &RELEASE);
-    terminal.until("Take the lock from this holder? [y/N]").await;
+    let mut terminal = asking(&servers, &[]).await;
     // While the user thinks about it, the lock is released, and its directory is deleted and created again.
     let node = shown.node();
     shown.release().await.unwrap();
@@ -91,8 +83,7 @@ async fn a_successor_is_not_hit() {
     assert!(successor.is_held() && queue(&lock).await[0].token == Some(successor.token()));
 
     // The same for a release with no successor.
-    let mut terminal = Terminal::start(&server.connect_string(), &RELEASE);
-    terminal.until("Take the lock from this holder? [y/N]").await;
+    let mut terminal = asking(&servers, &[]).await;
     successor.release().await.unwrap();
     terminal.press_to_end("y\r", 1).await;
     terminal.until("has already left").await;
@@ -147,8 +138,7 @@ async fn those_without_permission() {
     let look = Entry::new(Permission::READ, AuthId::anyone());
     let all = Entry::new(Permission::ALL, AuthId::authed());
     set_acl(&authorized, "/lock/orders", &[look, all]).await;
-    let refused = zklock(&servers, &RELEASE_UNASKED).await;
-    assert_eq!(refused.code, 77, "{refused:?}");
+    assert_eq!(zklock(&servers, &RELEASE_UNASKED).await.code, 77);
     set_acl(&authorized, "/lock/orders", &Acls::creator_all()).await;
     assert_eq!(zklock(&servers, &RELEASE_UNASKED).await.code, 77);
     assert!(guard.is_held());
@@ -160,8 +150,7 @@ async fn those_without_permission() {
     set_acl(&authorized, "/lock/orders", &Acls::anyone_all()).await;
     let options = owner("alpha").acl(Acl::creator_only());
     let guard = session.lock("/lock/orders").unwrap().with_options(options).unwrap().acquire().await.unwrap();
-    let refused = zklock(&servers, &RELEASE_UNASKED).await;
-    refused.is(77, "", "these credentials may not read ");
+    zklock(&servers, &RELEASE_UNASKED).await.is(77, "", "these credentials may not read ");
     assert!(guard.is_held());
 }
 
@@ -169,16 +158,15 @@ async fn those_without_permission() {
 async fn what_cannot_be_released() {
     let (server, servers) = at(own_server().await);
     make(&operator(&server).await, "/lock/orders").await;
-    let free = zklock(&servers, &RELEASE_UNASKED).await;
-    free.is(1, "", "nobody holds /lock/orders");
-    zklock(&servers, &["release", "--force", "/no/such"]).await.is(66, "", "/no/such does not exist");
+    zklock(&servers, &RELEASE_UNASKED).await.is(1, "", "nobody holds /lock/orders");
+    zklock(&servers, "release --force /no/such").await.is(66, "", "/no/such does not exist");
     // No session stays open while the user thinks about it.
     let session = session(&server).await;
     let _guard = session.lock("/lock/orders").unwrap().acquire().await.unwrap();
     zklock(&servers, &RELEASE).await.is(64, "", "give --yes");
-    let before = support::looker::sessions(&server).await;
+    let before = count_sessions(&server).await;
     let _terminal = asking(&servers, &[]).await;
-    eventually("no other session", async || support::looker::sessions(&server).await == before).await;
+    eventually("no other session", async || count_sessions(&server).await == before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -200,10 +188,13 @@ async fn the_lead_is_taken_from_the_leader() {
 async fn a_permit_or_a_slot_is_taken_from_its_holder() {
     let (server, servers, session) = with_session(server().await).await;
     let slots = session.slots("/workers", 3).unwrap();
-    let (low, high) = (slots.acquire().await.unwrap(), slots.acquire().await.unwrap());
+    let low = slots.acquire().await.unwrap();
+    let high = slots.acquire().await.unwrap();
     let take = async |path: &str, options: &[&str]| {
         zklock(&servers, &[&["release", "--force", "--yes", path], options].concat()).await
     };
+    let several = "2 of 3 slots of /workers are held by 2 holders; name one with --slot or --sequence";
+    take("/workers", &[]).await.is(64, "", several);
     take("/workers", &["--slot", "2"]).await.is(1, "", "nobody holds slot 2 of /workers");
     take("/workers", &["--sequence", "7"]).await.is(1, "", "/workers has no such holder with the sequence 7");
     assert!(low.is_held() && high.is_held());

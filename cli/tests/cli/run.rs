@@ -2,25 +2,23 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use tokio::io::AsyncWriteExt;
 use zklock::Sequencer;
 
-use crate::support;
 use crate::support::witness::Witness;
-use crate::support::{SHORTLY, at, ended, finished, output, run, signal, until_queued, with_session, zklock};
-use zklock_test_support::{eventually, server, within};
+use crate::support::{
+    Running, SHORTLY, at, child_of, children_of, kill, output, program_of, queue, run, until_queued,
+    with_session, zklock,
+};
+use zklock_test_support::{eventually, server};
 
 #[tokio::test]
 async fn it_ends_as_its_command_does() {
     let (_server, servers) = at(server().await);
     for (script, status) in [("exit 0", 0), ("exit 3", 3), ("kill -TERM $$", 143), ("kill -KILL $$", 137)] {
-        let output = output(run(&servers, &[], "/lock/status", script)).await;
-        assert_eq!(output.code, status, "{script}: {output:?}");
-        assert_eq!(output.stderr, "", "{script}");
+        output(run(&servers, &[], "/lock/status", script)).await.is_silent(status, "");
     }
 }
 
@@ -28,17 +26,16 @@ async fn it_ends_as_its_command_does() {
 async fn the_command_finds_what_it_needs_in_its_environment() {
     let (_server, servers, session) = with_session(server().await).await;
     let script = r#"printf '%s\n' "$ZKLOCK_PATH" "$ZKLOCK_TOKEN" "$ZKLOCK_SEQUENCER" "$ZKLOCK_SESSION_TIMEOUT_MS"; read line"#;
-    let mut program = run(&servers, &["--session-timeout", "7s"], "/lock/env", script);
-    let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut running = Running::start(run(&servers, &["--session-timeout", "7s"], "/lock/env", script));
     until_queued(&session, "/lock/env", 1).await;
-    let holder = support::queue(&session, "/lock/env").await.remove(0);
+    let holder = queue(&session, "/lock/env").await.remove(0);
 
     // The command reads the standard input of zklock.
-    child.stdin.take().unwrap().write_all(b"go\n").await.unwrap();
-    let output = finished(child).await;
-    assert_eq!(output.code, 0, "{output:?}");
-    let text = &output.stdout;
-    let [path, token, sequencer, timeout] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+    running.reads("go\n").await;
+    let ran = running.finished().await.says(0, "");
+    let [path, token, sequencer, timeout] = ran.stdout.lines().collect::<Vec<_>>()[..] else {
+        panic!("{ran:?}")
+    };
     let sequencer = sequencer.parse::<Sequencer>().unwrap();
     assert_eq!((path, timeout), ("/lock/env", "7000"));
     assert_eq!(token.parse(), Ok(holder.token.unwrap()));
@@ -48,26 +45,23 @@ async fn the_command_finds_what_it_needs_in_its_environment() {
 #[tokio::test]
 async fn everything_is_gone_before_the_next_one_begins() {
     let (_server, servers, session) = with_session(server().await).await;
-    let (mut first, mut second) = (Witness::new(), Witness::new());
+    let mut first = Witness::new();
+    let mut second = Witness::new();
     // One process stays in the group, the other one leaves it. Neither ends by itself or on SIGTERM.
-    let left = r#"trap "" TERM; sleep 1000 & setsid sleep 1000 & exit 5"#;
-    let mut holder =
-        run(&servers, &["--kill-after", "300ms"], "/lock/left", &first.of(&format!("read go; {left}")))
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
+    let left = r#"read go; trap "" TERM; sleep 1000 & setsid sleep 1000 & exit 5"#;
+    let holder = run(&servers, &["--kill-after", "300ms"], "/lock/left", &first.of(left));
+    let mut holder = Running::start(holder);
     first.began().await;
-    let mut waiter =
-        run(&servers, &[], "/lock/left", &second.after(&first, ":")).stderr(Stdio::piped()).spawn().unwrap();
+    let mut waiter = Running::start(run(&servers, &[], "/lock/left", &second.after(&first, ":")));
     until_queued(&session, "/lock/left", 2).await;
 
     let began = Instant::now();
-    drop(holder.stdin.take());
+    holder.end_input();
     let gone = first.gone().await;
     second.began().await;
     assert!(gone - began >= Duration::from_millis(300), "they were not asked first");
-    assert_eq!(ended(&mut holder).await.code(), Some(5));
-    assert_eq!(ended(&mut waiter).await.code(), Some(0), "the next one began before all was gone");
+    holder.ends_with(5).await;
+    assert_eq!(waiter.ended().await, Some(0), "the next one began before all was gone");
 }
 
 #[tokio::test]
@@ -75,18 +69,19 @@ async fn those_that_lost_their_parents_are_waited_for() {
     let server = server().await;
     let mut witness = Witness::new();
     let script = format!("for i in $(seq 20); do (sleep 0.01 &); done; {}", witness.of("exec sleep 1000"));
-    let mut child = run(&server.connect_string(), &[], "/lock/orphans", &script).spawn().unwrap();
+    let mut running = Running::start(run(&server.connect_string(), &[], "/lock/orphans", &script));
     witness.began().await;
-    let warden = support::child_of(support::pid(&child), "zklock-warden").await;
-    eventually("a warden with one child", async || support::children_of(warden).len() == 1).await;
-    signal(&child, Signal::TERM);
-    assert_eq!(ended(&mut child).await.code(), Some(143));
+    let warden = running.warden().await;
+    eventually("a warden with one child", async || children_of(warden).len() == 1).await;
+    running.signal(Signal::TERM);
+    running.ends_with(143).await;
 }
 
 #[tokio::test]
 async fn the_children_of_the_shell_that_became_zklock_are_spared() {
     let server = server().await;
-    let (mut sidecar, mut witness) = (Witness::new(), Witness::new());
+    let mut sidecar = Witness::new();
+    let mut witness = Witness::new();
     let script = format!(
         "(exec 9>'{}'; exec sleep 1000) & exec '{}' run /lock/exec -- sh -c \"$0\"",
         sidecar.path().display(),
@@ -94,17 +89,16 @@ async fn the_children_of_the_shell_that_became_zklock_are_spared() {
     );
     let mut program = tokio::process::Command::new("sh");
     program.args(["-c", &script, &witness.of("sleep 1000")]).env("ZKLOCK_SERVERS", server.connect_string());
-    let mut child = program.kill_on_drop(true).spawn().unwrap();
+    program.kill_on_drop(true);
+    let mut running = Running::start(program);
     sidecar.began().await;
     witness.began().await;
-    let zklock = support::pid(&child);
-    let (warden, aside) =
-        (support::child_of(zklock, "zklock-warden").await, support::child_of(zklock, "sleep").await);
-    rustix::process::kill_process(warden, Signal::KILL).unwrap();
+    let aside = child_of(running.pid(), "sleep").await;
+    kill(running.warden().await, Signal::KILL);
     witness.gone().await;
-    assert_eq!(ended(&mut child).await.code(), Some(70));
+    running.ends_with(70).await;
     assert!(!sidecar.is_gone(), "a stranger was killed");
-    rustix::process::kill_process(aside, Signal::KILL).unwrap();
+    kill(aside, Signal::KILL);
     sidecar.gone().await;
 }
 
@@ -116,9 +110,8 @@ async fn what_is_left_behind_may_finish_its_last_line() {
     let script = "exec > >(read -r line; sleep 0.02; echo $line); echo last words";
     let mut last = None;
     for _ in 0..5 {
-        let mut program = zklock(&server.connect_string());
-        program.args(["run", "/lock/tee", "--", "bash", "-c", script]);
-        let output = last.insert(output(program).await);
+        let arguments = ["run", "/lock/tee", "--", "bash", "-c", script];
+        let output = last.insert(zklock(&server.connect_string(), &arguments).await);
         assert_eq!(output.code, 0, "{output:?}");
         if !output.stdout.is_empty() {
             break;
@@ -131,17 +124,16 @@ async fn what_is_left_behind_may_finish_its_last_line() {
 async fn quiet_waits_without_a_word_and_verbose_tells_each_step() {
     let (_server, servers, session) = with_session(server().await).await;
     let guard = session.lock("/lock/words").unwrap().acquire().await.unwrap();
-    let quiet = run(&servers, &["--quiet"], "/lock/words", "exit 0");
-    let quiet = tokio::spawn(output(quiet));
+    let quiet = Running::start(run(&servers, &["--quiet"], "/lock/words", "exit 0"));
     until_queued(&session, "/lock/words", 2).await;
     guard.release().await.unwrap();
-    assert_eq!(within("the end", quiet).await.unwrap().stderr, "");
+    quiet.finished().await.is_silent(0, "");
 
-    let text = output(run(&servers, &["--verbose"], "/lock/words", "exit 0")).await.stderr;
+    let verbose = output(run(&servers, &["--verbose"], "/lock/words", "exit 0")).await;
     for step in ["connected: session 0x", "acquired /lock/words, token ", "released /lock/words"] {
-        assert!(text.contains(step), "{step}: {text}");
+        verbose.is(0, "", step);
     }
-    assert!(!text.contains('\u{1b}'), "colours where there is no terminal: {text}");
+    assert!(!verbose.stderr.contains('\u{1b}'), "colours where there is no terminal: {verbose:?}");
 }
 
 #[tokio::test]
@@ -150,11 +142,11 @@ async fn signals_end_the_wait_at_once_and_leave_no_node() {
     let _guard = session.lock("/lock/wait").unwrap().acquire().await.unwrap();
     for (asked, status) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131)]
     {
-        let mut waiter = run(&servers, &[], "/lock/wait", "echo in").stdout(Stdio::piped()).spawn().unwrap();
+        let mut waiter = Running::start(run(&servers, &[], "/lock/wait", "echo in"));
         until_queued(&session, "/lock/wait", 2).await;
         let began = Instant::now();
-        signal(&waiter, asked);
-        assert_eq!(ended(&mut waiter).await.code(), Some(status));
+        waiter.signal(asked);
+        waiter.ends_with(status).await;
         assert!(began.elapsed() < SHORTLY, "it took {:?}", began.elapsed());
         until_queued(&session, "/lock/wait", 1).await;
     }
@@ -163,24 +155,22 @@ async fn signals_end_the_wait_at_once_and_leave_no_node() {
 #[tokio::test]
 async fn signals_are_passed_on_to_the_command() {
     let server = server().await;
-    let directory = tempfile::tempdir().unwrap();
-    let heard = directory.path().join("heard");
-    let script = format!(
-        r#"for s in HUP INT QUIT USR1 USR2; do trap "echo $s >> '{0}'" $s; done
-        trap 'exit 9' TERM; echo ready >> '{0}'; while :; do sleep 0.02; done"#,
-        heard.display()
-    );
-    let mut child = run(&server.connect_string(), &[], "/lock/signals", &script).spawn().unwrap();
-    support::until_lines(&heard, 1).await;
-    for (line, asked) in
-        [Signal::HUP, Signal::INT, Signal::QUIT, Signal::USR1, Signal::USR2].into_iter().enumerate()
-    {
-        signal(&child, asked);
-        support::until_lines(&heard, line + 2).await;
+    let script = r#"for s in HUP INT QUIT USR1 USR2; do trap "echo $s" $s; done
+        trap 'exit 9' TERM; echo ready; while :; do sleep 0.02; done"#;
+    let mut running = Running::start(run(&server.connect_string(), &[], "/lock/signals", script));
+    assert_eq!(running.prints().await, "ready");
+    for (asked, heard) in [
+        (Signal::HUP, "HUP"),
+        (Signal::INT, "INT"),
+        (Signal::QUIT, "QUIT"),
+        (Signal::USR1, "USR1"),
+        (Signal::USR2, "USR2"),
+    ] {
+        running.signal(asked);
+        assert_eq!(running.prints().await, heard);
     }
-    signal(&child, Signal::TERM);
-    assert_eq!(ended(&mut child).await.code(), Some(9));
-    assert_eq!(fs::read_to_string(&heard).unwrap(), "ready\nHUP\nINT\nQUIT\nUSR1\nUSR2\n");
+    running.signal(Signal::TERM);
+    running.finished().await.is(9, "", "");
 }
 
 #[tokio::test]
@@ -189,22 +179,20 @@ async fn what_was_ignored_from_the_start_stays_ignored() {
     let mut witness = Witness::new();
     let script = witness.of("sleep 1000");
     let mut program = tokio::process::Command::new("sh");
-    let mut child = program
+    program
         .args(["-c", r#"trap "" HUP; exec "$@""#, "sh", env!("CARGO_BIN_EXE_zklock")])
         .args(["run", "--servers", &server.connect_string(), "/lock/nohup", "--", "sh", "-c", &script])
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
+        .kill_on_drop(true);
+    let mut running = Running::start(program);
     witness.began().await;
-    let warden = support::child_of(support::pid(&child), "zklock-warden").await;
-    let command = support::child_of(warden, "sh").await;
-    for ignoring in [support::pid(&child), warden, command] {
-        rustix::process::kill_process(ignoring, Signal::HUP).unwrap();
+    let warden = running.warden().await;
+    let command = child_of(warden, "sh").await;
+    for ignoring in [running.pid(), warden, command] {
+        kill(ignoring, Signal::HUP);
     }
     assert!(!witness.is_gone());
-    signal(&child, Signal::TERM);
-    assert_eq!(ended(&mut child).await.code(), Some(143));
+    running.signal(Signal::TERM);
+    running.ends_with(143).await;
 }
 
 #[tokio::test]
@@ -216,7 +204,8 @@ async fn a_command_that_cannot_be_run_is_told_apart() {
     let script = directory.path().join("script");
     fs::write(&script, "#!/no/such/interpreter\n").unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    let (file, script) = (file.to_str().unwrap(), script.to_str().unwrap());
+    let file = file.to_str().unwrap();
+    let script = script.to_str().unwrap();
     for (command, status, hint) in [
         ("no-such-command-here", 127, "no directory of PATH has it"),
         ("script", 127, "the interpreter that its first line names is missing"),
@@ -231,8 +220,8 @@ async fn a_command_that_cannot_be_run_is_told_apart() {
         (file, 126, "it may lack the permission to be executed: chmod +x"),
         (directory.path().to_str().unwrap(), 126, "it is a directory; name a program"),
     ] {
-        let mut program = zklock(&server.connect_string());
-        program.args(["run", "/lock/none", "--", command]).env("PATH", directory.path());
+        let mut program = program_of(&server.connect_string(), &["run", "/lock/none", "--", command]);
+        program.env("PATH", directory.path());
         let output = output(program).await;
         output.is(status, "", command);
         output.is(status, "", hint);

@@ -4,14 +4,12 @@ use std::io::PipeWriter;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::{AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use rustix::process::{Pid, Signal};
+use tokio::process::Command;
 
 use crate::support::witness::Witness;
 use crate::support::{
-    child_of, children_of, ended, line, lines, output, pid, run, signal, until_queued, until_stopped,
-    with_session,
+    Running, child_of, children_of, ended, kill, output, run, until_queued, until_stopped, with_session,
 };
 use zklock_test_support::{eventually, server, until_nothing_is_left, within};
 
@@ -38,10 +36,10 @@ async fn a_signal_that_was_blocked_ends_the_wait_for_all_that() {
     let (server, servers, session) = with_session(server().await).await;
     let guard = session.lock("/lock/blocked").unwrap().acquire().await.unwrap();
     let arguments = ["--block-signal=TERM", ZKLOCK, "run", "/lock/blocked", "--", "true"];
-    let mut waiter = by("env", &arguments, &servers).spawn().unwrap();
+    let mut waiter = Running::start(by("env", &arguments, &servers));
     until_queued(&session, "/lock/blocked", 2).await;
-    signal(&waiter, Signal::TERM);
-    assert_eq!(ended(&mut waiter).await.code(), Some(143));
+    waiter.signal(Signal::TERM);
+    waiter.ends_with(143).await;
     guard.release().await.unwrap();
     until_nothing_is_left(&server).await;
 }
@@ -51,32 +49,17 @@ async fn a_signal_that_was_blocked_ends_the_wait_for_all_that() {
 async fn a_command_that_was_stopped_right_before_hears_of_its_end() {
     let server = server().await;
     for _ in 0..8 {
-        let mut child = run(&server.connect_string(), &[], "/lock/stop", "exec sleep 1000").spawn().unwrap();
-        let warden = child_of(pid(&child), "zklock-warden").await;
-        let command = child_of(warden, "sleep").await;
-        kill_process(command, Signal::STOP).unwrap();
-        signal(&child, Signal::TERM);
-        assert_eq!(ended(&mut child).await.code(), Some(143));
+        let mut running = Running::start(run(&server.connect_string(), &[], "/lock/stop", "exec sleep 1000"));
+        kill(child_of(running.warden().await, "sleep").await, Signal::STOP);
+        running.signal(Signal::TERM);
+        running.ends_with(143).await;
     }
 }
 
-/// The input and output of a command that echoes lines.
-struct Echo {
-    input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
-}
-
-impl Echo {
-    fn of(child: &mut Child) -> Self {
-        Self { input: child.stdin.take().expect("a pipe"), output: lines(&mut child.stdout) }
-    }
-
-    /// Waits until the command answers.
-    async fn answers(&mut self, round: u64) {
-        self.input.write_all(format!("{round}\n").as_bytes()).await.expect("it reads");
-        let line = within(&format!("its answer {round}"), self.output.next_line()).await.expect("it writes");
-        assert_eq!(line, Some(round.to_string()));
-    }
+/// Waits until a command that echoes lines answers.
+async fn until_it_answers(echo: &mut Running, round: u64) {
+    echo.reads(&format!("{round}\n")).await;
+    assert_eq!(echo.prints().await, round.to_string());
 }
 
 /// The time between the two signals varies, so that the SIGCONT finds every step of the stop.
@@ -84,31 +67,30 @@ impl Echo {
 async fn whoever_stops_it_and_continues_it_leaves_it_running() {
     let server = server().await;
     let mut program = run(&server.connect_string(), &[], "/lock/pairs", "exec cat");
-    let mut child = program.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut echo = Echo::of(&mut child);
+    program.process_group(0);
+    let mut echo = Running::start(program);
     for round in 0..600 {
-        echo.answers(round).await;
-        signal(&child, Signal::TSTP);
+        until_it_answers(&mut echo, round).await;
+        echo.signal(Signal::TSTP);
         std::thread::sleep(Duration::from_micros(5 * round));
-        signal(&child, Signal::CONT);
+        echo.signal(Signal::CONT);
     }
     // zklock also stops for its command, without a signal of its own.
-    let command = child_of(child_of(pid(&child), "zklock-warden").await, "cat").await;
+    let command = child_of(echo.warden().await, "cat").await;
     for round in 0..240 {
-        echo.answers(round).await;
-        kill_process(command, Signal::TSTP).unwrap();
+        until_it_answers(&mut echo, round).await;
+        kill(command, Signal::TSTP);
         std::thread::sleep(Duration::from_micros(5 * round));
-        signal(&child, Signal::CONT);
+        echo.signal(Signal::CONT);
     }
     // Each time that nobody continues it, it is stopped.
     for round in 0..30 {
-        echo.answers(round).await;
-        signal(&child, Signal::TSTP);
-        until_stopped(pid(&child)).await;
-        signal(&child, Signal::CONT);
+        until_it_answers(&mut echo, round).await;
+        echo.signal(Signal::TSTP);
+        until_stopped(echo.pid()).await;
+        echo.signal(Signal::CONT);
     }
-    drop(echo);
-    assert!(ended(&mut child).await.success());
+    echo.ends_with(0).await;
 }
 
 /// Both get the SIGTSTP. Nobody could continue the outer one, so it continues both at once.
@@ -117,15 +99,12 @@ async fn one_within_another_goes_on_if_nobody_could_continue_them() {
     let server = server().await;
     let script = format!("{ZKLOCK} run /lock/inner -- cat; exit");
     let arguments = [ZKLOCK, "run", "/lock/outer", "--", "sh", "-c", &script];
-    let mut program = by("setsid", &arguments, &server.connect_string());
-    let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut echo = Echo::of(&mut child);
+    let mut echo = Running::start(by("setsid", &arguments, &server.connect_string()));
     for round in 0..30 {
-        echo.answers(round).await;
-        signal(&child, Signal::TSTP);
+        until_it_answers(&mut echo, round).await;
+        echo.signal(Signal::TSTP);
     }
-    drop(echo);
-    assert!(ended(&mut child).await.success());
+    echo.ends_with(0).await;
 }
 
 #[tokio::test]
@@ -150,10 +129,10 @@ async fn what_is_mounted_over_proc_hides_nobody() {
         up.display()
     ));
     let namespace = ["--map-root-user", "--mount", ZKLOCK, "run", "/lock/hidden", "--", "sh", "-c", &script];
-    let mut child = by("unshare", &namespace, &server.connect_string()).spawn().unwrap();
+    let mut running = Running::start(by("unshare", &namespace, &server.connect_string()));
     witness.began().await;
     witness.gone().await;
-    assert_eq!(ended(&mut child).await.code(), Some(70));
+    running.ends_with(70).await;
 }
 
 #[tokio::test]
@@ -164,8 +143,7 @@ async fn without_proc_it_does_not_even_wait() {
     for (namespace, prelude) in [("--mount", "mount -t tmpfs none /proc"), ("--pid", "true")] {
         let script = format!("{prelude} && exec {ZKLOCK} run /lock/none -- true");
         let arguments = ["--map-root-user", "--fork", namespace, "sh", "-c", &script];
-        let output = output(by("unshare", &arguments, &servers)).await;
-        output.is(70, "", "/children of this pid namespace");
+        output(by("unshare", &arguments, &servers)).await.is(70, "", "/children of this pid namespace");
     }
 }
 
@@ -180,8 +158,7 @@ async fn a_loader_that_runs_it_does_not_run_the_command_without_a_warden() {
     let loader = files.find(|file| file.contains("/ld-")).expect("this test has a loader, too");
     let touch = ["/usr/bin/touch", ran.to_str().unwrap()];
     let arguments = [&[ZKLOCK, "run", "/lock/loaded", "--"][..], &touch].concat();
-    let output = output(by(loader, &arguments, &server.connect_string())).await;
-    assert_eq!(output.code, 70, "{output:?}");
+    output(by(loader, &arguments, &server.connect_string())).await.says(70, "");
     assert!(!ran.exists());
 }
 
@@ -196,15 +173,14 @@ async fn as_the_first_process_it_reaps_what_others_leave() {
     let script = witness.of("setsid sleep 1000 & trap 'exit 5' TERM; echo up; while :; do read line; done");
     let namespace = ["--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"];
     let command = [ZKLOCK, "run", "/lock/init", "--", "sh", "-c", &script];
-    let mut program = by("unshare", &[&namespace[..], &command].concat(), &servers);
-    let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let init = child_of(pid(&child), ZKLOCK).await;
+    let mut outside = Running::start(by("unshare", &[&namespace[..], &command].concat(), &servers));
+    let init = child_of(outside.pid(), ZKLOCK).await;
     until_queued(&session, "/lock/init", 2).await;
 
     // It waits for the lock.
     an_orphan_is_reaped(init).await;
     guard.release().await.unwrap();
-    assert_eq!(line(&mut lines(&mut child.stdout)).await, "up");
+    assert_eq!(outside.prints().await, "up");
     // It runs the command. One orphan goes on, and keeps it from nothing.
     let orphan = an_orphan(init, "tee").await;
     an_orphan_is_reaped(init).await;
@@ -215,7 +191,7 @@ async fn as_the_first_process_it_reaps_what_others_leave() {
     enter(init, "kill -TERM 1", Stdio::null()).await;
     let next = within("the next grant", next).await.unwrap().unwrap();
     assert!(witness.is_gone(), "a process of the command outlives the lock");
-    assert_eq!(ended(&mut child).await.code(), Some(5));
+    outside.ends_with(5).await;
     drop(orphan);
     next.release().await.unwrap();
 }

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::support::{
-    delete_holder, ended, line, lines, output, pid, queue, run, signal, until_queued, until_stopped,
-    with_session,
+    Running, at, delete_holder, output, queue, run, until_queued, until_stopped, with_session,
 };
 use zklock_test_support::{server, within};
 
@@ -62,7 +61,7 @@ async fn it_is_ready_once_it_holds_the_lock() {
     let guard = session.lock("/lock/unit").unwrap().acquire().await.unwrap();
     let mut program = run(&servers, &[], "/lock/unit", TELLS);
     program.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "1000").env("WATCHDOG_PID", "1");
-    let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut unit = Running::start(program);
     until_queued(&session, "/lock/unit", 2).await;
     assert_eq!(manager.hears().await, "STATUS=connecting to ZooKeeper");
     assert_eq!(manager.hears().await, "STATUS=waiting for /lock/unit");
@@ -73,36 +72,37 @@ async fn it_is_ready_once_it_holds_the_lock() {
     let ready = manager.hears_of("READY=1\nSTATUS=holds /lock/unit, token ").await;
     let holder = queue(&session, "/lock/unit").await.remove(0);
     assert!(ready.ends_with(&holder.token.unwrap().to_string()), "{ready}");
-    assert_eq!(line(&mut lines(&mut child.stdout)).await.trim(), "");
-    drop(child.stdin.take());
+    assert_eq!(unit.prints().await.trim(), "");
+    unit.end_input();
     manager.hears_of("STOPPING=1\nSTATUS=CMD has ended").await;
-    assert_eq!(ended(&mut child).await.code(), Some(3));
+    unit.ends_with(3).await;
     assert_eq!(manager.heard(), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_stops_for_a_loss_unless_it_restarts() {
-    let (server, servers, _session) = with_session(server().await).await;
+    let (server, servers) = at(server().await);
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("notify");
     let manager = Manager::at(&SocketAddr::from_pathname(&socket).unwrap());
     for (path, options) in [("/lock/ends", &[][..]), ("/lock/restarts", &["--restart"])] {
         let mut program = run(&servers, options, path, "exec sleep 1000");
-        let mut child = program.env("NOTIFY_SOCKET", &socket).spawn().unwrap();
+        program.env("NOTIFY_SOCKET", &socket);
+        let mut unit = Running::start(program);
         manager.hears_of("connecting").await;
         manager.hears_of("waiting").await;
         manager.hears_of("READY=1\n").await;
         delete_holder(&server, path).await;
         if options.is_empty() {
             manager.hears_of("STOPPING=1\nSTATUS=/lock/ends is lost: ").await;
-            assert_eq!(ended(&mut child).await.code(), Some(76));
+            unit.ends_with(76).await;
         } else {
             // To systemd the service stays up.
             assert!(manager.hears_of("/lock/restarts is lost: ").await.starts_with("STATUS="));
             assert_eq!(manager.hears().await, "STATUS=waiting for /lock/restarts");
             assert!(manager.hears_of("holds").await.starts_with("STATUS=holds"));
-            signal(&child, Signal::TERM);
-            assert_eq!(ended(&mut child).await.code(), Some(143));
+            unit.signal(Signal::TERM);
+            unit.ends_with(143).await;
         }
         manager.heard();
     }
@@ -116,7 +116,7 @@ async fn it_pings_while_it_waits_and_while_it_holds() {
     let guard = session.lock("/lock/watched").unwrap().acquire().await.unwrap();
     let mut program = run(&servers, &[], "/lock/watched", "exec sleep 1000");
     program.env("NOTIFY_SOCKET", format!("@{name}")).env("WATCHDOG_USEC", "2000000");
-    let mut child = program.spawn().unwrap();
+    let mut unit = Running::start(program);
     let mut guard = Some(guard);
     while !manager.hears().await.contains("waiting") {}
     // A ping comes in time, for longer than the manager waits for one.
@@ -132,18 +132,18 @@ async fn it_pings_while_it_waits_and_while_it_holds() {
         }
     }
     // One that is stopped does not ping. Its warden, which goes on, does not do it instead.
-    signal(&child, Signal::STOP);
-    until_stopped(pid(&child)).await;
+    unit.signal(Signal::STOP);
+    until_stopped(unit.pid()).await;
     manager.heard();
     assert!(tokio::time::timeout(Duration::from_millis(1500), manager.socket.readable()).await.is_err());
-    signal(&child, Signal::CONT);
-    signal(&child, Signal::TERM);
-    assert!(!ended(&mut child).await.success());
+    unit.signal(Signal::CONT);
+    unit.signal(Signal::TERM);
+    assert_ne!(unit.ended().await, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_speaks_for_itself_if_it_should() {
-    let (_server, servers, _session) = with_session(server().await).await;
+    let (_server, servers) = at(server().await);
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("notify");
     let manager = Manager::at(&SocketAddr::from_pathname(&socket).unwrap());

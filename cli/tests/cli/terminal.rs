@@ -4,10 +4,9 @@ use std::time::Instant;
 
 use zklock::Session;
 
-use crate::support;
 use crate::support::terminal::Terminal;
 use crate::support::witness::Witness;
-use crate::support::{SHORTLY, delete_holder, until_queued};
+use crate::support::{Running, SHORTLY, delete_holder, run, until_queued};
 use zklock_test_support::{Server, server, until_nothing_is_left};
 
 const CTRL_C: &str = "\u{3}";
@@ -93,9 +92,10 @@ async fn ctrl_c_ends_the_command_and_the_script_around_it() {
             let pipe = witness.path();
             format!("zklock run /lock/tty -- sh -c {quote}exec 9>{}; {NAPS}{quote}", pipe.display())
         };
-        terminal.press(&match is_script {
-            true => format!("sh -c '{}; echo un''reached'\n", job("\"")),
-            false => format!("{}\n", job("'")),
+        terminal.press(&if is_script {
+            format!("sh -c '{}; echo un''reached'\n", job("\""))
+        } else {
+            format!("{}\n", job("'"))
         });
         witness.began().await;
         terminal.press(CTRL_C);
@@ -140,19 +140,20 @@ async fn ctrl_z_stops_it_and_fg_goes_on() {
 #[tokio::test]
 async fn one_that_is_stopped_for_too_long_is_gone_before_the_next_one_begins() {
     let server = server().await;
-    let (mut running, mut next) = (Witness::new(), Witness::new());
+    let mut running = Witness::new();
+    let mut next = Witness::new();
     let mut terminal = Terminal::bash(&server.connect_string()).await;
     terminal.press(&format!(
         "zklock run --session-timeout 4s --tick 1s --kill-after 300ms /lock/tty -- sh -c 'exec 9>{}; exec cat'\n",
         running.path().display()
     ));
     running.began().await;
-    let mut waiter =
-        support::run(&server.connect_string(), &[], "/lock/tty", &next.after(&running, ":")).spawn().unwrap();
+    let waiter = run(&server.connect_string(), &[], "/lock/tty", &next.after(&running, ":"));
+    let mut waiter = Running::start(waiter);
     terminal.press(CTRL_Z);
     running.gone().await;
     next.began().await;
-    assert!(support::ended(&mut waiter).await.success(), "the next one began before all was gone");
+    assert_eq!(waiter.ended().await, Some(0), "the next one began before all was gone");
     terminal.until("Stopped").await;
     terminal.press_until("fg; echo status $?\n", "status 76").await;
 }
@@ -221,9 +222,8 @@ async fn ctrl_z_stops_one_within_another_in_a_pipe() {
 #[tokio::test]
 async fn one_that_is_stopped_hears_of_its_end() {
     let (server, mut terminal) = shell().await;
-    terminal
-        .press_until("zklock run /lock/tty -- sh -c 'read x' &\n", "zklock: CMD waits for the terminal")
-        .await;
+    terminal.press("zklock run /lock/tty -- sh -c 'read x' &\n");
+    terminal.until("zklock: CMD waits for the terminal").await;
     terminal.press_until("kill -TERM %1; wait %1; echo status $?\n", "status 143").await;
     until_nothing_is_left(&server).await;
 }
@@ -328,12 +328,8 @@ async fn colours_are_for_terminals_that_want_them() {
     let server = server().await;
     for (variables, is_colored) in [("", true), ("NO_COLOR=1 ", false)] {
         let mut terminal = Terminal::bash(&server.connect_string()).await;
-        terminal
-            .press_until(
-                &format!("{variables}zklock run --kill-after 1h /lock/tty -- true; echo status $?\n"),
-                "status 64",
-            )
-            .await;
+        let command = format!("{variables}zklock run --kill-after 1h /lock/tty -- true; echo status $?\n");
+        terminal.press_until(&command, "status 64").await;
         let shown = terminal.shown();
         assert_eq!(shown.contains("zklock: \u{1b}[31m"), is_colored, "{shown:?}");
         terminal.press("exit\n");

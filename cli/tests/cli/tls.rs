@@ -6,8 +6,7 @@ use zklock::Session;
 use zklock_testcontainers::ZooKeeper;
 
 use crate::support::authority::{Authority, Files};
-use crate::support::looker::{codes, zklock};
-use crate::support::{self, Running, output};
+use crate::support::{Running, codes, output, program_of, run, zklock};
 
 /// A server that is certified for these addresses.
 async fn server(authority: &Authority, addresses: &[&str]) -> ZooKeeper {
@@ -15,15 +14,13 @@ async fn server(authority: &Authority, addresses: &[&str]) -> ZooKeeper {
     ZooKeeper::builder().tls(identity).start().await.expect("a ZooKeeper server")
 }
 
-fn port(server: &ZooKeeper) -> String {
-    server.connect_string().rsplit(':').next().unwrap().to_owned()
-}
-
 #[tokio::test]
 async fn a_client_trusts_whom_it_is_told_to() {
-    let (authority, files) = (Authority::new("one"), Files::new());
+    let authority = Authority::new("one");
+    let files = Files::new();
     let server = server(&authority, &["127.0.0.1", "localhost"]).await;
-    let (servers, ca) = (server.connect_string(), files.write("ca.pem", &authority.pem()));
+    let servers = server.connect_string();
+    let ca = files.write("ca.pem", &authority.pem());
 
     let report = zklock(&servers, &["doctor", "--json", "--tls-ca", &ca]).await.report();
     assert_eq!(codes(&report), [""; 0]);
@@ -32,8 +29,9 @@ async fn a_client_trusts_whom_it_is_told_to() {
     assert_eq!((&seen["tls"], &seen["mode"]), (&true.into(), &"standalone".into()), "{report}");
 
     // By name, with options from the environment, and with credentials, which TLS keeps secret.
-    let mut doctor = support::zklock(&format!("tcp+tls://localhost:{}", port(&server)));
-    doctor.args(["doctor", "--json"]).env("ZKLOCK_TLS_CA", &ca).env("ZKLOCK_DIGEST", "alice:wonderland");
+    let port = servers.rsplit(':').next().unwrap();
+    let mut doctor = program_of(&format!("tcp+tls://localhost:{port}"), "doctor --json");
+    doctor.env("ZKLOCK_TLS_CA", &ca).env("ZKLOCK_DIGEST", "alice:wonderland");
     let report = output(doctor).await.report();
     assert_eq!(codes(&report), [""; 0]);
     let identities = report["servers"][0]["identities"].as_array().unwrap();
@@ -52,10 +50,12 @@ async fn a_client_trusts_whom_it_is_told_to() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_may_ask_who_we_are() {
-    let (authority, files) = (Authority::new("one"), Files::new());
+    let authority = Authority::new("one");
+    let files = Files::new();
     let identity = authority.certify("server", &["127.0.0.1"]).pem();
     let server = ZooKeeper::builder().tls(identity).tls_clients(authority.pem()).start().await.unwrap();
-    let (servers, ca) = (server.connect_string(), files.write("ca.pem", &authority.pem()));
+    let servers = server.connect_string();
+    let ca = files.write("ca.pem", &authority.pem());
 
     let (cert, key) = files.certify(&authority, "worker");
     let options = ["--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &key, "--connect-timeout", "5s"];
@@ -68,8 +68,7 @@ async fn a_server_may_ask_who_we_are() {
     let session = Session::connect(&servers).await.unwrap();
     let guard = session.lock("/lock").unwrap().acquire().await.unwrap();
     for command in [["verify", &guard.sequencer().unwrap().to_string()], ["show", "/lock"]] {
-        let run = zklock(&servers, &[&command[..], &options].concat()).await;
-        assert_eq!(run.code, 0, "{run:?}");
+        zklock(&servers, &[&command[..], &options].concat()).await.says(0, "");
         let without = [&command[..], &options[..2], &["--connect-timeout", "500ms"]].concat();
         assert_eq!(zklock(&servers, &without).await.code, 69, "{without:?}");
     }
@@ -77,10 +76,9 @@ async fn a_server_may_ask_who_we_are() {
     // The certificate is an identity, so a lock's nodes may belong to it.
     let belongs = ["run", "--acl", "creator", "/owned"];
     let command = ["--", "sh", "-c", "exit 3"];
-    let run = zklock(&servers, &[&belongs, &options[..], &command].concat()).await;
-    assert_eq!(run.code, 3, "{run:?}");
-    let run = zklock(&servers, &[&belongs[..], &command].concat()).await;
-    assert_eq!(run.code, 64, "without a certificate: {run:?}");
+    zklock(&servers, &[&belongs, &options[..], &command].concat()).await.says(3, "");
+    // Without a certificate there is none.
+    zklock(&servers, &[&belongs[..], &command].concat()).await.says(64, "");
 
     let (cert, key) = files.certify(&Authority::new("another"), "stranger");
     refused(&servers, &["--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &key], "").await;
@@ -90,7 +88,8 @@ async fn a_server_may_ask_who_we_are() {
 /// A command may change its directory, and a pipe can be read only once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_reaches_the_servers_that_its_zklock_was_given_as_options() {
-    let (authority, files) = (Authority::new("one"), Files::new());
+    let authority = Authority::new("one");
+    let files = Files::new();
     let identity = authority.certify("server", &["127.0.0.1"]).pem();
     let server = ZooKeeper::builder().tls(identity).tls_clients(authority.pem()).start().await.unwrap();
     files.write("ca.pem", &authority.pem());
@@ -101,30 +100,27 @@ async fn a_command_reaches_the_servers_that_its_zklock_was_given_as_options() {
         ["-s", &servers, "--tls-ca", "ca.pem", "--tls-cert", "worker.pem", "--tls-key", "worker.key"];
     let verify = format!("cd / && exec '{}' verify \"$ZKLOCK_SEQUENCER\"", env!("CARGO_BIN_EXE_zklock"));
     let within = |more: &[&str], script: &str| {
-        let mut program = support::run("", &[&options, more].concat(), "/lock", script);
+        let mut program = run("", &[&options, more].concat(), "/lock", script);
         program.current_dir(files.directory());
         program
     };
     let owned = ["--digest-file", "alice", "--acl", "creator"];
-    let verified = output(within(&owned, &verify)).await;
-    assert_eq!(verified.code, 0, "{verified:?}");
+    output(within(&owned, &verify)).await.says(0, "");
     let (reader, writer) = std::io::pipe().unwrap();
     std::io::Write::write_all(&mut &writer, b"alice:wonderland").unwrap();
     drop(writer);
     let mut piped = within(&["--digest-file", "/dev/stdin"], "echo \"${ZKLOCK_DIGEST_FILE-none}\"");
     piped.stdin(reader);
-    let piped = output(piped).await;
-    assert_eq!((piped.code, &*piped.stdout), (0, "none\n"), "{piped:?}");
+    output(piped).await.is(0, "none\n", "");
 }
 
 /// The doctor gets no session within the connect timeout. Its finding is that TLS failed, for this reason.
 async fn refused(servers: &str, options: &[&str], problem: &str) {
     let run = zklock(servers, &[&["doctor", "--json", "--connect-timeout", "5s"], options].concat()).await;
-    assert_eq!(run.code, 69, "{run:?}");
     assert!(run.took < Duration::from_secs(20), "{run:?}");
-    let report = run.report();
+    let report = run.finds(69, &["tls-failed"]);
     let told = report["servers"][0]["problem"].as_str().unwrap_or_default();
-    assert!(codes(&report) == ["tls-failed"] && told.contains(problem), "{problem:?}: {report}");
+    assert!(told.contains(problem), "{problem:?}: {report}");
     for cause in ["uses TLS at this port", "has not expired", "demands a certificate"] {
         assert!(run.stderr.contains(cause), "{cause}: {run:?}");
     }
@@ -132,26 +128,29 @@ async fn refused(servers: &str, options: &[&str], problem: &str) {
 
 #[tokio::test]
 async fn a_certificate_that_has_expired_is_told_by_every_command() {
-    let (authority, files) = (Authority::new("one"), Files::new());
+    let authority = Authority::new("one");
+    let files = Files::new();
     let identity = authority.certify_no_more("server", &["127.0.0.1"]).pem();
     let Ok(server) = ZooKeeper::builder().tls(identity).start().await else { panic!("no server") };
-    let (servers, ca) = (server.connect_string(), files.write("ca.pem", &authority.pem()));
+    let servers = server.connect_string();
+    let ca = files.write("ca.pem", &authority.pem());
     for command in [&["show", "/lock"][..], &["run", "-q", "/lock", "--", "true"], &["ls"]] {
         let options = ["--tls-ca", &ca, "--connect-timeout", "3s"];
         let refused = zklock(&servers, &[&options, command].concat()).await;
         refused.is(69, "", "certificate expired");
         refused.is(69, "", &format!(": TLS with {} failed: ", servers.trim_start_matches("tcp+tls://")));
     }
-    let mut exporting = support::zklock(&servers);
-    exporting.args(["export", "--listen", "127.0.0.1:0", "--tls-ca", &ca, "--connect-timeout", "3s"]);
-    let mut exporting = Running::start(&mut exporting);
+    let export = ["export", "--listen", "127.0.0.1:0", "--tls-ca", &ca, "--connect-timeout", "3s"];
+    let mut exporting = Running::start(program_of(&servers, &export));
     while !exporting.tells().await.contains("certificate expired") {}
 }
 
 /// Others renew the certificates of the servers, the authorities, and the client's certificate before its key.
 #[tokio::test]
 async fn certificates_that_are_renewed_on_disk_are_read_again() {
-    let (former, next, files) = (Authority::new("former"), Authority::new("next"), Files::new());
+    let former = Authority::new("former");
+    let next = Authority::new("next");
+    let files = Files::new();
     let identity = |authority: &Authority| authority.certify("server", &["127.0.0.1"]).pem();
     let at_the_server = |authority: &Authority| {
         let trusted = files.write("clients.pem", &authority.pem());
@@ -162,11 +161,12 @@ async fn certificates_that_are_renewed_on_disk_are_read_again() {
     let server =
         server.property("ssl.keyStore.location", certificate).property("ssl.trustStore.location", trusted);
     let server = server.start().await.unwrap();
-    let (ca, (cert, key)) = (files.write("ca.pem", &former.pem()), files.certify(&former, "worker"));
+    let ca = files.write("ca.pem", &former.pem());
+    let (cert, key) = files.certify(&former, "worker");
     let options =
         ["--restart", "--session-timeout", "4s", "--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &key];
-    let mut daemon = support::run(&server.connect_string(), &options, "/lock", "echo up; exec sleep 1000");
-    let mut daemon = Running::start(&mut daemon);
+    let daemon = run(&server.connect_string(), &options, "/lock", "echo up; exec sleep 1000");
+    let mut daemon = Running::start(daemon);
     assert_eq!(daemon.prints().await, "up");
 
     let renewed = next.certify("worker", &[]);

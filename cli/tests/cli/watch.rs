@@ -6,10 +6,11 @@ use rustix::process::{Pid, Signal};
 use zklock_testcontainers::Link;
 use zookeeper_client::Acls;
 
-use crate::support;
-use crate::support::looker::{NOBODY, answers, authorized, owner, sessions, set_acl};
 use crate::support::terminal::Terminal;
-use crate::support::{Running, at, lock_of, with_session};
+use crate::support::{
+    NOBODY, Running, at, authorized, count_sessions, ended, kill, lock_of, owner, pid, program_of, set_acl,
+    with_session, zklock,
+};
 use zklock_test_support::{enqueue, eventually, granted, make, own_server, server};
 
 const WATCH: [&str; 3] = ["show", "--watch", "/lock/orders"];
@@ -26,7 +27,7 @@ async fn is_begun(terminal: Terminal) -> Terminal {
 
 /// A watcher whose output is a pipe.
 fn log(servers: &str, path: &str) -> Running {
-    Running::start(support::zklock(servers).args(["show", "--watch", path]))
+    Running::start(program_of(servers, &["show", "--watch", path]))
 }
 
 /// The next line of a log, without its time.
@@ -52,8 +53,8 @@ async fn each_change_is_a_line() {
     let guard = granted(waiter).await;
     assert_eq!(logged(&mut watcher).await, format!("/lock/orders left by alpha, token {token}"));
     assert_eq!(logged(&mut watcher).await, format!("/lock/orders granted to beta, token {}", guard.token()));
-    support::signal(&watcher.child, Signal::TERM);
-    assert_eq!(watcher.ended().await, Some(143));
+    watcher.signal(Signal::TERM);
+    watcher.ends_with(143).await;
 
     // A reader of the lock, whose owner would drive a terminal, and a reader of the log that goes.
     let prices = session.rw_lock("/lock/prices").unwrap().with_options(owner("\u{9b}31m\r\nx")).unwrap();
@@ -65,22 +66,22 @@ async fn each_change_is_a_line() {
     assert!(logged(&mut watcher).await.starts_with("/lock/prices left by "));
     // Nothing changes any more.
     drop(watcher.printed);
-    assert_eq!(support::ended(&mut watcher.child).await.code(), Some(0));
+    assert_eq!(ended(&mut watcher.child).await.code(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_ends_it_and_its_session() {
     let server = own_server().await;
-    let before = sessions(&server).await;
+    let before = count_sessions(&server).await;
     let servers = server.connect_string();
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131), (Signal::INT, 0)] {
         let mut watcher = log(&servers, "/lock/orders");
         logged(&mut watcher).await;
-        support::signal(&watcher.child, signal);
+        watcher.signal(signal);
         assert_eq!(watcher.ended().await, Some(code), "{signal:?}");
     }
     let ended = Instant::now();
-    eventually("the sessions' end", async || sessions(&server).await == before).await;
+    eventually("the sessions' end", async || count_sessions(&server).await == before).await;
     assert!(ended.elapsed() < Duration::from_secs(5), "not closed, but expired");
 }
 
@@ -125,26 +126,22 @@ async fn without_zookeeper_it_says_so_and_looks_again() {
     link.refuse();
     link.cut();
     let told = Instant::now();
-    support::signal(&watcher.child, Signal::TERM);
-    assert_eq!(watcher.ended().await, Some(143));
+    watcher.signal(Signal::TERM);
+    watcher.ends_with(143).await;
     assert!(told.elapsed() < Duration::from_secs(5), "{:?}", told.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_watched_is_told_at_once() {
-    let unreachable =
-        ("show --watch --connect-timeout 300ms /lock/orders", 69, "", " (--connect-timeout is 300ms)");
-    answers(NOBODY, &[unreachable]).await;
+    let unreachable = "show --watch --connect-timeout 300ms /lock/orders";
+    zklock(NOBODY, unreachable).await.is(69, "", " (--connect-timeout is 300ms)");
     let (server, servers) = at(server().await);
     let operator = authorized(&server).await;
     make(&operator, "/lock/orders").await;
     set_acl(&operator, "/lock/orders", &Acls::creator_all()).await;
     let hidden = "an ACL does not allow this session to read /lock/orders";
-    answers(
-        &servers,
-        &[("show --watch /lock/", 64, "", "it ends with '/'"), ("show --watch /lock/orders", 77, "", hidden)],
-    )
-    .await;
+    zklock(&servers, "show --watch /lock/").await.is(64, "", "it ends with '/'");
+    zklock(&servers, "show --watch /lock/orders").await.is(77, "", hidden);
 
     // Once the watcher has seen the path, it goes on, and says why it shows nothing new.
     set_acl(&operator, "/lock/orders", &Acls::anyone_all()).await;
@@ -194,8 +191,8 @@ async fn it_follows_what_comes_to_the_path() {
     let _candidate = tokio::spawn(async move { next.campaign("there").await });
     assert_eq!(logged(&mut watcher).await, "/feed/queue 1 came to wait, 0 wait no more; 1 waiting");
     drop(leading);
-    support::signal(&watcher.child, Signal::INT);
-    assert_eq!(watcher.ended().await, Some(0));
+    watcher.signal(Signal::INT);
+    watcher.ends_with(0).await;
 }
 
 /// Waits until a thread of this process is in a call to `write` to its standard output.
@@ -219,11 +216,10 @@ async fn a_signal_ends_it_though_nobody_reads_what_it_writes() {
         rustix::fs::fcntl_setfl(&full, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
         while rustix::io::write(&full, &[b'x'; 4096]).is_ok() {}
         rustix::fs::fcntl_setfl(&full, flags).unwrap();
-        let mut watcher = support::zklock(&servers);
-        let mut watcher = watcher.args([command, "--watch", "/feed"]).stdout(full).spawn().unwrap();
-        until_it_writes(support::pid(&watcher)).await;
-        support::signal(&watcher, Signal::TERM);
-        assert_eq!(support::ended(&mut watcher).await.code(), Some(143), "{command}");
+        let mut watcher = program_of(&servers, &[command, "--watch", "/feed"]).stdout(full).spawn().unwrap();
+        until_it_writes(pid(&watcher)).await;
+        kill(pid(&watcher), Signal::TERM);
+        assert_eq!(ended(&mut watcher).await.code(), Some(143), "{command}");
     }
 
     let mut terminal = watch(&servers).await;

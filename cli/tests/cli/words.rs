@@ -4,8 +4,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 
 use crate::manual::COMMANDS;
-use crate::support::looker::{KAZOO, NOBODY, contend_as, contend_as_kazoo, zklock, zklock_as};
-use crate::support::{Running, at, ended, output, run, with_session};
+use crate::support::{
+    KAZOO, NOBODY, Running, at, contend_as, contend_as_kazoo, ended, output, program_of, run, with_session,
+    zklock, zklock_as,
+};
 use zklock::inspect::is_harmful;
 use zklock_test_support::{make, operator, server};
 use zookeeper_client::{Acls, Client, CreateMode};
@@ -84,8 +86,7 @@ async fn no_description_names_a_library_item_or_shows_a_secret() {
     let others = [vec!["--help"], vec!["-h"], vec!["man"], vec!["man", "--dir", pages]];
     let completions = ["bash", "zsh"].map(|shell| vec!["completions", shell]);
     for arguments in helps.map(Vec::from).chain(others).chain(completions) {
-        let described = zklock_as(NOBODY, "alice:wonder:land", &arguments).await;
-        assert_eq!(described.code, 0, "{described:?}");
+        let described = zklock_as(NOBODY, "alice:wonder:land", &arguments).await.says(0, "");
         assert!(!format!("{described:?}").contains("wonder"), "{described:?}");
         // A shell's script has colons of its own.
         if arguments[0] != "completions" {
@@ -100,22 +101,22 @@ async fn no_description_names_a_library_item_or_shows_a_secret() {
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_and_advice_name_options_of_the_program() {
     let (server, servers) = at(server().await);
-    let creator = zklock(&servers, &["run", "--acl", "creator", "/lock/orders", "--", "true"]).await;
+    let creator = zklock(&servers, "run --acl creator /lock/orders -- true").await;
     // Servers before 3.7 do not say who a client is, so zklock cannot know it.
     creator.is(64, "", "With --sasl, `zklock doctor` shows");
-    let short = zklock(&servers, &["show", "--session-timeout", "1s", "--tick", "2s", "/lock/orders"]).await;
+    let short = zklock(&servers, "show --session-timeout 1s --tick 2s /lock/orders").await;
     short.is(64, "", "--session-timeout");
     names_no_library_item(&format!("{creator:?} {short:?}"));
     let stranger = operator(&server).await;
     make(&stranger, "/lock/orders").await;
     contend_as_kazoo(&stranger, "/lock/orders").await;
-    for arguments in [
-        &["show", "--connect-timeout", "300ms", "/lock/orders", "-s", NOBODY][..],
-        &["doctor", "--tick", "10ms", "/lock/orders"],
-        &["doctor", "--tick", "10s", "/lock/orders"],
-        &["doctor", "--json", "/lock/orders"],
+    for command in [
+        &format!("show --connect-timeout 300ms /lock/orders -s {NOBODY}"),
+        "doctor --tick 10ms /lock/orders",
+        "doctor --tick 10s /lock/orders",
+        "doctor --json /lock/orders",
     ] {
-        let ran = zklock(&servers, arguments).await;
+        let ran = zklock(&servers, command).await;
         names_no_library_item(&ran.stdout);
         names_no_library_item(&ran.stderr);
     }
@@ -146,20 +147,13 @@ async fn what_other_clients_wrote_is_harmless_and_short() {
     let (server, servers) = at(server().await);
     let enemy = operator(&server).await;
     hold_as_an_enemy(&enemy, "/lock/evil").await;
-    for arguments in [
-        &["show", "/lock/evil"][..],
-        &["ls", "/lock"],
-        &["doctor", "/lock/evil"],
-        &["run", "-t", "1s", "/lock/evil", "--", "true"],
-    ] {
-        println!("{arguments:?}");
-        let ran = zklock(&servers, arguments).await;
+    for command in ["show /lock/evil", "ls /lock", "doctor /lock/evil", "run -t 1s /lock/evil -- true"] {
+        println!("{command}");
+        let ran = zklock(&servers, command).await;
         is_fit_to_read(&format!("{}{}", ran.stdout, ran.stderr));
     }
-    let mut watch = super::support::zklock(&servers);
-    is_fit_to_read(&Running::start(watch.args(["show", "--watch", "/lock/evil"])).prints().await);
-    let released = zklock(&servers, &["release", "--force", "--yes", "/lock/evil"]).await;
-    is_fit_to_read(&released.stderr);
+    is_fit_to_read(&Running::start(program_of(&servers, "show --watch /lock/evil")).prints().await);
+    is_fit_to_read(&zklock(&servers, "release --force --yes /lock/evil").await.stderr);
     make(&enemy, "/lock/strange").await;
     contend_as(&enemy, "/lock/strange", &format!("\u{202e}evil{KAZOO}")).await;
     is_fit_to_read(&output(run(&servers, &[], "/lock/strange", "exit 0")).await.stderr);

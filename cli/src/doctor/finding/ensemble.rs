@@ -6,19 +6,19 @@ use super::found::Findings;
 use crate::doctor::seen::{Seen, Server};
 use crate::servers::{Member, Mode, REJECTED};
 
-pub(super) fn look(seen: &Seen, found: &mut Findings) {
-    several_ensembles(seen, found);
+pub(super) fn find_in_ensemble(seen: &Seen, found: &mut Findings) {
+    find_several_ensembles(seen, found);
     for server in &seen.servers {
-        unreachable(server, found);
+        find_unreachable(server, found);
     }
-    leadership(seen, found);
-    membership(seen, found);
+    find_leadership(seen, found);
+    find_membership(seen, found);
 }
 
 /// A leader and a standalone server are sovereign. An ensemble has one sovereign server.
-fn several_ensembles(seen: &Seen, found: &mut Findings) {
+fn find_several_ensembles(seen: &Seen, found: &mut Findings) {
     let sovereign = |server: &Server| matches!(server.mode(), Some(Mode::Leader | Mode::Standalone));
-    if distinct(seen, sovereign) > 1
+    if count_distinct(seen, sovereign) > 1
         && let Some(servers) = seen.named(sovereign)
     {
         return found.danger(
@@ -47,7 +47,7 @@ fn members_agree(seen: &Seen) -> bool {
     ensembles.collect::<BTreeSet<_>>().len() <= 1
 }
 
-fn unreachable(server: &Server, found: &mut Findings) {
+fn find_unreachable(server: &Server, found: &mut Findings) {
     let address = &server.address;
     let (code, what, advice) = match (&server.words, &server.visit) {
         (Err(why), _) => (
@@ -113,15 +113,15 @@ fn unreachable(server: &Server, found: &mut Findings) {
 
 /// Members that the connect string lacks, and servers there that are no members. Nothing is said of servers that cannot be told apart:
 /// clients may reach a member by other addresses than the configuration has.
-fn membership(seen: &Seen, found: &mut Findings) {
+fn find_membership(seen: &Seen, found: &mut Findings) {
     let members = seen.members();
     if members.is_empty() || is_ambiguous(seen) || !members_agree(seen) {
         return;
     }
-    let ids = seen.servers.iter().map(|server| id(server, members)).collect::<Vec<_>>();
+    let ids = seen.servers.iter().map(|server| id_of(server, members)).collect::<Vec<_>>();
     let is_member = |id: &u64| members.iter().any(|member| member.id == *id);
     let knows_some = ids.iter().flatten().any(is_member);
-    let is_stranger = |server: &Server| match id(server, members) {
+    let is_stranger = |server: &Server| match id_of(server, members) {
         Some(id) => !is_member(&id),
         None => members.iter().all(|member| !member.hosts.is_empty() && !is_at(server, member)),
     };
@@ -148,7 +148,7 @@ fn membership(seen: &Seen, found: &mut Findings) {
 }
 
 /// The server's id: as it says itself, or by the one member that has its address.
-fn id(server: &Server, members: &[Member]) -> Option<u64> {
+fn id_of(server: &Server, members: &[Member]) -> Option<u64> {
     let told = server.settings.and_then(|settings| settings.id);
     let mut at = members.iter().filter(|member| is_at(server, member));
     told.or_else(|| at.next().filter(|_| at.next().is_none()).map(|member| member.id))
@@ -161,11 +161,11 @@ fn is_at(server: &Server, member: &Member) -> bool {
     is_port && is_host
 }
 
-fn leadership(seen: &Seen, found: &mut Findings) {
+fn find_leadership(seen: &Seen, found: &mut Findings) {
     if is_ambiguous(seen) {
         return;
     }
-    let serving = distinct(seen, |server| server.serves() && server.mode() != Some(&Mode::Observer));
+    let serving = count_distinct(seen, |server| server.serves() && server.mode() != Some(&Mode::Observer));
     let voters = voters(seen).max(serving);
     if serving > 0 && serving * 2 <= voters {
         found.warning(
@@ -193,24 +193,24 @@ fn leadership(seen: &Seen, found: &mut Findings) {
 /// The voters by the ensemble's own configuration, else the servers of the connect string that may vote.
 fn voters(seen: &Seen) -> usize {
     match seen.members().iter().filter(|member| member.votes).count() {
-        0 => distinct(seen, |server| server.mode() != Some(&Mode::Observer)),
+        0 => count_distinct(seen, |server| server.mode() != Some(&Mode::Observer)),
         voters => voters,
     }
 }
 
 /// Whether a name stands for several hosts. Each connection may lead to another one, so servers cannot be counted.
 fn is_ambiguous(seen: &Seen) -> bool {
-    seen.servers.iter().any(|server| hosts_of_a_kind(server) > 1)
+    seen.servers.iter().any(|server| count_hosts_of_a_kind(server) > 1)
 }
 
 /// The hosts of a name. One host may have an IPv4 and an IPv6 address.
-fn hosts_of_a_kind(server: &Server) -> usize {
+fn count_hosts_of_a_kind(server: &Server) -> usize {
     let four = server.hosts.iter().filter(|host| host.is_ipv4()).count();
     four.max(server.hosts.len() - four)
 }
 
 /// The number of servers of which this holds. A server that is named twice counts once.
-fn distinct(seen: &Seen, holds: impl Fn(&Server) -> bool) -> usize {
+fn count_distinct(seen: &Seen, holds: impl Fn(&Server) -> bool) -> usize {
     let servers = seen.servers.iter().filter(|server| holds(server));
     servers.map(endpoint).collect::<BTreeSet<_>>().len()
 }

@@ -13,11 +13,11 @@ use found::Findings;
 pub(super) use found::{Finding, Severity};
 
 /// All findings, the worst first.
-pub(super) fn findings(seen: &Seen) -> Vec<Finding> {
+pub(super) fn find_all(seen: &Seen) -> Vec<Finding> {
     let mut found = Findings::default();
-    session::look(seen, &mut found);
-    ensemble::look(seen, &mut found);
-    version::look(seen, &mut found);
-    queue::look(seen, &mut found);
+    session::find_in_session(seen, &mut found);
+    ensemble::find_in_ensemble(seen, &mut found);
+    version::find_in_version(seen, &mut found);
+    queue::find_in_queue(seen, &mut found);
     found.sorted()
 }

@@ -1,21 +1,20 @@
 //! Findings about each path: who holds what, whether that one lives, who waits, and contenders of other clients.
 
-use zklock::inspect::{ForeignClient, ForeignContender};
+use zklock::inspect::{ForeignClient, ForeignContender, Kind};
 
 use super::found::Findings;
 use crate::doctor::seen::{Holder, Queue, Seen};
 use crate::duration::text;
 use crate::layout::Layout;
-use crate::pool::Amount;
 use crate::servers::Contact;
 use crate::text::counted;
 
-pub(super) fn look(seen: &Seen, found: &mut Findings) {
+pub(super) fn find_in_queue(seen: &Seen, found: &mut Findings) {
     for queue in &seen.locks {
         if let Some(layout) = queue.layout {
-            shared(queue, layout, found);
+            find_shared(queue, layout, found);
         }
-        foreign(queue, found);
+        find_foreign(queue, found);
         if let Some(directory) = &queue.open {
             found.note(
                 "open-directory",
@@ -23,12 +22,12 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
                 "give the directory an ACL, for instance by --acl creator when it is created; docs/SECURITY.md has the rest",
             );
         }
-        verdict(seen, queue, found);
+        find_verdict(seen, queue, found);
     }
 }
 
 /// Says whether what is at the path is free, held by those that live, or kept by one that may not.
-fn verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
+fn find_verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
     let path = &queue.path;
     if let Some(refused) = &queue.refused {
         let advice = "use the credentials of the programs that use this path";
@@ -39,9 +38,10 @@ fn verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
                       the chroot in these programs";
         return found.note("path-missing", missing, advice);
     }
-    let state = state(queue);
+    let state = state_text(queue);
     let is_silent = |holder: &&Holder| holder.contact.is_silent() == Some(true);
-    let (silent, first) = (queue.holders.iter().find(is_silent), queue.first.as_ref().filter(is_silent));
+    let silent = queue.holders.iter().find(is_silent);
+    let first = queue.first.as_ref().filter(is_silent);
     if let Some(holder) = silent {
         // Of a lock it may be one of several readers.
         let number = queue.holders.iter().filter(is_silent).count();
@@ -50,50 +50,51 @@ fn verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
             2 => ". 1 more holder is silent".to_owned(),
             _ => format!(". {} more holders are silent", number - 1),
         };
-        let what = format!("{state}. A holder is silent: {}{more}", described(holder));
-        found.warning("holder-silent", what, dead(seen, holder, "gives its place away"));
+        let what = format!("{state}. A holder is silent: {}{more}", holder_text(holder));
+        found.warning("holder-silent", what, advice_if_dead(seen, holder, "gives its place away"));
     }
     if let Some(first) = first {
-        let what = format!("{state}. Nobody passes the first in the turnstile: {}", described(first));
-        found.warning("waiter-silent", what, dead(seen, first, "lets the next one pass"));
+        let what = format!("{state}. Nobody passes the first in the turnstile: {}", holder_text(first));
+        found.warning("waiter-silent", what, advice_if_dead(seen, first, "lets the next one pass"));
     }
     if silent.or(first).is_some() {
         return;
     }
     let total = queue.pool.as_ref().map(|room| u64::from(room.stock.total()));
     let has_room = queue.pool.as_ref().zip(total).is_some_and(|(room, total)| room.held < total);
-    match (queue.holders.iter().min_by_key(|holder| holder.sequence), &queue.first) {
+    match (queue.holders.iter().min_by_key(|holder| holder.entry.sequence), &queue.first) {
         (_, Some(first)) if has_room => found.note(
             "path-waited-for",
             format!(
                 "{state}. The first in the turnstile wants more than is free, or is just passing: {}",
-                described(first)
+                holder_text(first)
             ),
             format!(
                 "if this stays so, end the process of the first, or look who holds most: `zklock show {path}`"
             ),
         ),
         (Some(oldest), _) if queue.waiting > 0 => {
-            let number = oldest.sequence.filter(|_| queue.pool.is_some());
+            let number = oldest.entry.sequence.filter(|_| queue.pool.is_some());
             let number = number.map_or_else(String::new, |number| format!(" --sequence {number}"));
             let ask = match queue.layout {
                 None => format!("ask it: `zklock ask --reason TEXT --within 5m{number} {path}`; then "),
                 Some(_) => String::new(),
             };
-            let release = match oldest.is_zklocks {
-                true => format!(
+            let release = if oldest.entry.client.is_none() {
+                format!(
                     "; the last resort is `zklock release --force{number} {path}`: two may run for a moment then"
-                ),
-                false => String::new(),
+                )
+            } else {
+                String::new()
             };
             found.note(
                 "path-waited-for",
-                format!("{state}. The oldest holder: {}", described(oldest)),
+                format!("{state}. The oldest holder: {}", holder_text(oldest)),
                 format!("if it hangs, it keeps its place for as long as its process has a session; {ask}end that process{release}"),
             );
         }
         (Some(oldest), _) => {
-            let what = format!("{state}. The oldest holder: {}", described(oldest));
+            let what = format!("{state}. The oldest holder: {}", holder_text(oldest));
             found.note("path-held", what, "nothing is wrong with this path");
         }
         (None, _) if queue.foreign.is_empty() => {
@@ -103,7 +104,7 @@ fn verdict(seen: &Seen, queue: &Queue, found: &mut Findings) {
     }
 }
 
-fn state(queue: &Queue) -> String {
+fn state_text(queue: &Queue) -> String {
     let path = &queue.path;
     let wait = match queue.waiting {
         0 => "nobody waits".to_owned(),
@@ -121,14 +122,14 @@ fn state(queue: &Queue) -> String {
 }
 
 /// Says who it is, what it has, since when it is there, and when a server last answered it.
-fn described(holder: &Holder) -> String {
-    let Holder { owner, came, session, .. } = holder;
-    let amount = match holder.amount {
-        Some(Amount::Index(index)) => format!(" with slot {index}"),
-        Some(Amount::Weight(weight)) => format!(" with weight {weight}"),
-        None => String::new(),
+fn holder_text(holder: &Holder) -> String {
+    let Holder { entry, came, contact } = holder;
+    let amount = match entry.kind {
+        Kind::Slot(index) => format!(" with slot {index}"),
+        Kind::Permit(weight) => format!(" with weight {weight}"),
+        Kind::Exclusive | Kind::Shared => String::new(),
     };
-    let heard = match &holder.contact {
+    let heard = match contact {
         Contact::Heard { ago, by, but: None, .. } => format!("{by} answered it {} ago", text(*ago)),
         Contact::Heard { ago, by, but: Some(why), .. } => {
             format!("{by} answered it {} ago, and another server may have since ({why})", text(*ago))
@@ -136,11 +137,13 @@ fn described(holder: &Holder) -> String {
         Contact::Gone => "no server of --servers has a connection of its session".to_owned(),
         Contact::Unknown(why) => format!("the servers do not say whether it lives ({why})"),
     };
+    let owner = entry.owner_text();
+    let session = entry.session_text();
     format!("{owner}{amount}, in the queue since {came}, with session {session}; {heard}")
 }
 
 /// The advice about one that is silent, and what ZooKeeper does if it is dead.
-fn dead(seen: &Seen, holder: &Holder, then: &str) -> String {
+fn advice_if_dead(seen: &Seen, holder: &Holder, then: &str) -> String {
     let left = seen.session.and_then(|own| {
         let left = text(holder.contact.expires_in(own.tick, own.timeout)?);
         Some(match holder.contact {
@@ -157,7 +160,7 @@ fn dead(seen: &Seen, holder: &Holder, then: &str) -> String {
     )
 }
 
-fn shared(queue: &Queue, layout: Layout, found: &mut Findings) {
+fn find_shared(queue: &Queue, layout: Layout, found: &mut Findings) {
     let Queue { path, contenders, theirs, .. } = queue;
     let layout = layout.text();
     found.note(
@@ -173,7 +176,7 @@ fn shared(queue: &Queue, layout: Layout, found: &mut Findings) {
     );
 }
 
-fn foreign(queue: &Queue, found: &mut Findings) {
+fn find_foreign(queue: &Queue, found: &mut Findings) {
     // These clients wait for the nodes of zklock's own queue, too. Of Curator's recipes the locks do; a `LeaderLatch` does not.
     // Contenders of zklock with another layout refuse each other. In kazoo's queue zklock's contenders have the names of its `Lock`,
     // and a `ReadLock` waits for these.
@@ -187,9 +190,9 @@ fn foreign(queue: &Queue, found: &mut Findings) {
         _ => false,
     };
     let Some(worst) = queue.foreign.iter().find(|one| !waits(one)).or(queue.foreign.first()) else { return };
-    let (count, path, node, client) = (queue.foreign.len(), &queue.path, &worst.path, worst.client);
-    let contenders = if count == 1 { "a contender" } else { "contenders" };
-    let such = format!("such as {node}; its name looks like {client}");
+    let path = &queue.path;
+    let contenders = if queue.foreign.len() == 1 { "a contender" } else { "contenders" };
+    let such = format!("such as {}; its name looks like {}", worst.path, worst.client);
     let mut advice =
         "use only zklock at that path, or use another path; if the node is ephemeral, ZooKeeper deletes it when its \
          session ends"

@@ -12,10 +12,10 @@ use crate::servers::Settings;
 /// The most by which the kernel's own discipline adjusts the clock's rate, in parts per million. More is a slew.
 const DISCIPLINE: u64 = 500;
 
-pub(super) fn look(seen: &Seen, found: &mut Findings) {
+pub(super) fn find_in_session(seen: &Seen, found: &mut Findings) {
     if let Some(session) = &seen.session {
-        tick(seen, session, found);
-        timeout(seen, session, found);
+        find_tick(seen, session, found);
+        find_timeout(seen, session, found);
     }
     if let Some(chroot) = &seen.missing_chroot {
         found.warning(
@@ -49,7 +49,7 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
         );
     }
     if seen.wishes.sasl {
-        sasl(seen, found);
+        find_sasl(seen, found);
     }
     if seen.wishes.sends_password && seen.servers.iter().any(|server| !server.address.tls) {
         found.warning(
@@ -62,7 +62,7 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
 }
 
 /// Servers that serve SASL clients without an identity, by what each makes of the credentials.
-fn sasl(seen: &Seen, found: &mut Findings) {
+fn find_sasl(seen: &Seen, found: &mut Findings) {
     let problem = |server: &Server| sasl_problem(&server.visit.as_ref().ok()?.identities);
     let problems = seen.servers.iter().filter_map(problem).collect::<BTreeSet<_>>();
     for one in problems {
@@ -77,7 +77,7 @@ fn sasl(seen: &Seen, found: &mut Findings) {
     }
 }
 
-fn tick(seen: &Seen, session: &Lengths, found: &mut Findings) {
+fn find_tick(seen: &Seen, session: &Lengths, found: &mut Findings) {
     let reckoned = seen.shortest_reckoned(session.tick);
     match seen.tick() {
         Some(tick) if tick > reckoned => found.danger(
@@ -85,13 +85,13 @@ fn tick(seen: &Seen, session: &Lengths, found: &mut Findings) {
             format!(
                 "a server's tick is {}, but leases are computed with {}. So a guard may be valid for longer than the \
                  servers keep its node, and two clients may hold the same lock",
-                exact(tick),
-                exact(reckoned)
+                exact_text(tick),
+                exact_text(reckoned)
             ),
             format!(
                 "set the same tickTime on all servers. Until then, give the tick to every client: --tick {} or \
                  ZKLOCK_TICK to `zklock`, and the option for the tick in services",
-                exact(tick)
+                exact_text(tick)
             ),
         ),
         Some(tick) if tick < reckoned => found.warning(
@@ -99,10 +99,10 @@ fn tick(seen: &Seen, session: &Lengths, found: &mut Findings) {
             format!(
                 "the servers' tick is {}, but leases are computed with {}. So guards are lost earlier than necessary \
                  when ZooKeeper does not answer",
-                exact(tick),
-                exact(reckoned)
+                exact_text(tick),
+                exact_text(reckoned)
             ),
-            format!("give --tick {}, or set ZKLOCK_TICK", exact(tick)),
+            format!("give --tick {}, or set ZKLOCK_TICK", exact_text(tick)),
         ),
         // If no server says its tick, it is learned from the limits of session timeouts. They may have been set by hand.
         None if seen.wishes.tick.is_none() => found.note(
@@ -110,7 +110,7 @@ fn tick(seen: &Seen, session: &Lengths, found: &mut Findings) {
             format!(
                 "the servers do not say their tick. zklock derives {} from the session timeouts that they grant, and \
                  computes leases with it",
-                exact(session.tick)
+                exact_text(session.tick)
             ),
             "if minSessionTimeout and maxSessionTimeout are both set in zoo.cfg, give the tickTime of zoo.cfg as \
              --tick or ZKLOCK_TICK, and set the option for the tick in services; or add `conf` to \
@@ -120,31 +120,33 @@ fn tick(seen: &Seen, session: &Lengths, found: &mut Findings) {
     }
 }
 
-fn timeout(seen: &Seen, session: &Lengths, found: &mut Findings) {
-    let (asked, granted) = (seen.wishes.session_timeout, session.timeout);
+fn find_timeout(seen: &Seen, session: &Lengths, found: &mut Findings) {
+    let asked = seen.wishes.session_timeout;
+    let granted = session.timeout;
     if asked != granted {
-        let what = match seen.wishes.exact {
-            true => format!(
+        let what = if seen.wishes.exact {
+            format!(
                 "the servers grant a session timeout of {0} instead of {1}. A client that asks for {1} gets no session \
                  for locks",
                 text(granted),
                 text(asked)
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "the servers' limits change the default session timeout from {} to {}",
                 text(asked),
                 text(granted)
-            ),
+            )
         };
         let limit = if granted < asked { "maxSessionTimeout" } else { "minSessionTimeout" };
-        let granted = exact(granted);
+        let granted = exact_text(granted);
         let advice = format!("give all clients --session-timeout {granted}; or change the servers' {limit}");
         found.warning("timeout-adapted", what, advice);
     }
 }
 
 /// The duration as options take it, not rounded.
-fn exact(duration: Duration) -> String {
+fn exact_text(duration: Duration) -> String {
     match duration.subsec_nanos() {
         0 => format!("{}s", duration.as_secs()),
         _ => format!("{}ms", duration.as_millis()),

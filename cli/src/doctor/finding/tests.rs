@@ -1,11 +1,13 @@
 //! A healthy ensemble, and the findings when something is wrong with it.
 
 use std::time::Duration;
+use zklock::inspect::Kind;
 use zklock::session::ServerAddress;
 
-use super::{Severity, findings};
+use super::{Severity, find_all};
 use crate::doctor::seen::{Holder, Lengths, Queue, Seen, Server, Visit, Wishes};
-use crate::pool::{Amount, Shares, Stock};
+use crate::pool::{Shares, Stock};
+use crate::queue::{Entry, tests::entry};
 use crate::servers::{Contact, Member, Mode, REJECTED, Settings, Words};
 
 fn seconds(seconds: u64) -> Duration {
@@ -86,7 +88,7 @@ fn lose(seen: &mut Seen, index: usize) {
 fn assert_found(change: impl FnOnce(&mut Seen), expected: &[(Severity, &str)], said: &[&str]) {
     let mut seen = healthy();
     change(&mut seen);
-    let findings = findings(&seen);
+    let findings = find_all(&seen);
     let codes = findings.iter().map(|finding| (finding.severity, finding.code)).collect::<Vec<_>>();
     assert_eq!(codes, expected, "{findings:#?}");
     for text in said {
@@ -321,9 +323,9 @@ fn the_software_and_its_version_count() {
 }
 
 /// What another zklock session holds or waits for, of which zk2 last heard so many seconds ago.
-fn one(sequence: i32, amount: Option<Amount>, contact: Contact) -> Holder {
-    let (owner, came, session) = (format!("vm:{sequence}"), "noon".into(), "0x1".into());
-    Holder { owner, came, session, is_zklocks: true, sequence: Some(sequence), amount, contact }
+fn one(sequence: i32, kind: Kind, contact: Contact) -> Holder {
+    let entry = entry(&format!("vm:{sequence}"), sequence, sequence.into());
+    Holder { entry: Entry { kind, ..entry }, came: "noon".into(), contact }
 }
 
 fn heard(ago: u64) -> Contact {
@@ -347,7 +349,7 @@ fn each_path_has_a_verdict() {
     let missing = Queue { missing: some("it is gone"), ..path() };
     assert_verdict(missing, &[(Note, "path-missing")], &["gone"]);
     let held = |contact, waiting| {
-        let holders = vec![one(7, None, contact)];
+        let holders = vec![one(7, Kind::Exclusive, contact)];
         Queue { contenders: waiting + 1, holders, waiting, ..path() }
     };
     let said = ["/lock is held, nobody waits. The oldest holder: vm:7,", "zk2:2181 answered it 2s ago"];
@@ -366,13 +368,13 @@ fn each_path_has_a_verdict() {
     assert_verdict(unknown, &[(Note, "path-held")], &["do not say whether it lives (no cons)"]);
     // One of two readers is silent.
     let mut readers = held(heard(2), 0);
-    readers.holders.push(one(8, None, heard(6)));
+    readers.holders.push(one(8, Kind::Shared, heard(6)));
     assert_verdict(
         readers.clone(),
         &[(Warning, "holder-silent")],
         &["A holder is silent: vm:8, in the queue"],
     );
-    readers.holders.push(one(9, None, heard(6)));
+    readers.holders.push(one(9, Kind::Shared, heard(6)));
     assert_verdict(readers, &[(Warning, "holder-silent")], &[". 1 more holder is silent"]);
 }
 
@@ -381,16 +383,14 @@ fn each_pool_has_a_verdict() {
     // Permits of these weights, each with the time since its last answer, of a capacity of 4.
     let pool = |held: &[(u32, u64)], waiting: usize, first: u64| {
         let holders = held.iter().zip(7..);
-        let holders =
-            holders.map(|((weight, ago), number)| one(number, Some(Amount::Weight(*weight)), heard(*ago)));
-        let (stock, held) =
-            (Stock::Semaphore { capacity: 4 }, held.iter().map(|(weight, _)| u64::from(*weight)).sum());
+        let holders = holders.map(|((weight, ago), number)| one(number, Kind::Permit(*weight), heard(*ago)));
+        let held = held.iter().map(|(weight, _)| u64::from(*weight)).sum();
         Queue {
             path: "/convert".into(),
             holders: holders.collect(),
             waiting,
-            first: (waiting > 0).then(|| one(9, None, heard(first))),
-            pool: Some(Shares { stock, held }),
+            first: (waiting > 0).then(|| one(9, Kind::Exclusive, heard(first))),
+            pool: Some(Shares { stock: Stock::Semaphore { capacity: 4 }, held }),
             ..Queue::default()
         }
     };

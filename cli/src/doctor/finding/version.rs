@@ -39,8 +39,9 @@ const FLAWS: [Flaw; 3] = [
     },
 ];
 
-pub(super) fn look(seen: &Seen, found: &mut Findings) {
-    if let Some(old_are) = seen.named_are(|server| version(server).is_some_and(|version| version < OLDEST)) {
+pub(super) fn find_in_version(seen: &Seen, found: &mut Findings) {
+    if let Some(old_are) = seen.named_are(|server| version_of(server).is_some_and(|version| version < OLDEST))
+    {
         found.warning(
             "version-too-old",
             format!(
@@ -49,7 +50,7 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
             "update to ZooKeeper 3.9.4 or later",
         );
     }
-    forgetful(seen, found);
+    find_forgetful(seen, found);
     let imitates = |server: &Server| server.words.as_ref().is_ok_and(|words| words.imitator.is_some());
     let software = seen.words().find_map(|words| words.imitator.as_deref());
     if let (Some(software), Some(servers_are)) = (software, seen.named_are(imitates)) {
@@ -65,8 +66,8 @@ pub(super) fn look(seen: &Seen, found: &mut Findings) {
 }
 
 /// All flaws are in how a follower comes to a new leader. A server that stands alone has none of them so far.
-fn forgetful(seen: &Seen, found: &mut Findings) {
-    let has = |server: &Server, flaw: &Flaw| version(server).is_some_and(|version| flaw.is_in(version));
+fn find_forgetful(seen: &Seen, found: &mut Findings) {
+    let has = |server: &Server, flaw: &Flaw| version_of(server).is_some_and(|version| flaw.is_in(version));
     let is_alone = |server: &Server| server.mode() == Some(&Mode::Standalone);
     let forgets = |server: &Server, flaw: &Flaw| !is_alone(server) && has(server, flaw);
     if let Some(alone) = seen.named(|server| is_alone(server) && FLAWS.iter().any(|flaw| has(server, flaw))) {
@@ -96,15 +97,14 @@ impl Flaw {
     }
 }
 
-fn version(server: &Server) -> Option<Version> {
-    parsed(server.words.as_ref().ok()?.version.as_deref()?)
+fn version_of(server: &Server) -> Option<Version> {
+    parse_version(server.words.as_ref().ok()?.version.as_deref()?)
 }
 
 /// Such as `3.9.3`, or `3.9`.
-fn parsed(version: &str) -> Option<Version> {
+fn parse_version(version: &str) -> Option<Version> {
     let mut parts = version.split('.').map(str::parse::<u32>);
-    let (major, minor) = (parts.next()?.ok()?, parts.next()?.ok()?);
-    Some((major, minor, parts.next().map_or(Some(0), Result::ok)?))
+    Some((parts.next()?.ok()?, parts.next()?.ok()?, parts.next().map_or(Some(0), Result::ok)?))
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
     #[track_caller]
     fn assert_flaws(versions: &[&str], expected: &[&str]) {
         for version in versions {
-            let number = parsed(version).expect("a version");
+            let number = parse_version(version).expect("a version");
             let flaws = FLAWS.iter().filter(|flaw| flaw.is_in(number)).map(|flaw| flaw.tickets);
             let tickets = flaws.map(|tickets| &tickets["ZOOKEEPER-".len()..][..4]).collect::<Vec<_>>();
             assert_eq!(tickets, expected, "{version}");
@@ -136,8 +136,11 @@ mod tests {
 
     #[test]
     fn a_version_is_two_or_three_numbers() {
-        assert_eq!(parsed("3.10.12"), Some((3, 10, 12)));
-        assert_eq!(parsed("4.0"), Some((4, 0, 0)));
-        assert_eq!([parsed("3"), parsed(""), parsed("3.x"), parsed("3.9.")], [None; 4]);
+        assert_eq!(parse_version("3.10.12"), Some((3, 10, 12)));
+        assert_eq!(parse_version("4.0"), Some((4, 0, 0)));
+        assert_eq!(
+            [parse_version("3"), parse_version(""), parse_version("3.x"), parse_version("3.9.")],
+            [None; 4]
+        );
     }
 }

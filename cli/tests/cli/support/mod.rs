@@ -1,22 +1,33 @@
 //! Helpers that the tests of the program share.
 
 pub(crate) mod authority;
-pub(crate) mod looker;
 pub(crate) mod terminal;
 pub(crate) mod witness;
 
-use std::path::Path;
 use std::process::{ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use zklock::{Lock, LockOptions, Session, inspect::Contender};
+use zklock_test_support::{Server, eventually, monitored, operator, within};
+use zklock_testcontainers::ZooKeeper;
+use zookeeper_client::{Acl, Acls, Client, CreateMode};
 
-use zklock_test_support::{Server, eventually, operator, within};
+/// An address on which no server listens. No program gets this port by chance.
+pub(crate) const NOBODY: &str = "127.0.0.1:1";
+
+/// Credentials in the form of ZKLOCK_DIGEST.
+pub(crate) const DIGEST: &str = "operator:secret";
+
+/// What kazoo's lock names its nodes, without the number.
+pub(crate) const KAZOO: &str = "1ef3b5a40e4f4cd59a397a9d3a6b7f10__lock__";
+
+/// A bound for something that takes no time but on a busy machine. It is too short for a session to expire.
+pub(crate) const SHORTLY: Duration = Duration::from_secs(8);
 
 /// A test's place, and its connect string.
 pub(crate) fn at(server: Server) -> (Server, String) {
@@ -31,14 +42,46 @@ pub(crate) async fn with_session(server: Server) -> (Server, String, Session) {
     (server, servers, session)
 }
 
+pub(crate) fn owner(text: &str) -> LockOptions {
+    LockOptions::new().owner(text)
+}
+
 /// A lock whose contenders have this owner.
-pub(crate) fn lock_of(session: &Session, path: &str, owner: &str) -> Lock {
-    let options = LockOptions::new().owner(owner);
-    session.lock(path).expect("a path").with_options(options).expect("options")
+pub(crate) fn lock_of(session: &Session, path: &str, text: &str) -> Lock {
+    session.lock(path).expect("a path").with_options(owner(text)).expect("options")
+}
+
+/// The arguments of a command line: each for itself, or in one text with single blanks between them.
+pub(crate) trait Words {
+    fn words(&self) -> Vec<&str>;
+}
+
+impl Words for str {
+    fn words(&self) -> Vec<&str> {
+        self.split(' ').collect()
+    }
+}
+
+impl Words for [&str] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl<const N: usize> Words for [&str; N] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl Words for Vec<&str> {
+    fn words(&self) -> Vec<&str> {
+        self.clone()
+    }
 }
 
 /// The program, for these servers, and with nothing else in its environment.
-pub(crate) fn zklock(servers: &str) -> Command {
+pub(crate) fn program(servers: &str) -> Command {
     let mut program = Command::new(env!("CARGO_BIN_EXE_zklock"));
     let path = std::env::var_os("PATH").expect("a path");
     program
@@ -50,6 +93,25 @@ pub(crate) fn zklock(servers: &str) -> Command {
     program
 }
 
+/// The same, with these arguments.
+pub(crate) fn program_of(servers: &str, arguments: &(impl Words + ?Sized)) -> Command {
+    let mut program = program(servers);
+    program.args(arguments.words());
+    program
+}
+
+/// Runs the program on these servers to its end, without a terminal.
+pub(crate) async fn zklock(servers: &str, arguments: &(impl Words + ?Sized)) -> Ran {
+    output(program_of(servers, arguments)).await
+}
+
+/// As [`zklock`], with credentials.
+pub(crate) async fn zklock_as(servers: &str, digest: &str, arguments: &(impl Words + ?Sized)) -> Ran {
+    let mut program = program_of(servers, arguments);
+    program.env("ZKLOCK_DIGEST", digest);
+    output(program).await
+}
+
 /// `zklock run OPTIONS PATH -- sh -c SCRIPT`.
 pub(crate) fn run(servers: &str, options: &[&str], path: &str, script: &str) -> Command {
     run_on(servers, &[options, &[path]].concat(), script)
@@ -57,9 +119,24 @@ pub(crate) fn run(servers: &str, options: &[&str], path: &str, script: &str) -> 
 
 /// `zklock run OPTIONS -- sh -c SCRIPT`. The options name what it runs on.
 pub(crate) fn run_on(servers: &str, options: &[&str], script: &str) -> Command {
-    let mut program = zklock(servers);
+    let mut program = program(servers);
     program.arg("run").args(options).args(["--", "sh", "-c", script]);
     program
+}
+
+/// Runs these command lines, whose arguments stand between single blanks. Asserts how each ends, what it prints, and what it
+/// says among others.
+pub(crate) async fn answers(servers: &str, lines: &[(&str, i32, &str, &str)]) {
+    for (line, code, stdout, said) in lines {
+        println!("zklock {line}");
+        zklock(servers, *line).await.is(*code, stdout, said);
+    }
+}
+
+/// Runs these command lines, which are refused with 64, and asserts what the program says of each.
+pub(crate) async fn are_refused(servers: &str, refused: &[(&str, &str)]) {
+    let refused = refused.iter().map(|(line, said)| (*line, 64, "", *said)).collect::<Vec<_>>();
+    answers(servers, &refused).await;
 }
 
 /// How the program ended, and what it printed.
@@ -79,6 +156,13 @@ impl Ran {
         assert!(self.stderr.contains(said), "{said:?}: {self:?}");
     }
 
+    /// Asserts that it ended with this code, and said this among others.
+    #[track_caller]
+    pub(crate) fn says(self, code: i32, said: &str) -> Self {
+        assert!(self.code == code && self.stderr.contains(said), "{code}, {said:?}: {self:?}");
+        self
+    }
+
     /// Asserts that it ended with this code, printed this result, and said nothing.
     #[track_caller]
     pub(crate) fn is_silent(&self, code: i32, stdout: &str) {
@@ -90,6 +174,14 @@ impl Ran {
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.code, 0, "{self:?}");
         self.report()
+    }
+
+    /// Asserts that `zklock doctor --json` ended with this code and has these findings. Returns its report.
+    #[track_caller]
+    pub(crate) fn finds(&self, code: i32, expected: &[&str]) -> Value {
+        let report = self.report();
+        assert_eq!((self.code, &codes(&report)[..]), (code, expected), "{self:?}");
+        report
     }
 
     /// The JSON that it printed, whatever its exit code is.
@@ -112,13 +204,6 @@ pub(crate) async fn output(mut program: Command) -> Ran {
     Ran::of(output, started.elapsed())
 }
 
-/// Waits until the program has ended, and reads what it has printed.
-pub(crate) async fn finished(child: Child) -> Ran {
-    let started = Instant::now();
-    let output = within("the program's end", child.wait_with_output()).await.expect("a status");
-    Ran::of(output, started.elapsed())
-}
-
 /// A program that runs, what it prints, and what it says.
 pub(crate) struct Running {
     pub(crate) child: Child,
@@ -127,10 +212,11 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn start(program: &mut Command) -> Self {
-        let mut child =
-            program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
-        let (printed, told) = (lines(&mut child.stdout), lines(&mut child.stderr));
+    pub(crate) fn start(mut program: Command) -> Self {
+        program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = program.spawn().expect("the program starts");
+        let printed = lines(&mut child.stdout);
+        let told = lines(&mut child.stderr);
         Self { child, printed, told }
     }
 
@@ -142,8 +228,54 @@ impl Running {
         line(&mut self.told).await
     }
 
+    pub(crate) fn pid(&self) -> Pid {
+        pid(&self.child)
+    }
+
+    /// Sends it a signal. It has not ended.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(self.pid(), signal);
+    }
+
+    /// The warden of its command.
+    pub(crate) async fn warden(&self) -> Pid {
+        child_of(self.pid(), "zklock-warden").await
+    }
+
+    /// Writes this to its standard input.
+    pub(crate) async fn reads(&mut self, text: &str) {
+        self.child.stdin.as_mut().expect("a pipe").write_all(text.as_bytes()).await.expect("it reads");
+    }
+
+    /// Ends its standard input.
+    pub(crate) fn end_input(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
+    /// Ends its standard input, and waits until it has ended. Returns its code, if no signal has ended it.
     pub(crate) async fn ended(&mut self) -> Option<i32> {
         ended(&mut self.child).await.code()
+    }
+
+    /// As [`ended`](Self::ended), with this code.
+    pub(crate) async fn ends_with(&mut self, code: i32) {
+        assert_eq!(self.ended().await, Some(code));
+    }
+
+    /// As [`ended`](Self::ended), and reads the rest of what it has printed and said.
+    pub(crate) async fn finished(mut self) -> Ran {
+        let started = Instant::now();
+        self.end_input();
+        let mut stdout = String::new();
+        let mut stderr = String::new();
+        let texts = async {
+            let printed = self.printed.get_mut().read_to_string(&mut stdout);
+            let told = self.told.get_mut().read_to_string(&mut stderr);
+            tokio::try_join!(printed, told).expect("UTF-8")
+        };
+        within("the program's end", texts).await;
+        let code = self.ended().await.expect("no signal");
+        Ran { code, stdout, stderr, took: started.elapsed() }
     }
 }
 
@@ -166,8 +298,7 @@ pub(crate) async fn lose_no_count(servers: &str, each: usize, shells: &[&[&str]]
     let script = format!("n=$(cat '{0}'); sleep 0.01; echo $((n + 1)) > '{0}'", counter.display());
     let shell = async |options| {
         for _ in 0..each {
-            let ran = output(run_on(servers, options, &script)).await;
-            assert_eq!(ran.code, 0, "{ran:?}");
+            output(run_on(servers, options, &script)).await.says(0, "");
         }
     };
     join_all(shells.iter().map(|options| shell(*options))).await;
@@ -180,14 +311,14 @@ pub(crate) async fn ended(child: &mut Child) -> ExitStatus {
     within("the program's end", child.wait()).await.expect("a status")
 }
 
-/// Sends a signal to a program that was started here and has not ended.
-pub(crate) fn signal(child: &Child, signal: Signal) {
-    kill_process(pid(child), signal).expect("it runs");
-}
-
 pub(crate) fn pid(child: &Child) -> Pid {
     let id = child.id().expect("it runs");
     Pid::from_raw(i32::try_from(id).expect("a process id")).expect("a process id")
+}
+
+/// Sends a signal to a process that has not ended.
+pub(crate) fn kill(process: Pid, signal: Signal) {
+    kill_process(process, signal).expect("it runs");
 }
 
 /// The children of a process that runs, with those that have ended and were not waited for.
@@ -239,13 +370,71 @@ pub(crate) async fn until_queued(session: &Session, path: &str, contenders: usiz
     zklock_test_support::until_queued(&session.lock(path).expect("a path"), contenders).await;
 }
 
-/// Waits until the file has so many lines.
-pub(crate) async fn until_lines(file: &Path, lines: usize) {
-    eventually("the file's lines", async || {
-        std::fs::read_to_string(file).is_ok_and(|text| text.lines().count() >= lines)
-    })
-    .await;
+/// A plain client with credentials.
+pub(crate) async fn authorized(server: &Server) -> Client {
+    let connector = Client::connector().with_auth("digest", DIGEST.as_bytes());
+    connector.connect(&server.connect_string()).await.expect("a client")
 }
 
-/// A bound for something that takes no time but on a busy machine. It is too short for a session to expire.
-pub(crate) const SHORTLY: Duration = Duration::from_secs(8);
+/// Joins a lock's queue as kazoo does. Returns the path of the node.
+pub(crate) async fn contend_as_kazoo(client: &Client, path: &str) -> String {
+    contend_as(client, path, KAZOO).await
+}
+
+/// Joins a lock's queue as a client does that names its nodes so. Returns the path of the node.
+pub(crate) async fn contend_as(client: &Client, path: &str, name: &str) -> String {
+    let prefix = format!("{path}/{name}");
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let (_, sequence) = client.create(&prefix, b"", &options).await.expect("a node");
+    format!("{prefix}{sequence}")
+}
+
+/// The findings of `zklock doctor --json`, the worst first. It leaves out servers that forget writes: they depend on the version
+/// that the tests run on.
+pub(crate) fn codes(report: &Value) -> Vec<&str> {
+    let findings = report["findings"].as_array().expect("findings");
+    let codes = findings.iter().map(|finding| finding["code"].as_str().expect("a code"));
+    codes.filter(|code| *code != "forgets-writes").collect()
+}
+
+/// Sets a node's ACL.
+pub(crate) async fn set_acl(client: &Client, path: &str, acls: &[Acl]) {
+    client.set_acl(path, acls, None).await.expect("the ACL is set");
+}
+
+/// Asserts that the JSON has these members, and more at most in its objects.
+#[track_caller]
+pub(crate) fn has(json: &Value, expected: Value) {
+    fn is_in(expected: &Value, json: &Value) -> bool {
+        match (expected, json) {
+            (Value::Object(some), Value::Object(all)) => {
+                some.iter().all(|(name, value)| all.get(name).is_some_and(|json| is_in(value, json)))
+            }
+            (Value::Array(expected), Value::Array(items)) => {
+                expected.len() == items.len()
+                    && expected.iter().zip(items).all(|(one, item)| is_in(one, item))
+            }
+            _ => expected == json,
+        }
+    }
+    assert!(is_in(&expected, json), "{expected:#} is not in {json:#}");
+}
+
+/// The rows of a printed table, with the cells of the header first. Two blanks stand between two cells.
+pub(crate) fn rows(text: &str) -> Vec<Vec<&str>> {
+    text.lines()
+        .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
+        .collect()
+}
+
+/// A server that does not say its tick. No tick fits its limits of session timeouts with which a session of 10 s has a lease.
+pub(crate) async fn of_unknown_tick() -> ZooKeeper {
+    let server =
+        ZooKeeper::builder().tick_time(Duration::from_secs(2)).property("4lw.commands.whitelist", "srvr");
+    server.min_session_timeout(Duration::from_secs(20)).start().await.expect("a ZooKeeper server")
+}
+
+/// How many sessions the servers keep.
+pub(crate) async fn count_sessions(server: &Server) -> u64 {
+    monitored(server, "zk_global_sessions").await
+}

@@ -70,7 +70,8 @@ impl Terminal {
         let written = Arc::<Mutex<Vec<u8>>>::default();
         let mut reader = pair.master.try_clone_reader().expect("what it writes");
         let torn = Arc::new(AtomicBool::new(false));
-        let (writing, gone) = (written.clone(), torn.clone());
+        let writing = written.clone();
+        let gone = torn.clone();
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(read @ 1..) = reader.read(&mut bytes)

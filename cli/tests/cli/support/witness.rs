@@ -28,7 +28,8 @@ impl Witness {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("witness");
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a named pipe");
-        let ((open, opened), (close, closed)) = (oneshot::channel(), oneshot::channel());
+        let (open, opened) = oneshot::channel();
+        let (close, closed) = oneshot::channel();
         std::thread::spawn(move || {
             let mut pipe = File::open(&path).expect("a writer");
             let _nobody = open.send(());
