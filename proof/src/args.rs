@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::compare::Compare;
 use crate::harness::part;
 use crate::margins::Margins;
-use crate::peers::Part;
+use crate::peers::Place;
 use crate::redis::Redis;
 use crate::torture::{self, Torture};
 
@@ -38,7 +38,7 @@ pub(crate) enum Command {
     },
     /// A lock that obeys lines, as the other subcommands start it.
     #[command(hide = true)]
-    Part(Part),
+    Part(Place),
 }
 
 #[cfg(test)]

@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use futures::future::try_join_all;
-use zklock_testcontainers::Link;
 
-use crate::peers::{Contestant, Program};
-use crate::servers::Servers;
+use crate::peers::Contestant;
+use crate::servers::{Rivals, Servers, granted};
 
 /// Everybody's session timeout, and time to live.
 pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,41 +35,6 @@ pub(super) struct Cut {
     pub(super) granted: f64,
 }
 
-struct Contest {
-    holder: Program,
-    waiter: Program,
-}
-
-impl Contest {
-    async fn start(
-        contestant: Contestant,
-        servers: &Servers,
-        path: &str,
-        [holder, waiter]: [String; 2],
-    ) -> anyhow::Result<Self> {
-        servers.prepare(path).await?;
-        let start = async |address| Program::start(contestant, &[address], path, SESSION_TIMEOUT).await;
-        let [holder, waiter] = [start(holder).await?, start(waiter).await?];
-        Ok(Self { holder, waiter })
-    }
-
-    /// One has the lock then, and the other waits.
-    async fn begin(&mut self) -> anyhow::Result<()> {
-        self.holder.asks("tell", "telling").await?;
-        self.holder.asks("acquire", "waiting").await?;
-        self.holder.hears("acquired").await?;
-        self.waiter.asks("acquire", "waiting").await?;
-        Ok(())
-    }
-
-    /// When the waiter gets the lock.
-    async fn granted(waiter: &mut Program) -> anyhow::Result<Instant> {
-        let (at, line) = waiter.next().await?;
-        ensure!(line == "acquired", "a waiter said {line:?}");
-        Ok(at)
-    }
-}
-
 /// Seconds from each contestant's crash to the next grant; `None` if it did not come within [`BOUND`]. All crash at the same time.
 pub(super) async fn crash(
     crash: Crash,
@@ -79,30 +43,24 @@ pub(super) async fn crash(
 ) -> anyhow::Result<Vec<Option<f64>>> {
     let contests = contestants.iter().enumerate().map(async |(index, (contestant, servers))| {
         let path = format!("/compare/{crash:?}-{repetition}-{index}");
-        let (near, far) = servers.sides(0);
-        let link = servers.link(&near).await?;
-        let contest = Contest::start(*contestant, servers, &path, [link.address(), far]).await?;
-        anyhow::Ok((contest, link))
+        Rivals::start(*contestant, servers, 0, &path, SESSION_TIMEOUT).await
     });
     let mut contests = try_join_all(contests).await?;
     // Some locks end by themselves, so all are acquired now.
-    try_join_all(contests.iter_mut().map(|(contest, _)| contest.begin())).await?;
+    try_join_all(contests.iter_mut().map(Rivals::begin)).await?;
     tokio::time::sleep(SETTLE + STEP * repetition).await;
-    try_join_all(contests.into_iter().map(|(contest, link)| outcome(crash, contest, link))).await
-}
-
-/// What comes of one of them.
-async fn outcome(crash: Crash, contest: Contest, link: Link) -> anyhow::Result<Option<f64>> {
-    let Contest { mut holder, mut waiter } = contest;
-    let start = Instant::now();
-    match crash {
-        Crash::Killed => holder.process.kill().await?,
-        Crash::Vanished => link.black_hole(),
-    }
-    match tokio::time::timeout(BOUND, Contest::granted(&mut waiter)).await {
-        Ok(at) => Ok(Some(at?.duration_since(start).as_secs_f64())),
-        Err(_) => Ok(None),
-    }
+    let outcomes = contests.into_iter().map(async |Rivals { mut first, mut second, link }| {
+        let start = Instant::now();
+        match crash {
+            Crash::Killed => first.process.kill().await?,
+            Crash::Vanished => link.black_hole(),
+        }
+        match tokio::time::timeout(BOUND, granted(&mut second)).await {
+            Ok(at) => Ok(Some(at?.duration_since(start).as_secs_f64())),
+            Err(_) => Ok(None),
+        }
+    });
+    try_join_all(outcomes).await
 }
 
 /// Cuts the holders' server off from the two others; it still serves its clients. All contestants are of one service.
@@ -112,39 +70,40 @@ pub(super) async fn cut(
     repetition: u32,
 ) -> anyhow::Result<Vec<Cut>> {
     let Some(alone) = servers.follower().await? else { return Ok(Vec::new()) };
-    let (near, far) = servers.sides(alone);
     let contests = contestants.iter().enumerate().map(async |(index, contestant)| {
         let path = format!("/compare/cut-{repetition}-{index}");
-        Contest::start(*contestant, servers, &path, [near.clone(), far.clone()]).await
+        Rivals::start(*contestant, servers, alone, &path, SESSION_TIMEOUT).await
     });
     let mut contests = try_join_all(contests).await?;
-    try_join_all(contests.iter_mut().map(Contest::begin)).await?;
+    try_join_all(contests.iter_mut().map(Rivals::begin)).await?;
     tokio::time::sleep(SETTLE + STEP * repetition).await;
     let start = Instant::now();
     servers.isolate(alone).await?;
-    let outcomes = contests.into_iter().map(async |contest| {
-        let Contest { mut holder, mut waiter } = contest;
+    let outcomes = contests.into_iter().map(async |Rivals { mut first, mut second, link: _link }| {
         let mut told = Vec::new();
-        let mut granted = None;
+        let mut next = None;
         let over = tokio::time::sleep(BOUND);
         tokio::pin!(over);
         loop {
             tokio::select! {
-                line = holder.next() => {
+                line = first.next() => {
                     let (at, line) = line?;
                     let word = line.strip_prefix("told ").unwrap_or(&line).to_owned();
                     if told.iter().all(|(_, before)| *before != word) {
                         told.push((at.duration_since(start).as_secs_f64(), word));
                     }
                 }
-                at = Contest::granted(&mut waiter), if granted.is_none() => {
-                    granted = Some(at?.duration_since(start).as_secs_f64());
+                at = granted(&mut second), if next.is_none() => {
+                    next = Some(at?.duration_since(start).as_secs_f64());
                 }
                 () = &mut over => break,
             }
         }
-        anyhow::ensure!(granted.is_some() && !told.is_empty(), "told {told:?}, granted {granted:?}");
-        Ok(Cut { told, granted: granted.unwrap_or_default() })
+        ensure!(!told.is_empty(), "told nothing, granted {next:?}");
+        Ok(Cut {
+            granted: next.with_context(|| format!("told {told:?}, and nobody was granted the lock"))?,
+            told,
+        })
     });
     let outcomes = try_join_all(outcomes).await;
     servers.heal().await?;

@@ -58,16 +58,15 @@ pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
     let pairs: Vec<_> = pairs.collect::<anyhow::Result<_>>()?;
     let mut rows: Vec<_> = contestants.iter().map(|contestant| Measured::new(*contestant)).collect();
 
-    // Where several hold it, or it is no lock, nobody waits for a holder that has gone.
-    let exclusive = |contestant: &Contestant| Contestant::PEERS.contains(contestant);
-    let contending: Vec<_> = pairs.iter().copied().filter(|(contestant, _)| exclusive(contestant)).collect();
+    let contending: Vec<_> =
+        pairs.iter().copied().filter(|(contestant, _)| contestant.is_exclusive()).collect();
     for repetition in 0..compare.repetitions {
         eprintln!("repetition {}: holders are killed, or vanish", repetition + 1);
         let (killed, vanished) = tokio::try_join!(
             faults::crash(Crash::Killed, &contending, repetition),
             faults::crash(Crash::Vanished, &contending, repetition)
         )?;
-        let contended = rows.iter_mut().filter(|row| exclusive(&row.contestant));
+        let contended = rows.iter_mut().filter(|row| row.contestant.is_exclusive());
         for ((row, killed), vanished) in contended.zip(killed).zip(vanished) {
             row.killed.push(killed);
             row.vanished.push(vanished);

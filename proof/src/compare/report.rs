@@ -4,21 +4,10 @@ use std::time::Duration;
 
 use super::faults::Cut;
 use super::speed::{Cell, ROUND_TRIPS};
-use crate::harness::table;
+use crate::harness::table::{self, quantile};
 use crate::peers::{Contestant, Service};
 
-const HEADS: [&str; 10] = [
-    "",
-    "8 contend, loopback",
-    "8 contend, 1 ms",
-    "free, 1 ms",
-    "killed",
-    "vanished",
-    "told",
-    "granted",
-    "margin",
-    "against a late holder",
-];
+const HEADS: &str = " | 8 contend, loopback | 8 contend, 1 ms | free, 1 ms | killed | vanished | told | granted | margin | against a late holder";
 
 /// What was measured of one contestant.
 pub(super) struct Measured {
@@ -54,12 +43,12 @@ pub(super) fn print(rows: &[Measured], clients: &[u32]) {
         let rest = [told, granted, margin, row.contestant.strictness().to_owned()];
         [&speeds[..], &crashes, &rest].concat()
     });
-    table::print(&HEADS, summary);
+    table::print(HEADS, summary);
     let measured = rows.iter().any(|row| !row.cells.is_empty());
     for round_trip in ROUND_TRIPS.into_iter().filter(|_| measured) {
         println!();
-        let mut heads = vec![format!("{} ms added", round_trip.as_millis())];
-        heads.extend(clients.iter().copied().map(title));
+        let titles: Vec<_> = clients.iter().copied().map(title).collect();
+        let heads = format!("{} ms added | {}", round_trip.as_millis(), titles.join(" | "));
         let rows = rows.iter().map(|row| {
             let cells =
                 clients.iter().map(|clients| row.cell(*clients, round_trip).map_or_else(String::new, detail));
@@ -82,14 +71,11 @@ fn rate(per_second: f64) -> String {
 
 /// Handovers a second, or acquisitions of a free lock. In parentheses: p50 and p99 of a cycle in milliseconds, requests a cycle.
 fn detail(cell: &Cell) -> String {
-    let requests = cell.requests.map_or_else(String::new, |requests| format!("; {requests:.1}"));
+    let requests = cell.requests().map_or_else(String::new, |requests| format!("; {requests:.1}"));
     // A lock that goes back to the same client often was not handed over.
-    let all = if cell.acquired < 1.5 * cell.rate() {
-        String::new()
-    } else {
-        format!(" of {}", rate(cell.acquired))
-    };
-    format!("{}{all} ({:.1}, {:.1}{requests})", rate(cell.rate()), cell.p50, cell.p99)
+    let often = cell.acquired() >= 1.5 * cell.rate();
+    let all = if often { format!(" of {}", rate(cell.acquired())) } else { String::new() };
+    format!("{}{all} ({:.1}, {:.1}{requests})", rate(cell.rate()), cell.took(0.5), cell.took(0.99))
 }
 
 /// The least and the most, in seconds.
@@ -97,13 +83,13 @@ fn seconds(figures: &[Option<f64>]) -> String {
     let Some(figures) = figures.iter().copied().collect::<Option<Vec<f64>>>() else {
         return "not in 20 s".into();
     };
-    let text = |seconds: f64| format!("{seconds:.1}");
-    let least = figures.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = figures.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    match text(least) == text(most) {
-        _ if figures.is_empty() => String::new(),
-        true => format!("{} s", text(least)),
-        false => format!("{} to {} s", text(least), text(most)),
+    let [least, most] = [0.0, 1.0].map(|part| format!("{:.1}", quantile(&figures, part)));
+    if figures.is_empty() {
+        String::new()
+    } else if least == most {
+        format!("{least} s")
+    } else {
+        format!("{least} to {most} s")
     }
 }
 

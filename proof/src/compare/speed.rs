@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::ensure;
+use zklock_testcontainers::Link;
 
 use super::faults::SESSION_TIMEOUT;
 use crate::harness::table::quantile;
@@ -25,33 +26,26 @@ pub(super) struct Runner<'a> {
     pub(super) cells: Vec<Cell>,
 }
 
-#[derive(Clone, Debug, Default)]
+/// What all turns of so many clients come to.
 pub(super) struct Cell {
     pub(super) clients: u32,
     pub(super) round_trip: Duration,
-    /// How often a second the lock was acquired.
-    pub(super) acquired: f64,
-    /// How often a second another client had it than before. One client alone is never before itself.
-    pub(super) handed_over: f64,
-    /// Milliseconds of a client's cycle: it waits, acquires and releases.
-    pub(super) p50: f64,
-    pub(super) p99: f64,
-    /// Requests a cycle, where somebody counts them.
-    pub(super) requests: Option<f64>,
-}
-
-impl Cell {
-    /// Handovers a second; acquisitions of a lock that nobody else wants.
-    pub(super) fn rate(&self) -> f64 {
-        if self.clients == 1 { self.acquired } else { self.handed_over }
-    }
+    /// How long all turns are.
+    seconds: f64,
+    /// Cycles that ended before the turn was over, and how many of them another client's preceded. A cycle: a client waits, acquires
+    /// and releases.
+    acquired: usize,
+    handed_over: usize,
+    /// Milliseconds of each cycle.
+    cycles: Vec<f64>,
+    requests: Option<u64>,
 }
 
 impl<'a> Runner<'a> {
     pub(super) async fn start(contestant: Contestant, servers: &'a Servers) -> anyhow::Result<Self> {
         let path = format!("/compare/{}", contestant.name().replace(' ', ""));
         servers.prepare(&path).await?;
-        let links: Vec<_> = servers.links.iter().map(zklock_testcontainers::Link::address).collect();
+        let links: Vec<_> = servers.links.iter().map(Link::address).collect();
         let program = Program::start(contestant, &links, &path, SESSION_TIMEOUT).await?;
         Ok(Self { servers, program, cells: Vec::new() })
     }
@@ -72,63 +66,62 @@ pub(super) async fn measure(
             for runner in &*runners {
                 runner.servers.links.iter().for_each(|link| link.set_round_trip(round_trip));
             }
-            let mut tallies = vec![Tally::default(); runners.len()];
-            for number in 0..=TURNS {
-                for (runner, tally) in runners.iter_mut().zip(&mut tallies) {
-                    if number == 0 {
-                        runner.program.laps(clients, turn / 2).await?;
-                    } else {
-                        tally.add(runner, clients, turn).await?;
+            for runner in &mut *runners {
+                runner.program.laps(clients, turn / 2).await?;
+                runner.cells.push(Cell::new(clients, round_trip, turn * TURNS as u32));
+            }
+            for _ in 0..TURNS {
+                for Runner { servers, program, cells } in &mut *runners {
+                    if let Some(cell) = cells.last_mut() {
+                        cell.add(servers, program, turn).await?;
                     }
                 }
             }
-            for (runner, tally) in runners.iter_mut().zip(tallies) {
-                ensure!(tally.acquired > 0, "nobody had the lock");
-                runner.cells.push(tally.cell(clients, round_trip, turn));
-            }
+            let nobody = runners.iter().flat_map(|runner| runner.cells.last()).any(|cell| cell.acquired == 0);
+            ensure!(!nobody, "nobody had the lock");
         }
     }
     Ok(())
 }
 
-#[derive(Clone, Default)]
-struct Tally {
-    /// Cycles that ended before the turn was over, and how many of them another client's preceded.
-    acquired: usize,
-    handed_over: usize,
-    /// Milliseconds of each cycle.
-    cycles: Vec<f64>,
-    requests: Option<u64>,
-}
+impl Cell {
+    fn new(clients: u32, round_trip: Duration, turns: Duration) -> Self {
+        let (seconds, cycles) = (turns.as_secs_f64(), Vec::new());
+        Self { clients, round_trip, seconds, acquired: 0, handed_over: 0, cycles, requests: None }
+    }
 
-impl Tally {
-    async fn add(&mut self, runner: &mut Runner<'_>, clients: u32, turn: Duration) -> anyhow::Result<()> {
-        let before = runner.servers.requests().await?;
-        let mut laps = runner.program.laps(clients, turn).await?;
-        if let (Some(before), Some(after)) = (before, runner.servers.requests().await?) {
+    async fn add(&mut self, servers: &Servers, program: &mut Program, turn: Duration) -> anyhow::Result<()> {
+        let before = servers.requests().await?;
+        let mut laps = program.laps(self.clients, turn).await?;
+        if let (Some(before), Some(after)) = (before, servers.requests().await?) {
             *self.requests.get_or_insert_default() += after - before;
         }
         laps.sort_by_key(|lap| lap.ended);
-        let in_time = laps.get(..laps.partition_point(|lap| lap.ended <= turn)).unwrap_or_default();
-        self.acquired += in_time.len();
-        let changes = in_time
-            .windows(2)
-            .filter(|pair| pair.first().map(|lap| lap.client) != pair.last().map(|lap| lap.client));
-        self.handed_over += changes.count();
         self.cycles.extend(laps.iter().map(|lap| lap.took.as_secs_f64() * 1e3));
+        laps.retain(|lap| lap.ended <= turn);
+        self.acquired += laps.len();
+        self.handed_over += laps.chunk_by(|one, next| one.client == next.client).count().saturating_sub(1);
         Ok(())
     }
 
-    fn cell(&self, clients: u32, round_trip: Duration, turn: Duration) -> Cell {
-        let seconds = turn.as_secs_f64() * TURNS as f64;
-        Cell {
-            clients,
-            round_trip,
-            acquired: self.acquired as f64 / seconds,
-            handed_over: self.handed_over as f64 / seconds,
-            p50: quantile(&self.cycles, 0.5),
-            p99: quantile(&self.cycles, 0.99),
-            requests: self.requests.map(|requests| requests as f64 / self.cycles.len() as f64),
-        }
+    /// How often a second the lock was acquired.
+    pub(super) fn acquired(&self) -> f64 {
+        self.acquired as f64 / self.seconds
+    }
+
+    /// Handovers a second: how often another client had it than before. Acquisitions of a lock that nobody else wants, whose one
+    /// client is never before itself.
+    pub(super) fn rate(&self) -> f64 {
+        if self.clients == 1 { self.acquired() } else { self.handed_over as f64 / self.seconds }
+    }
+
+    /// What this part of the cycles does not exceed, in milliseconds.
+    pub(super) fn took(&self, part: f64) -> f64 {
+        quantile(&self.cycles, part)
+    }
+
+    /// Requests a cycle, where somebody counts them.
+    pub(super) fn requests(&self) -> Option<f64> {
+        self.requests.map(|requests| requests as f64 / self.cycles.len() as f64)
     }
 }

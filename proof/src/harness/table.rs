@@ -8,13 +8,17 @@ pub(crate) fn title(value: &impl ValueEnum) -> String {
     help.unwrap_or_default()
 }
 
-/// Prints rows under their heads.
-pub(crate) fn print(heads: &[impl AsRef<str>], rows: impl IntoIterator<Item = Vec<String>>) {
-    let line = |cells: Vec<&str>| println!("| {} |", cells.join(" | "));
-    line(heads.iter().map(AsRef::as_ref).collect());
-    println!("{}|", "|---".repeat(heads.len()));
+/// How a command line names it.
+pub(crate) fn word(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// Prints rows under their heads, which bars separate.
+pub(crate) fn print(heads: &str, rows: impl IntoIterator<Item = Vec<String>>) {
+    println!("| {heads} |");
+    println!("{}|", "|---".repeat(heads.split('|').count()));
     for row in rows {
-        line(row.iter().map(String::as_str).collect());
+        println!("| {} |", row.join(" | "));
     }
 }
 

@@ -41,8 +41,6 @@ pub(crate) struct Margins {
     pub(crate) only: Vec<String>,
 }
 
-const HEADS: [&str; 4] = ["what happens to the holder", "times", "least margin", "median"];
-
 /// Passes if no scenario failed.
 pub(crate) async fn run(margins: &Margins) -> anyhow::Result<Ruling> {
     let (mut rows, mut ruling) = (Vec::new(), Ruling::Pass);
@@ -56,7 +54,7 @@ pub(crate) async fn run(margins: &Margins) -> anyhow::Result<Ruling> {
             }
         }
     }
-    table::print(&HEADS, rows.iter().map(Row::cells));
+    table::print("what happens to the holder | times | least margin | median", rows.iter().map(Row::cells));
     Ok(ruling)
 }
 

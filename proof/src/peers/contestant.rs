@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use tokio::process::Command;
 use zklock_test_support::peers::Client;
 
-use crate::harness::table::title;
+use crate::harness::table::{title, word};
 use crate::harness::this_program;
 
 /// What a lock rests on.
@@ -84,10 +84,17 @@ impl Contestant {
         }
     }
 
+    /// Whether it has one holder at a time, so that others wait until that one has gone.
+    pub(crate) fn is_exclusive(self) -> bool {
+        !matches!(self, Self::Permits | Self::CuratorPermits | Self::Raw)
+    }
+
     /// What keeps a holder that is cut off, or stopped, apart from the next one.
     pub(crate) fn strictness(self) -> &'static str {
         match self {
-            Self::Zklock => "its guard ends before the next grant; fencing token",
+            Self::Zklock | Self::Several | Self::Keys => {
+                "its guard ends before the next grant; fencing token"
+            }
             Self::ZookeeperClient | Self::Curator | Self::Kazoo | Self::Go => {
                 "its user has to stop when the client is disconnected"
             }
@@ -100,20 +107,18 @@ impl Contestant {
 
     /// How it runs in a program of its own, by these servers and at this path.
     pub(crate) fn program(self, servers: &str, path: &str) -> anyhow::Result<Command> {
-        let (mut command, what) = match self {
-            Self::Curator => (Client::Curator.program(), "mutex"),
-            Self::CuratorPermits => (Client::Curator.program(), "permits"),
-            Self::Kazoo => (Client::Kazoo.program(), "mutex"),
-            Self::Go => (Client::Go.program(), "mutex"),
-            Self::Etcd => (Client::Etcd.program(), "mutex"),
-            _ => (this_program("part")?, ""),
+        let mut command = match self {
+            Self::Curator | Self::CuratorPermits => Client::Curator.program(),
+            Self::Kazoo => Client::Kazoo.program(),
+            Self::Go => Client::Go.program(),
+            Self::Etcd => Client::Etcd.program(),
+            _ => {
+                let mut command = this_program("part")?;
+                command.arg(word(&self));
+                command
+            }
         };
-        let name = self.to_possible_value().map(|value| value.get_name().to_owned());
-        command.args([
-            servers,
-            path,
-            if what.is_empty() { name.as_deref().unwrap_or_default() } else { what },
-        ]);
+        command.args([servers, path, if self == Self::CuratorPermits { "permits" } else { "mutex" }]);
         Ok(command)
     }
 }

@@ -7,11 +7,11 @@ mod contract;
 mod part;
 mod postgres;
 mod program;
-mod raw;
 mod redis;
 mod zklock;
 mod zookeeper_client;
 
 pub(crate) use contestant::{Contestant, Service};
-pub(crate) use part::{Part, play};
+pub(crate) use contract::Place;
+pub(crate) use part::play;
 pub(crate) use program::Program;

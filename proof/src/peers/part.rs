@@ -8,15 +8,12 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use clap::Args;
 use futures::future::try_join_all;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::contestant::Contestant;
 use super::contract::{Lock, Place};
 use super::postgres::Postgres;
-use super::program::TIMEOUT_VARIABLE;
-use super::raw::Raw;
 use super::redis::{Redisson, SetNxPx, SetnxExpire, SetnxGetset, Spring};
 use super::zklock::Zklock;
 use super::zookeeper_client::ZookeeperClient;
@@ -25,41 +22,33 @@ use crate::harness::listen;
 /// So many tasks share a session, where that makes a difference.
 const TASKS: usize = 8;
 
-#[derive(Debug, Args)]
-pub(crate) struct Part {
-    servers: String,
-    path: String,
-    contestant: Contestant,
-}
-
-pub(crate) async fn play(part: &Part) -> anyhow::Result<()> {
-    match part.contestant {
+pub(crate) async fn play(place: &Place) -> anyhow::Result<()> {
+    match place.contestant {
         Contestant::Zklock | Contestant::Several | Contestant::Keys | Contestant::Permits => {
-            obey::<Zklock>(part).await
+            obey::<Zklock>(place).await
         }
-        Contestant::ZookeeperClient => obey::<ZookeeperClient>(part).await,
-        Contestant::Redisson => obey::<Redisson>(part).await,
-        Contestant::SetNxPx => obey::<SetNxPx>(part).await,
-        Contestant::SetnxExpire => obey::<SetnxExpire>(part).await,
-        Contestant::SetnxGetset => obey::<SetnxGetset>(part).await,
-        Contestant::Spring => obey::<Spring>(part).await,
-        Contestant::Postgres => obey::<Postgres>(part).await,
-        Contestant::Raw => obey::<Raw>(part).await,
+        Contestant::ZookeeperClient | Contestant::Raw => obey::<ZookeeperClient>(place).await,
+        Contestant::Redisson => obey::<Redisson>(place).await,
+        Contestant::SetNxPx => obey::<SetNxPx>(place).await,
+        Contestant::SetnxExpire => obey::<SetnxExpire>(place).await,
+        Contestant::SetnxGetset => obey::<SetnxGetset>(place).await,
+        Contestant::Spring => obey::<Spring>(place).await,
+        Contestant::Postgres => obey::<Postgres>(place).await,
         Contestant::Curator
         | Contestant::Kazoo
         | Contestant::Go
         | Contestant::Etcd
         | Contestant::CuratorPermits => {
-            bail!("{} has a program of its own", part.contestant.name())
+            bail!("{} has a program of its own", place.contestant.name())
         }
     }
 }
 
-async fn obey<L: Lock>(part: &Part) -> anyhow::Result<()> {
+async fn obey<L: Lock>(place: &Place) -> anyhow::Result<()> {
     let (heard, mut orders) = unbounded_channel();
     // If no orders are taken any more, the process is about to end.
     listen(move |line| drop(heard.send(line)))?;
-    let mut clients: Vec<L> = vec![open(part, &[]).await?];
+    let mut clients: Vec<L> = vec![open(place, &[]).await?];
     let mut tells = false;
     println!("session");
     while let Some(line) = orders.recv().await {
@@ -87,7 +76,7 @@ async fn obey<L: Lock>(part: &Part) -> anyhow::Result<()> {
             ["laps", count, milliseconds] => {
                 let (count, time) = (count.parse()?, Duration::from_millis(milliseconds.parse()?));
                 while clients.len() < count {
-                    clients.push(open(part, &clients).await?);
+                    clients.push(open(place, &clients).await?);
                 }
                 let rest = clients.split_off(count);
                 let start = Instant::now();
@@ -108,22 +97,14 @@ async fn obey<L: Lock>(part: &Part) -> anyhow::Result<()> {
 }
 
 /// Connects the next client, to the next of the servers.
-async fn open<L: Lock>(part: &Part, before: &[L]) -> anyhow::Result<L> {
+async fn open<L: Lock>(place: &Place, before: &[L]) -> anyhow::Result<L> {
     if !before.len().is_multiple_of(TASKS)
         && let Some(another) = before.last().and_then(L::another)
     {
         return Ok(another);
     }
-    let servers: Vec<_> = part.servers.split(',').collect();
-    let server = servers.get(before.len() % servers.len()).context("no server")?;
-    let timeout = std::env::var(TIMEOUT_VARIABLE)?.parse()?;
-    let place = Place {
-        contestant: part.contestant,
-        server: (*server).to_owned(),
-        path: part.path.clone(),
-        timeout: Duration::from_millis(timeout),
-    };
-    L::connect(&place).await
+    let servers: Vec<_> = place.servers.split(',').collect();
+    L::connect(place, servers.get(before.len() % servers.len()).context("no server")?).await
 }
 
 fn answer(done: &str, outcome: anyhow::Result<()>) {

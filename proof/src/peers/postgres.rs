@@ -13,8 +13,8 @@ pub(super) struct Postgres {
 }
 
 impl Lock for Postgres {
-    async fn connect(place: &Place) -> anyhow::Result<Self> {
-        let url = format!("postgres://postgres@{}/postgres", place.server);
+    async fn connect(place: &Place, server: &str) -> anyhow::Result<Self> {
+        let url = format!("postgres://postgres@{}/postgres", server);
         let (client, connection) = tokio_postgres::connect(&url, NoTls).await?;
         tokio::spawn(connection);
         let key = client.query_one("SELECT hashtextextended($1, 0)", &[&place.path]).await?.try_get(0)?;

@@ -5,10 +5,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use super::contestant::Contestant;
+use super::contract::TIMEOUT_VARIABLE;
 use crate::harness::{Process, Voice};
-
-/// Says the session timeout in milliseconds.
-pub(super) const TIMEOUT_VARIABLE: &str = "PEER_TIMEOUT_MS";
 
 pub(crate) struct Program {
     name: String,

@@ -24,7 +24,8 @@ enum Member {
 }
 
 impl Lock for Zklock {
-    async fn connect(Place { contestant, server, path, timeout }: &Place) -> anyhow::Result<Self> {
+    async fn connect(place: &Place, server: &str) -> anyhow::Result<Self> {
+        let Place { contestant, path, timeout, .. } = place;
         let builder = Session::builder(server).session_timeout(*timeout).connect_timeout(CONNECT);
         let session = builder.connect().await.context("cannot connect to ZooKeeper")?;
         let options = LockOptions::new().owner("bench");

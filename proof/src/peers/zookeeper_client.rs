@@ -1,31 +1,40 @@
-//! zookeeper-client's own recipe.
+//! zookeeper-client's own recipe. Or a bare create and a bare delete: no lock, but what one cannot be faster than.
 
 use anyhow::Context;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use zookeeper_client::{Acls, Client, LockPrefix, SessionState};
+use zookeeper_client::{Acls, Client, CreateMode, LockPrefix, SessionState};
 
+use super::contestant::Contestant;
 use super::contract::{DATA, Lock, Place};
 
 pub(super) struct ZookeeperClient {
     session: Client,
     prefix: String,
+    is_raw: bool,
     node: Option<String>,
 }
 
 impl Lock for ZookeeperClient {
-    async fn connect(place: &Place) -> anyhow::Result<Self> {
-        let session = Client::connector().with_session_timeout(place.timeout).connect(&place.server).await?;
-        Ok(Self { session, prefix: format!("{}/lock-", place.path), node: None })
+    async fn connect(place: &Place, server: &str) -> anyhow::Result<Self> {
+        let session = Client::connector().with_session_timeout(place.timeout).connect(server).await?;
+        let is_raw = place.contestant == Contestant::Raw;
+        Ok(Self { session, prefix: format!("{}/lock-", place.path), is_raw, node: None })
     }
 
     async fn acquire(&mut self) -> anyhow::Result<()> {
+        if self.is_raw {
+            let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+            let (_, sequence) = self.session.create(&self.prefix, DATA, &options).await?;
+            self.node = Some(format!("{}{sequence}", self.prefix));
+            return Ok(());
+        }
         // The layout with the shortest names.
         let prefix = LockPrefix::new_shared(&self.prefix)?;
         let lock = self.session.lock(prefix, DATA, Acls::anyone_all()).await?;
         self.node = Some(lock.lock_path().to_owned());
-        // The one request that dropping it sends is sent by `release`, which awaits it. That is faster where the same session goes on
-        // to acquire: of two small requests in a row, Nagle's algorithm holds the second.
+        // `release` sends the one request that dropping it would send, and awaits it. That is faster where the same session goes on to
+        // acquire: of two small requests in a row, Nagle's algorithm holds the second.
         std::mem::forget(lock);
         Ok(())
     }

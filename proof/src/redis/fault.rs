@@ -7,11 +7,11 @@ use clap::ValueEnum;
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 use zklock::FenceGate;
-use zklock_testcontainers::{Link, RequestKind};
+use zklock_testcontainers::RequestKind;
 
 use super::outcome::{Outcome, Told};
 use crate::peers::{Contestant, Program, Service};
-use crate::servers::Servers;
+use crate::servers::{Rivals, Servers};
 
 /// The TTL of the Redis locks and the session timeout of zklock.
 pub(super) const TTL: Duration = Duration::from_secs(2);
@@ -65,10 +65,7 @@ struct Contest<'a> {
     servers: &'a Servers,
     contestant: Contestant,
     path: String,
-    /// The first one's way to its server.
-    link: Link,
-    first: Program,
-    second: Program,
+    rivals: Rivals,
     /// What the lock protects, if that compares tokens.
     gate: Option<FenceGate>,
     outcome: Outcome,
@@ -80,14 +77,9 @@ type Played = anyhow::Result<Option<Outcome>>;
 impl<'a> Contest<'a> {
     async fn begin(contestant: Contestant, fenced: bool, servers: &'a Servers) -> anyhow::Result<Self> {
         let path = format!("/redis/{}", Uuid::new_v4());
-        // So the first request of an acquisition is the one that wins.
-        servers.prepare(&path).await?;
-        let (near, far) = servers.sides(0);
-        let link = servers.link(&near).await?;
-        let start = async |address| Program::start(contestant, &[address], &path, TTL).await;
-        let (first, second) = tokio::try_join!(start(link.address()), start(far))?;
-        let (gate, outcome) = (fenced.then(FenceGate::new), Outcome::default());
-        Ok(Self { servers, contestant, path, link, first, second, gate, outcome })
+        let rivals = Rivals::start(contestant, servers, 0, &path, TTL).await?;
+        let gate = fenced.then(FenceGate::new);
+        Ok(Self { servers, contestant, path, rivals, gate, outcome: Outcome::default() })
     }
 
     /// The server does what the first one asks for, and its reply takes longer than the TTL. Meanwhile the second one acquires
@@ -101,13 +93,13 @@ impl<'a> Contest<'a> {
             return Ok(Some(self.outcome));
         }
         self.check_and_write().await?;
-        self.link.set_round_trip(Duration::ZERO);
-        self.link.restore();
-        match ended(&mut self.first, TTL).await? {
+        self.rivals.link.set_round_trip(Duration::ZERO);
+        self.rivals.link.restore();
+        match ended(&mut self.rivals.first, TTL).await? {
             Some(Some(since)) => {
-                let lost = is_lost(&mut self.first).await?;
+                let lost = is_lost(&mut self.rivals.first).await?;
                 if !lost {
-                    self.first.tell("write").await?;
+                    self.rivals.first.tell("write").await?;
                     self.late_write().await?;
                 }
                 return self.work_on(since, lost).await;
@@ -117,9 +109,9 @@ impl<'a> Contest<'a> {
             }
             None => {
                 self.outcome.told = Some(Told::Waits);
-                release(&mut self.second).await?;
+                release(&mut self.rivals.second).await?;
                 // Its turn has come, by a hold of its own.
-                if ended(&mut self.first, BOUND).await?.flatten().is_none() {
+                if ended(&mut self.rivals.first, BOUND).await?.flatten().is_none() {
                     self.outcome.recovery = f64::INFINITY;
                 }
             }
@@ -130,13 +122,13 @@ impl<'a> Contest<'a> {
     /// The first one asks its lock, is stopped before it writes, and continues once the second one holds the lock: it writes
     /// what it was about to write, and works on.
     async fn stopped(mut self) -> Played {
-        self.first.asks("acquire", "waiting").await?;
+        self.rivals.first.asks("acquire", "waiting").await?;
         // A free lock: if that fails, a client was not served in time.
-        let granted = ended(&mut self.first, BOUND).await?.flatten().is_some();
-        if !granted || is_lost(&mut self.first).await? {
+        let granted = ended(&mut self.rivals.first, BOUND).await?.flatten().is_some();
+        if !granted || is_lost(&mut self.rivals.first).await? {
             return Ok(None);
         }
-        self.first.process.stop().await?;
+        self.rivals.first.process.stop().await?;
         if !self.succeed(Instant::now()).await? {
             return Ok(Some(self.outcome));
         }
@@ -145,15 +137,15 @@ impl<'a> Contest<'a> {
             return Ok(None);
         }
         // The write was decided upon by the check before the stop. This check only shows what the lock says by now.
-        self.first.tell("check").await?;
-        self.first.tell("write").await?;
+        self.rivals.first.tell("check").await?;
+        self.rivals.first.tell("write").await?;
         let since = Instant::now();
-        self.first.process.resume()?;
-        let lost = self.first.hears("").await? == LOST;
+        self.rivals.first.process.resume()?;
+        let lost = self.rivals.first.hears("").await? == LOST;
         self.late_write().await?;
         if lost {
             self.outcome.told = Some(Told::Check);
-        } else if self.first.asks("inquire", "").await? == LOST {
+        } else if self.rivals.first.asks("inquire", "").await? == LOST {
             self.outcome.told = Some(Told::IfItAsks);
         }
         self.work_on(since, lost).await
@@ -163,11 +155,11 @@ impl<'a> Contest<'a> {
     /// the reply has passed.
     async fn acquire_unheard(&mut self) -> anyhow::Result<Option<Instant>> {
         let held = (self.contestant.service() == Service::ZooKeeper)
-            .then(|| self.link.hold_reply(RequestKind::Create));
+            .then(|| self.rivals.link.hold_reply(RequestKind::Create));
         if held.is_none() {
-            self.link.set_round_trip(2 * SLOW);
+            self.rivals.link.set_round_trip(2 * SLOW);
         }
-        self.first.asks("acquire", "waiting").await?;
+        self.rivals.first.asks("acquire", "waiting").await?;
         let taken = async {
             match &held {
                 Some(held) => held.reached().await,
@@ -182,9 +174,9 @@ impl<'a> Contest<'a> {
         timeout(BOUND, taken).await.context("nobody takes a free lock")??;
         // From here on nothing passes: a ZooKeeper client that hears nothing on one connection makes another, on which it would
         // learn what was held back. A Redis client waits for the reply.
-        self.link.black_hole();
+        self.rivals.link.black_hole();
         let granted = Instant::now();
-        Ok(timeout(SLOW, self.first.next()).await.is_err().then_some(granted))
+        Ok(timeout(SLOW, self.rivals.first.next()).await.is_err().then_some(granted))
     }
 
     /// Whether Redis has given the lock away, with all that belongs to it.
@@ -198,18 +190,18 @@ impl<'a> Contest<'a> {
 
     /// Has the second one acquire the lock after the fault. Whether it could.
     async fn succeed(&mut self, fault: Instant) -> anyhow::Result<bool> {
-        self.second.asks("acquire", "waiting").await?;
-        let next = ended(&mut self.second, BOUND).await?.flatten();
+        self.rivals.second.asks("acquire", "waiting").await?;
+        let next = ended(&mut self.rivals.second, BOUND).await?.flatten();
         self.outcome.recovery = next.map_or(f64::INFINITY, |next| next.duration_since(fault).as_secs_f64());
         Ok(next.is_some())
     }
 
     /// The second one asks its lock, and writes unless it says that it is lost: as a careful user does. Whether it wrote.
     async fn check_and_write(&mut self) -> anyhow::Result<bool> {
-        if is_lost(&mut self.second).await? {
+        if is_lost(&mut self.rivals.second).await? {
             return Ok(false);
         }
-        let token = self.second.asks("write", "writes").await?;
+        let token = self.rivals.second.asks("write", "writes").await?;
         if let Some(gate) = &mut self.gate {
             gate.admit(token.parse()?)?;
         }
@@ -218,7 +210,7 @@ impl<'a> Contest<'a> {
 
     /// A write of the first one's arrives at the store, where the second one has written.
     async fn late_write(&mut self) -> anyhow::Result<()> {
-        let token = self.first.hears("writes").await?;
+        let token = self.rivals.first.hears("writes").await?;
         let admitted = match &mut self.gate {
             Some(gate) => gate.admit(token.parse()?).is_ok(),
             None => true,
@@ -231,13 +223,14 @@ impl<'a> Contest<'a> {
     async fn work_on(mut self, since: Instant, lost: bool) -> Played {
         if !lost {
             // Each of them believes that it has the lock to itself.
-            if is_lost(&mut self.second).await? {
+            if is_lost(&mut self.rivals.second).await? {
                 return Ok(None);
             }
             sleep(WORK).await;
             self.outcome.together = since.elapsed().as_secs_f64();
         }
-        let by_release = if release(&mut self.first).await? { Told::Nothing } else { Told::ReleaseFails };
+        let by_release =
+            if release(&mut self.rivals.first).await? { Told::Nothing } else { Told::ReleaseFails };
         self.outcome.told.get_or_insert(by_release);
         Ok(Some(self.outcome))
     }

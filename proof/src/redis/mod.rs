@@ -8,7 +8,7 @@ mod outcome;
 mod table;
 
 use clap::{Args, ValueEnum};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::future::try_join_all;
 use zklock_testcontainers::Ensemble;
 
 use crate::harness::Ruling;
@@ -28,27 +28,23 @@ pub(crate) struct Redis {
     zookeepers: u8,
 }
 
-/// How many runs go on at the same time. They mostly wait.
-const AT_ONCE: usize = 12;
-
 /// Fails if zklock was not strict under a fault. Proves nothing if a lock on Redis did not have two holders where it must.
 pub(crate) async fn run(show: &Redis) -> anyhow::Result<Ruling> {
     eprintln!("Starting servers ..");
     let ensemble = Ensemble::builder(show.zookeepers.into()).tick_time(TTL / 4);
     let (redis, zookeeper) =
         tokio::try_join!(Servers::start(Service::Redis), Servers::start_ensemble(ensemble))?;
-    let columns = |fault: &'static Fault| COLUMNS.map(|column| Cell::new(column, *fault));
-    let mut cells: Vec<_> = Fault::value_variants().iter().flat_map(columns).collect();
-    let runs = (0..show.runs).flat_map(|_| cells.iter().map(|cell| (cell.column, cell.fault)).enumerate());
-    let runs = runs.map(async |(index, (column, fault))| {
-        let servers = if column.contestant == Contestant::Zklock { &zookeeper } else { &redis };
-        anyhow::Ok((index, fault.outcome(column.contestant, column.fenced, servers).await?))
+    let cells = Fault::value_variants().iter().flat_map(|fault| COLUMNS.map(|column| (column, *fault)));
+    // They mostly wait, so all go on at the same time.
+    let cells = cells.map(async |((contestant, fenced), fault)| {
+        let servers = if contestant == Contestant::Zklock { &zookeeper } else { &redis };
+        let mut cell = Cell::new(contestant, fenced, fault);
+        for _ in 0..show.runs {
+            cell.outcome.add(fault.outcome(contestant, fenced, servers).await?);
+        }
+        anyhow::Ok(cell)
     });
-    let runs = runs.collect::<Vec<_>>();
-    let outcomes = stream::iter(runs).buffer_unordered(AT_ONCE).try_collect::<Vec<_>>().await?;
-    for (index, outcome) in outcomes {
-        cells[index].outcome.add(outcome);
-    }
+    let cells = try_join_all(cells).await?;
     table::print(show.runs, &cells);
     Ok(table::ruling(&cells))
 }

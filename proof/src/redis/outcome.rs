@@ -1,5 +1,7 @@
 //! What runs come to.
 
+use clap::ValueEnum;
+
 /// What one run came to, or the worst of several.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outcome {
@@ -14,20 +16,24 @@ pub(super) struct Outcome {
     pub(super) told: Option<Told>,
 }
 
-/// How a former holder is told; the later ones are worse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// How a former holder is told; the later ones are worse. The table has these words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(super) enum Told {
-    /// It was never given the lock, and waits for its turn.
+    // It was never given the lock.
+    /// waits on
     Waits,
-    /// Its acquisition fails.
+    /// acquire fails
     AcquireFails,
-    /// The lock says so at the first check after the fault.
+    // The lock says so, the first time it is asked after the fault.
+    /// first check
     Check,
-    /// The servers say so if it asks them; else its release fails.
+    // The servers say so. If it does not ask them, its release fails.
+    /// if it asks
     IfItAsks,
-    /// Its release fails.
+    /// release fails
     ReleaseFails,
-    /// Not at all: its release succeeds.
+    // Its release succeeds.
+    /// nothing
     Nothing,
 }
 

@@ -3,34 +3,27 @@
 use clap::ValueEnum;
 
 use super::fault::{Fault, TTL};
-use super::outcome::{Outcome, Told};
+use super::outcome::Outcome;
 use crate::harness::table::title;
 use crate::harness::{Ruling, table};
 use crate::peers::{Contestant, Service};
 
-/// A lock.
-#[derive(Clone, Copy)]
-pub(super) struct Column {
-    head: &'static str,
-    pub(super) contestant: Contestant,
-    /// Whether the store refuses writes of former holders.
-    pub(super) fenced: bool,
-}
-
-pub(super) const COLUMNS: [Column; 7] = [
-    Column { head: "SET NX PX", contestant: Contestant::SetNxPx, fenced: false },
-    Column { head: "SETNX, EXPIRE", contestant: Contestant::SetnxExpire, fenced: false },
-    Column { head: "SETNX, GETSET", contestant: Contestant::SetnxGetset, fenced: false },
-    Column { head: "Spring", contestant: Contestant::Spring, fenced: false },
-    Column { head: "Redisson", contestant: Contestant::Redisson, fenced: false },
-    Column { head: "zklock, unfenced", contestant: Contestant::Zklock, fenced: false },
-    Column { head: "zklock, fenced", contestant: Contestant::Zklock, fenced: true },
+/// The locks, and whether the store refuses writes of former holders.
+pub(super) const COLUMNS: [(Contestant, bool); 7] = [
+    (Contestant::SetNxPx, false),
+    (Contestant::SetnxExpire, false),
+    (Contestant::SetnxGetset, false),
+    (Contestant::Spring, false),
+    (Contestant::Redisson, false),
+    (Contestant::Zklock, false),
+    (Contestant::Zklock, true),
 ];
 
 /// One lock under one fault: the worst of all runs.
 pub(super) struct Cell {
-    pub(super) column: Column,
-    pub(super) fault: Fault,
+    contestant: Contestant,
+    fenced: bool,
+    fault: Fault,
     pub(super) outcome: Outcome,
 }
 
@@ -43,16 +36,16 @@ const QUESTIONS: [Question; 4] = [
     ("from the fault to the next grant", |it| {
         if it.recovery.is_finite() { seconds(it.recovery) } else { "never".into() }
     }),
-    ("the former holder is told", |it| it.told.map_or("", told).into()),
+    ("the former holder is told", |it| it.told.as_ref().map_or_else(String::new, title)),
 ];
 
 impl Cell {
-    pub(super) fn new(column: Column, fault: Fault) -> Self {
-        Self { column, fault, outcome: Outcome::default() }
+    pub(super) fn new(contestant: Contestant, fenced: bool, fault: Fault) -> Self {
+        Self { contestant, fenced, fault, outcome: Outcome::default() }
     }
 
     fn ruling(&self) -> Ruling {
-        let Self { column: Column { contestant, fenced, .. }, fault, outcome } = *self;
+        let Self { contestant, fenced, fault, outcome } = *self;
         let has_two = outcome.together > 0.0;
         if contestant.service() == Service::Redis {
             // A reply that is later than its client waits for it makes no holder.
@@ -76,20 +69,28 @@ impl Cell {
 
 /// The worst of all cells.
 pub(super) fn ruling(cells: &[Cell]) -> Ruling {
-    let found = |ruling| cells.iter().find(|cell| cell.ruling() == ruling);
     for ruling in [Ruling::Fail, Ruling::Unproven] {
-        if let Some(Cell { column, fault, .. }) = found(ruling) {
-            eprintln!("{ruling:?}: {}, {}", column.head, title(fault));
+        if let Some(cell) = cells.iter().find(|cell| cell.ruling() == ruling) {
+            eprintln!("{ruling:?}: {}, {}", head((cell.contestant, cell.fenced)), title(&cell.fault));
             return ruling;
         }
     }
     Ruling::Pass
 }
 
+fn head((contestant, fenced): (Contestant, bool)) -> String {
+    let name = contestant.name();
+    match (contestant, fenced) {
+        (Contestant::Zklock, true) => format!("{name}, fenced"),
+        (Contestant::Zklock, false) => format!("{name}, unfenced"),
+        _ => name,
+    }
+}
+
 /// Prints it in Markdown.
 pub(super) fn print(runs: u16, cells: &[Cell]) {
     println!("TTL and session timeout: {} each. The worst of {runs} runs.\n", seconds(TTL.as_secs_f64()));
-    let heads: Vec<_> = ["fault", ""].into_iter().chain(COLUMNS.map(|column| column.head)).collect();
+    let heads = format!("fault | | {}", COLUMNS.map(head).join(" | "));
     let rows = Fault::value_variants().iter().flat_map(|fault| {
         QUESTIONS.iter().enumerate().map(move |(number, (question, answer))| {
             let title = if number == 0 { title(fault) } else { String::new() };
@@ -99,17 +100,6 @@ pub(super) fn print(runs: u16, cells: &[Cell]) {
         })
     });
     table::print(&heads, rows);
-}
-
-fn told(told: Told) -> &'static str {
-    match told {
-        Told::Waits => "waits on",
-        Told::AcquireFails => "acquire fails",
-        Told::Check => "first check",
-        Told::IfItAsks => "if it asks",
-        Told::ReleaseFails => "release fails",
-        Told::Nothing => "nothing",
-    }
 }
 
 fn seconds(seconds: f64) -> String {

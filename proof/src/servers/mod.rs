@@ -4,6 +4,7 @@
 mod etcd;
 mod kept;
 mod reach;
+mod rivals;
 
 use std::any::Any;
 
@@ -15,6 +16,7 @@ use crate::peers::Service;
 use etcd::Etcd;
 use kept::Kept;
 use reach::{free_port, until_it_listens};
+pub(crate) use rivals::{Rivals, granted};
 
 pub(crate) struct Servers {
     pub(crate) service: Service,
@@ -117,14 +119,13 @@ impl Servers {
         })
     }
 
-    /// The address of a server by its place as it was started, and of another one.
-    pub(crate) fn sides(&self, server: usize) -> (String, String) {
-        let address = |server: usize| match &self.kind {
+    /// The address of a server by its place as it was started, or of the one that it comes round to.
+    fn address(&self, server: usize) -> String {
+        match &self.kind {
             Kind::ZooKeeper(ensemble) => ensemble.address(server % ensemble.len()),
             Kind::Etcd(etcd) => etcd.addresses().swap_remove(server % self.addresses.len()),
             Kind::One { .. } => self.addresses.concat(),
-        };
-        (address(server), address(server + 1))
+        }
     }
 
     /// Drops every byte between a server and the others. Clients still reach it.

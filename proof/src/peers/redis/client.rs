@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client};
+use redis::{AsyncConnectionConfig, Client, FromRedisValue, RedisResult};
+use uuid::Uuid;
 
 use crate::peers::contract::{CONNECT, Place};
 
@@ -11,40 +12,49 @@ use crate::peers::contract::{CONNECT, Place};
 /// recipes leave it open.
 pub(super) const POLL: Duration = Duration::from_millis(100);
 
-/// What all Redis locks are made with.
 #[derive(Clone)]
 pub(super) struct Redis {
     pub(super) client: Client,
-    pub(super) connection: MultiplexedConnection,
+    connection: MultiplexedConnection,
     pub(super) key: String,
+    /// Nobody else's.
+    pub(super) id: String,
     pub(super) ttl: Duration,
+    /// That, in milliseconds.
+    pub(super) lasts: String,
 }
 
 impl Redis {
     pub(super) async fn connect(
         place: &Place,
+        server: &str,
         response_timeout: Option<Duration>,
-    ) -> redis::RedisResult<Self> {
-        let client = Client::open(format!("redis://{}", place.server))?;
+    ) -> RedisResult<Self> {
+        let client = Client::open(format!("redis://{server}"))?;
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT))
             .set_response_timeout(response_timeout);
         let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
-        Ok(Self { client, connection, key: place.path.clone(), ttl: place.timeout })
+        let (key, id, ttl) = (place.path.clone(), Uuid::new_v4().to_string(), place.timeout);
+        Ok(Self { client, connection, key, id, ttl, lasts: ttl.as_millis().to_string() })
     }
 
-    /// In milliseconds.
-    pub(super) fn ttl(&self) -> u64 {
-        self.ttl.as_millis().try_into().unwrap_or(u64::MAX)
+    /// Has a command done with the lock's key.
+    pub(super) async fn call<T: FromRedisValue>(
+        &mut self,
+        command: &str,
+        arguments: &[&str],
+    ) -> RedisResult<T> {
+        redis::cmd(command).arg(&self.key).arg(arguments).query_async(&mut self.connection).await
     }
 
     /// Runs a script on the lock's key and `keys`.
-    pub(super) async fn eval<T: redis::FromRedisValue>(
+    pub(super) async fn eval<T: FromRedisValue>(
         &mut self,
         script: &str,
         keys: &[&str],
         arguments: &[&str],
-    ) -> redis::RedisResult<T> {
+    ) -> RedisResult<T> {
         let mut command = redis::cmd("EVAL");
         command.arg(script).arg(1 + keys.len()).arg(&self.key).arg(keys).arg(arguments);
         command.query_async(&mut self.connection).await

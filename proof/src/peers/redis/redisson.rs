@@ -21,7 +21,6 @@ use futures::StreamExt;
 use redis::aio::PubSub;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use uuid::Uuid;
 
 use super::client::Redis;
 use crate::peers::contract::{Lock, Place};
@@ -70,8 +69,8 @@ pub(crate) struct Redisson {
 impl Redisson {
     /// The remaining TTL of another's lock, negative if it has none; `None` if this process has it now.
     async fn try_acquire(&mut self) -> redis::RedisResult<Option<i64>> {
-        let ttl = self.redis.ttl().to_string();
-        let remaining: Option<i64> = self.redis.eval(ACQUIRE, &[], &[&ttl, &self.owner]).await?;
+        let lasts = self.redis.lasts.clone();
+        let remaining: Option<i64> = self.redis.eval(ACQUIRE, &[], &[&lasts, &self.owner]).await?;
         if remaining.is_none() {
             self.watchdog.spawn(watch(self.redis.clone(), self.owner.clone()));
         }
@@ -97,17 +96,12 @@ impl Redisson {
 }
 
 impl Lock for Redisson {
-    async fn connect(place: &Place) -> anyhow::Result<Self> {
+    async fn connect(place: &Place, server: &str) -> anyhow::Result<Self> {
         // A reply may take 3 s, of a TTL of 30 s.
-        let redis = Redis::connect(place, Some(place.timeout / 10)).await?;
-        let channel = format!("redisson_lock__channel:{{{}}}", place.path);
-        Ok(Self {
-            redis,
-            owner: format!("{}:1", Uuid::new_v4()),
-            channel,
-            subscription: None,
-            watchdog: JoinSet::new(),
-        })
+        let redis = Redis::connect(place, server, Some(place.timeout / 10)).await?;
+        let owner = format!("{}:1", redis.id);
+        let channel = format!("redisson_lock__channel:{{{}}}", redis.key);
+        Ok(Self { redis, owner, channel, subscription: None, watchdog: JoinSet::new() })
     }
 
     async fn acquire(&mut self) -> anyhow::Result<()> {
@@ -125,9 +119,8 @@ impl Lock for Redisson {
     }
 
     async fn release(&mut self) -> anyhow::Result<()> {
-        let ttl = self.redis.ttl().to_string();
-        let channel = self.channel.clone();
-        let unlocked = self.redis.eval::<Option<i64>>(UNLOCK, &[&channel], &[&ttl, &self.owner]).await;
+        let lasts = self.redis.lasts.clone();
+        let unlocked = self.redis.eval::<Option<i64>>(UNLOCK, &[&self.channel], &[&lasts, &self.owner]).await;
         // Whatever came of it.
         self.watchdog.abort_all();
         let owner = &self.owner;
@@ -139,18 +132,17 @@ impl Lock for Redisson {
 
     /// `isHeldByCurrentThread`.
     async fn inquire(&mut self) -> Option<bool> {
-        let mut command = redis::cmd("HEXISTS");
-        command.arg(&self.redis.key).arg(&self.owner).query_async(&mut self.redis.connection).await.ok()
+        self.redis.call("HEXISTS", &[&self.owner]).await.ok()
     }
 }
 
 /// Renews a lock until this finds it gone.
 async fn watch(mut redis: Redis, owner: String) {
-    let ttl = redis.ttl().to_string();
+    let lasts = redis.lasts.clone();
     loop {
         tokio::time::sleep(redis.ttl / 3).await;
         // A renewal that failed is logged by the original, and the next one comes in its turn.
-        if redis.eval(RENEW, &[], &[&ttl, &owner]).await.is_ok_and(|renewed: bool| !renewed) {
+        if redis.eval(RENEW, &[], &[&lasts, &owner]).await.is_ok_and(|renewed: bool| !renewed) {
             return;
         }
     }

@@ -7,7 +7,6 @@
 //! reply was late, not when it was stopped, not when its work took longer. It finds out when it releases.
 
 use anyhow::ensure;
-use uuid::Uuid;
 
 use super::client::{POLL, Redis};
 use crate::peers::contract::{Lock, Place};
@@ -19,33 +18,25 @@ const DELETE_OWN: &str = "
     return 0";
 
 /// `SET NX PX`, by polling.
-pub(crate) struct SetNxPx {
-    redis: Redis,
-    /// Nobody else's value.
-    value: String,
-}
+pub(crate) struct SetNxPx(Redis);
 
 impl Lock for SetNxPx {
-    async fn connect(place: &Place) -> anyhow::Result<Self> {
-        let redis = Redis::connect(place, None).await?;
-        Ok(Self { redis, value: Uuid::new_v4().to_string() })
+    async fn connect(place: &Place, server: &str) -> anyhow::Result<Self> {
+        Ok(Self(Redis::connect(place, server, None).await?))
     }
 
     async fn acquire(&mut self) -> anyhow::Result<()> {
-        loop {
-            let mut set = redis::cmd("SET");
-            set.arg(&self.redis.key).arg(&self.value).arg("NX").arg("PX").arg(self.redis.ttl());
-            let reply: Option<String> = set.query_async(&mut self.redis.connection).await?;
-            if reply.is_some() {
-                return Ok(());
-            }
+        let Redis { id, lasts, .. } = self.0.clone();
+        while self.0.call::<Option<String>>("SET", &[&id, "NX", "PX", &lasts]).await?.is_none() {
             tokio::time::sleep(POLL).await;
         }
+        Ok(())
     }
 
     async fn release(&mut self) -> anyhow::Result<()> {
-        let deleted: i64 = self.redis.eval(DELETE_OWN, &[], &[&self.value]).await?;
-        ensure!(deleted != 0, "the key has expired, or is another's");
+        let id = self.0.id.clone();
+        let deleted: bool = self.0.eval(DELETE_OWN, &[], &[&id]).await?;
+        ensure!(deleted, "the key has expired, or is another's");
         Ok(())
     }
 }

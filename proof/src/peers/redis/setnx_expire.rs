@@ -12,34 +12,24 @@ use super::client::{POLL, Redis};
 use crate::peers::contract::{Lock, Place};
 
 /// `SETNX`, then `EXPIRE`.
-pub(crate) struct SetnxExpire {
-    redis: Redis,
-}
+pub(crate) struct SetnxExpire(Redis);
 
 impl Lock for SetnxExpire {
-    async fn connect(place: &Place) -> anyhow::Result<Self> {
-        Ok(Self { redis: Redis::connect(place, None).await? })
+    async fn connect(place: &Place, server: &str) -> anyhow::Result<Self> {
+        Ok(Self(Redis::connect(place, server, None).await?))
     }
 
     async fn acquire(&mut self) -> anyhow::Result<()> {
-        loop {
-            let mut setnx = redis::cmd("SETNX");
-            setnx.arg(&self.redis.key).arg("locked");
-            let set: bool = setnx.query_async(&mut self.redis.connection).await?;
-            if set {
-                let mut expire = redis::cmd("PEXPIRE");
-                expire.arg(&self.redis.key).arg(self.redis.ttl());
-                let () = expire.query_async(&mut self.redis.connection).await?;
-                return Ok(());
-            }
+        while !self.0.call::<bool>("SETNX", &["locked"]).await? {
             tokio::time::sleep(POLL).await;
         }
+        let lasts = self.0.lasts.clone();
+        Ok(self.0.call("PEXPIRE", &[&lasts]).await?)
     }
 
     async fn release(&mut self) -> anyhow::Result<()> {
-        let deleted: i64 =
-            redis::cmd("DEL").arg(&self.redis.key).query_async(&mut self.redis.connection).await?;
-        ensure!(deleted != 0, "there was no key");
+        let deleted: bool = self.0.call("DEL", &[]).await?;
+        ensure!(deleted, "there was no key");
         Ok(())
     }
 }

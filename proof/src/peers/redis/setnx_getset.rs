@@ -9,7 +9,7 @@
 //! Weak spots: it is as good as the clocks agree; the comparison and the `DEL` are two steps; and the lock ends in the
 //! middle of the work, as all locks with a TTL do.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, ensure};
 
@@ -26,31 +26,29 @@ pub(crate) struct SetnxGetset {
 impl SetnxGetset {
     /// When a lock that is taken now expires.
     fn expiry(&self) -> i64 {
-        now().saturating_add_unsigned(self.redis.ttl()).saturating_add(1)
+        now().saturating_add(as_milliseconds(self.redis.ttl)).saturating_add(1)
     }
 
     /// When the lock expires, if this process took it just now.
     async fn take(&mut self) -> redis::RedisResult<Option<i64>> {
-        let (key, connection) = (self.redis.key.clone(), &mut self.redis.connection.clone());
         let expires = self.expiry();
-        if redis::cmd("SETNX").arg(&key).arg(expires).query_async(connection).await? {
+        if self.redis.call("SETNX", &[&expires.to_string()]).await? {
             return Ok(Some(expires));
         }
-        let found: Option<i64> = redis::cmd("GET").arg(&key).query_async(connection).await?;
         // If it was deleted meanwhile, the next attempt is a `SETNX` again.
-        let Some(found) = found else { return Ok(None) };
+        let Some(found) = self.redis.call::<Option<i64>>("GET", &[]).await? else { return Ok(None) };
         if found >= now() {
             return Ok(None);
         }
         let expires = self.expiry();
-        let old: Option<i64> = redis::cmd("GETSET").arg(&key).arg(expires).query_async(connection).await?;
+        let old: Option<i64> = self.redis.call("GETSET", &[&expires.to_string()]).await?;
         Ok(old.is_none_or(|old| old < now()).then_some(expires))
     }
 }
 
 impl Lock for SetnxGetset {
-    async fn connect(place: &Place) -> anyhow::Result<Self> {
-        Ok(Self { redis: Redis::connect(place, None).await?, expires: None })
+    async fn connect(place: &Place, server: &str) -> anyhow::Result<Self> {
+        Ok(Self { redis: Redis::connect(place, server, None).await?, expires: None })
     }
 
     async fn acquire(&mut self) -> anyhow::Result<()> {
@@ -66,12 +64,15 @@ impl Lock for SetnxGetset {
     async fn release(&mut self) -> anyhow::Result<()> {
         let expires = self.expires.take().context("it was not acquired")?;
         ensure!(now() < expires, "its time is over");
-        Ok(redis::cmd("DEL").arg(&self.redis.key).query_async(&mut self.redis.connection).await?)
+        Ok(self.redis.call("DEL", &[]).await?)
     }
 }
 
 /// Milliseconds since 1970, by this machine's wall clock.
 fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_millis().try_into().unwrap_or(i64::MAX)
+    as_milliseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+fn as_milliseconds(time: Duration) -> i64 {
+    time.as_millis().try_into().unwrap_or(i64::MAX)
 }

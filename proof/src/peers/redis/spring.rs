@@ -12,7 +12,6 @@
 //! the data may have been compromised. So it may.
 
 use anyhow::ensure;
-use uuid::Uuid;
 
 use super::client::{POLL, Redis};
 use crate::peers::contract::{Lock, Place};
@@ -37,23 +36,21 @@ const UNLINK_OWN: &str = "
 
 /// Spring Integration's `RedisLockRegistry`.
 pub(crate) struct Spring {
+    /// Its id is the registry's.
     redis: Redis,
-    /// The registry's.
-    client: String,
     /// Whether this thread has passed the local stage, and obtained the key.
     held: bool,
 }
 
 impl Lock for Spring {
-    async fn connect(place: &Place) -> anyhow::Result<Self> {
+    async fn connect(place: &Place, server: &str) -> anyhow::Result<Self> {
         // Lettuce's reply, which Spring Data uses by default, may take 60 s: as long as the registry's TTL.
-        let redis = Redis::connect(place, Some(place.timeout)).await?;
-        Ok(Self { redis, client: Uuid::new_v4().to_string(), held: false })
+        Ok(Self { redis: Redis::connect(place, server, Some(place.timeout)).await?, held: false })
     }
 
     async fn acquire(&mut self) -> anyhow::Result<()> {
-        let ttl = self.redis.ttl().to_string();
-        while !self.redis.eval::<bool>(OBTAIN, &[], &[&self.client, &ttl]).await? {
+        let Redis { id, lasts, .. } = self.redis.clone();
+        while !self.redis.eval::<bool>(OBTAIN, &[], &[&id, &lasts]).await? {
             tokio::time::sleep(POLL).await;
         }
         self.held = true;
@@ -62,7 +59,8 @@ impl Lock for Spring {
 
     async fn release(&mut self) -> anyhow::Result<()> {
         ensure!(std::mem::take(&mut self.held), "You do not own lock at {}", self.redis.key);
-        let unlinked: bool = self.redis.eval(UNLINK_OWN, &[], &[&self.client]).await?;
+        let id = self.redis.id.clone();
+        let unlinked: bool = self.redis.eval(UNLINK_OWN, &[], &[&id]).await?;
         ensure!(
             unlinked,
             "Lock was released in the store due to expiration. The integrity of data protected by this lock may have been compromised."
