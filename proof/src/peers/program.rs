@@ -3,10 +3,14 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use tokio::time::timeout;
 
 use super::contestant::Contestant;
 use super::contract::TIMEOUT_VARIABLE;
 use crate::harness::{Process, Voice};
+
+/// How long an answer may take: longer than laps do.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Program {
     name: String,
@@ -53,7 +57,8 @@ impl Program {
 
     /// The rest of the next line, which begins with this word.
     pub(crate) async fn hears(&mut self, word: &str) -> anyhow::Result<String> {
-        let (_, line) = self.next().await?;
+        let said = timeout(PATIENCE, self.next()).await;
+        let (_, line) = said.with_context(|| format!("{} does not answer", self.name))??;
         let rest = line.strip_prefix(word);
         Ok(rest
             .with_context(|| format!("{} said {line:?} instead of {word:?}", self.name))?

@@ -104,9 +104,7 @@ impl<'a> Contest<'a> {
                 }
                 return self.work_on(since, lost).await;
             }
-            Some(None) => {
-                self.outcome.told = Some(Told::AcquireFails);
-            }
+            Some(None) => self.outcome.told = Some(Told::AcquireFails),
             None => {
                 self.outcome.told = Some(Told::Waits);
                 release(&mut self.rivals.second).await?;
@@ -151,8 +149,8 @@ impl<'a> Contest<'a> {
         self.work_on(since, lost).await
     }
 
-    /// Has the first one acquire the lock, and holds back the reply to the request that takes it. Returns when it was carried out; `None` if
-    /// the reply has passed.
+    /// Has the first one acquire the lock, and holds back the reply to the request that takes it. Returns when the request was carried
+    /// out; `None` if the reply has passed.
     async fn acquire_unheard(&mut self) -> anyhow::Result<Option<Instant>> {
         let held = (self.contestant.service() == Service::ZooKeeper)
             .then(|| self.rivals.link.hold_reply(RequestKind::Create));

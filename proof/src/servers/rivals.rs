@@ -16,7 +16,7 @@ pub(crate) struct Rivals {
 }
 
 impl Rivals {
-    /// The first one is a client of this server, by its place as it was started, and the second one of another, where there is one.
+    /// Starts the first one at this server, by its place as it was started, and the second one at another, where there is one.
     pub(crate) async fn start(
         contestant: Contestant,
         servers: &Servers,

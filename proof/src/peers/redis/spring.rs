@@ -1,9 +1,9 @@
 //! Spring Integration's `RedisLockRegistry`, as it is by default: a `SPIN_LOCK`, 60 s, not renewed.
 //!
 //! From `org.springframework.integration.redis.util.RedisLockRegistry`, versions 5 to 7. Threads of one process first contend
-//! for a local lock (a process has one thread that locks here, so nobody does); its owner obtains the key by a script, every 100 ms until it has it. The value is the registry's, so
-//! the script extends what its own registry holds. Recent versions renew if they are given a task scheduler; by default none
-//! is. There is also `PUB_SUB_LOCK`, which waits for a message instead of polling.
+//! for a local lock. (A process has one thread that locks here, so nobody does.) Its owner obtains the key by a script, every 100 ms
+//! until it has it. The value is the registry's, so the script extends what its own registry holds. Recent versions renew if they are
+//! given a task scheduler; by default none is. There is also `PUB_SUB_LOCK`, which waits for a message instead of polling.
 //!
 //! Commands are answered within Lettuce's default of 60 s, or fail, so a reply that is later than the TTL makes no holder. One
 //! that takes nearly as long leaves it nearly no time.
