@@ -98,10 +98,12 @@ mdbook:
 compare: ## Measure zklock beside Curator, kazoo, go-zookeeper, zookeeper-client, etcd, Redis and PostgreSQL (docs/PERFORMANCE.md)
 	scripts/have-peers.sh all
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
-		cargo run --release -p zklock-bench -- compare
+		cargo run --release -p zklock-proof -- compare
 
-bench: servers ## Measure each scenario of zklock in detail, mostly against zookeeper-client (docs/PERFORMANCE.md)
-	scripts/bench.sh
+bench: ## Measure locks by key, several locks, permits and bare requests beside one lock (docs/PERFORMANCE.md)
+	scripts/have-peers.sh
+	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
+		cargo run --release -p zklock-proof -- compare --peers several,keys,permits,curator-permits,raw --clients 1,8,64 --repetitions 0
 
 memcheck: servers compiled ## Run the tests of watches under valgrind: of their removal, of observers and of asks
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \

@@ -2,15 +2,17 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::compare::Compare;
 use crate::harness::part;
-use crate::margins::{self, Margins};
+use crate::margins::Margins;
+use crate::peers::Place;
 use crate::redis::Redis;
 use crate::torture::{self, Torture};
 
-/// Looks for two holders of a lock while servers, connections and processes fail.
+/// Looks for two holders of a lock while servers, connections and processes fail, and measures zklock against its peers.
 ///
 /// Exits with 0 if a lock of zklock never had two holders and kept its other promises, 1 if it did not, 2 if something
-/// could not be measured, 3 if nothing was wrong and the torture showed too little to prove that (UNPROVEN).
+/// could not be measured, 3 if nothing was wrong and the run showed too little to prove that (UNPROVEN).
 #[derive(Debug, Parser)]
 #[command(name = "zklock-proof")]
 pub(crate) struct Arguments {
@@ -26,18 +28,17 @@ pub(crate) enum Command {
     Margins(Margins),
     /// Compare five locks on Redis with zklock under the same faults.
     Redis(Redis),
+    /// zklock beside every peer: handovers, crashes, and a server that is cut off. It needs `scripts/have-peers.sh all`.
+    Compare(Compare),
     /// One client of the torture, which starts it.
     #[command(hide = true)]
     TortureClient {
         #[arg(value_parser = part::<torture::Part>)]
         part: torture::Part,
     },
-    /// The holder of a scenario, which starts it.
+    /// A lock that obeys lines, as the other subcommands start it.
     #[command(hide = true)]
-    MarginsHolder {
-        #[arg(value_parser = part::<margins::Part>)]
-        part: margins::Part,
-    },
+    Part(Place),
 }
 
 #[cfg(test)]

@@ -1,17 +1,22 @@
-//! Proves what zklock promises, on real servers: nobody ever holds a lock beside another.
+//! Proves what zklock promises, on real servers: nobody ever holds a lock beside another. Measures it against its peers.
 //!
 //! ```text
 //!   torture   everything fails at random, by a seed       who held the lock at the same time?
 //!   margins   one thing fails under a holder              who is told first, and by how much?
 //!   redis     the same faults for five locks on Redis     who held the lock at the same time?
+//!   compare   the same for every peer                     how fast, how soon after a crash, who is told first?
 //! ```
 //!
-//! The [`harness`] is what they share.
+//! The [`peers`] are locks that contend, each in a program of its own. The [`servers`] are what they contend on. The [`harness`] is what
+//! all share.
 
 mod args;
+mod compare;
 mod harness;
 mod margins;
+mod peers;
 mod redis;
+mod servers;
 mod torture;
 
 use std::process::ExitCode;
@@ -47,9 +52,10 @@ async fn run(arguments: Arguments) -> anyhow::Result<Ruling> {
 async fn perform(command: Command) -> anyhow::Result<Ruling> {
     match command {
         Command::Torture(torture) => torture::run(&torture).await,
-        Command::Margins(margins) => margins::run(&margins).await.map(Ruling::from),
-        Command::Redis(redis) => redis::run(&redis).await.map(Ruling::from),
+        Command::Margins(margins) => margins::run(&margins).await,
+        Command::Redis(redis) => redis::run(&redis).await,
+        Command::Compare(compare) => compare::run(&compare).await.map(|()| Ruling::Pass),
         Command::TortureClient { part } => torture::run_client(part).await.map(|()| Ruling::Pass),
-        Command::MarginsHolder { part } => margins::hold(part).await.map(|()| Ruling::Pass),
+        Command::Part(place) => peers::play(&place).await.map(|()| Ruling::Pass),
     }
 }

@@ -17,8 +17,8 @@ import org.apache.curator.retry.RetryOneTime;
  *
  * Arguments: servers, path, and what it is: `mutex`, or `permits` (of a semaphore of eight, by `laps` only). Lines: `acquire`
  * (answers `waiting`, and `acquired` once it is), `release` (`released`), `revoke NODE` (`revoked`), `tell` (`telling`, and from now on
- * `told WORD` for each thing that the client is told of its connection), `laps CLIENTS CYCLES MILLISECONDS` (so many clients, each with a
- * session at the next one of the servers, acquire and release, each so often or until that time is over; `laps`, and for each client a
+ * `told WORD` for each thing that the client is told of its connection), `laps CLIENTS MILLISECONDS` (so many clients, each with a
+ * session at the next one of the servers, acquire and release until that time is over; `laps`, and for each client a
  * bar and its cycles, each as when it ended and how long it took, in microseconds: `| ENDED/TOOK ENDED/TOOK`). The end of its input ends
  * it. The environment's `PEER_TIMEOUT_MS` is the session timeout.
  */
@@ -52,7 +52,7 @@ public final class Peer {
                 while (peers.size() < clients) {
                     peers.add(new Peer(arguments, peers.size()));
                 }
-                say(laps(peers.subList(0, clients), Integer.parseInt(words[2]), Long.parseLong(words[3])));
+                say(laps(peers.subList(0, clients), Long.parseLong(words[2])));
             } else {
                 first.obey(words);
             }
@@ -84,12 +84,12 @@ public final class Peer {
         }
     }
 
-    private static String laps(List<Peer> peers, int cycles, long milliseconds) throws Exception {
+    private static String laps(List<Peer> peers, long milliseconds) throws Exception {
         ExecutorService threads = Executors.newFixedThreadPool(peers.size());
         long start = System.nanoTime();
         List<Future<String>> runs = new ArrayList<>();
         for (Peer peer : peers) {
-            runs.add(threads.submit(() -> peer.run(start, cycles, milliseconds)));
+            runs.add(threads.submit(() -> peer.run(start, milliseconds)));
         }
         StringBuilder laps = new StringBuilder("laps");
         for (Future<String> run : runs) {
@@ -99,12 +99,12 @@ public final class Peer {
         return laps.toString();
     }
 
-    private String run(long start, int cycles, long milliseconds) throws Exception {
+    private String run(long start, long milliseconds) throws Exception {
         StringBuilder laps = new StringBuilder(" |");
-        for (int cycle = 0; cycle < cycles; cycle++) {
+        while (true) {
             long begin = System.nanoTime();
             if (begin - start > milliseconds * 1_000_000) {
-                break;
+                return laps.toString();
             }
             if (permits == null) {
                 lock.acquire();
@@ -115,7 +115,6 @@ public final class Peer {
             long end = System.nanoTime();
             laps.append(' ').append((end - start) / 1_000).append('/').append((end - begin) / 1_000);
         }
-        return laps.toString();
     }
 
     private static synchronized void say(String line) {

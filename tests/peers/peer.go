@@ -45,10 +45,10 @@ func connect(index int) Client {
 	return client
 }
 
-func run(client Client, start time.Time, cycles int, limit time.Duration) string {
+func run(client Client, start time.Time, limit time.Duration) string {
 	var laps strings.Builder
 	laps.WriteString(" |")
-	for cycle := 0; cycle < cycles && time.Since(start) <= limit; cycle++ {
+	for time.Since(start) <= limit {
 		begin := time.Now()
 		must(client.Acquire())
 		must(client.Release())
@@ -57,11 +57,11 @@ func run(client Client, start time.Time, cycles int, limit time.Duration) string
 	return laps.String()
 }
 
-func laps(clients []Client, cycles int, limit time.Duration) string {
+func laps(clients []Client, limit time.Duration) string {
 	runs := make(chan string)
 	start := time.Now()
 	for _, client := range clients {
-		go func(client Client) { runs <- run(client, start, cycles, limit) }(client)
+		go func(client Client) { runs <- run(client, start, limit) }(client)
 	}
 	laps := "laps"
 	for range clients {
@@ -96,8 +96,8 @@ func main() {
 			for len(clients) < count {
 				clients = append(clients, connect(len(clients)))
 			}
-			limit := time.Duration(number(words[3])) * time.Millisecond
-			fmt.Println(laps(clients[:count], number(words[2]), limit))
+			limit := time.Duration(number(words[2])) * time.Millisecond
+			fmt.Println(laps(clients[:count], limit))
 		default:
 			must(fmt.Errorf("what is %q", lines.Text()))
 		}

@@ -27,12 +27,9 @@ def contender(number, servers, path, what, *patterns):
     return client, kind(path, "kazoo", extra_lock_patterns=patterns) if patterns else kind(path, "kazoo")
 
 
-def run(lock, start, cycles, seconds):
+def run(lock, start, seconds):
     laps = " |"
-    for _ in range(cycles):
-        begin = time.monotonic()
-        if begin - start > seconds:
-            break
+    while (begin := time.monotonic()) - start <= seconds:
         with lock:
             pass
         end = time.monotonic()
@@ -66,12 +63,12 @@ def main(*arguments):
             client.add_listener(lambda state: say(f"told {state}"))
             say("telling")
         elif word == "laps":
-            count, cycles, milliseconds = map(int, words)
+            count, milliseconds = map(int, words)
             while len(contenders) < count:
                 contenders.append(contender(len(contenders), *arguments))
             with ThreadPoolExecutor(count) as threads:
                 start = time.monotonic()
-                each = lambda contender: run(contender[1], start, cycles, milliseconds / 1000)
+                each = lambda contender: run(contender[1], start, milliseconds / 1000)
                 say("laps" + "".join(threads.map(each, contenders[:count])))
         else:
             raise ValueError(line)

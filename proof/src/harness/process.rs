@@ -1,16 +1,12 @@
-//! A client process: this program again, with another part to play.
+//! A process of ours that is told what to do, and says what comes of it, a line at a time.
 
-use std::ffi::OsString;
 use std::process::{ExitStatus, Stdio};
 
 use anyhow::{Context, ensure};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-
-use super::speech::to_line;
 
 /// The process. It is killed when this is dropped, stopped or not.
 pub(crate) struct Process {
@@ -18,35 +14,30 @@ pub(crate) struct Process {
     orders: ChildStdin,
 }
 
+/// What it says.
 pub(crate) struct Voice(Lines<BufReader<ChildStdout>>);
 
+/// This program again, with a subcommand.
+pub(crate) fn this_program(subcommand: &str) -> anyhow::Result<Command> {
+    let program = std::env::current_exe().context("cannot find this program to start it again")?;
+    let mut command = Command::new(program);
+    command.arg(subcommand);
+    Ok(command)
+}
+
 impl Process {
-    /// Starts this program with a subcommand of clients, which plays `part`, and with what is added to its environment.
-    pub(crate) fn start(
-        client: &str,
-        part: &impl Serialize,
-        environment: Vec<(&str, OsString)>,
-    ) -> anyhow::Result<(Self, Voice)> {
-        let program = std::env::current_exe().context("cannot find this program to start it again")?;
-        let mut child = Command::new(program)
-            .arg(client)
-            .arg(serde_json::to_string(part)?)
-            .envs(environment)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            // Ctrl-C is for the first process, which ends the others.
-            .process_group(0)
-            .spawn()
-            .with_context(|| format!("cannot start a {client}"))?;
+    pub(crate) fn start(mut command: Command) -> anyhow::Result<(Self, Voice)> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        // Ctrl-C is for the first process, which ends the others.
+        let mut child = command.process_group(0).spawn()?;
         let orders = child.stdin.take().context("no pipe")?;
         let voice = child.stdout.take().context("no pipe")?;
         Ok((Self { child, orders }, Voice(BufReader::new(voice).lines())))
     }
 
-    /// Gives it an order. A stopped process obeys once it is continued.
-    pub(crate) async fn tell(&mut self, order: &impl Serialize) -> anyhow::Result<()> {
-        self.orders.write_all(to_line(order)?.as_bytes()).await.context("a client ended by itself")
+    /// Gives it an order: a line, with its end. A stopped process obeys once it is continued.
+    pub(crate) async fn tell(&mut self, line: &str) -> anyhow::Result<()> {
+        self.orders.write_all(line.as_bytes()).await.context("a client ended by itself")
     }
 
     /// Stops it, and returns once the kernel says that it is stopped.
@@ -81,8 +72,14 @@ impl Process {
 }
 
 impl Voice {
+    /// The next line. Dropping the future loses nothing.
+    pub(crate) async fn line(&mut self) -> anyhow::Result<Option<String>> {
+        Ok(self.0.next_line().await?)
+    }
+
+    /// The same, of a process that speaks JSON.
     pub(crate) async fn next<T: DeserializeOwned>(&mut self) -> anyhow::Result<Option<T>> {
-        let Some(line) = self.0.next_line().await? else { return Ok(None) };
+        let Some(line) = self.line().await? else { return Ok(None) };
         serde_json::from_str(&line).with_context(|| format!("a client said: {line}")).map(Some)
     }
 }

@@ -13,9 +13,3 @@ pub(crate) enum Ruling {
     /// None was broken, and the run has not shown what it was to show.
     Unproven = 3,
 }
-
-impl From<bool> for Ruling {
-    fn from(passed: bool) -> Self {
-        if passed { Self::Pass } else { Self::Fail }
-    }
-}

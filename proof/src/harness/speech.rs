@@ -1,12 +1,10 @@
-//! What a client process says and is told: a line of JSON each, on standard output and standard input.
+//! What a client process says and is told: lines on standard output and standard input, of the torture's clients in JSON.
 
 use std::io::{BufRead, Write};
 
 use anyhow::Context;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// Says it, and returns once it is written. The line is one `write`, so a process that is killed loses the line that it
 /// was about to write, and no other.
@@ -19,28 +17,13 @@ pub(crate) fn say(said: &impl Serialize) -> anyhow::Result<()> {
 /// Has `obey` hear every order, on a thread of its own, so that nothing else in this process delays it.
 ///
 /// This process ends with the one that gives the orders, however that one ends, and even if this one is stopped.
-pub(crate) fn listen<T: DeserializeOwned>(mut obey: impl FnMut(T) + Send + 'static) -> anyhow::Result<()> {
+pub(crate) fn listen(mut obey: impl FnMut(String) + Send + 'static) -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            match serde_json::from_str(&line) {
-                Ok(order) => obey(order),
-                Err(error) => eprintln!("no order: {line}: {error}"),
-            }
-        }
+        std::io::stdin().lock().lines().map_while(Result::ok).for_each(&mut obey);
         std::process::exit(3);
     });
     Ok(())
-}
-
-/// The orders, to be obeyed one after the other; as [`listen`].
-pub(crate) fn orders<T: DeserializeOwned + Send + 'static>() -> anyhow::Result<UnboundedReceiver<T>> {
-    let (heard, orders) = unbounded_channel();
-    listen(move |order| {
-        // If no orders are taken any more, the process is about to end.
-        let _ = heard.send(order);
-    })?;
-    Ok(orders)
 }
 
 pub(crate) fn to_line(said: &impl Serialize) -> anyhow::Result<String> {

@@ -1,6 +1,4 @@
-//! A table in Markdown: a row for each scenario that was repeated.
-
-use std::fmt;
+//! Tables in Markdown, and the figures in them.
 
 use clap::ValueEnum;
 
@@ -10,17 +8,34 @@ pub(crate) fn title(value: &impl ValueEnum) -> String {
     help.unwrap_or_default()
 }
 
-/// What was measured in one scenario, in seconds.
+/// How a command line names it.
+pub(crate) fn word(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// Prints rows under their heads, which bars separate.
+pub(crate) fn print(heads: &str, rows: impl IntoIterator<Item = Vec<String>>) {
+    println!("| {heads} |");
+    println!("{}|", "|---".repeat(heads.split('|').count()));
+    for row in rows {
+        println!("| {} |", row.join(" | "));
+    }
+}
+
+/// What this part of the figures does not exceed: the median for 0.5. Between two figures it is in proportion. No number if there are
+/// none.
+pub(crate) fn quantile(figures: &[f64], part: f64) -> f64 {
+    let mut figures = figures.to_vec();
+    figures.sort_unstable_by(f64::total_cmp);
+    let place = figures.len().saturating_sub(1) as f64 * part;
+    let at = |place: f64| figures.get(place as usize).copied().unwrap_or(f64::NAN);
+    at(place.floor()) + (at(place.ceil()) - at(place.floor())) * place.fract()
+}
+
+/// What was measured in one scenario that was repeated, in seconds.
 pub(crate) struct Row {
     scenario: String,
     seconds: Vec<f64>,
-}
-
-/// Prints rows under their heads.
-pub(crate) fn print(rows: &[Row]) {
-    println!("| what happens to the holder | times | least margin | median |");
-    println!("|---|---|---|---|");
-    rows.iter().for_each(|row| println!("{row}"));
 }
 
 impl Row {
@@ -33,22 +48,12 @@ impl Row {
         self.seconds.push(seconds);
         eprintln!("{}, repetition {}: {}", self.scenario, self.seconds.len(), text(seconds));
     }
-}
 
-impl fmt::Display for Row {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut seconds = self.seconds.clone();
-        seconds.sort_by(f64::total_cmp);
-        let least = seconds.first().copied().map_or_else(String::new, text);
-        let median = median(&seconds).map_or_else(String::new, text);
-        write!(f, "| {} | {} | {least} | {median} |", self.scenario, seconds.len())
+    /// How often it was measured, the least, and the median.
+    pub(crate) fn cells(&self) -> Vec<String> {
+        let figure = |part| text(quantile(&self.seconds, part));
+        vec![self.scenario.clone(), self.seconds.len().to_string(), figure(0.0), figure(0.5)]
     }
-}
-
-fn median(sorted: &[f64]) -> Option<f64> {
-    let upper = *sorted.get(sorted.len() / 2)?;
-    let lower = *sorted.get((sorted.len() - 1) / 2)?;
-    Some(f64::midpoint(lower, upper))
 }
 
 fn text(seconds: f64) -> String {
@@ -65,8 +70,8 @@ mod tests {
         for seconds in [4.0, -0.0123, 9.0] {
             row.record(seconds);
         }
-        assert_eq!(row.to_string(), "| it is paused | 3 | -12.3 ms | 4.00 s |");
+        assert_eq!(row.cells(), ["it is paused", "3", "-12.3 ms", "4.00 s"]);
         row.record(-4.801);
-        assert_eq!(row.to_string(), "| it is paused | 4 | -4.80 s | 1.99 s |");
+        assert_eq!(row.cells(), ["it is paused", "4", "-4.80 s", "1.99 s"]);
     }
 }

@@ -5,26 +5,30 @@ use zklock_test_support::{enqueue, granted, until_queued};
 use zookeeper_client::{Acls, CreateMode};
 
 use super::contest::{LONG_TIMEOUT, TIMEOUT, path, plain, repeated, servers, session};
-use super::holder::{HELD, Holder, Order, WRITTEN};
 use crate::harness::{Row, now};
+use crate::peers::{Contestant, Program};
 
 pub(super) async fn and_continues(times: usize) -> Vec<Row> {
     let rows = ["its process is stopped (from the stop to the next grant)"];
     repeated(times, servers(), rows, async |ensemble, repetition| {
         let path = path(repetition);
-        let mut holder = Holder::start(&ensemble.connect_string(), &path);
-        let token: FencingToken = holder.says().await.parse().expect("a token");
+        let servers = [ensemble.connect_string()];
+        let mut holder = Program::start(Contestant::Zklock, &servers, &path, TIMEOUT).await.unwrap();
+        holder.asks("acquire", "waiting").await.unwrap();
+        holder.hears("acquired").await.unwrap();
+        let token: FencingToken = holder.asks("write", "writes").await.unwrap().parse().expect("a token");
         let waiting = session(ensemble.connect_string(), LONG_TIMEOUT).await;
         let lock = waiting.lock(&path).unwrap();
         until_queued(&lock, 1).await;
         let waiter = enqueue(&lock).await;
-        assert_eq!(holder.answers(Order::Check).await, HELD);
+        holder.asks("check", "held").await.unwrap();
         // What the lock protects: a node that is written under the lock only, and a store that compares tokens.
         let store = plain(&ensemble.connect_string(), LONG_TIMEOUT).await;
         let node = format!("{path}-store");
         store.create(&node, b"", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
         let mut gate = FenceGate::new();
-        assert_eq!(holder.answers(Order::Write).await, WRITTEN);
+        let commit = format!("commit {node}");
+        holder.asks(&commit, "committed").await.unwrap();
         gate.admit(token).unwrap();
 
         holder.process.stop().await.unwrap();
@@ -36,13 +40,11 @@ pub(super) async fn and_continues(times: usize) -> Vec<Row> {
         // The next grant may come before the stop is as long as the session timeout.
         tokio::time::sleep((stopped + TIMEOUT).since(now())).await;
         // The order waits for the process, which has heard of nothing else by the time it looks at its guard.
-        holder.process.tell(&Order::Check).await.unwrap();
+        holder.tell("check").await.unwrap();
         holder.process.resume().unwrap();
-        let answer = holder.says().await;
-        eprintln!("a process that was stopped says of its guard: {answer}");
-        assert_ne!(answer, HELD, "two guards at once");
+        holder.hears("lost").await.expect("two guards at once");
         assert!(token < next.token());
-        assert_ne!(holder.answers(Order::Write).await, WRITTEN);
+        holder.asks(&commit, "failed").await.expect("a write of two holders");
         assert_eq!(store.get_data(&node).await.unwrap().0, b"the next holder's");
         gate.admit(token).unwrap_err();
         assert!(next.is_held());

@@ -1,68 +1,49 @@
 //! What runs come to.
 
-use std::time::Duration;
-
-use serde::Serialize;
-
-use crate::harness::Instant;
+use clap::ValueEnum;
 
 /// What one run came to, or the worst of several.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outcome {
-    /// Pairs of holds at the same time.
-    pub(super) double_holds: usize,
-    /// The longest of them.
-    pub(super) longest: Duration,
-    /// Writes of former holders that the register accepted after a later holder was granted the lock.
-    pub(super) late_writes: usize,
-    /// Writes that the register refused.
-    pub(super) refused: u64,
-    /// From the fault to the next grant, at the longest.
-    pub(super) recovery: Option<Duration>,
-    /// Nobody could get the lock any more.
-    pub(super) stuck: bool,
+    /// For how many seconds two held the lock at the same time.
+    pub(super) together: f64,
+    /// Writes of a former holder after a later holder was granted the lock: those that the store accepted, and those that it refused.
+    pub(super) late_writes: u32,
+    pub(super) refused: u32,
+    /// Seconds from the fault to the next grant. Infinite if nobody could get the lock any more.
+    pub(super) recovery: f64,
     /// How the former holder was told that it holds the lock no more, or never did.
     pub(super) told: Option<Told>,
 }
 
-/// How a former holder is told; the later ones are worse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
+/// How a former holder is told; the later ones are worse. The table has these words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(super) enum Told {
-    /// It was never given the lock, and waits for its turn.
+    // It was never given the lock.
+    /// waits on
     Waits,
-    /// Its acquisition fails.
+    /// acquire fails
     AcquireFails,
-    /// The lock says so at the first check after the fault.
+    // The lock says so, the first time it is asked after the fault.
+    /// first check
     Check,
-    /// The servers say so if it asks them; else its release fails.
+    // The servers say so. If it does not ask them, its release fails.
+    /// if it asks
     IfItAsks,
-    /// Its release fails.
+    /// release fails
     ReleaseFails,
-    /// Not at all: its release succeeds.
+    // Its release succeeds.
+    /// nothing
     Nothing,
 }
 
 impl Outcome {
-    /// The next acquisition after a fault: when it was granted, if it ever was.
-    pub(super) fn next(&mut self, fault: Instant, next: Option<Instant>) {
-        self.recovery = next.map(|next| next.since(fault));
-        self.stuck |= next.is_none();
-    }
-
-    /// A former holder was told nothing before it released.
-    pub(super) fn told_by_release(&mut self, succeeded: bool) {
-        self.told = self.told.or(Some(if succeeded { Told::Nothing } else { Told::ReleaseFails }));
-    }
-
     /// Takes in another run: the worse of both stays.
     pub(super) fn add(&mut self, other: Self) {
-        self.double_holds = self.double_holds.max(other.double_holds);
-        self.longest = self.longest.max(other.longest);
+        self.together = self.together.max(other.together);
         self.late_writes = self.late_writes.max(other.late_writes);
         self.refused = self.refused.max(other.refused);
         self.recovery = self.recovery.max(other.recovery);
-        self.stuck |= other.stuck;
         self.told = self.told.max(other.told);
     }
 }

@@ -37,7 +37,10 @@ struct Real {
 pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
     let orderer = Orderer::default();
     let orders = orderer.orders();
-    listen(move |order| orderer.give(order))?;
+    listen(move |line| match serde_json::from_str(&line) {
+        Ok(order) => orderer.give(order),
+        Err(error) => eprintln!("no order: {line}: {error}"),
+    })?;
     slew::confirm(part.slew, part.setup.breaks_leases).await?;
     let mut registers = BTreeMap::new();
     for (member, addresses) in &part.setup.members {

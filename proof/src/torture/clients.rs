@@ -16,7 +16,7 @@ use zklock_testcontainers::{Ensemble, Link};
 
 use super::part::{Part, Setup};
 use super::slew::{self, Brake};
-use crate::harness::{Instant, Process, Voice, now};
+use crate::harness::{Instant, Process, Voice, now, this_program, to_line};
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -99,8 +99,9 @@ impl Client {
             slew,
             setup: self.setup.clone(),
         };
-        let environment = slew::environment(&self.setup, slew, &self.brake);
-        let (process, voice) = Process::start("torture-client", &part, environment)?;
+        let mut program = this_program("torture-client")?;
+        program.arg(serde_json::to_string(&part)?).envs(slew::environment(&self.setup, slew, &self.brake));
+        let (process, voice) = Process::start(program).context("cannot start a client")?;
         let ending = Arc::<AtomicBool>::default();
         let listener = tokio::spawn(listen(self.number, voice, self.heard.clone(), ending.clone()));
         *self.life.lock().await = Some(Life { process, ending, listener });
@@ -145,7 +146,7 @@ impl Client {
     /// Gives it an order, unless it is dead.
     pub(crate) async fn order(&self, order: Order) -> anyhow::Result<()> {
         match self.life.lock().await.as_mut() {
-            Some(life) => life.process.tell(&order).await,
+            Some(life) => life.process.tell(&to_line(&order)?).await,
             None => Ok(()),
         }
     }
@@ -153,7 +154,7 @@ impl Client {
     pub(crate) async fn end(&self) -> anyhow::Result<()> {
         let Some(mut life) = self.life.lock().await.take() else { return Ok(()) };
         life.ending.store(true, Ordering::SeqCst);
-        life.process.tell(&Order::End).await?;
+        life.process.tell(&to_line(&Order::End)?).await?;
         let status = life.process.ended().await?;
         life.listener.await.context("a listener failed")?;
         ensure!(status.success(), "client {} ended with {status}", self.number);

@@ -30,6 +30,7 @@ use super::slew;
 use super::state::State;
 use super::victims::{pool_victim, victim};
 use crate::harness::now;
+use crate::harness::table::word;
 
 /// How long a fault waits for a holder to meet.
 const CHANCE: Duration = Duration::from_secs(4);
@@ -485,7 +486,7 @@ impl Injector {
     fn begin(&self, planned: Planned, holder: Option<&Hold>) -> Fault {
         let holder =
             holder.map(|holder| holder.who).or(self.state.holders().first().map(|holder| holder.who));
-        Fault { holder, ..Fault::begins(planned.kind.name(), planned.kind.effect(), now()) }
+        Fault { holder, ..Fault::begins(word(&planned.kind), planned.kind.effect(), now()) }
     }
 
     fn member(&self, planned: Planned, turn: usize, members: &[Member]) -> Member {

@@ -129,11 +129,6 @@ const TIMES: usize = 2;
 const ACTS: [Kind; 4] = [Kind::DeleteHolder, Kind::CloseHolder, Kind::DeleteWaiter, Kind::CloseWaiter];
 
 impl Kind {
-    #[cfg(test)]
-    pub(crate) fn all() -> impl Iterator<Item = Self> {
-        OF_SERVERS.into_iter().chain(OF_CLIENTS).chain(ACTS)
-    }
-
     /// Whether it is done to servers.
     pub(crate) fn is_of_servers(self) -> bool {
         OF_SERVERS.contains(&self)
@@ -153,11 +148,6 @@ impl Kind {
             Self::DeleteHolder | Self::CloseHolder => Effect::TakesHold,
             _ => Effect::Foreseen,
         }
-    }
-
-    /// How reports call it.
-    pub(crate) fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
     /// From how many milliseconds to how many it lasts.
@@ -293,7 +283,7 @@ mod tests {
         for seed in 0..100 {
             let kinds: BTreeSet<_> =
                 plan(seed, Duration::from_secs(60), true).iter().map(|fault| fault.kind).collect();
-            assert_eq!(kinds, Kind::all().collect(), "seed {seed}");
+            assert_eq!(kinds, Kind::value_variants().iter().copied().collect(), "seed {seed}");
         }
     }
 

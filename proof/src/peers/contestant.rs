@@ -1,0 +1,124 @@
+//! Whose lock it is.
+
+use clap::ValueEnum;
+use tokio::process::Command;
+use zklock_test_support::peers::Client;
+
+use crate::harness::table::{title, word};
+use crate::harness::this_program;
+
+/// What a lock rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Service {
+    ZooKeeper,
+    Etcd,
+    Redis,
+    Postgres,
+}
+
+/// A lock. Tables call it as its comment does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Contestant {
+    /// zklock
+    Zklock,
+    /// zookeeper-client
+    ZookeeperClient,
+    /// Curator
+    Curator,
+    /// kazoo
+    Kazoo,
+    /// go-zookeeper
+    Go,
+    /// etcd
+    Etcd,
+    /// Redisson
+    Redisson,
+    /// SET NX PX
+    SetNxPx,
+    /// PostgreSQL
+    Postgres,
+    /// SETNX, EXPIRE
+    SetnxExpire,
+    /// SETNX, GETSET
+    SetnxGetset,
+    /// Spring
+    Spring,
+    /// three locks at once
+    Several,
+    /// a lock by key, eight tasks a session
+    Keys,
+    /// a semaphore of eight
+    Permits,
+    /// Curator's semaphore of eight
+    CuratorPermits,
+    /// a node that is created and deleted
+    Raw,
+}
+
+impl Contestant {
+    /// The locks that one holder has alone, of each client.
+    pub(crate) const PEERS: [Self; 9] = [
+        Self::Zklock,
+        Self::ZookeeperClient,
+        Self::Curator,
+        Self::Kazoo,
+        Self::Go,
+        Self::Etcd,
+        Self::Redisson,
+        Self::SetNxPx,
+        Self::Postgres,
+    ];
+
+    pub(crate) fn name(self) -> String {
+        title(&self)
+    }
+
+    pub(crate) fn service(self) -> Service {
+        match self {
+            Self::Etcd => Service::Etcd,
+            Self::Redisson | Self::SetNxPx | Self::SetnxExpire | Self::SetnxGetset | Self::Spring => {
+                Service::Redis
+            }
+            Self::Postgres => Service::Postgres,
+            _ => Service::ZooKeeper,
+        }
+    }
+
+    /// Whether it has one holder at a time, so that others wait until that one has gone.
+    pub(crate) fn is_exclusive(self) -> bool {
+        !matches!(self, Self::Permits | Self::CuratorPermits | Self::Raw)
+    }
+
+    /// What keeps a holder that is cut off, or stopped, apart from the next one.
+    pub(crate) fn strictness(self) -> &'static str {
+        match self {
+            Self::Zklock | Self::Several | Self::Keys => {
+                "its guard ends before the next grant; fencing token"
+            }
+            Self::ZookeeperClient | Self::Curator | Self::Kazoo | Self::Go => {
+                "its user has to stop when the client is disconnected"
+            }
+            Self::Etcd => "its user has to watch `Done`, or put the lock's revision into each transaction",
+            Self::Postgres => "nobody tells it; the lock stays with the server's connection",
+            _ if self.service() == Service::Redis => "nobody tells it; no token",
+            _ => "",
+        }
+    }
+
+    /// How it runs in a program of its own, by these servers and at this path.
+    pub(crate) fn program(self, servers: &str, path: &str) -> anyhow::Result<Command> {
+        let mut command = match self {
+            Self::Curator | Self::CuratorPermits => Client::Curator.program(),
+            Self::Kazoo => Client::Kazoo.program(),
+            Self::Go => Client::Go.program(),
+            Self::Etcd => Client::Etcd.program(),
+            _ => {
+                let mut command = this_program("part")?;
+                command.arg(word(&self));
+                command
+            }
+        };
+        command.args([servers, path, if self == Self::CuratorPermits { "permits" } else { "mutex" }]);
+        Ok(command)
+    }
+}
