@@ -57,11 +57,11 @@ impl Acquirer {
         wait: Wait,
         acquisition: Pin<&mut impl Future<Output = Result<Option<T>, E>>>,
     ) -> Result<Option<T>, E> {
-        let name = self.entries.first().map(|entry| &entry.lock.label).unwrap_or(&None);
+        let name = self.entries.first().map(|entry| &entry.lock.options.label).unwrap_or(&None);
         let waits = wait.patience() == Patience::Wait;
         let acquired =
             telemetry::acquisition(member, name, Paths(&self.entries), wait, waits, acquisition).await;
-        if self.locks().any(|lock| lock.fail_stop)
+        if self.locks().any(|lock| lock.options.fail_stop)
             && let Ok(Some(acquired)) = &acquired
         {
             acquired.fail_stop();
@@ -175,14 +175,14 @@ impl Acquirer {
 
 /// Why an acquisition of this lock ended without a guard.
 fn error(lock: &Settings, end: End) -> AcquireError {
-    let path = lock.path.to_string();
+    let path = lock.queue.path.to_string();
     match end {
         End::Refused(refusal) => AcquireError::refused(path, refusal),
         End::Foreign(Stranger::Client(Foreign { name, client, session })) => {
-            AcquireError::ForeignContender { node: lock.path.of_child(&name), path, client, session }
+            AcquireError::ForeignContender { node: lock.queue.path.of_child(&name), path, client, session }
         }
         End::Foreign(Stranger::Kind(other)) => {
-            AcquireError::other_kind(lock.subject.to_string(), lock.kind, other)
+            AcquireError::other_kind(lock.queue.subject().to_string(), lock.queue.kind(), other)
         }
         End::Exhausted(sequence) => AcquireError::SequenceExhausted { path, sequence: sequence.0 },
         // Of these, only `NodeDeleted` comes here. Nobody gives up or releases for the caller. If a queue is busy, a contender is
@@ -229,7 +229,7 @@ impl fmt::Display for Paths<'_> {
         // An election and a pool are known by their own paths, and their queues are below.
         for (index, entry) in self.0.iter().enumerate() {
             f.write_str(if index == 0 { "" } else { ", " })?;
-            f.write_str(entry.lock.subject.as_str())?;
+            f.write_str(entry.lock.queue.subject().as_str())?;
         }
         Ok(())
     }

@@ -97,6 +97,6 @@ impl ForeignContender {
     pub(crate) fn new(lock: &Settings, foreign: Foreign) -> Self {
         let Foreign { name, client, session } = foreign;
         let layout = zklock_recipe::QueueLayout::of(&name).map(Layout::of);
-        Self { path: lock.path.of_child(&name), client, layout, session }
+        Self { path: lock.queue.path.of_child(&name), client, layout, session }
     }
 }

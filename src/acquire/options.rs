@@ -3,15 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zklock_recipe::PathKind;
-
 use crate::acl::Acl;
 use crate::error::InvalidLock;
 use crate::guard::hold::fail_stop;
 use crate::layout::Layout;
 use crate::node::NodeData;
-use crate::path::LockPath;
-use crate::settings::Settings;
+use crate::path::{LockPath, PathProblem};
+use crate::settings::{CheckedOptions, Queue, Settings};
 use crate::zk::ZkSession;
 
 /// The longest owner text, in bytes.
@@ -192,12 +190,16 @@ impl LockOptions {
 
     /// Makes the settings of the lock at `path`, if this session allows the path and these options.
     pub(crate) fn settings(self, path: &str, session: &ZkSession) -> Result<Settings, InvalidLock> {
-        let path = LockPath::parse(path, &session.chroot)
-            .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
-        let path = path.with_layout(self.layout.queue());
+        let path = parse_path(path, session)?.with_layout(self.layout.queue());
         if path.layout().is_shared() && self.takeover_delay.is_none() {
             return Err(InvalidLock::NoDelay { path: path.to_string(), layout: self.layout });
         }
+        let options = self.check(&path, session)?;
+        Ok(Settings::new(Queue::of_lock(path), options))
+    }
+
+    /// Checks the options of what is at `path`, in this session.
+    pub(crate) fn check(self, path: &LockPath, session: &ZkSession) -> Result<CheckedOptions, InvalidLock> {
         let lengths = session.lease.lengths();
         let stop_margin = self.stop_margin;
         let longest = lengths.longest_stop_margin();
@@ -225,27 +227,29 @@ impl LockOptions {
                 reason: error.to_string(),
             })?;
         }
-        Ok(Settings {
+        Ok(CheckedOptions {
             longest_node: NodeData::longest(&owner, self.data.as_deref()),
-            subject: path.clone(),
-            name: path.clone(),
-            path,
             label: self.name,
             owner,
             data: self.data,
             acl: self.acl,
             ancestors_acl: self.ancestors_acl,
             creates_chroot: session.creates_chroot,
-            stop_margin: self.stop_margin,
+            stop_margin,
             takeover_delay: self.takeover_delay.unwrap_or_default(),
             max_hold: self.max_hold,
             fail_stop: self.fail_stop,
-            hints: Arc::default(),
-            kind: PathKind::Lock,
-            own_place: zklock_recipe::QueueLayout::own,
-            off_limits: None,
         })
     }
+}
+
+/// Checks the path that a caller gives for a lock, an election or a pool.
+pub(crate) fn parse_path(path: &str, session: &ZkSession) -> Result<LockPath, InvalidLock> {
+    LockPath::parse(path, &session.chroot).map_err(|problem| invalid_path(path, problem))
+}
+
+pub(crate) fn invalid_path(path: &str, problem: PathProblem) -> InvalidLock {
+    InvalidLock::Path { path: path.to_owned(), problem }
 }
 
 /// Returns `host:pid`, by which an operator finds the process.

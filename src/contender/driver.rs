@@ -98,13 +98,13 @@ impl Driver {
     /// How long before the end of the lease the holder is told. It is no longer than this session allows, because a
     /// session may have been granted a shorter timeout than the one before.
     pub(crate) fn stop_margin(&self) -> Duration {
-        let margin = self.locks().map(|lock| lock.stop_margin).max().unwrap_or_default();
+        let margin = self.locks().map(|lock| lock.options.stop_margin).max().unwrap_or_default();
         margin.min(self.session.lease.lengths().longest_stop_margin())
     }
 
     /// For how long they may be held at most.
     pub(crate) fn max_hold(&self) -> Option<Duration> {
-        self.locks().filter_map(|lock| lock.max_hold).min()
+        self.locks().filter_map(|lock| lock.options.max_hold).min()
     }
 
     /// Returns true once the nodes are so old that somebody may have deleted one.
@@ -224,7 +224,7 @@ impl Driver {
             }
             Effect::EndSession(index, refusal) => {
                 warn!(
-                    path = %self.members[index].entry.lock.path, %refusal,
+                    path = %self.members[index].entry.lock.queue.path, %refusal,
                     "a contender cannot tell which node is its own; zklock closes the ZooKeeper session, so that \
                      ZooKeeper deletes the node"
                 );
@@ -273,8 +273,8 @@ impl Driver {
                 // Each create gets another id, because an earlier one may still take effect. There is at least one member.
                 self.id = Uuid::new_v4();
                 let (entries, lock) = (self.entries(), &self.members[0].entry.lock);
-                let data = NodeData::new(self.id, &lock.owner, lock.data.as_deref());
-                let data = encode(&data.contending_for(lock.kind));
+                let data = NodeData::new(self.id, &lock.options.owner, lock.options.data.as_deref());
+                let data = encode(&data.contending_for(lock.queue.kind()));
                 let searches = self.session.searches.clone();
                 self.send_entry(tries, move |wire| requests::enter(wire.client, entries, data, searches))
             }
@@ -347,7 +347,7 @@ impl Driver {
                 })
             }
             Alone::Delay => {
-                let delay = self.session.pause(lock.takeover_delay);
+                let delay = self.session.pause(lock.options.takeover_delay);
                 let ended = |end| Report::All(Event::SessionOver(end));
                 let heard = move |over: Option<_>| over.map_or(Report::One(index, Event::Delayed), ended);
                 delay.map(move |over| Input::Heard(heard(over)).into()).boxed()

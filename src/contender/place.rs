@@ -76,7 +76,7 @@ impl NextInLine {
 
     pub(crate) fn tell(&mut self, lock: &Settings) {
         if let Some(scope) = self.0.take() {
-            scope.lock().push(Place { path: lock.subject.to_string(), ahead: 0, is_listed: true });
+            scope.lock().push(Place { path: lock.queue.subject().to_string(), ahead: 0, is_listed: true });
         }
     }
 }
@@ -150,7 +150,7 @@ impl Teller {
     fn tell(&mut self, index: usize, lock: &Settings, ahead: usize, is_listed: bool) {
         if std::mem::replace(&mut self.members[index].told, ahead) != ahead {
             // An election and a pool are known by their own paths, and their queues are below.
-            let path = lock.subject.to_string();
+            let path = lock.queue.subject().to_string();
             self.scope.lock().push(Place { path, ahead, is_listed });
         }
     }

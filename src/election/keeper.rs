@@ -61,7 +61,7 @@ impl Announcer {
         // This comes before the first request, so that the end of the hold takes the announcement along.
         turn.accompany(path.clone());
         let session = turn.session().clone();
-        let value = LeaderData::new(turn.czxid(), &settings.owner, value);
+        let value = LeaderData::new(turn.czxid(), &settings.options.owner, value);
         let machine = Candidacy::new(session.id, value.clone());
         let (wanted, proclamations) = watch::channel(Proclamation { number: 1, value });
         let (sender, outcome) = watch::channel((0, Ok(())));
@@ -199,7 +199,7 @@ impl Keeper {
     ) -> impl Future<Output = KeeperHeard> + Send + use<> {
         let turn = self.turn.clone();
         let path = self.path.clone();
-        let options = NodeOptions::new().acl(self.settings.acl.clone()).ephemeral();
+        let options = NodeOptions::new().acl(self.settings.options.acl.clone()).ephemeral();
         let node = |()| Node { options: options.clone(), ..Node::new(path.clone(), encode(value)) };
         let operations = candidacy::announcement(replace).into_iter().map(|it| it.map(node)).collect();
         let pause = self.turn.session().pause_after(self.tries);

@@ -20,21 +20,18 @@ pub use leadership::Leadership;
 
 use crate::acquire::acquirer::{Passage, Wait};
 use crate::acquire::contender::Contender;
-use crate::acquire::options::LockOptions;
+use crate::acquire::options::{LockOptions, invalid_path, parse_path};
 use crate::acquire::query::query;
 use crate::error::{InvalidLock, QueryError};
 use crate::guard::Guard;
 use crate::lock::Lock;
 use crate::observe::Observer;
 use crate::path::LockPath;
-use crate::settings::Settings;
+use crate::settings::{Queue, Settings};
 use crate::telemetry::FamilyMember;
 use crate::zk::Succession;
 
 /// Why a leader's own transactions leave the announcement alone.
-const OFF_LIMITS: &str =
-    "it is the leader's announcement; call `proclaim` to replace its value, or `resign` to take it back";
-
 /// An election of one session: candidates queue for a lock, and the one that holds it announces itself. Cloning it is
 /// cheap. Its clones contend with each other, and with elections at the same path in other sessions and processes.
 ///
@@ -71,13 +68,12 @@ impl Election {
         options: LockOptions,
     ) -> Result<Self, InvalidLock> {
         let session = succession.present();
-        let path = LockPath::parse(path, &session.chroot)
-            .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
+        let path = parse_path(path, &session)?;
         options.refuse_layout(path.as_str())?;
-        let settings = options.settings(&path.of_child(PathKind::QUEUE), &session)?;
-        let off_limits = Some((path.of_child(PathKind::LEADER), OFF_LIMITS));
-        let settings = Settings { kind: PathKind::Election, subject: path.clone(), off_limits, ..settings };
-        Ok(Self { path, lock: Lock::of(succession, settings) })
+        let options = options.check(&path, &session)?;
+        let queue = Queue::of_election(&path, &session.chroot);
+        let queue = queue.map_err(|problem| invalid_path(path.as_str(), problem))?;
+        Ok(Self { path, lock: Lock::of(succession, Settings::new(queue, options)) })
     }
 
     /// Returns it with these options in place of the default ones. The `acl` is also that of the

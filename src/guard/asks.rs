@@ -187,12 +187,12 @@ impl Asks {
 
 /// Begins to follow the asks at the path of each of the holder's nodes.
 fn start(turn: &Turn) -> Vec<Listening> {
-    let own = turn.nodes().iter().filter(|(lock, _)| !lock.layout().is_shared());
+    let own = turn.nodes().iter().filter(|(lock, _)| !lock.queue.layout().is_shared());
     let follow = |node: &OwnNode| {
         let (lock, own) = node;
-        let path = lock.subject_path().of_child(ASK);
-        let node = lock.path.child(&path_of(node)).unwrap_or_default().to_owned();
-        let (asked, subject) = (path.clone(), lock.subject_path().to_string());
+        let path = lock.queue.held().of_child(ASK);
+        let node = lock.queue.path.child(&path_of(node)).unwrap_or_default().to_owned();
+        let (asked, subject) = (path.clone(), lock.queue.held().to_string());
         let news = News::start(turn.session(), path, move |client, footing| {
             let subject = subject.clone();
             let looked = watch_ask(client, asked.clone(), footing);

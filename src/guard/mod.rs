@@ -247,7 +247,7 @@ impl<K> Guard<K> {
 
     /// Returns the path of what is held; of several locks, the paths in the order in which the caller gave them.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.turn.held.nodes.iter().map(|(lock, _)| lock.name.as_str())
+        self.turn.held.nodes.iter().map(|(lock, _)| lock.queue.name().as_str())
     }
 
     /// Returns the paths of the holder's nodes in ZooKeeper, in the order of [`paths`](Self::paths).

@@ -105,7 +105,7 @@ impl NodeOptions {
 
 /// Checks the operation of a holder of this lock; `Err` says what is wrong with it.
 pub(super) fn validate(operation: &NodeOperation, settings: &Settings) -> Result<(), String> {
-    let (lock, Node { path: named, options, .. }) = (&settings.path, operation.node());
+    let (lock, Node { path: named, options, .. }) = (&settings.queue.path, operation.node());
     let path = match named.strip_suffix('/') {
         // The server's number becomes the node's name.
         Some(parent) if options.sequential && !parent.is_empty() => parent,
@@ -122,12 +122,8 @@ pub(super) fn validate(operation: &NodeOperation, settings: &Settings) -> Result
                 .into(),
         );
     }
-    if let Some((off_limits, instead)) = &settings.off_limits
-        && !is_check
-        && !options.sequential
-        && off_limits == path
-    {
-        return Err((*instead).to_owned());
+    if !is_check && !options.sequential && settings.queue.is_off_limits(path) {
+        return Err("it is the leader's announcement; call `proclaim` to replace its value, or `resign` to take it back".into());
     }
     match operation {
         NodeOperation::Create(_) if options.ephemeral && options.sequential && lock.child(named).is_some() => {

@@ -49,7 +49,7 @@ impl Line {
         lines: Arc<InUse<Self>>,
         key: String,
     ) -> Arc<Self> {
-        let max_hold = settings.max_hold.take();
+        let max_hold = settings.options.max_hold.take();
         let lock = Lock::of(succession, settings);
         let now = Instant::now();
         let state =

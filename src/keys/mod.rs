@@ -220,7 +220,7 @@ impl Locks {
     }
 
     fn lock_path(&self, key: &str) -> LockPath {
-        self.root.settings.path.lock_below(&key::encode(key))
+        self.root.settings.queue.path.lock_below(&key::encode(key))
     }
 }
 

@@ -77,7 +77,7 @@ impl Lock {
 
     /// Returns the path of the lock's directory, relative to the connect string's chroot.
     pub fn path(&self) -> &str {
-        self.settings.path.as_str()
+        self.settings.queue.path.as_str()
     }
 
     /// Acquires the lock, and waits in the queue for as long as that takes. A free lock takes one round trip. The first

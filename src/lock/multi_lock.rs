@@ -160,13 +160,13 @@ impl MultiLock {
     ///
     /// Errors: [`InvalidMultiLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidMultiLock> {
-        let access = |entry: &Entry| Access { path: entry.lock.path.to_string(), kind: entry.kind };
+        let access = |entry: &Entry| Access { path: entry.lock.queue.path.to_string(), kind: entry.kind };
         Self::new(self.acquirer.succession.clone(), self.acquirer.entries.iter().map(access), &options)
     }
 
     /// Returns the paths of the locks, in the order in which the caller gave them.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.acquirer.locks().map(|lock| lock.path.as_str())
+        self.acquirer.locks().map(|lock| lock.queue.path.as_str())
     }
 
     /// Acquires all locks, and waits in the queues for as long as that takes. Free locks take one round trip together.
@@ -211,7 +211,7 @@ fn check_paths(locks: &[&Arc<Settings>]) -> Result<(), InvalidMultiLock> {
     if locks.is_empty() {
         return Err(InvalidMultiLock::NoLocks);
     }
-    let mut paths = locks.iter().map(|lock| format!("{}/", lock.path)).collect::<Vec<_>>();
+    let mut paths = locks.iter().map(|lock| format!("{}/", lock.queue.path)).collect::<Vec<_>>();
     // A path is followed by those that begin with it.
     paths.sort_unstable();
     let nested = paths.windows(2).find(|pair| pair[1].starts_with(&pair[0]));
@@ -225,8 +225,8 @@ fn check_paths(locks: &[&Arc<Settings>]) -> Result<(), InvalidMultiLock> {
 fn check_size(locks: &[&Arc<Settings>], chroot: &str) -> Result<(), InvalidMultiLock> {
     // A create and a write to the directory.
     let of_one = |lock: &&Arc<Settings>| {
-        let path = chroot.len() + lock.path.as_str().len();
-        2 * (path + OVERHEAD) + lock.longest_node + lock.acl.encoded_length()
+        let path = chroot.len() + lock.queue.path.as_str().len();
+        2 * (path + OVERHEAD) + lock.options.longest_node + lock.options.acl.encoded_length()
     };
     let length = locks.iter().map(of_one).sum();
     if length > LONGEST_TRANSACTION {

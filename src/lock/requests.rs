@@ -15,24 +15,24 @@ use crate::settings::Settings;
 
 /// Returns every contender in the queue, with the holder first, or what went wrong.
 pub(crate) async fn read_queue(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<QueueNode>, Event> {
-    let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
-    read_contenders(&client, &lock, &lock.layout().queue(&children)).await
+    let children = existing(client.list_children(lock.queue.path.as_str()).await)?.unwrap_or_default();
+    read_contenders(&client, &lock, &lock.queue.layout().queue(&children)).await
 }
 
 /// Returns every contender of another client, or what went wrong.
 pub(crate) async fn find_foreigners(client: Arc<Client>, lock: Arc<Settings>) -> Result<Vec<Foreign>, Event> {
-    let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
+    let children = existing(client.list_children(lock.queue.path.as_str()).await)?.unwrap_or_default();
     let numbered =
-        children.iter().filter(|name| lock.layout().child(name) != Child::Other).collect::<Vec<_>>();
-    foreigners_among(&client, lock.path.as_str(), lock.layout(), &numbered).await.map_err(failure)
+        children.iter().filter(|name| lock.queue.layout().child(name) != Child::Other).collect::<Vec<_>>();
+    foreigners_among(&client, lock.queue.path.as_str(), lock.queue.layout(), &numbered).await.map_err(failure)
 }
 
 /// Returns the first contender in the queue: one listing and one read. It reads further nodes only if those before them
 /// go meanwhile.
 pub(crate) async fn holder(client: Arc<Client>, lock: Arc<Settings>) -> Result<Option<QueueNode>, Event> {
-    let children = existing(client.list_children(lock.path.as_str()).await)?.unwrap_or_default();
-    let queue = lock.layout().queue(&children);
-    let first = first_there(&client, lock.path.as_str(), lock.layout(), &queue).await?;
+    let children = existing(client.list_children(lock.queue.path.as_str()).await)?.unwrap_or_default();
+    let queue = lock.queue.layout().queue(&children);
+    let first = first_there(&client, lock.queue.path.as_str(), lock.queue.layout(), &queue).await?;
     Ok(first.map(|First { node, .. }| node))
 }
 
@@ -82,7 +82,7 @@ pub(crate) async fn watch_holder(
     lock: Arc<Settings>,
     footing: Footing,
 ) -> Result<Sighting<QueueNode>, Event> {
-    let directory = lock.path.as_str();
+    let directory = lock.queue.path.as_str();
     if has_persistent_watches(directory) {
         let look = holder(watching.client.clone(), lock.clone());
         let (changes, seen) = watched(&watching, directory, footing, look).await?;
@@ -110,8 +110,8 @@ pub(crate) async fn watch_holder(
             }
             Err(error) => return Err(failure(error)),
         };
-        let queue = lock.layout().queue(&children).into_iter();
-        let queue = queue.map(|(place, name)| (place, lock.path.of_child(name))).collect::<Vec<_>>();
+        let queue = lock.queue.layout().queue(&children).into_iter();
+        let queue = queue.map(|(place, name)| (place, lock.queue.path.of_child(name))).collect::<Vec<_>>();
         let first = queue.first().cloned();
         let hidden = |(place, path)| (None, QueueNode { place, path, seen: None });
         let watcher = match watcher {
@@ -135,7 +135,7 @@ pub(crate) async fn watch_holder(
                 }
                 Err(error) => return Err(failure(error)),
             };
-            let is_ours = lock.path.child(&path).is_some_and(|name| is_ours(lock.layout(), name));
+            let is_ours = lock.queue.path.child(&path).is_some_and(|name| is_ours(lock.queue.layout(), name));
             let node = QueueNode { place, path, seen: Some(Seen::new(is_ours, &data, &stat)) };
             return Ok(sighting(Some((node.stamp(), node)), watcher));
         }

@@ -95,7 +95,7 @@ impl Ledger {
         let passage = course.outcome().await.unwrap_or(Passage::Displaced);
         if let Passage::Displaced = passage {
             warn!(
-                path = self.lock.path.as_str(),
+                path = self.lock.queue.path.as_str(),
                 name = name.as_str(),
                 "the lock was lost before a run began"
             );
@@ -165,7 +165,7 @@ impl Ledger {
             Refusal::NotAuthorized => ClaimError::RecordNotAuthorized { path: self.directory.clone() },
             Refusal::Other(_) => AcquireError::refused(self.directory.clone(), refusal).into(),
             // The rest keeps the lock from being acquired, too.
-            refusal => AcquireError::refused(self.lock.path.to_string(), refusal).into(),
+            refusal => AcquireError::refused(self.lock.queue.path.to_string(), refusal).into(),
         }
     }
 
@@ -178,7 +178,7 @@ impl Ledger {
         let replaced = page.record.as_ref().map(|kept| kept.stat.version);
         let begin =
             recipe::begin(page.version, dropped.iter().map(|kept| (&kept.name, kept.stat.version)), replaced);
-        let options = NodeOptions::new().acl(self.lock.acl.clone());
+        let options = NodeOptions::new().acl(self.lock.options.acl.clone());
         let node = |target: ClaimTarget<&String>| match target {
             ClaimTarget::Records => Node::new(self.directory.clone(), encode(&forgotten)),
             ClaimTarget::Dropped(name) => Node::new(self.record_path(name), []),
@@ -214,7 +214,7 @@ impl Ledger {
     }
 
     fn begun(&self, token: FencingToken, attempt: u32) -> RecordData {
-        let owner = self.lock.owner.clone();
+        let owner = self.lock.options.owner.clone();
         RecordData { state: RecordState::Begun, owner, token: token.zxid(), attempt }
     }
 
@@ -357,7 +357,7 @@ impl Claiming {
             }
             ClaimOutcome::Done(page) => page.rest.record.map(Claim::Recorded).ok_or_else(unconfirmed),
             ClaimOutcome::Forgotten(rest) => {
-                let path = ledger.lock.path.to_string();
+                let path = ledger.lock.queue.path.to_string();
                 let name = self.name.as_str().to_owned();
                 let (first, last) = rest.forgotten.range_of(&name).cloned().unwrap_or_default();
                 Err(ClaimError::Forgotten { path, name, first, last })

@@ -52,7 +52,7 @@ pub(crate) async fn leader_time(
     let operations = [Operation::Create(()), Operation::Set((), None), Operation::Delete((), None)];
     let probed = commit(&client, &operations, |()| {
         let path = probe.as_str().into();
-        let options = lock.acl.on(CreateMode::Persistent);
+        let options = lock.options.acl.on(CreateMode::Persistent);
         Operand { path, data: &[], options }
     });
     match probed.await {

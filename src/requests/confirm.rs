@@ -19,7 +19,7 @@ use crate::settings::Settings;
 pub(crate) type OwnNode = (Arc<Settings>, Own);
 
 pub(crate) fn path_of((lock, own): &OwnNode) -> String {
-    lock.path.contender(own.place)
+    lock.queue.path.contender(own.place)
 }
 
 /// Makes sure that the node of our node's name is our node, by a look unless that is certain. `Err` is the event that
@@ -73,7 +73,7 @@ pub(crate) async fn is_own_hidden(client: &Client, path: &str) -> Result<bool, E
 
 /// Checks whether our node exists after a reply about it was lost.
 pub(crate) async fn recover(client: Arc<Client>, lock: Arc<Settings>, own: Own) -> Reply {
-    let path = lock.path.contender(own.place);
+    let path = lock.queue.path.contender(own.place);
     match look_for_own(&client, &path, own).await {
         Ok(there) => Event::Recovered(there.then_some(own)),
         Err(failure) => failure,
@@ -106,15 +106,16 @@ pub(crate) async fn answer_of_quorum(client: &Client) -> Result<Acknowledged, Ev
 
 /// Asks a quorum whether our nodes exist. In a queue that is shared, a write to one of them is a request to leave.
 pub(crate) async fn confirm(client: Arc<Client>, nodes: Vec<OwnNode>) -> Result<Acknowledged, Report> {
-    let shared = nodes.iter().map(|(lock, _)| lock).filter(|lock| lock.layout().is_shared());
+    let shared = nodes.iter().map(|(lock, _)| lock).filter(|lock| lock.queue.layout().is_shared());
     let version = shared.clone().next().map(|_| UNTOUCHED);
     // The release of a predecessor has written to it.
     let looks = join_all(shared.map(async |lock| {
-        if let Ok(Some(stat)) = client.check_stat(lock.path.as_str()).await {
+        if let Ok(Some(stat)) = client.check_stat(lock.queue.path.as_str()).await {
             lock.saw_shared_directory(&stat);
         }
     }));
-    let nodes = nodes.iter().map(|(lock, own)| (lock.path.contender(own.place), *own)).collect::<Vec<_>>();
+    let nodes =
+        nodes.iter().map(|(lock, own)| (lock.queue.path.contender(own.place), *own)).collect::<Vec<_>>();
     let (confirmed, _) = join(confirm_version(&client, &nodes, version), looks).await;
     confirmed.map_err(|(index, event)| report_failure(index, event))
 }

@@ -13,7 +13,7 @@ use crate::settings::{Entry, Settings};
 pub(crate) async fn create_directories(client: Arc<Client>, entries: Vec<Entry>) -> Report {
     for (index, Entry { lock, .. }) in entries.iter().enumerate() {
         if entries.len() > 1
-            && let Ok(Some(_)) = client.check_stat(lock.path.as_str()).await
+            && let Ok(Some(_)) = client.check_stat(lock.queue.path.as_str()).await
         {
             continue;
         }
@@ -34,7 +34,7 @@ pub(crate) async fn create_lasting(
     path: &str,
     data: &[u8],
 ) -> Result<bool, Event> {
-    match client.create(path, data, &lock.acl.on(CreateMode::Persistent)).await {
+    match client.create(path, data, &lock.options.acl.on(CreateMode::Persistent)).await {
         Ok(_) | Err(Error::NodeExists) => Ok(true),
         Err(Error::NoNode) => Ok(false),
         Err(error) => Err(failure(error)),
@@ -47,15 +47,15 @@ pub(crate) async fn create_lasting(
 pub(crate) async fn create_directory(client: &Client, lock: &Settings) -> Event {
     // Before the directory was there, nobody of our kind kept others from the path above.
     lock.hints.saw_fit(false);
-    let mode = if lock.layout().is_shared() { CreateMode::Persistent } else { CreateMode::Container };
-    let directory = lock.acl.on(mode);
+    let mode = if lock.queue.layout().is_shared() { CreateMode::Persistent } else { CreateMode::Container };
+    let directory = lock.options.acl.on(mode);
     // The directory comes first: creating an ancestor that exists takes permission to create it.
-    let mut created = client.create(lock.path.as_str(), &[], &directory).await;
+    let mut created = client.create(lock.queue.path.as_str(), &[], &directory).await;
     if created == Err(Error::NoNode) {
         if let Err(refused) = create_ancestors(client, lock, &directory).await {
             return refused;
         }
-        created = client.create(lock.path.as_str(), &[], &directory).await;
+        created = client.create(lock.queue.path.as_str(), &[], &directory).await;
     }
     match created {
         Ok(_) => {
@@ -81,23 +81,23 @@ async fn create_ancestors(
         let root = Client::clone(client).chroot("/").unwrap_or_else(|unchanged| unchanged);
         // A create of a chroot that exists would take the permission to create it.
         if root.check_stat(chroot).await.map_err(failure)?.is_none() {
-            if !lock.creates_chroot {
+            if !lock.options.creates_chroot {
                 return Err(Event::Refused(Refusal::NoChroot));
             }
             // Sessions that do not create it need it as well, so it is no container.
-            let lasting = lock.ancestors_acl.on(CreateMode::Persistent);
+            let lasting = lock.options.ancestors_acl.on(CreateMode::Persistent);
             there_or_removed(root.mkdir(chroot, &lasting).await)?;
         }
     }
-    let parent = lock.path.parent().unwrap_or_default();
+    let parent = lock.queue.path.parent().unwrap_or_default();
     let above = match parent.rsplit_once('/') {
         // The parent of an inner directory belongs to the same kind, and has other children of it. So it has the lock's
         // own ACL.
-        Some((above, _)) if lock.subject != lock.path => above,
+        Some((above, _)) if *lock.queue.subject() != lock.queue.path => above,
         _ => parent,
     };
     if !above.is_empty() {
-        there_or_removed(client.mkdir(above, &lock.ancestors_acl.on(CreateMode::Container)).await)?;
+        there_or_removed(client.mkdir(above, &lock.options.ancestors_acl.on(CreateMode::Container)).await)?;
     }
     if above == parent {
         return Ok(());

@@ -40,7 +40,7 @@ pub(crate) async fn enter(
     match input {
         Report::Failed(index, Event::Refused(Refusal::EphemeralParent)) => {
             let lock = &entries[index].lock;
-            let event = match read_ask_at(&client, lock.path.as_str()).await {
+            let event = match read_ask_at(&client, lock.queue.path.as_str()).await {
                 Some(ask) => Event::Refused(Refusal::Asked(ask.who, Duration::from_millis(ask.within))),
                 None => {
                     let other = announced_above(&client, lock).await;
@@ -80,7 +80,7 @@ async fn enter_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<Re
     let looks = entries.iter().zip(created).map(async |(entry, Created { place, sight: seen, .. })| {
         let seen = match seen {
             Some(seen) => seen,
-            None => match client.list_children(entry.lock.path.as_str()).await {
+            None => match client.list_children(entry.lock.queue.path.as_str()).await {
                 Ok(children) => sight_of_listing(client, &entry.lock, children).await,
                 Err(_) => Sight::Nothing,
             },
@@ -94,7 +94,7 @@ async fn enter_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<Re
 /// Reads each directory whose data is not known yet.
 async fn learn_directories(client: &Client, entries: &[Entry]) -> Result<(), Report> {
     let unknown = entries.iter().filter(|entry| entry.lock.hints.is_unknown()).collect::<Vec<_>>();
-    let paths = unknown.iter().map(|entry| entry.lock.path.as_str()).collect::<Vec<_>>();
+    let paths = unknown.iter().map(|entry| entry.lock.queue.path.as_str()).collect::<Vec<_>>();
     let results = read_data(client, &paths).await.map_err(|error| Report::All(failure(error)))?;
     for (entry, result) in unknown.iter().zip(results) {
         match result {
@@ -144,7 +144,7 @@ async fn create_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<O
     for (operation, result) in operations.iter().zip(results) {
         match (operation.node(), result) {
             (Entered::Own(index), MultiWriteResult::Create { path, stat }) => {
-                let place = entries[*index].lock.path.child(&path).and_then(QueuePlace::parse);
+                let place = entries[*index].lock.queue.path.child(&path).and_then(QueuePlace::parse);
                 let place = place.ok_or(Report::All(Event::Unanswered))?;
                 // Servers with ZOOKEEPER-4667 send no stat with it.
                 let czxid = (stat.czxid > 0).then_some(stat.czxid);
@@ -163,7 +163,7 @@ async fn create_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<O
 
 async fn own_czxid(client: &Client, entries: &[Entry], created: &[Created]) -> Result<i64, Report> {
     let first = entries.first().zip(created.first());
-    let path = first.map(|(entry, created)| entry.lock.path.contender(created.place));
+    let path = first.map(|(entry, created)| entry.lock.queue.path.contender(created.place));
     match client.get_data(&path.unwrap_or_default()).await {
         Ok((_, stat)) if stat.ephemeral_owner == client.session_id().0 => Ok(stat.czxid),
         // Another contender's node may have the name by now. The contender looks for its nodes then.

@@ -16,7 +16,7 @@ use crate::settings::{Entry, Settings};
 /// sent behind the create.
 pub(crate) async fn enter_one(client: &Client, entry: &Entry, data: &[u8]) -> Event {
     let lock = &entry.lock;
-    if lock.layout().is_shared() {
+    if lock.queue.layout().is_shared() {
         return enter_shared(client, entry, data).await;
     }
     // Where zklock may write to the directory, counting takes one request, and a listing takes a second one.
@@ -59,18 +59,18 @@ pub(crate) fn sight_beside(
 
 async fn enter_plainly(client: &Client, entry: &Entry, data: &[u8], lists: bool) -> Event {
     let Entry { lock, kind, .. } = entry;
-    let prefix = lock.path.prefix(*kind);
-    let options = lock.acl.on(CreateMode::EphemeralSequential);
+    let prefix = lock.queue.path.prefix(*kind);
+    let options = lock.options.acl.on(CreateMode::EphemeralSequential);
     let create = client.create(&prefix, data, &options);
     let (created, sight) = if lists {
-        let (created, children) = join(create, client.list_children(lock.path.as_str())).await;
+        let (created, children) = join(create, client.list_children(lock.queue.path.as_str())).await;
         let sight = match children {
             Ok(children) if created.is_ok() => sight_of_listing(client, lock, children).await,
             _ => Sight::Nothing,
         };
         (created, sight)
     } else {
-        let (created, stat) = join(create, client.check_stat(lock.path.as_str())).await;
+        let (created, stat) = join(create, client.check_stat(lock.queue.path.as_str())).await;
         let stat = stat.ok().flatten();
         if let Some(stat) = &stat {
             lock.hints.saw_directory(stat.data_length == 0);
@@ -86,12 +86,12 @@ async fn enter_plainly(client: &Client, entry: &Entry, data: &[u8], lists: bool)
 /// As [`enter_one`] in a queue that another client shares: always with a listing, and with a look at the directory before
 /// the create.
 async fn enter_shared(client: &Client, Entry { lock, kind, .. }: &Entry, data: &[u8]) -> Event {
-    let prefix = lock.path.prefix(*kind);
-    let options = lock.acl.on(CreateMode::EphemeralSequential);
+    let prefix = lock.queue.path.prefix(*kind);
+    let options = lock.options.acl.on(CreateMode::EphemeralSequential);
     let (before, created, listed) = join3(
-        client.check_stat(lock.path.as_str()),
+        client.check_stat(lock.queue.path.as_str()),
         client.create(&prefix, data, &options),
-        client.get_children(lock.path.as_str()),
+        client.get_children(lock.queue.path.as_str()),
     )
     .await;
     let own = match created_own(created, *kind) {
@@ -141,7 +141,7 @@ async fn enter_at_once(client: &Client, own: &Entry, data: &[u8]) -> Option<Even
         Ok(results) => match results.as_slice() {
             [MultiWriteResult::Create { path, .. }, MultiWriteResult::SetData { stat }] => {
                 // The same transaction created the node and wrote to the directory, so `mzxid` is the node's `czxid`.
-                let place = own.lock.path.child(path).and_then(QueuePlace::parse);
+                let place = own.lock.queue.path.child(path).and_then(QueuePlace::parse);
                 let own = place.map(|place| Own { place, czxid: stat.mzxid });
                 Some(own.map_or(Event::Unanswered, |own| Event::Entered { own, sight: child_count(stat) }))
             }
@@ -160,11 +160,11 @@ pub(crate) fn entry_operand<'a, C>(
 ) -> Operand<'a> {
     match node {
         Entered::Own(_) => {
-            let path = lock.path.prefix(*kind).into();
-            let options = lock.acl.on(CreateMode::EphemeralSequential);
+            let path = lock.queue.path.prefix(*kind).into();
+            let options = lock.options.acl.on(CreateMode::EphemeralSequential);
             Operand { path, data, options }
         }
-        Entered::Directory(_) => lock.path.as_str().into(),
+        Entered::Directory(_) => lock.queue.path.as_str().into(),
     }
 }
 

@@ -31,7 +31,9 @@ pub(crate) async fn find_stranger(
     lock: &Settings,
     children: &[String],
 ) -> Result<Option<Stranger>, Error> {
-    if let Some(foreign) = find_foreigner(client, lock.path.as_str(), lock.layout(), children).await? {
+    if let Some(foreign) =
+        find_foreigner(client, lock.queue.path.as_str(), lock.queue.layout(), children).await?
+    {
         return Ok(Some(Stranger::Client(foreign)));
     }
     if let Some(other) = look_around(client, lock, children).await? {

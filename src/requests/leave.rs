@@ -53,7 +53,7 @@ async fn release_all(
     }
     let released = match paths.as_slice() {
         [path] => match nodes.first() {
-            Some((lock, _)) if lock.layout().is_shared() => release_shared(client, lock, path).await,
+            Some((lock, _)) if lock.queue.layout().is_shared() => release_shared(client, lock, path).await,
             _ => remove(client, path, companion, true).await,
         }
         .map_err(|error| (0, error)),
@@ -77,7 +77,7 @@ async fn release_shared(client: &Client, lock: &Settings, own: &str) -> Result<(
         let operations = nodes::release_shared(trace);
         let released = commit(client, &operations, |node| match node {
             Entered::Own(()) => own,
-            Entered::Directory(()) => lock.path.as_str(),
+            Entered::Directory(()) => lock.queue.path.as_str(),
         });
         match released.await {
             Err((Some(Entered::Directory(())), error @ (Error::NoAuth | Error::BadVersion))) => {
@@ -145,7 +145,7 @@ pub(crate) async fn delete(
     companion: Option<Arc<SharedCompanion>>,
     certainty: Certainty,
 ) -> Reply {
-    let path = lock.path.contender(own.place);
+    let path = lock.queue.path.contender(own.place);
     if let Err(event) = still_ours(&client, &path, own, certainty, Event::Deleted).await {
         return event.into();
     }

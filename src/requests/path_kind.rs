@@ -15,16 +15,16 @@ use crate::settings::Settings;
 /// Looks whether the path above a lock's directory is of another kind. Our contender is in the directory by then. `None`, and
 /// nothing is sent, if that is known, or if no kind but a lock would use a directory of this name.
 pub(crate) async fn look_above(client: &Client, lock: &Settings) -> Option<Result<Option<OtherKind>, Error>> {
-    let above = lock.path.inner_of().filter(|_| !lock.hints.fits())?;
+    let above = lock.queue.path.inner_of().filter(|_| !lock.hints.fits())?;
     // Who contends in this very directory is seen by those who wait there.
-    let lists_queue = name_of(lock.path.as_str()) != PathKind::QUEUE;
-    Some(look_at_path(client, above, lock.kind, lists_queue).await)
+    let lists_queue = name_of(lock.queue.path.as_str()) != PathKind::QUEUE;
+    Some(look_at_path(client, above, lock.queue.kind(), lists_queue).await)
 }
 
 /// The kind of the path above a lock's directory, if the server refuses contenders there because the directory is ephemeral:
 /// it may be the announcement of an election's leader. It looks also if the path above was of no other kind before.
 pub(crate) async fn announced_above(client: &Client, lock: &Settings) -> Option<OtherKind> {
-    look_at_path(client, lock.path.inner_of()?, lock.kind, false).await.ok().flatten()
+    look_at_path(client, lock.queue.path.inner_of()?, lock.queue.kind(), false).await.ok().flatten()
 }
 
 /// Whether the directory of a lock is a path of another kind, by the names of its children. It sends nothing if no name is
@@ -35,10 +35,10 @@ pub(crate) async fn look_around(
     children: &[String],
 ) -> Result<Option<OtherKind>, Error> {
     let is_inner = |name: &String| PathKind::INNER.contains(&name.as_str());
-    if lock.kind != PathKind::Lock || !children.iter().any(is_inner) {
+    if lock.queue.kind() != PathKind::Lock || !children.iter().any(is_inner) {
         return Ok(None);
     }
-    other_kind(client, lock.path.as_str(), lock.kind).await
+    other_kind(client, lock.queue.path.as_str(), lock.queue.kind()).await
 }
 
 /// Whether a path is used for something else than this. Nodes that this session may not read show nothing.

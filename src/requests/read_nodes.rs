@@ -155,8 +155,9 @@ pub(crate) async fn read_contenders(
     lock: &Settings,
     contenders: &[(QueuePlace, &str)],
 ) -> Result<Vec<QueueNode>, Event> {
-    let paths = contenders.iter().map(|(_, name)| lock.path.of_child(name)).collect::<Vec<_>>();
-    let is_ours = |path: &str| lock.path.child(path).is_some_and(|name| is_ours(lock.layout(), name));
+    let paths = contenders.iter().map(|(_, name)| lock.queue.path.of_child(name)).collect::<Vec<_>>();
+    let is_ours =
+        |path: &str| lock.queue.path.child(path).is_some_and(|name| is_ours(lock.queue.layout(), name));
     let seen = read_paths(client, &paths, is_ours).await.map_err(failure)?;
     let nodes = contenders.iter().zip(paths).zip(seen);
     let node = |((&(place, _), path), seen): ((&(QueuePlace, &str), String), Option<_>)| {

@@ -70,12 +70,12 @@ pub(crate) async fn sweep(
     let Ok(found) = searches.join(client.clone(), Search::After).await else { return Ok(None) };
     let mut swept = Vec::with_capacity(creates.len());
     for (lock, id) in creates {
-        let refused = |refusal| (lock.path.to_string(), refusal);
+        let refused = |refusal| (lock.queue.path.to_string(), refusal);
         let Some(own) = found.own_node(&lock, id).map_err(refused)? else {
             swept.push(Swept::Nothing);
             continue;
         };
-        warn!(path = %lock.path, "the servers executed a create late, after zklock had looked for its node and not \
+        warn!(path = %lock.queue.path, "the servers executed a create late, after zklock had looked for its node and not \
                                   found it; zklock deletes the node");
         match delete(client.clone(), lock.clone(), own, None, Certainty::Unsure).await.event {
             Event::Deleted => swept.push(Swept::Gone),
@@ -98,7 +98,7 @@ pub(crate) struct FoundNodes {
 impl FoundNodes {
     /// The node with this id in the lock's directory, if it is there. The error is a reason why nobody can tell.
     fn own_node(&self, lock: &Settings, id: Uuid) -> Result<Option<Own>, Refusal> {
-        let place = |path: &str| (lock.own_place)(lock.layout(), lock.path.child(path)?);
+        let place = |path: &str| lock.queue.own_place(lock.queue.path.child(path)?);
         let nodes = self.by_id.get(&id).into_iter().flatten();
         if let Some(own) =
             nodes.filter_map(|(path, czxid)| Some(Own { place: place(path)?, czxid: *czxid })).next()
@@ -161,7 +161,7 @@ impl Searches {
 
     /// Remembers a contender's node until the returned value is dropped.
     pub(crate) fn know(self: &Arc<Self>, lock: &Settings, own: Own) -> KnownNode {
-        let path = lock.path.contender(own.place);
+        let path = lock.queue.path.contender(own.place);
         let mut known = self.known.lock();
         if known.czxids.insert(path.clone(), own.czxid).is_none() {
             known.bytes += self.length(path.len());
@@ -173,8 +173,10 @@ impl Searches {
     /// Takes room for a node in each of these queues, until the returned value is dropped. Returns `None` if the session has
     /// none.
     pub(crate) fn reserve_room(self: &Arc<Self>, entries: &[Entry]) -> Option<Room> {
-        let bytes =
-            entries.iter().map(|entry| self.length(entry.lock.path.prefix(entry.kind).len() + DIGITS)).sum();
+        let bytes = entries
+            .iter()
+            .map(|entry| self.length(entry.lock.queue.path.prefix(entry.kind).len() + DIGITS))
+            .sum();
         let mut known = self.known.lock();
         if known.bytes + bytes > LONGEST_END {
             return None;

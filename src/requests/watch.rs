@@ -29,8 +29,8 @@ pub(crate) async fn watch_predecessor(
     own: Own,
 ) -> Reply {
     let Some(path) = lock.contender(predecessor) else { return Event::PredecessorWatched(false).into() };
-    let name = lock.path.child(&path).unwrap_or_default();
-    let is_ours = path == lock.path.contender(predecessor);
+    let name = lock.queue.path.child(&path).unwrap_or_default();
+    let is_ours = path == lock.queue.path.contender(predecessor);
     let children = async { watching.send(|server| server.children(&path)).await.await };
     let (data, children) = join(watching.data(&path), children).await;
     let (bytes, stat, data) = match data {
@@ -41,7 +41,7 @@ pub(crate) async fn watch_predecessor(
     if stat.czxid > own.czxid {
         // The node has a lower number than ours but was created later. So the directory was made again since, and our
         // node was deleted with the old one.
-        match is_own_there(&watching.client, &lock.path.contender(own.place), own).await {
+        match is_own_there(&watching.client, &lock.queue.path.contender(own.place), own).await {
             Ok(false) => return Event::OwnTouched.into(),
             // Our node still exists, so somebody created the other node by hand with that number.
             Ok(true) => {
@@ -50,7 +50,7 @@ pub(crate) async fn watch_predecessor(
             Err(failure) => return failure.into(),
         }
     }
-    if let Some(foreign) = judge(lock.layout(), name, Some((&bytes, &stat))) {
+    if let Some(foreign) = judge(lock.queue.layout(), name, Some((&bytes, &stat))) {
         return Event::Foreign(Stranger::Client(foreign)).into();
     }
     if is_ours && let Some(other) = other_kind_of(&lock, &bytes) {
@@ -68,8 +68,8 @@ pub(crate) async fn watch_predecessor(
 /// Whether the predecessor, a node of zklock's, contends by its data for something else than we do.
 fn other_kind_of(lock: &Settings, data: &[u8]) -> Option<OtherKind> {
     let found = decode::<NodeData>(data)?.kind;
-    let at = if found == PathKind::Lock { Some(lock.path.as_str()) } else { lock.path.parent() };
-    (found != lock.kind).then(|| OtherKind { found, at: at.unwrap_or("/").to_owned() })
+    let at = if found == PathKind::Lock { Some(lock.queue.path.as_str()) } else { lock.queue.path.parent() };
+    (found != lock.queue.kind()).then(|| OtherKind { found, at: at.unwrap_or("/").to_owned() })
 }
 
 /// Resolves once the predecessor's node is gone. A write to the node fires the watch of its data. Its deletion fires
@@ -94,7 +94,7 @@ fn is_release(written: &WatchedEvent, gone: &WatchedEvent) -> bool {
 }
 
 pub(crate) async fn watch_own(watching: Watching, lock: Arc<Settings>, own: Own) -> Reply {
-    let path = lock.path.contender(own.place);
+    let path = lock.queue.path.contender(own.place);
     match watching.data(&path).await {
         Ok((_, stat, watcher)) => Reply {
             watch: Some(touched(watcher)),
@@ -113,7 +113,7 @@ pub(crate) async fn watch_own(watching: Watching, lock: Arc<Settings>, own: Own)
 
 /// Whether somebody has written to our node in a queue that is shared, and so has asked its contender to leave.
 fn is_displaced(lock: &Settings, own: &zk::Stat) -> bool {
-    lock.layout().is_shared() && own.version != UNTOUCHED
+    lock.queue.layout().is_shared() && own.version != UNTOUCHED
 }
 
 /// Resolves when a watch fires that shows a node as touched, whatever its event.

@@ -48,7 +48,7 @@ pub(super) async fn admit<K: 'static>(
     let admitting = Admitting::new(statement.clone(), turnstile, arrival, wish, patience);
     let session = admitting.session.clone();
     let mut course = Course::begin(session.clone(), admitting, AdmissionHeard::from(AdmissionEvent::Begin));
-    let directory = || statement.permits.path.to_string();
+    let directory = || statement.permits.queue.path.to_string();
     let refused = |refusal| AcquireError::refused(statement.path().to_owned(), refusal).into();
     let mut permit = match course.outcome().await {
         Some(AdmissionOutcome::Admitted(own, connection)) => {
@@ -215,7 +215,7 @@ impl Admitting {
         // A guard of one lock has one node. Without it, nothing is ever found there.
         let nowhere = || (statement.permits.clone(), Own { place: QueuePlace::exclusive(0), czxid: 0 });
         let own = turn.nodes().first().cloned().unwrap_or_else(nowhere);
-        let delay = statement.permits.takeover_delay;
+        let delay = statement.permits.options.takeover_delay;
         let takeover = if delay.is_zero() { Takeover::AtOnce } else { Takeover::Delayed };
         Self {
             machine: Admission::new(wish, patience, takeover, arrival),
@@ -331,7 +331,7 @@ impl Admitting {
     }
 
     fn wait_for_delay(&self) -> BoxFuture<'static, AdmissionHeard> {
-        let delay = self.session.pause(self.statement.permits.takeover_delay);
+        let delay = self.session.pause(self.statement.permits.options.takeover_delay);
         delay.map(|over| over.map_or(AdmissionEvent::Delayed, AdmissionEvent::SessionOver).into()).boxed()
     }
 
@@ -340,7 +340,7 @@ impl Admitting {
     fn send_attempt(&self, kind: Kind, seen: SeenPool) -> BoxFuture<'static, AdmissionHeard> {
         let own = self.own.clone();
         let permits = self.statement.permits.clone();
-        let data = encode(&NodeData::new(self.id, &permits.owner, permits.data.as_deref()));
+        let data = encode(&NodeData::new(self.id, &permits.options.owner, permits.options.data.as_deref()));
         let settings = permits.clone();
         let answer = self.session.requester.request_where(Some(seen.connection), move |wire| {
             requests::send_attempt(wire.client, own, settings, kind, data, seen)
@@ -350,7 +350,7 @@ impl Admitting {
                 LinkAnswer::Given(event, _) => {
                     if let AdmissionEvent::OtherPool(_) = event {
                         warn!(
-                            path = %permits.name,
+                            path = %permits.queue.name(),
                             "somebody has deleted the directory of permits and made it again; a transaction has written the former \
                              number of permits to it, and its permit is given back; write the right number"
                         );
@@ -390,7 +390,7 @@ impl Admitting {
     fn end_session(&self, refusal: &Refusal) {
         if self.session.lease.end().is_none() {
             warn!(
-                path = %self.statement.permits.name, %refusal,
+                path = %self.statement.permits.queue.name(), %refusal,
                 "an acquisition cannot tell which node is its own; zklock closes the ZooKeeper session, so that \
                  ZooKeeper deletes the node"
             );

@@ -2,9 +2,8 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use zklock_recipe::{Event, Kind, PathKind, QueuePlace, Stock, Tries, Wish};
+use zklock_recipe::{Event, Kind, Stock, Tries, Wish};
 
 use super::admission::admit;
 use super::error::{InvalidPool, PoolError};
@@ -12,13 +11,13 @@ use super::requests::{self, Stocked};
 use super::statement::Statement;
 use crate::acquire::acquirer::{Acquirer, Wait};
 use crate::acquire::contender::Contender;
-use crate::acquire::options::LockOptions;
+use crate::acquire::options::{LockOptions, invalid_path, parse_path};
 use crate::acquire::query::query;
-use crate::error::{AcquireError, InvalidLock, QueryError};
+use crate::error::{AcquireError, QueryError};
 use crate::guard::Guard;
 use crate::node::PoolData;
-use crate::path::LockPath;
 use crate::requests::QueueNode;
+use crate::settings::{Queue, Settings};
 use crate::telemetry::FamilyMember;
 use crate::wire::LinkAnswer;
 use crate::zk::Succession;
@@ -39,21 +38,16 @@ impl Pool {
         options: LockOptions,
     ) -> Result<Self, InvalidPool> {
         let session = succession.present();
-        let path = LockPath::parse(path, &session.chroot)
-            .map_err(|problem| InvalidLock::Path { path: path.to_owned(), problem })?;
+        let path = parse_path(path, &session)?;
         options.refuse_layout(path.as_str())?;
-        let mut queue = options.clone().settings(&path.of_child(PathKind::QUEUE), &session)?;
-        queue.kind = stated.into();
-        queue.subject = path.clone();
-        // The turnstile protects nothing. What a predecessor there has in flight, its transaction, fails without its node.
-        queue.takeover_delay = Duration::ZERO;
-        queue.stop_margin = Duration::ZERO;
-        queue.max_hold = None;
-        let mut permits = options.settings(&path.of_child(PathKind::PERMITS), &session)?;
-        permits.name = path.clone();
-        permits.own_place = |_, name| QueuePlace::parse_permit(name);
-        let turnstile = Acquirer::of_one(succession, Arc::new(queue), Kind::Exclusive);
-        let statement = Arc::new(Statement::new(path, Arc::new(permits), stated));
+        let options = options.check(&path, &session)?;
+        let invalid = |problem| invalid_path(path.as_str(), problem);
+        let queue = Queue::of_turnstile(&path, stated.into(), &session.chroot).map_err(invalid)?;
+        let permits = Queue::of_permits(&path, &session.chroot).map_err(invalid)?;
+        let queue = Arc::new(Settings::new(queue, options.of_turnstile()));
+        let permits = Arc::new(Settings::new(permits, options));
+        let turnstile = Acquirer::of_one(succession, queue, Kind::Exclusive);
+        let statement = Arc::new(Statement::new(path, permits, stated));
         Ok(Self { turnstile, statement, changing: tokio::sync::Mutex::new(()) })
     }
 
@@ -142,7 +136,7 @@ impl Pool {
                 Err(AcquireError::other_kind(path(), stock.into(), other).into())
             }
             Ok(Ok(Stocked::Foreign)) => {
-                Err(PoolError::UnknownData { directory: self.statement.permits.path.to_string() })
+                Err(PoolError::UnknownData { directory: self.statement.permits.queue.path.to_string() })
             }
             Ok(Err(refused)) => Err(refused.into()),
             Err(waited) => Err(AcquireError::Unanswered { path: path(), waited }.into()),
@@ -152,7 +146,7 @@ impl Pool {
     /// Asks how much the pool has, and who holds it.
     pub(super) async fn holders(&self) -> Result<(Option<Stock>, Vec<Contender>), QueryError> {
         let permits = self.statement.permits.clone();
-        let found = query(self.succession(), self.statement.permits.path.as_str(), |wire| {
+        let found = query(self.succession(), self.statement.permits.queue.path.as_str(), |wire| {
             requests::read_permits(wire.client, permits)
         })
         .await?;

@@ -38,8 +38,8 @@ pub(crate) async fn look_at_pool(
     connection: u64,
 ) -> Result<(TurnstileStanding, Option<SeenPool>), Event> {
     let (lock, own) = turnstile;
-    let directory = pool.path.as_str();
-    let node = lock.path.contender(own.place);
+    let directory = pool.queue.path.as_str();
+    let node = lock.queue.path.contender(own.place);
     let reads = [NodeRead::Data(&node), NodeRead::Data(directory), NodeRead::Children(directory)];
     let [ours, data, children] = read_at_once(&client, reads).await?;
     let ours = match ours {
@@ -93,7 +93,7 @@ pub(crate) async fn watch_pool(
     before: SeenPool,
     is_watched: bool,
 ) -> Result<Option<PoolWatched>, Event> {
-    let directory = pool.path.as_str();
+    let directory = pool.queue.path.as_str();
     let children = async { watching.send(|server| server.children(directory)).await.await };
     let (data, children) = if is_watched {
         (Ok((before.data, before.version, before.czxid, None)), children.await)
@@ -117,7 +117,7 @@ pub(crate) async fn create_pool(
     pool: Arc<Settings>,
     stock: Stock,
 ) -> Result<bool, Event> {
-    create_lasting(&client, &pool, pool.path.as_str(), &PoolData::encode(stock)).await
+    create_lasting(&client, &pool, pool.queue.path.as_str(), &PoolData::encode(stock)).await
 }
 
 /// Sends an admission's attempt: creates a permit and passes the turnstile, in one transaction.
@@ -130,22 +130,22 @@ pub(crate) async fn send_attempt(
     seen: SeenPool,
 ) -> admission::AdmissionEvent {
     let (lock, own) = turnstile;
-    let node = lock.path.contender(own.place);
-    let prefix = pool.path.prefix(kind);
+    let node = lock.queue.path.contender(own.place);
+    let prefix = pool.queue.path.prefix(kind);
     let attempt = admission::attempt(kind, seen.version);
     let committed = commit(&client, &attempt, |target| match target {
         AdmissionTarget::Turnstile => node.as_str().into(),
         AdmissionTarget::Permit(_) => {
-            let options = pool.acl.on(CreateMode::EphemeralSequential);
+            let options = pool.options.acl.on(CreateMode::EphemeralSequential);
             Operand { path: prefix.as_str().into(), data: &data, options }
         }
-        AdmissionTarget::Pool => (pool.path.as_str(), seen.data.as_slice()).into(),
+        AdmissionTarget::Pool => (pool.queue.path.as_str(), seen.data.as_slice()).into(),
     });
     match committed.await {
         Ok(results) => match results.as_slice() {
             [_, MultiWriteResult::Create { path, .. }, MultiWriteResult::SetData { stat }, _] => {
                 // The same transaction created the permit and wrote to the pool, so `mzxid` is the permit's `czxid`.
-                let place = pool.path.child(path).and_then(QueuePlace::parse_permit);
+                let place = pool.queue.path.child(path).and_then(QueuePlace::parse_permit);
                 match place.map(|place| Own { place, czxid: stat.mzxid }) {
                     Some(permit) if stat.czxid == seen.czxid => admission::AdmissionEvent::Admitted(permit),
                     Some(permit) => admission::AdmissionEvent::OtherPool(permit),
@@ -183,7 +183,7 @@ pub(crate) async fn recover_attempt(
     searches: Arc<Searches>,
 ) -> Result<AttemptFate, Event> {
     let (lock, own) = turnstile;
-    let node = lock.path.contender(own.place);
+    let node = lock.queue.path.contender(own.place);
     let search = find(client.clone(), pool, id, searches, Search::After);
     let (read, found) = join(client.get_data(&node), search).await;
     match found.event {
@@ -207,25 +207,27 @@ pub(crate) enum Stocked {
 
 impl Answer for Stocked {}
 
-/// Writes to a pool how much it has. It creates the pool if there is none; `queue` is its turnstile.
+/// Writes to a pool how much it has. It creates the pool if there is none; `turnstile` is what its contenders pass.
 pub(crate) async fn set_stock(
     client: Arc<Client>,
-    queue: Arc<Settings>,
+    turnstile: Arc<Settings>,
     pool: Arc<Settings>,
     stock: Stock,
 ) -> Result<Stocked, Event> {
-    let directory = pool.path.as_str();
+    let directory = pool.queue.path.as_str();
     // Each round answers a change that came between two requests.
     loop {
         let Some((data, stat)) = existing(client.get_data(directory).await)? else {
-            let other = other_kind(&client, queue.subject.as_str(), stock.into()).await.map_err(failure)?;
+            let other = other_kind(&client, turnstile.queue.subject().as_str(), stock.into())
+                .await
+                .map_err(failure)?;
             if let Some(other) = other {
                 return Ok(Stocked::OtherKind(other));
             }
             if create_pool(client.clone(), pool.clone(), stock).await? {
                 continue;
             }
-            match create_directory(&client, &queue).await {
+            match create_directory(&client, &turnstile).await {
                 Event::DirectoryReady => continue,
                 event => return Err(event),
             }
@@ -233,7 +235,7 @@ pub(crate) async fn set_stock(
         match (PoolData::decode(&data), stock) {
             (Some(Stock::Permits(_)), Stock::Permits(_)) | (Some(Stock::Slots(_)), Stock::Slots(_)) => {}
             (Some(found), _) => {
-                let at = queue.subject.to_string();
+                let at = turnstile.queue.subject().to_string();
                 return Ok(Stocked::OtherKind(OtherKind { found: found.into(), at }));
             }
             (None, _) => return Ok(Stocked::Foreign),
@@ -252,7 +254,7 @@ pub(crate) async fn read_permits(
     client: Arc<Client>,
     pool: Arc<Settings>,
 ) -> Result<Option<(Vec<u8>, Vec<QueueNode>)>, Event> {
-    let directory = pool.path.as_str();
+    let directory = pool.queue.path.as_str();
     let reads = [NodeRead::Data(directory), NodeRead::Children(directory)];
     let [data, children] = read_at_once(&client, reads).await?;
     let Some((data, _, children)) = read_nodes::existing_directory(data, children)? else { return Ok(None) };

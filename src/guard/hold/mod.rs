@@ -81,7 +81,7 @@ impl Held {
     pub(super) fn new(mut driver: Driver, nodes: Vec<Own>, term: Term) -> Arc<Self> {
         // The holder of a turnstile watches its node only while it waits there for room. A forged release costs a pool no more
         // than its order.
-        let turnstile = driver.locks().any(|lock| lock.is_turnstile());
+        let turnstile = driver.locks().any(|lock| lock.queue.is_turnstile());
         let is_watched = driver.is_aged() && !turnstile;
         if is_watched {
             // Somebody may have deleted the node of a contender that waited for long. So it watches its node at once.
@@ -89,7 +89,7 @@ impl Held {
         }
         let (session, stop_margin) = (driver.session.clone(), driver.stop_margin());
         let count = driver.locks().next().filter(|_| !turnstile);
-        let count = count.map(|lock| telemetry::Hold::new(&lock.label, lock.is_led()));
+        let count = count.map(|lock| telemetry::Hold::new(&lock.options.label, lock.queue.is_led()));
         let nodes = driver.locks().cloned().zip(nodes).collect::<Vec<_>>();
         let held = Arc::new_cyclic(|held: &Weak<Self>| Self {
             holding: session.hold(&nodes, &(held.clone() as _), stop_margin),
@@ -198,10 +198,10 @@ impl Held {
     fn each_path(&self) -> impl Iterator<Item = HeldPath<'_>> {
         let chroot = Some(self.session().chroot.as_str()).filter(|chroot| !chroot.is_empty());
         self.nodes.iter().map(move |(lock, own)| HeldPath {
-            path: lock.subject_path().as_str(),
+            path: lock.queue.held().as_str(),
             chroot,
-            name: lock.label.as_deref(),
-            owner: &lock.owner,
+            name: lock.options.label.as_deref(),
+            owner: &lock.options.owner,
             slot: if let Kind::Slot(index) = own.place.kind { Some(index) } else { None },
             weight: if let Kind::Permit(weight) = own.place.kind { Some(weight) } else { None },
             token: own.czxid,

@@ -161,14 +161,14 @@ impl Turn {
     /// The path of the first lock, with the chroot, as its sequencer has it.
     pub(crate) fn absolute_path(&self) -> String {
         let first = self.held.nodes.first();
-        first.map(|(lock, _)| lock.path.below(&self.session().chroot).to_string()).unwrap_or_default()
+        first.map(|(lock, _)| lock.queue.path.below(&self.session().chroot).to_string()).unwrap_or_default()
     }
 
     /// The sequencer of one of the locks. The node is not passed on any more, so the sequencer ends with this turn.
     pub(crate) fn sequencer(&self, index: usize) -> Result<Sequencer, Lost> {
         let make = || {
             let (session, (lock, own)) = (self.session(), &self.held.nodes[index]);
-            Sequencer::new(lock.path.below(&session.chroot), *own, self.number, session.id)
+            Sequencer::new(lock.queue.path.below(&session.chroot), *own, self.number, session.id)
         };
         let tied = self.held.tie(self.number, make);
         tied.ok_or_else(|| self.lost_for(LostReason::NodeDeleted))

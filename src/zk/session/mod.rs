@@ -179,7 +179,8 @@ impl ZkSession {
         stop_margin: Duration,
     ) -> Holding {
         let keys = nodes.iter().map(|node @ (lock, own)| {
-            self.guards.insert((requests::path_of(node), own.czxid, lock.longest_node), holder.clone())
+            self.guards
+                .insert((requests::path_of(node), own.czxid, lock.options.longest_node), holder.clone())
         });
         let keys = keys.collect();
         if !self.lease.is_ample(stop_margin) {

@@ -1,0 +1,77 @@
+//! What all acquisitions of a lock share: its queue, its options, and what they have seen of its directory.
+
+mod hints;
+mod options;
+mod queue;
+
+use std::sync::Arc;
+
+use zklock_recipe::{Kind, QueuePlace, Takeover};
+use zookeeper_client::Stat;
+
+pub(crate) use hints::Hints;
+pub(crate) use options::CheckedOptions;
+pub(crate) use queue::Queue;
+
+use crate::path::LockPath;
+
+/// What all acquisitions of a lock share.
+pub(crate) struct Settings {
+    pub(crate) queue: Queue,
+    pub(crate) options: CheckedOptions,
+    pub(crate) hints: Hints,
+}
+
+impl Settings {
+    /// Makes the settings of a queue of which nothing is known yet.
+    pub(crate) fn new(queue: Queue, options: CheckedOptions) -> Self {
+        Self { queue, options, hints: Hints::default() }
+    }
+
+    /// What a waiter does whose predecessor did not release the lock.
+    pub(crate) fn takeover(&self) -> Takeover {
+        self.queue.layout().takeover(!self.options.takeover_delay.is_zero())
+    }
+
+    /// The names of the children as they would be in a queue of zklock's own: the machine knows no others.
+    pub(crate) fn translated(&self, children: Vec<String>) -> Vec<String> {
+        let layout = self.queue.layout();
+        if !layout.is_shared() {
+            return children;
+        }
+        let queue = layout.queue(&children);
+        self.hints.saw_names(&queue);
+        queue.iter().map(|(place, _)| place.name()).collect()
+    }
+
+    /// The path of a contender's node; `None` if the last listing showed no such contender.
+    pub(crate) fn contender(&self, place: QueuePlace) -> Option<String> {
+        let path = &self.queue.path;
+        if !self.queue.layout().is_shared() {
+            return Some(path.contender(place));
+        }
+        self.hints.name_of(place).map(|name| path.of_child(&name))
+    }
+
+    /// Remembers what the directory of a queue that is shared shows of its data.
+    pub(crate) fn saw_shared_directory(&self, stat: &Stat) {
+        self.hints.saw_shared_directory(stat);
+    }
+
+    /// The same options for a lock at another path.
+    pub(crate) fn at(&self, path: LockPath) -> Self {
+        Self::new(Queue::of_lock(path), self.options.clone())
+    }
+}
+
+/// A queue that an acquisition joins, and the kind of its contender there.
+#[derive(Clone)]
+pub(crate) struct Entry {
+    pub(crate) lock: Arc<Settings>,
+    pub(crate) kind: Kind,
+}
+
+/// The paths of these locks, for messages.
+pub(crate) fn paths<'a>(locks: impl Iterator<Item = &'a Arc<Settings>>) -> String {
+    locks.map(|lock| lock.queue.name().as_str()).collect::<Vec<_>>().join(", ")
+}
