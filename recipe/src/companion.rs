@@ -1,8 +1,8 @@
 //! A companion: a node that a holder makes beside its own one, and that goes with it.
 //!
-//! Every end of the hold takes the companion along, unless a server refuses that. The transaction that removes the holder's own node deletes it, whosever it is:
-//! while our node is there, nobody else can have made one. If our node goes otherwise, or without its companion, the companion is
-//! read, and deleted if it is ours.
+//! Every end of the hold takes the companion along, unless a server refuses that. The transaction that removes the holder's own
+//! node deletes it, whosever it is: while our node is there, nobody else can have made one. If our node goes otherwise, or
+//! without its companion, the companion is read, and deleted if it is ours.
 //!
 //! ```text
 //!   Kept --- our node has gone without it ---> Read ---> Delete ---> gone

@@ -1,8 +1,9 @@
 //! Semaphores and slots: whether a wish fits beside the permits that are there.
 //!
-//! A semaphore and a set of slots are both a *pool*: a directory whose data says how much it has, and whose children are
-//! the permits that are held. An acquisition first holds the pool's turnstile, a lock. Only then does it read the pool: the data with its version, and *after* that the children. [`rule`] decides by these. If the wish is admitted, one
-//! transaction creates the permit and writes to the pool under that version.
+//! A semaphore and a set of slots are both a *pool*: a directory whose data says how much it has, and whose children are the
+//! permits that are held. An acquisition first holds the pool's turnstile, a lock. Only then does it read the pool: the data with
+//! its version, and *after* that the children. [`rule`] decides by these. If the wish is admitted, one transaction creates the
+//! permit and writes to the pool under that version.
 //!
 //! # Why the capacity is never exceeded
 //!

@@ -74,8 +74,8 @@ impl Acquirer {
         got.ok_or_else(|| AcquireError::NodeDeleted { path: self.paths() }.into())
     }
 
-    /// Acquires the locks, and then passes the further stages that need them. `stages` makes these of the guard, and of how its
-    /// contender stood at the grant. If they lose their place, or nobody polls them, it queues again, after a pause if they lose it again and again.
+    /// Acquires the locks, and then passes the further stages that need them. `stages` makes these of the guard, and of how its contender
+    /// stood at the grant. If they lose their place, or nobody polls them, it queues again, after a pause if they lose it again and again.
     /// `None` if the locks are not acquired within this wait, or if a stage would have to wait and the caller does not want to.
     pub(crate) async fn acquire_in_stages<K, T, E, F>(
         &self,

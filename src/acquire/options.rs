@@ -76,8 +76,9 @@ impl LockOptions {
         Self { ancestors_acl: acl, ..self }
     }
 
-    /// Sets how long before the lease, or the [`max_hold`](Self::max_hold), ends [`Guard::lost`](crate::Guard::lost) and [`Guard::run`](crate::Guard::run)
-    /// resolve. In this time the holder can stop its work while it still holds the lock. The default is zero.
+    /// Sets how long before the lease, or the [`max_hold`](Self::max_hold), ends [`Guard::lost`](crate::Guard::lost) and
+    /// [`Guard::run`](crate::Guard::run) resolve. In this time the holder can stop its work while it still holds the lock. The
+    /// default is zero.
     ///
     /// Once the margin has begun, nothing puts off the end of the guard, even if ZooKeeper answers again. A loss that
     /// nobody foresees leaves no such time: an operator deletes the holder's node, or the ZooKeeper session ends.
@@ -131,10 +132,11 @@ impl LockOptions {
     /// gives the lock up in the background, also if its caller never polls again, has forgotten the guard, or keeps other guards
     /// of the hold. The default is no limit.
     ///
-    /// The time begins with the grant. With [`Locks`](crate::Locks), it begins when the task takes its turn. Each clock of the lease counts, so the time in which the machine is suspended counts, too. The limit never makes a guard last longer than
+    /// The time begins with the grant. With [`Locks`](crate::Locks), it begins when the task takes its turn. Each clock of the
+    /// lease counts, so the time in which the machine is suspended counts, too. The limit never makes a guard last longer than
     /// its lease. A [`stop_margin`](Self::stop_margin) also lies before this end
-    /// ([`LostReason::MaxHoldEnds`](crate::LostReason::MaxHoldEnds)). [`Lock::with_options`](crate::Lock::with_options) and its like
-    /// refuse a limit that is zero, or no longer than the margin. Make it longer than what follows a grant before the caller
+    /// ([`LostReason::MaxHoldEnds`](crate::LostReason::MaxHoldEnds)). [`Lock::with_options`](crate::Lock::with_options) and its
+    /// like refuse a limit that is zero, or no longer than the margin. Make it longer than what follows a grant before the caller
     /// has it, too: an election's announcement and the begin of a [`Once`](crate::Once) take a round trip or more of it. If the
     /// limit ends before, the contender queues again.
     ///
