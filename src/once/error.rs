@@ -204,3 +204,17 @@ impl<E> RunError<E> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_unconfirmed_begin_may_be_claimed_again_at_once() {
+        let path = String::new;
+        assert!(ClaimError::Unconfirmed { path: path() }.is_retryable());
+        assert!(!ClaimError::NotARecord { path: path() }.is_retryable());
+        assert!(ClaimError::from(AcquireError::NodeDeleted { path: path() }).is_retryable());
+        assert!(RunError::<()>::from(ClaimError::Unconfirmed { path: path() }).is_retryable());
+    }
+}
