@@ -55,8 +55,6 @@ pub(super) struct Vigil {
     #[serde(skip)]
     is_silent: Option<bool>,
 }
-
-/// Asks about those who hold the lock at this path.
 pub(super) async fn ask_vigils(
     connection: &Connection,
     session: &Session,
