@@ -475,8 +475,6 @@ impl Connection {
             None => Ok(None),
         }
     }
-
-    /// The same failure, with the reasons if TLS failed.
     pub(crate) async fn with_tls_failures(&self, failure: Failure) -> Failure {
         match failure.code {
             Code::Unreachable => self.tls_failures().await.into_iter().fold(failure, Failure::with_fact),

@@ -9,6 +9,9 @@ use crate::failure::Failure;
 use crate::queue::timestamp;
 use crate::text;
 
+/// How many elections are looked at at the same time.
+pub(crate) const IN_FLIGHT: usize = 64;
+
 /// An election that somebody leads. The fields of the JSON have the same names.
 #[derive(Serialize)]
 pub(crate) struct LedElection {

@@ -7,8 +7,6 @@ use crate::failure::Failure;
 use crate::layout::Layout;
 use crate::pool::Pool;
 use crate::queue;
-
-/// What is at a path.
 pub(crate) struct Found {
     /// The lock there, or the one for which the candidates of an election there queue.
     pub(crate) lock: Lock,

@@ -13,16 +13,13 @@ use zklock::{
 use crate::args::List;
 use crate::connection::Connection;
 use crate::console::Console;
-use crate::election::LedElection;
+use crate::election::{IN_FLIGHT, LedElection};
 use crate::failure::{Failure, Outcome};
 use crate::layout::Layout;
 use crate::pool::{Shares, Stock};
 use crate::queue::Entry;
 use crate::table::{self, Column};
 use crate::{output, place};
-
-/// How many elections are looked at at the same time.
-const IN_FLIGHT: usize = 64;
 
 /// Prints the locks that somebody holds, in the order of their paths.
 pub(crate) async fn print_locks(list: List, connection: &Connection, console: Console) -> Outcome {

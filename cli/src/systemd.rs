@@ -87,8 +87,6 @@ impl Systemd {
             self.send("WATCHDOG=1".to_owned());
         }
     }
-
-    /// Pings for as long as it is polled.
     pub(crate) async fn keep_pinging(&self) -> Infallible {
         let Some(pause) = self.pause else { return std::future::pending().await };
         loop {

@@ -18,8 +18,6 @@ pub(crate) const LONGEST: u64 = 4 * 1024 * 1024;
 
 /// How long to wait whether a server closes a connection before it has been sent anything.
 const CLOSING: Duration = Duration::from_millis(300);
-
-/// The mode of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
     Leader,
@@ -31,7 +29,6 @@ pub(crate) enum Mode {
     NotServing,
     /// The server was reached, but does not answer.
     Silent(String),
-    /// The server speaks HTTP.
     Http,
     /// The server closes each connection before it has been sent anything.
     Closes,

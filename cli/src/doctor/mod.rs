@@ -40,8 +40,6 @@ const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The results of a session: its lengths, and the queues of the locks to look at.
 type Looks = (Lengths, Vec<Queue>);
-
-/// Looks, and prints the report.
 pub(crate) async fn print_report(doctor: Doctor, connection: &Connection, console: Console) -> Outcome {
     let (seen, failure) = gather_facts(&doctor, connection, console).await?;
     let findings = finding::find_all(&seen);
@@ -116,8 +114,8 @@ fn nobody_reachable(connection: &Connection) -> Failure {
 async fn open_session(connection: &Connection, doctor: &Doctor, console: Console) -> Result<Looks, Failure> {
     let session = connection.session_as_granted().await?;
     let look = async |session: &Session| {
-        let queue = |path| examine_path(connection, session, path, doctor.layout);
-        let queues = try_join_all(doctor.locks.iter().map(|path| queue(path))).await?;
+        let queues = doctor.locks.iter().map(|path| examine_path(connection, session, path, doctor.layout));
+        let queues = try_join_all(queues).await?;
         let lengths = Lengths {
             tick: session.tick(),
             timeout: session.timeout(),

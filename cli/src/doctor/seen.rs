@@ -22,8 +22,6 @@ pub(super) struct Seen {
     pub(super) locks: Vec<Queue>,
     pub(super) clock_rate: i64,
 }
-
-/// The lengths of a session.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lengths {
     /// The tick that leases are reckoned with.
@@ -98,7 +96,6 @@ pub(super) struct Server {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Visit {
-    /// The longest session timeout that the server grants.
     pub(super) longest_timeout: Duration,
     /// The ensemble, as this server knows it. Empty for a standalone server, `None` if the server does not say.
     pub(super) members: Option<Vec<Member>>,

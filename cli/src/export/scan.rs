@@ -16,7 +16,7 @@ use zklock::{QueryError, Session};
 use crate::args::Export;
 use crate::connection::Connection;
 use crate::console::Console;
-use crate::election::LedElection;
+use crate::election::{IN_FLIGHT, LedElection};
 use crate::exit::Code;
 use crate::failure::Failure;
 use crate::servers::{Words, ask_srvr};
@@ -26,9 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(8);
 
 /// How long a server may take to answer a four-letter word.
 const WORD: Duration = Duration::from_secs(2);
-
-/// How many elections are looked at at the same time.
-const IN_FLIGHT: usize = 64;
 
 pub(super) struct Scan {
     pub(super) ended: Instant,

@@ -20,7 +20,6 @@ pub(super) struct Context<'a> {
     pub(super) kin: &'a Kin,
     pub(super) systemd: &'a Systemd,
     pub(super) console: Console,
-    /// Whether a line has said that zklock waits.
     pub(super) says_that_it_waits: Cell<bool>,
 }
 
@@ -29,8 +28,6 @@ impl Context<'_> {
         self.console.note(message);
         self.says_that_it_waits.set(true);
     }
-
-    /// Says that zklock waits, and what the problem is.
     pub(super) fn warn_that_it_waits(&self, problem: impl Display) {
         self.console.warn(problem);
         self.says_that_it_waits.set(true);
@@ -40,8 +37,6 @@ impl Context<'_> {
     pub(super) fn tell_loss(&self, message: impl Display) {
         if self.terms.restart { self.console.warn(message) } else { self.console.error(message) }
     }
-
-    /// Whether the command may go on after a loss.
     pub(super) fn may_outlive_lock(&self) -> bool {
         self.terms.on_lost == OnLost::IgnoreAndWarn
     }

@@ -44,7 +44,6 @@ pub(super) struct Kin {
 }
 
 impl Kin {
-    /// Reads the tokens from the environment.
     pub(super) fn of_this_process() -> Self {
         let tokens = env::var(TOKENS).unwrap_or_default();
         Self { around: tokens.lines().filter_map(parse_token).collect(), sessions: RefCell::default() }
@@ -66,8 +65,6 @@ impl Kin {
             session.is_some_and(had).then_some(Kinship::FormerSession)
         }
     }
-
-    /// Remembers a session of this process.
     pub(super) fn remember(&self, session: i64) {
         self.sessions.borrow_mut().insert(session);
     }

@@ -30,7 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) enum Contact {
     Heard {
         ago: Duration,
-        /// Its session timeout.
         timeout: Duration,
         by: String,
         /// Why another server does not say. That one may have heard of the session later.

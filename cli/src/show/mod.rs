@@ -90,8 +90,6 @@ async fn print_in_session(
     unheld?;
     Ok(if show.exit_code && !is_held { Code::No.into() } else { ExitCode::SUCCESS })
 }
-
-/// The text for people.
 fn shown_text(seen: &Shown<'_>, unheld: &str) -> String {
     let queue = &seen.contenders;
     let now = Timestamp::now();

@@ -18,7 +18,6 @@ pub(super) struct RunRecord {
     name: String,
     /// `begun`, `succeeded` or `failed`.
     state: String,
-    /// The path of its node.
     node: String,
     owner: String,
     token: i64,

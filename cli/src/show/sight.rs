@@ -25,13 +25,10 @@ enum LastSeen {
     Lock(Lock),
     Pool,
 }
-
-/// What a look has seen.
 #[derive(Default)]
 pub(super) struct Sight {
     /// The path of the lock in whose queue they are, or of the pool.
     pub(super) path: String,
-    /// The lock's queue.
     pub(super) queue: Vec<Entry>,
     /// How many foreign contenders are at the path, if nobody is in the queue.
     pub(super) foreign: usize,
@@ -90,7 +87,6 @@ impl<'a> Eye<'a> {
 }
 
 impl Sight {
-    /// Those who hold something.
     pub(super) fn holders(&self) -> Vec<&Entry> {
         match &self.pool {
             Some(pool) => pool.holders.iter().collect(),

@@ -33,7 +33,7 @@ pub(super) struct Vigil {
     #[serde(skip)]
     is_first: bool,
     session: String,
-    /// It has been the first in the queue, or a reader beside the first one, at least since then, by the leader's clock. `None` if nothing shows it.
+    /// It has been the first in the queue, or a reader beside the first, at least since then, by the leader's clock. `None` if nothing shows it.
     held_since_at_latest: Option<String>,
     /// How far the clock of its machine is ahead of the leader's; below zero if it is behind. `None` if they are less than a minute apart.
     clock_ahead_ms: Option<i64>,
@@ -55,8 +55,6 @@ pub(super) struct Vigil {
     #[serde(skip)]
     is_silent: Option<bool>,
 }
-
-/// Asks about those who hold the lock at this path.
 pub(super) async fn ask_vigils(
     connection: &Connection,
     session: &Session,

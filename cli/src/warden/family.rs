@@ -47,15 +47,11 @@ impl Family {
             let _gone = kill_process(child, signal);
         }
     }
-
-    /// Sends SIGKILL to every process.
     pub(super) fn kill_all(&self) {
         let _gone = kill_process_group(self.head, Signal::KILL);
         let _gone = kill_process(self.head, Signal::KILL);
         self.descendants.kill_children(&[self.head]);
     }
-
-    /// Sends a signal to the command's group.
     pub(super) fn signal_group(&self, signal: Signal) {
         let _gone = kill_process_group(self.head, signal);
     }

@@ -2,12 +2,10 @@
 
 use std::time::Instant;
 
-use zklock::Session;
-
 use crate::support::terminal::Terminal;
 use crate::support::witness::Witness;
 use crate::support::{Running, SHORTLY, delete_holder, run, until_queued};
-use zklock_test_support::{Server, server, until_nothing_is_left};
+use zklock_test_support::{Server, server, session, until_nothing_is_left};
 
 const CTRL_C: &str = "\u{3}";
 const CTRL_Z: &str = "\u{1a}";
@@ -109,10 +107,9 @@ async fn ctrl_c_ends_the_command_and_the_script_around_it() {
 
 #[tokio::test]
 async fn ctrl_c_ends_the_wait_and_leaves_no_node() {
-    let server = server().await;
-    let session = Session::connect(server.connect_string()).await.unwrap();
+    let (server, mut terminal) = shell().await;
+    let session = session(&server).await;
     let _guard = session.lock("/lock/tty").unwrap().acquire().await.unwrap();
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
     terminal.press("zklock run --session-timeout 40s /lock/tty -- echo un''reached; echo status $?\n");
     until_queued(&session, "/lock/tty", 2).await;
     terminal.until("waiting for /lock/tty, held by ").await;
@@ -139,10 +136,9 @@ async fn ctrl_z_stops_it_and_fg_goes_on() {
 
 #[tokio::test]
 async fn one_that_is_stopped_for_too_long_is_gone_before_the_next_one_begins() {
-    let server = server().await;
+    let (server, mut terminal) = shell().await;
     let mut running = Witness::new();
     let mut next = Witness::new();
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
     terminal.press(&format!(
         "zklock run --session-timeout 4s --tick 1s --kill-after 300ms /lock/tty -- sh -c 'exec 9>{}; exec cat'\n",
         running.path().display()
@@ -194,10 +190,9 @@ async fn ctrl_z_stops_what_is_around_it_too() {
 /// The inner one has the terminal, and no command yet.
 #[tokio::test]
 async fn ctrl_z_stops_one_within_another_that_waits() {
-    let server = server().await;
-    let session = Session::connect(server.connect_string()).await.unwrap();
+    let (server, mut terminal) = shell().await;
+    let session = session(&server).await;
     let guard = session.lock("/lock/inner").unwrap().acquire().await.unwrap();
-    let mut terminal = Terminal::bash(&server.connect_string()).await;
     terminal.press("zklock run /lock/outer -- zklock run /lock/inner -- echo in''side; echo status $?\n");
     terminal.until("waiting for /lock/inner").await;
     terminal.press_until(CTRL_Z, "Stopped").await;

@@ -4,7 +4,7 @@ pub(crate) mod authority;
 pub(crate) mod terminal;
 pub(crate) mod witness;
 
-use std::process::{ExitStatus, Output, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
@@ -189,19 +189,15 @@ impl Ran {
     pub(crate) fn report(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
-
-    fn of(output: Output, took: Duration) -> Self {
-        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-        let code = output.status.code().expect("no signal");
-        Self { code, stdout: text(output.stdout), stderr: text(output.stderr), took }
-    }
 }
 
 /// Runs the program to its end.
 pub(crate) async fn output(mut program: Command) -> Ran {
     let started = Instant::now();
     let output = within("the program's end", program.output()).await.expect("the program starts");
-    Ran::of(output, started.elapsed())
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    let code = output.status.code().expect("no signal");
+    Ran { code, stdout: text(output.stdout), stderr: text(output.stderr), took: started.elapsed() }
 }
 
 /// A program that runs, what it prints, and what it says.
