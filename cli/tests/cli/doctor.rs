@@ -283,5 +283,5 @@ async fn a_closed_pipe_is_no_panic() {
     let mut doctor = Running::start(program_of(&servers, "doctor --tick 100ms"));
     drop(doctor.printed);
     assert!(matches!(ended(&mut doctor.child).await.code(), Some(0 | 1)));
-    assert_eq!(within("the end", doctor.told.next_line()).await.unwrap(), None);
+    assert_eq!(within("the end", doctor.told.recv()).await, None);
 }

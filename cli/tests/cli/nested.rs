@@ -3,9 +3,7 @@
 use rustix::process::Signal;
 use zklock_testcontainers::Link;
 
-use crate::support::{
-    Running, at, kill, line, output, program_of, queue, run, run_on, until_queued, with_session,
-};
+use crate::support::{Running, at, kill, output, program_of, queue, run, run_on, until_queued, with_session};
 use zklock_test_support::{eventually, own_server, server, until_watched};
 
 const PATH: &str = "/lock/orders";
@@ -100,7 +98,7 @@ async fn a_waiter_whose_session_expires_says_that_its_place_is_gone() {
     let process = waiter.pid();
     let mut of_the_place = async || {
         loop {
-            let told = line(&mut waiter.told).await;
+            let told = waiter.tells().await;
             if told.contains("joins the queue again") {
                 return told;
             }

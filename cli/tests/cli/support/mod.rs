@@ -11,7 +11,8 @@ use futures::future::join_all;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::sync::mpsc;
 use zklock::{Lock, LockOptions, Session, inspect::Contender};
 use zklock_test_support::{Server, eventually, monitored, operator, within};
 use zklock_testcontainers::ZooKeeper;
@@ -204,7 +205,7 @@ pub(crate) async fn output(mut program: Command) -> Ran {
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) printed: Lines<BufReader<ChildStdout>>,
-    pub(crate) told: Lines<BufReader<ChildStderr>>,
+    pub(crate) told: mpsc::UnboundedReceiver<String>,
 }
 
 impl Running {
@@ -212,7 +213,14 @@ impl Running {
         program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = program.spawn().expect("the program starts");
         let printed = lines(&mut child.stdout);
-        let told = lines(&mut child.stderr);
+        let mut said = lines(&mut child.stderr);
+        let (teller, told) = mpsc::unbounded_channel();
+        // Its messages are read also if the test does not ask for them: a program whose reader is slow waits.
+        tokio::spawn(async move {
+            while let Some(line) = said.next_line().await.expect("UTF-8") {
+                let _unheard = teller.send(line);
+            }
+        });
         Self { child, printed, told }
     }
 
@@ -221,7 +229,7 @@ impl Running {
     }
 
     pub(crate) async fn tells(&mut self) -> String {
-        line(&mut self.told).await
+        within("a line", self.told.recv()).await.expect("it goes on")
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -265,9 +273,10 @@ impl Running {
         let mut stdout = String::new();
         let mut stderr = String::new();
         let texts = async {
-            let printed = self.printed.get_mut().read_to_string(&mut stdout);
-            let told = self.told.get_mut().read_to_string(&mut stderr);
-            tokio::try_join!(printed, told).expect("UTF-8")
+            self.printed.get_mut().read_to_string(&mut stdout).await.expect("UTF-8");
+            while let Some(line) = self.told.recv().await {
+                stderr += &format!("{line}\n");
+            }
         };
         within("the program's end", texts).await;
         let code = self.ended().await.expect("no signal");
