@@ -28,7 +28,7 @@ pub(super) fn take_back(session: &Arc<ZkSession>, companion: Arc<SharedCompanion
                     }
                 }
             };
-            let event = match asked.ask(tries, same, request).await {
+            let event = match asked.request_after(tries, same, request).await {
                 LinkAnswer::Given(event, sent) => {
                     connection = Some(sent.connection);
                     event

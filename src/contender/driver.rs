@@ -291,8 +291,9 @@ impl Driver {
             }
             (Together::Confirm, Certainty::Unsure) => {
                 let nodes = self.nodes();
-                let answer =
-                    self.session.ask(tries, None, move |wire: Wire| requests::confirm(wire.client, nodes));
+                let answer = self
+                    .session
+                    .request_after(tries, None, move |wire: Wire| requests::confirm(wire.client, nodes));
                 let given = |reply, connection| match reply {
                     Ok(_) => Input::NodesConfirmed(connection),
                     Err(reply) => Input::Reply(reply, connection),
@@ -305,7 +306,7 @@ impl Driver {
                 let nodes = self.nodes();
                 let companion = self.members.first().and_then(|member| member.companion.clone());
                 let request = move |wire: Wire| requests::release(wire.client, nodes, companion, certainty);
-                let answer = self.session.ask(tries, certainty.connection(), request);
+                let answer = self.session.request_after(tries, certainty.connection(), request);
                 await_answer(None, answer, Input::Reply)
             }
         }
@@ -378,7 +379,7 @@ impl Driver {
         connection: Option<u64>,
         request: impl FnOnce(&Wire) -> F + Send + 'static,
     ) -> Pending {
-        let answer = self.session.ask(tries, connection, |wire: Wire| {
+        let answer = self.session.request_after(tries, connection, |wire: Wire| {
             let reply = request(&wire);
             reply.map(move |Reply { event, watch }| (event, watch.map(|watch| wire.keep(watch))))
         });

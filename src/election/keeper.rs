@@ -17,8 +17,8 @@ use zklock_recipe::candidacy::{
 };
 use zklock_recipe::{Footing, Tries};
 
-use super::announcement::{Announced, watch_announcement};
 use super::error::{AnnounceError, ProclaimError};
+use super::requests::{Announced, watch_announcement};
 use crate::contender::{Course, Performed, Procedure};
 use crate::guard::hold::turn::Turn;
 use crate::guard::operation::{Node, NodeOptions};
@@ -242,7 +242,7 @@ impl Keeper {
 
     fn look_at_announcement(&mut self, footing: Footing) -> impl Future<Output = KeeperHeard> + Send + use<> {
         let path = self.path.clone();
-        let session = self.turn.session().line();
+        let session = self.turn.session().view();
         let before = self.watch.take();
         let looked = send_look(&session, move |watching| watch_announcement(watching, path, footing));
         let pause = self.turn.session().pause_after(self.tries);

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use super::announcement::Announced;
+use super::requests::Announced;
 use crate::fence::FencingToken;
 
 /// The leader of an election, as its announcement shows it; see [`Election::leader`](crate::Election::leader).

@@ -1,10 +1,10 @@
 //! The [`Election`]: campaigning for it, and asking who leads.
 
-mod announcement;
 pub(crate) mod error;
 mod keeper;
 pub(crate) mod leader;
 pub(crate) mod leadership;
+mod requests;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -150,10 +150,9 @@ impl Election {
     pub async fn leader(&self) -> Result<Option<Leader>, QueryError> {
         let path = self.announcement();
         let question = path.clone();
-        let found = query(self.lock.succession(), &path, |wire| {
-            announcement::read_announcement(wire.client, question)
-        })
-        .await?;
+        let found =
+            query(self.lock.succession(), &path, |wire| requests::read_announcement(wire.client, question))
+                .await?;
         Ok(found.map(Leader::new))
     }
 
@@ -179,8 +178,7 @@ impl Election {
     pub fn observe(&self) -> Observer<Leader> {
         let path = self.announcement();
         let look = move |client, footing| {
-            announcement::watch_announcement(client, path.clone(), footing)
-                .map_ok(|seen| seen.map(Leader::new))
+            requests::watch_announcement(client, path.clone(), footing).map_ok(|seen| seen.map(Leader::new))
         };
         Observer::start(self.lock.succession(), self.announcement(), look)
     }

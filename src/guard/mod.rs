@@ -71,12 +71,12 @@
 //! one after the other. With a [`Once`](crate::Once), only one of them does it.
 
 pub(crate) mod asks;
-mod fenced;
 pub(crate) mod hold;
 pub(crate) mod lost;
 pub(crate) mod mode;
 pub(crate) mod operation;
 mod release;
+mod requests;
 mod risk;
 pub(crate) mod transaction;
 pub(crate) mod transaction_error;
@@ -471,7 +471,7 @@ impl<K> Guard<K> {
 
     /// Asks ZooKeeper in the session of this guard, until the guard is lost. The stop margin does not count. `None` if
     /// the connection was lost before the answer.
-    pub(crate) async fn ask<F: Future<Output: Answer + Send> + Send + 'static>(
+    pub(crate) async fn request<F: Future<Output: Answer + Send> + Send + 'static>(
         &self,
         question: impl FnOnce(Wire) -> F + Send + 'static,
     ) -> Result<Option<F::Output>, Lost> {

@@ -11,10 +11,10 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Either, select};
 use zklock_recipe::acquisition::Certainty;
 
-use super::fenced;
 use super::hold::turn::Turn;
 use super::lost::LostReason;
 use super::operation::{Applied, Node, NodeOperation, NodeOptions, validate};
+use super::requests;
 use super::transaction_error::TransactionError;
 use crate::requests::Acknowledged;
 use crate::wire::LinkAnswer;
@@ -150,7 +150,7 @@ pub(crate) async fn send(
     let mut request = held
         .session()
         .requester
-        .request_where(Some(connection), |wire| fenced::commit(wire.client, lock, nodes, operations));
+        .request_where(Some(connection), |wire| requests::commit(wire.client, lock, nodes, operations));
     // It is sent at its first poll. The end of the turn takes the same mutex first, so nothing is sent behind it. Until
     // the answer is definite, the servers may still commit the transaction, so the node stays with this turn.
     let sent = poll_fn(|cx| Poll::Ready(held.tie_unless_lost(turn.number, || request.poll_unpin(cx))));

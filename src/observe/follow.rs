@@ -61,7 +61,7 @@ pub(super) async fn follow<T: Clone + PartialEq + Send + 'static>(
         let session = tokio::select! {
             biased;
             () = view.closed() => return,
-            session = bystander.session() => session.map(|session| session.line()),
+            session = bystander.session() => session.map(|session| session.view()),
         };
         let Some(session) = session else { return };
         follow_in(session, &observed, &view, &mut machine).await;

@@ -33,7 +33,7 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> News<T> {
             let (sender, view) = watch::channel(View::unseen());
             let look = Box::new(move |watching, footing| look(watching, footing).boxed());
             let observed = Arc::new(Observed { path, look, is_dated: false });
-            let session_view = session.line();
+            let session_view = session.view();
             let following = async move {
                 follow_in(session_view, &observed, &sender, &mut ObserverMachine::default()).await;
             };

@@ -130,7 +130,7 @@ impl Ledger {
             return ClaimEvent::Prepared(rest);
         }
         let directory = self.directory.clone();
-        let found = guard.ask(|wire: Wire| requests::read_records(wire.client, directory, others)).await;
+        let found = guard.request(|wire: Wire| requests::read_records(wire.client, directory, others)).await;
         self.take_answer(found, |found| {
             // A node that is no record stays, and so does one with children, which cannot be deleted.
             let is_record =
@@ -310,7 +310,8 @@ impl Procedure for Claiming {
             ClaimCommand::Create => async move {
                 let lock = ledger.lock.clone();
                 let directory = ledger.directory.clone();
-                let created = guard.ask(|wire| requests::create_records(wire.client, lock, directory)).await;
+                let created =
+                    guard.request(|wire| requests::create_records(wire.client, lock, directory)).await;
                 ledger.take_answer(created, |_| ClaimEvent::Created)
             }
             .boxed(),
@@ -381,7 +382,7 @@ fn remaining<'a>(page: &'a RecordsPage, dropped: &[Kept]) -> Vec<&'a str> {
 async fn look_at_records(ledger: Arc<Ledger>, guard: Guard, name: String) -> ClaimHeard {
     let directory = ledger.directory.clone();
     let wanted = name.clone();
-    let page = guard.ask(|wire| requests::read_records_page(wire.client, directory, wanted)).await;
+    let page = guard.request(|wire| requests::read_records_page(wire.client, directory, wanted)).await;
     ledger.take_answer(page, |page| match page.map(|page| ledger.read_page(page, &name)).transpose() {
         Ok(page) => ClaimEvent::Looked(page),
         Err(error) => ClaimEvent::Failed(error),

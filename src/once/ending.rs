@@ -58,7 +58,7 @@ impl Running {
         let path = self.path();
         let directory = self.directory.clone();
         let name = self.name;
-        match guard.ask(|wire| requests::read_record(wire.client, directory, name)).await {
+        match guard.request(|wire| requests::read_record(wire.client, directory, name)).await {
             Ok(Some(Ok(found))) => {
                 let seen = |kept| Record::decode(&self.directory, kept).map(|record| record.seen(kept));
                 EndingEvent::Looked(found.as_ref().and_then(seen))

@@ -243,7 +243,7 @@ impl Admitting {
             LinkAnswer::Lost => AdmissionEvent::Unanswered.into(),
             LinkAnswer::Over(end) => AdmissionEvent::SessionOver(end).into(),
         };
-        self.session.ask(self.tries, connection, request).map(heard).boxed()
+        self.session.request_after(self.tries, connection, request).map(heard).boxed()
     }
 
     fn look_at_pool(&mut self) -> BoxFuture<'static, AdmissionHeard> {

@@ -161,7 +161,7 @@ impl Connections {
             loop {
                 let mut present = match served.take() {
                     Some(served) => served,
-                    None => match self.ask(&[]).await {
+                    None => match self.ask_servers(&[]).await {
                         // Nobody sends requests on this connection, so its number does not matter.
                         Ok((_, opened)) => Served::start(u64::MAX, opened),
                         Err(end) => return self.ended(end),
@@ -199,7 +199,7 @@ impl Connections {
     async fn reconnect(&self) -> Result<Served, SessionEnd> {
         let mut refused = Vec::<&Server>::new();
         loop {
-            let (server, opened) = self.ask(&refused).await?;
+            let (server, opened) = self.ask_servers(&refused).await?;
             let Ok(number) = self.lease.resumed(opened.granted) else {
                 // Heartbeats cannot keep a lease in this session any more, whichever server resumes it. The next
                 // session may find a server that grants more, or reports the problem to the user.
@@ -232,7 +232,7 @@ impl Connections {
 
     /// Asks one server after the other, again and again, until one of them resumes the session. The refused ones resumed it before, and
     /// then took no write. They come last and in this order, so a server of which nothing is known comes before them.
-    async fn ask(&self, refused: &[&Server]) -> Result<(&Server, Opened), SessionEnd> {
+    async fn ask_servers(&self, refused: &[&Server]) -> Result<(&Server, Opened), SessionEnd> {
         let longest = SHORTEST_PAUSE.max(self.lease.lengths().timeout / PAUSES);
         let mut pauses = pauses(SHORTEST_PAUSE, longest);
         // The one that served last may be silent still.

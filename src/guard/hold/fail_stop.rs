@@ -52,7 +52,7 @@ pub(crate) fn start() -> io::Result<()> {
 impl Turn {
     /// From here on, the process ends if this turn is lost while a guard of it is there.
     pub(crate) fn fail_stop(self: &Arc<Self>) {
-        self.is_watched.store(true, Ordering::Relaxed);
+        self.stops_process.store(true, Ordering::Relaxed);
         // The thread runs for as long as the process does.
         let _sent = WATCHED.lock().as_ref().map(|(_, watched)| watched.send(self.clone()));
     }
@@ -60,7 +60,7 @@ impl Turn {
     /// The caller lets go: from here on a loss does not end the process, though a guard is kept in the background. Returns whether it
     /// would have ended the process before.
     pub(crate) fn let_go(&self) -> bool {
-        self.is_watched.swap(false, Ordering::Release)
+        self.stops_process.swap(false, Ordering::Release)
     }
 }
 
@@ -104,7 +104,7 @@ fn look(turn: Arc<Turn>, chores: &Sender<Chore>) -> Option<(Arc<Turn>, Duration)
 /// For how long the turn is certainly held. `None` if it is over, or if nobody has a guard of it.
 fn held_for(turn: &Turn, chores: &Sender<Chore>) -> Option<Duration> {
     let loss = turn.held.look().map(|mark| mark.loss.reason);
-    let is_kept = turn.shares.load(Ordering::Acquire) > 0 && turn.is_watched.load(Ordering::Acquire);
+    let is_kept = turn.shares.load(Ordering::Acquire) > 0 && turn.stops_process.load(Ordering::Acquire);
     if turn.is_over() || !is_kept || loss == Some(LostReason::Released) {
         return None;
     }

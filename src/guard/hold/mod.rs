@@ -46,7 +46,7 @@ pub(crate) struct Held {
     keeper: AtomicWaker,
     granted: Instant,
     /// Whether the background task has polled the driver since the grant.
-    is_watched: bool,
+    is_polled: bool,
     /// Counts the hold; `None` for the turnstile of a pool, which is no hold of the caller's.
     count: Option<telemetry::Hold>,
     /// The turn that a caller has, until its end was told.
@@ -82,8 +82,8 @@ impl Held {
         // The holder of a turnstile watches its node only while it waits there for room. A forged release costs a pool no more
         // than its order.
         let turnstile = driver.locks().any(|lock| lock.queue.is_turnstile());
-        let is_watched = driver.is_aged() && !turnstile;
-        if is_watched {
+        let is_polled = driver.is_aged() && !turnstile;
+        if is_polled {
             // Somebody may have deleted the node of a contender that waited for long. So it watches its node at once.
             driver.handle(Event::Aged);
         }
@@ -103,11 +103,11 @@ impl Held {
             ties: AtomicU64::new(0),
             keeper: AtomicWaker::new(),
             granted: Instant::now(),
-            is_watched,
+            is_polled,
             count,
             told: Mutex::default(),
         });
-        if is_watched {
+        if is_polled {
             session.finish(held.clone().watch());
         }
         if !turnstile {
@@ -446,7 +446,7 @@ impl Holder for Held {
 
     fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>> {
         self.driver.lock().as_mut()?.handle(Event::Settled);
-        if self.is_watched {
+        if self.is_polled {
             self.keeper.wake();
             return None;
         }

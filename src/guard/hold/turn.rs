@@ -34,11 +34,11 @@ pub(crate) struct Turn {
     /// The number of guards that share this turn.
     pub(super) shares: AtomicUsize,
     /// Whether the process ends with a loss of this turn.
-    pub(super) is_watched: AtomicBool,
+    pub(super) stops_process: AtomicBool,
     /// Who may take the hold over inside this process.
     relay: OnceLock<Relay>,
     #[cfg(feature = "cancellation-token")]
-    token: OnceLock<tokio_util::sync::CancellationToken>,
+    cancellation: OnceLock<tokio_util::sync::CancellationToken>,
 }
 
 /// What is left to do when a turn ends.
@@ -61,10 +61,10 @@ impl Turn {
             held,
             number,
             shares: AtomicUsize::new(1),
-            is_watched: AtomicBool::new(false),
+            stops_process: AtomicBool::new(false),
             relay,
             #[cfg(feature = "cancellation-token")]
-            token: OnceLock::new(),
+            cancellation: OnceLock::new(),
         })
     }
 
@@ -241,7 +241,7 @@ impl Turn {
     /// The token that is cancelled when the turn is over or the lock is lost, or will be by its stop margin.
     #[cfg(feature = "cancellation-token")]
     pub(crate) fn cancellation_token(self: &Arc<Self>) -> tokio_util::sync::CancellationToken {
-        let token = self.token.get_or_init(|| {
+        let token = self.cancellation.get_or_init(|| {
             let token = tokio_util::sync::CancellationToken::new();
             let lost = self.clone().lost(self.held.stop_margin);
             // Outside the future, which may be dropped before it is polled: the session's background task may be gone.

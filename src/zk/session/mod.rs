@@ -145,7 +145,7 @@ impl ZkSession {
     }
 
     /// What an observer needs of the session. It does not keep the session open.
-    pub(crate) fn line(&self) -> SessionView {
+    pub(crate) fn view(&self) -> SessionView {
         SessionView {
             requester: self.requester.clone(),
             lease: self.lease.clone(),
@@ -229,7 +229,7 @@ impl ZkSession {
 
     /// Makes a request after the pause that these tries call for. If a connection is given, it goes out on the one with this
     /// number only.
-    pub(crate) fn ask<
+    pub(crate) fn request_after<
         F: Future<Output: Answer + Send> + Send + 'static,
         R: FnOnce(Wire) -> F + Send + 'static,
     >(
