@@ -73,13 +73,13 @@ enum MachineState {
     /// No contender is lower, but one vanished; `Delay` is out.
     Delaying(Own),
     /// No contender is lower; `Confirm` is out.
-    Confirming(Own, Proof),
+    Confirming(Own, Unblocked),
     /// The caller has the guard; our own node is not watched yet.
-    Held(Own, Proof),
+    Held(Own, Unblocked),
     /// The caller has the guard; `WatchOwn` is out.
-    Guarding(Own, Proof),
+    Guarding(Own, Unblocked),
     /// The caller has the guard; our own node is watched.
-    Guarded(Own, Proof),
+    Guarded(Own, Unblocked),
     /// The caller has the guard, and our own node is watched; `Review` is out.
     Reviewing(Own),
     /// The guard is lost, and the session lives.
@@ -103,7 +103,7 @@ enum MachineState {
 
 /// What shows that nobody blocks a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Proof {
+enum Unblocked {
     /// We have seen it. Or the queue is too long for a look.
     Seen,
     /// Only the release of our predecessor, which another client may have forged.
@@ -181,7 +181,7 @@ impl Machine {
 
             (Idle, Event::Begin) => enter(),
             (Idle, Event::GiveUp) => ended(End::GivenUp),
-            (Admitted(own), Event::Begin) => confirm(*own, Proof::Seen),
+            (Admitted(own), Event::Begin) => confirm(*own, Unblocked::Seen),
             (Admitted(own), Event::GiveUp) => release(*own),
 
             (Entering, Event::Entered { own, sight }) => self.admitted(own, sight, self.arrival),
@@ -209,12 +209,12 @@ impl Machine {
             }
             // That holder was first, and nobody came or went since.
             (Looking(own, ..), Event::ListedAfterRelease(children)) => match standing(&children, own.place) {
-                Standing::First => confirm(*own, Proof::Seen),
+                Standing::First => confirm(*own, Unblocked::Seen),
                 standing => self.placed(*own, standing, Arrival::Queued),
             },
             (Succeeding(own), Event::Listed(children) | Event::ListedAfterRelease(children)) => {
                 match standing(&children, own.place) {
-                    Standing::First | Standing::Beside => confirm(*own, Proof::Seen),
+                    Standing::First | Standing::Beside => confirm(*own, Unblocked::Seen),
                     // Somebody has forged the release.
                     standing => self.placed(*own, standing, Arrival::Queued),
                 }
@@ -240,7 +240,7 @@ impl Machine {
             }
             (Waiting(own, ahead, arrival), Event::PredecessorReleased) => self.succeed(*own, ahead, *arrival),
             (Waiting(own, ahead, _), Event::PredecessorDeleted) => self.deserted(*own, ahead),
-            (Delaying(own), Event::Delayed) => confirm(*own, Proof::Seen),
+            (Delaying(own), Event::Delayed) => confirm(*own, Unblocked::Seen),
             // We have not held the lock, so we leave by a plain deletion. Our successor then waits for its own delay.
             (
                 Looking(own, ..) | Succeeding(own) | Watching(own, ..) | Waiting(own, ..) | Delaying(own),
@@ -263,25 +263,25 @@ impl Machine {
             (Held(own, proof), Event::Aged) => guard(*own, *proof),
             (Held(own, proof), Event::Settled) => guard(*own, proof.due()),
             (Guarding(own, proof), Event::Settled) => (Guarding(*own, proof.due()), None),
-            (Guarded(own, Proof::Told), Event::Settled) => review(*own),
+            (Guarded(own, Unblocked::Told), Event::Settled) => review(*own),
             // If the server refuses the watch, the lock stays held, for as long as the connection lasts on which the node was
             // seen.
-            (Guarding(own, Proof::Due), Event::OwnWatched(true) | Event::Refused(_)) => review(*own),
+            (Guarding(own, Unblocked::Due), Event::OwnWatched(true) | Event::Refused(_)) => review(*own),
             (Guarding(own, proof), Event::OwnWatched(true) | Event::Refused(_)) => {
                 (Guarded(*own, *proof), None)
             }
             (Guarding(own, _), Event::OwnWatched(false)) => lose(*own, Breach::Touched),
             (Guarding(own, proof), Event::Unanswered) => guard(*own, *proof),
             (Reviewing(own), Event::Listed(children)) => match standing(&children, own.place) {
-                Standing::First | Standing::Beside => (Guarded(*own, Proof::Seen), None),
+                Standing::First | Standing::Beside => (Guarded(*own, Unblocked::Seen), None),
                 Standing::Behind(_) => lose(*own, Breach::Forged),
                 Standing::Missing => lose(*own, Breach::Touched),
             },
             (Reviewing(own), Event::NoDirectory) => lose(*own, Breach::Touched),
             // We may not list the queue. As in a queue that is too long, only the release shows that nobody blocks us.
-            (Reviewing(own), Event::Refused(_)) => (Guarded(*own, Proof::Seen), None),
+            (Reviewing(own), Event::Refused(_)) => (Guarded(*own, Unblocked::Seen), None),
             (Reviewing(own), Event::Unanswered) => review(*own),
-            (Reviewing(own), Event::WatchLost) => guard(*own, Proof::Due),
+            (Reviewing(own), Event::WatchLost) => guard(*own, Unblocked::Due),
             (Held(own, _) | Guarding(own, _) | Guarded(own, _) | Reviewing(own), Event::OwnTouched) => {
                 lose(*own, Breach::Touched)
             }
@@ -350,7 +350,7 @@ impl Machine {
         }
         match (sight, sequence.previous()) {
             (Sight::Children(children), _) => self.placed(own, standing(&children, own.place), arrival),
-            (Sight::Free, _) => confirm(own, Proof::Seen),
+            (Sight::Free, _) => confirm(own, Unblocked::Seen),
             // The other client may ignore our node.
             (Sight::Foreign(foreign), _) => leave(own, End::Foreign(foreign)),
             // The read came after our create in the same session, so the one child is our node.
@@ -392,7 +392,7 @@ impl Machine {
             // which.
             (Standing::Beside, Patience::Wait) if delayed => delay(own),
             (Standing::Beside, Patience::Try) if delayed => leave(own, End::Busy),
-            (Standing::First | Standing::Beside, _) => confirm(own, Proof::Seen),
+            (Standing::First | Standing::Beside, _) => confirm(own, Unblocked::Seen),
             // Only a listing may show that one of ours released the lock last.
             (Standing::Behind(ahead), Patience::Wait) if self.is_shared() => {
                 watch(own, Ahead { others: Others::Some(Vec::new()), ..ahead }, arrival)
@@ -416,11 +416,11 @@ impl Machine {
         match (ahead.nearest.kind, &ahead.others) {
             // A writer held the lock alone, so nobody was lower than it. Of that we need no other proof if we have seen it.
             (Kind::Exclusive | Kind::Permit(_) | Kind::Slot(_), Others::All(left)) if left.is_empty() => {
-                confirm(own, Proof::Seen)
+                confirm(own, Unblocked::Seen)
             }
             (Kind::Exclusive | Kind::Permit(_) | Kind::Slot(_), _) => match self.takeover {
-                Takeover::AtOnce if ahead.is_short => confirm(own, Proof::Told),
-                Takeover::AtOnce => confirm(own, Proof::Seen),
+                Takeover::AtOnce if ahead.is_short => confirm(own, Unblocked::Told),
+                Takeover::AtOnce => confirm(own, Unblocked::Seen),
                 Takeover::Delayed | Takeover::Mixed => {
                     (MachineState::Succeeding(own), Some(Command::Alone(Alone::List)))
                 }
@@ -465,7 +465,7 @@ impl Machine {
     }
 }
 
-impl Proof {
+impl Unblocked {
     /// The holder has held the lock for long enough to list the queue.
     fn due(self) -> Self {
         match self {
@@ -535,11 +535,11 @@ fn delay(own: Own) -> MachineStep {
     (MachineState::Delaying(own), Some(Command::Alone(Alone::Delay)))
 }
 
-fn confirm(own: Own, proof: Proof) -> MachineStep {
+fn confirm(own: Own, proof: Unblocked) -> MachineStep {
     (MachineState::Confirming(own, proof), Some(Command::Together(Together::Confirm)))
 }
 
-fn guard(own: Own, proof: Proof) -> MachineStep {
+fn guard(own: Own, proof: Unblocked) -> MachineStep {
     (MachineState::Guarding(own, proof), Some(Command::Alone(Alone::WatchOwn(own))))
 }
 

@@ -3,7 +3,7 @@
 use zklock_recipe::{Event, Refusal};
 
 use crate::error::QueryError;
-use crate::requests::Answer;
+use crate::requests::Evidence;
 use crate::wire::{LinkAnswer, Wire};
 use crate::zk::Succession;
 
@@ -14,7 +14,7 @@ pub(crate) async fn query<T, F>(
     question: impl FnOnce(Wire) -> F + Send + 'static,
 ) -> Result<T, QueryError>
 where
-    T: Answer + Send + 'static,
+    T: Evidence + Send + 'static,
     F: Future<Output = Result<T, Event>> + Send + 'static,
 {
     let path = path.to_owned();

@@ -17,7 +17,7 @@ use crate::node::{ASK, AskData, PoolData, decode};
 use crate::path::{child_of, name_of};
 use crate::requests::ask_node::ask_in_node;
 use crate::requests::confirm::is_own_hidden;
-use crate::requests::evidence::Answer;
+use crate::requests::evidence::Evidence;
 use crate::requests::foreign::find_foreigner;
 use crate::requests::read_nodes::{
     NodeRead, QueueNode, Seen, existing, existing_directory, permits_among, read_at_once, read_paths,
@@ -40,7 +40,7 @@ pub(crate) enum Holders {
     Nowhere,
 }
 
-impl Answer for Holders {}
+impl Evidence for Holders {}
 
 /// Finds those who hold the lock, the election, the semaphore or the slots at `path`.
 pub(crate) async fn find_holders(client: Arc<Client>, path: String) -> Result<Holders, Event> {
@@ -146,7 +146,7 @@ pub(crate) enum MadeAsk {
     Nowhere,
 }
 
-impl Answer for MadeAsk {}
+impl Evidence for MadeAsk {}
 
 /// What an asker knows of its node: the id in the data, and the transaction that created the node, once a server has named it.
 #[derive(Clone, Copy, Debug)]

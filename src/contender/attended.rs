@@ -96,7 +96,8 @@ struct Alarm {
 impl<W: Work> Attended<W> {
     /// Has this session look at the work now and then.
     pub(crate) fn new(session: &ZkSession, work: W) -> Self {
-        let (work, quiet) = (Mutex::new(Some(work)), AtomicU32::new(0));
+        let work = Mutex::new(Some(work));
+        let quiet = AtomicU32::new(0);
         let late = session.polled.late();
         let shared = Arc::new(AttendedWork { work, alarm: Arc::default(), late, quiet });
         let weak = Arc::downgrade(&shared);
@@ -133,7 +134,9 @@ impl<W: Work> AttendedWork<W> {
     /// Work may end guards and wake tasks, so it is abandoned outside the mutex.
     fn abandon(&self) {
         let work = self.work.lock().take();
-        work.into_iter().for_each(W::abandon);
+        if let Some(work) = work {
+            work.abandon();
+        }
     }
 }
 
@@ -192,7 +195,8 @@ impl Alarm {
 
     /// Whether the work should have been polled long ago.
     fn is_overdue(&self) -> bool {
-        let (looks, uncounted) = (self.looks.load(Ordering::Relaxed), self.uncounted.load(Ordering::Relaxed));
+        let looks = self.looks.load(Ordering::Relaxed);
+        let uncounted = self.uncounted.load(Ordering::Relaxed);
         looks.saturating_sub(uncounted) > LOOKS_UNTIL_OVERDUE || looks > LOOKS_AT_MOST
     }
 }

@@ -14,7 +14,9 @@ use crate::zk::ZkSession;
 /// the session.
 pub(super) fn take_back(session: &Arc<ZkSession>, companion: Arc<SharedCompanion>) {
     let Some(mut command) = companion.handle(CompanionEvent::Left) else { return };
-    let (asked, mut tries, mut connection) = (session.clone(), Tries::default(), None);
+    let asked = session.clone();
+    let mut tries = Tries::default();
+    let mut connection = None;
     let taking = async move {
         loop {
             // The deletion goes out on the connection of the read, so little time lies between the two.

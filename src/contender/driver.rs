@@ -72,7 +72,8 @@ impl Driver {
     }
 
     fn of(machine: Acquisition, session: Arc<ZkSession>, members: Vec<Member>) -> Self {
-        let (id, teller) = (Uuid::nil(), Teller::new(members.len()));
+        let id = Uuid::nil();
+        let teller = Teller::new(members.len());
         Self {
             machine,
             session,
@@ -189,7 +190,8 @@ impl Driver {
             self.handle(Event::Withheld);
         }
         if !self.machine.is_ended() {
-            let (session, paths) = (self.session.clone(), self.paths());
+            let session = self.session.clone();
+            let paths = self.paths();
             let finish = self.ended().map(move |end| match end {
                 End::Refused(refusal) => {
                     warn!(%paths, ?refusal, "the server refuses to delete a contender's node; the node stays until its session ends");
@@ -202,7 +204,8 @@ impl Driver {
 
     /// Tells the searches of the session which nodes are ours.
     fn know_nodes(&mut self) {
-        let (searches, machine) = (&self.session.searches, &self.machine);
+        let searches = &self.session.searches;
+        let machine = &self.machine;
         for (index, member) in self.members.iter_mut().enumerate() {
             member.know(searches, || machine.own(index));
         }
@@ -272,7 +275,8 @@ impl Driver {
             (Together::Enter, _) => {
                 // Each create gets another id, because an earlier one may still take effect. There is at least one member.
                 self.id = Uuid::new_v4();
-                let (entries, lock) = (self.entries(), &self.members[0].entry.lock);
+                let entries = self.entries();
+                let lock = &self.members[0].entry.lock;
                 let data = NodeData::new(self.id, &lock.options.owner, lock.options.data.as_deref());
                 let data = encode(&data.contending_for(lock.queue.kind()));
                 let searches = self.session.searches.clone();
@@ -283,7 +287,8 @@ impl Driver {
                 self.send_entry(tries, |wire| requests::create_directories(wire.client, entries))
             }
             (Together::Confirm, Certainty::Seen(_)) => {
-                let (pause, asked) = (self.session.pause_after(tries), self.session.confirmation());
+                let pause = self.session.pause_after(tries);
+                let asked = self.session.confirmation();
                 let asked = pause.then(|_| asked);
                 asked
                     .map(|heard| if heard { Input::LeaseConfirmed } else { Input::Lost(None) }.into())
@@ -326,11 +331,13 @@ impl Driver {
 
     fn send_for(&mut self, index: usize, alone: Alone, ground: Ground, tries: Tries) -> Pending {
         let Member { entry, companion, .. } = &self.members[index];
-        let (lock, companion) = (entry.lock.clone(), companion.clone());
+        let lock = entry.lock.clone();
+        let companion = companion.clone();
         let Ground { certainty, search } = ground;
         match alone {
             Alone::Find => {
-                let (id, searches) = (self.id, self.session.searches.clone());
+                let id = self.id;
+                let searches = self.session.searches.clone();
                 self.ask_for(index, tries, None, move |wire| {
                     requests::find(wire.client.clone(), lock, id, searches, search)
                 })
@@ -342,7 +349,9 @@ impl Driver {
                 self.ask_for(index, tries, None, move |wire| requests::list(wire.client.clone(), lock, own))
             }
             Alone::WatchPredecessor(predecessor, own) => {
-                self.teller.iter_mut().for_each(|teller| teller.waits(index, &lock, predecessor, own));
+                if let Some(teller) = &mut self.teller {
+                    teller.waits(index, &lock, predecessor, own);
+                }
                 self.ask_for(index, tries, None, move |wire| {
                     requests::watch_predecessor(wire.watching(), lock, predecessor, own)
                 })
@@ -413,7 +422,9 @@ impl Work for Driver {
             if let Some((index, watch)) = watch {
                 self.members[index].watch = Some(watch);
             }
-            self.teller.iter_mut().for_each(|teller| teller.see(&input));
+            if let Some(teller) = &mut self.teller {
+                teller.see(&input);
+            }
             if let Some(outcome) = self.handle(input) {
                 return Poll::Ready(outcome);
             }

@@ -90,13 +90,13 @@ pub(super) struct Teller {
 #[derive(Clone, Default)]
 struct Known {
     /// What the last look at the queue showed.
-    queue: Queue,
+    queue: QueueAhead,
     /// How many were ahead when this was told last.
     told: usize,
 }
 
 #[derive(Clone, Default)]
-enum Queue {
+enum QueueAhead {
     #[default]
     Unknown,
     Counted(usize),
@@ -113,14 +113,14 @@ impl Teller {
     /// Remembers what an input shows of the queues.
     pub(super) fn see(&mut self, input: &Input) {
         let listed =
-            |names: &[String]| Queue::Listed(names.iter().filter_map(|it| Node::parse(it)).collect());
+            |names: &[String]| QueueAhead::Listed(names.iter().filter_map(|it| Node::parse(it)).collect());
         match input {
             Input::Reply(Report::Entered(nodes), _) => {
                 for (known, (_, sight)) in self.members.iter_mut().zip(nodes) {
                     known.queue = match sight {
                         Sight::Children(children) => listed(children),
-                        Sight::Count(count) => Queue::Counted(*count),
-                        Sight::Free | Sight::Foreign(_) | Sight::Nothing => Queue::Unknown,
+                        Sight::Count(count) => QueueAhead::Counted(*count),
+                        Sight::Free | Sight::Foreign(_) | Sight::Nothing => QueueAhead::Unknown,
                     };
                 }
             }
@@ -141,9 +141,9 @@ impl Teller {
             it.sequence <= predecessor.sequence && (kind == Kind::Exclusive || it.kind == Kind::Exclusive)
         };
         match &self.members[index].queue {
-            Queue::Unknown => {}
-            Queue::Counted(count) => self.tell(index, lock, count.saturating_sub(1), false),
-            Queue::Listed(queue) => self.tell(index, lock, queue.iter().filter(waits_for).count(), true),
+            QueueAhead::Unknown => {}
+            QueueAhead::Counted(count) => self.tell(index, lock, count.saturating_sub(1), false),
+            QueueAhead::Listed(queue) => self.tell(index, lock, queue.iter().filter(waits_for).count(), true),
         }
     }
 

@@ -192,7 +192,8 @@ fn start(turn: &Turn) -> Vec<Listening> {
         let (lock, own) = node;
         let path = lock.queue.held().of_child(ASK);
         let node = lock.queue.path.child(&path_of(node)).unwrap_or_default().to_owned();
-        let (asked, subject) = (path.clone(), lock.queue.held().to_string());
+        let asked = path.clone();
+        let subject = lock.queue.held().to_string();
         let news = News::start(turn.session(), path, move |client, footing| {
             let subject = subject.clone();
             let looked = watch_ask(client, asked.clone(), footing);

@@ -99,7 +99,7 @@ pub use transaction_error::{ConditionProblem, TransactionError};
 
 use crate::contender::Driver;
 use crate::fence::{FencingToken, Sequencer};
-use crate::requests::Answer;
+use crate::requests::Evidence;
 use crate::telemetry::{Acquired, FamilyMember};
 use crate::wire::{LinkAnswer, Wire};
 use crate::zk::{Holder, ZkSession};
@@ -471,7 +471,7 @@ impl<K> Guard<K> {
 
     /// Asks ZooKeeper in the session of this guard, until the guard is lost. The stop margin does not count. `None` if
     /// the connection was lost before the answer.
-    pub(crate) async fn request<F: Future<Output: Answer + Send> + Send + 'static>(
+    pub(crate) async fn request<F: Future<Output: Evidence + Send> + Send + 'static>(
         &self,
         question: impl FnOnce(Wire) -> F + Send + 'static,
     ) -> Result<Option<F::Output>, Lost> {
@@ -485,8 +485,9 @@ impl<K> Guard<K> {
 
     /// Has the holder of a turnstile watch its node from now on. Call it once: each call begins a task.
     pub(crate) fn watch_node(&self) {
-        let watch = Holder::settle(self.turn.held.clone());
-        watch.into_iter().for_each(|watch| self.session().finish(watch));
+        if let Some(watch) = Holder::settle(self.turn.held.clone()) {
+            self.session().finish(watch);
+        }
     }
 
     /// Gives up the hold of a node that a server found gone or written to. A node of its name is looked at before it is deleted.

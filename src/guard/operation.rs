@@ -105,7 +105,8 @@ impl NodeOptions {
 
 /// Checks the operation of a holder of this lock; `Err` says what is wrong with it.
 pub(super) fn validate(operation: &NodeOperation, settings: &Settings) -> Result<(), String> {
-    let (lock, Node { path: named, options, .. }) = (&settings.queue.path, operation.node());
+    let lock = &settings.queue.path;
+    let Node { path: named, options, .. } = operation.node();
     let path = match named.strip_suffix('/') {
         // The server's number becomes the node's name.
         Some(parent) if options.sequential && !parent.is_empty() => parent,

@@ -50,7 +50,8 @@ pub(super) async fn commit(
         (None, Error::Throttled) => TransactionError::Throttled { path: lock },
         (_, error) if !is_definite(&error) => TransactionError::Unknown { path: lock },
         (Some(Part::Caller(operation, node)), error) => {
-            let (operation, path) = (*operation, node.path.clone());
+            let operation = *operation;
+            let path = node.path.clone();
             TransactionError::Condition { operation, path, problem: problem(error) }
         }
         (Some(Part::Holder(_)), error) => TransactionError::Refused {

@@ -16,7 +16,8 @@ use super::lost::{Lost, LostReason};
 impl Turn {
     /// How long the guard is certainly not at risk; zero if it is at risk now. Each loss is a risk, too.
     fn calm(&self) -> Duration {
-        let (held, lease) = (&self.held, self.held.shared_lease());
+        let held = &self.held;
+        let lease = self.held.shared_lease();
         // Once the holder has been told of an end, the end is final. An end by `max_hold` is always final, and no risk.
         let is_told = held.fate.borrow().loss.is_some_and(|loss| loss.reason != LostReason::MaxHold);
         if held.seen() != lease.connection() || is_told || self.check().is_err() {
@@ -46,7 +47,8 @@ impl Turn {
                 Ok(()) if self.calm().is_zero() => Err(self.remaining()),
                 checked => Ok(checked),
             };
-            let (safe, beat) = (pin!(self.held.when(look)), pin!(beaten.changed()));
+            let safe = pin!(self.held.when(look));
+            let beat = pin!(beaten.changed());
             if let Either::Left((safe, _)) = select(safe, beat).await {
                 return safe;
             }

@@ -144,7 +144,8 @@ pub(crate) async fn send(
         }
     };
     turn.check().map_err(TransactionError::Lost)?;
-    let (lock, nodes) = (held.path.clone(), held.nodes().collect());
+    let lock = held.path.clone();
+    let nodes = held.nodes().collect();
     // The transaction goes out on this connection and on no later one. Before a later connection is there, somebody
     // may delete our node, and another contender may get its name.
     let mut request = held

@@ -19,7 +19,7 @@ use crate::error::{AcquireError, InvalidLock, QueryError};
 
 use crate::guard::Guard;
 use crate::observe::Observer;
-use crate::requests::{Answer, QueueNode};
+use crate::requests::{Evidence, QueueNode};
 use crate::settings::Settings;
 use crate::zk::Succession;
 
@@ -200,7 +200,7 @@ impl Lock {
         question: impl FnOnce(Arc<Client>, Arc<Settings>) -> F + Send + 'static,
     ) -> Result<T, QueryError>
     where
-        T: Answer + Send + 'static,
+        T: Evidence + Send + 'static,
         F: Future<Output = Result<T, Event>> + Send + 'static,
     {
         let settings = self.settings.clone();

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use zklock_recipe::{Event, Sent, SessionEnd};
 
-use crate::requests::{Answer, Found, Sighting, Watching};
+use crate::requests::{Evidence, Found, Sighting, Watching};
 use crate::wire::{LinkAnswer, Revocable};
 use crate::zk::SessionView;
 
@@ -21,9 +21,9 @@ pub(crate) struct WatchedSight<T> {
     pub(super) before: Sent,
 }
 
-impl<T> Answer for WatchedSight<T> {
+impl<T> Evidence for WatchedSight<T> {
     fn session_end(&self) -> Option<SessionEnd> {
-        self.found.as_ref().err().and_then(Answer::session_end)
+        self.found.as_ref().err().and_then(Evidence::session_end)
     }
 }
 

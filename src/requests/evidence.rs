@@ -8,7 +8,7 @@ use zklock_recipe::companion::CompanionEvent;
 use zklock_recipe::{Event, Proof, Refusal, Report, SessionEnd};
 
 /// An answer to a request. By default it says nothing of the session.
-pub(crate) trait Answer {
+pub(crate) trait Evidence {
     /// What the answer proves. An error proves nothing: the server may have failed, throttled or not known the request before it
     /// asked anybody.
     fn proof(&self) -> Proof {
@@ -24,7 +24,7 @@ pub(crate) trait Answer {
 /// A quorum has acknowledged a write of the request, which came to this.
 pub(crate) struct Acknowledged<T = ()>(pub(crate) T);
 
-impl<T> Answer for Acknowledged<T> {
+impl<T> Evidence for Acknowledged<T> {
     fn proof(&self) -> Proof {
         Proof::Quorum
     }
@@ -33,13 +33,13 @@ impl<T> Answer for Acknowledged<T> {
 /// The leader has answered a sync.
 pub(crate) struct Synced;
 
-impl Answer for Synced {
+impl Evidence for Synced {
     fn proof(&self) -> Proof {
         Proof::Leader
     }
 }
 
-impl Answer for Report {
+impl Evidence for Report {
     /// To create a contender is to write.
     fn proof(&self) -> Proof {
         match self {
@@ -56,7 +56,7 @@ impl Answer for Report {
     }
 }
 
-impl Answer for AdmissionEvent {
+impl Evidence for AdmissionEvent {
     /// The transaction that moves a contender from the turnstile to the pool is a write.
     fn proof(&self) -> Proof {
         if let Self::Admitted(_) = self { Proof::Quorum } else { Proof::Nothing }
@@ -67,48 +67,48 @@ impl Answer for AdmissionEvent {
     }
 }
 
-impl Answer for Event {
+impl Evidence for Event {
     fn session_end(&self) -> Option<SessionEnd> {
         if let Self::SessionOver(end) = self { Some(*end) } else { None }
     }
 }
 
 /// An event about one of several nodes.
-impl Answer for (usize, Event) {
+impl Evidence for (usize, Event) {
     fn session_end(&self) -> Option<SessionEnd> {
         self.1.session_end()
     }
 }
 
 /// An event, and the watch that the request has set.
-impl<W> Answer for (Event, Option<W>) {
+impl<W> Evidence for (Event, Option<W>) {
     fn session_end(&self) -> Option<SessionEnd> {
         self.0.session_end()
     }
 }
 
-impl<T: Answer, E: Answer> Answer for Result<T, E> {
+impl<T: Evidence, E: Evidence> Evidence for Result<T, E> {
     fn proof(&self) -> Proof {
-        self.as_ref().map_or(Proof::Nothing, Answer::proof)
+        self.as_ref().map_or(Proof::Nothing, Evidence::proof)
     }
 
     fn session_end(&self) -> Option<SessionEnd> {
-        self.as_ref().map_or_else(Answer::session_end, Answer::session_end)
+        self.as_ref().map_or_else(Evidence::session_end, Evidence::session_end)
     }
 }
 
-impl<T> Answer for Option<T> {}
+impl<T> Evidence for Option<T> {}
 
-impl<T> Answer for Vec<T> {}
+impl<T> Evidence for Vec<T> {}
 
-impl Answer for () {}
+impl Evidence for () {}
 
-impl Answer for bool {}
+impl Evidence for bool {}
 
-impl Answer for CompanionEvent {}
+impl Evidence for CompanionEvent {}
 
 /// A node that may not be deleted.
-impl Answer for (String, Refusal) {}
+impl Evidence for (String, Refusal) {}
 
 #[cfg(test)]
 mod tests {
@@ -118,7 +118,7 @@ mod tests {
 
     const END: SessionEnd = SessionEnd::Expired;
 
-    fn says(answer: &impl Answer) -> (Proof, Option<SessionEnd>) {
+    fn says(answer: &impl Evidence) -> (Proof, Option<SessionEnd>) {
         (answer.proof(), answer.session_end())
     }
 

@@ -31,7 +31,7 @@ pub(crate) use directory::{create_directories, create_directory};
 pub(crate) use enter::enter;
 #[cfg(test)]
 pub(crate) use evidence::Synced;
-pub(crate) use evidence::{Acknowledged, Answer};
+pub(crate) use evidence::{Acknowledged, Evidence};
 pub(crate) use leave::{delete, release, release_one};
 pub(crate) use queue::{list, review};
 pub(crate) use read_nodes::{QueueNode, are_there};

@@ -28,7 +28,7 @@ use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::guard::lost::LostReason;
 use crate::node::{NodeData, encode};
-use crate::requests::{Answer, OwnNode};
+use crate::requests::{Evidence, OwnNode};
 use crate::settings::Entry;
 use crate::wire::{LinkAnswer, Revocable, Wire};
 use crate::zk::ZkSession;
@@ -131,7 +131,7 @@ struct AdmissionHeard {
     watches: Option<Watches>,
 }
 
-impl Answer for AdmissionHeard {
+impl Evidence for AdmissionHeard {
     fn session_end(&self) -> Option<SessionEnd> {
         self.event.session_end()
     }

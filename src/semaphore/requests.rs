@@ -17,7 +17,7 @@ use zookeeper_client::{Client, CreateMode, Error, MultiReadResult, MultiWriteRes
 use crate::node::PoolData;
 use crate::requests::confirm::{OwnNode, is_own, is_own_hidden};
 use crate::requests::directory::{create_directory, create_lasting};
-use crate::requests::evidence::Answer;
+use crate::requests::evidence::Evidence;
 use crate::requests::path_kind::other_kind;
 use crate::requests::read_nodes::{self, NodeRead, QueueNode, existing, read_at_once, read_contenders};
 use crate::requests::reply::failure;
@@ -205,7 +205,7 @@ pub(crate) enum Stocked {
     Foreign,
 }
 
-impl Answer for Stocked {}
+impl Evidence for Stocked {}
 
 /// Writes to a pool how much it has. It creates the pool if there is none; `turnstile` is what its contenders pass.
 pub(crate) async fn set_stock(

@@ -8,7 +8,7 @@ use zookeeper_client::{Client, Error};
 use crate::lock::requests::{First, first_there};
 use crate::node::PoolData;
 use crate::path::name_of;
-use crate::requests::evidence::Answer;
+use crate::requests::evidence::Evidence;
 use crate::requests::foreign::{self, is_foreign};
 use crate::requests::read_nodes::{QueueNode, permits_among};
 use crate::requests::reply::failure;
@@ -31,7 +31,7 @@ pub(crate) enum Branch {
     Gone,
 }
 
-impl Answer for Branch {}
+impl Evidence for Branch {}
 
 /// The first contender that holds the lock of a directory.
 pub(crate) struct FirstHolder {

@@ -91,7 +91,8 @@ impl Dialer {
     /// Asks each server for a new session, once. If one server refuses for good and another one does not answer, the
     /// refusal is the error, because it says more.
     pub(crate) async fn dial(&self) -> Result<Established, Refused> {
-        let (mut refusal, mut unanimous) = (None, true);
+        let mut refusal = None;
+        let mut unanimous = true;
         for server in self.servers.last_one_first() {
             match self.establish(server).await {
                 Ok(established) => return Ok(established),

@@ -10,7 +10,7 @@ use zklock_recipe::{Sent, SessionEnd};
 use super::connection::{Connection, Wire};
 use super::shared_lease::SharedLease;
 use crate::clock;
-use crate::requests::Answer;
+use crate::requests::Evidence;
 
 /// The connection that a request can use.
 #[derive(Clone)]
@@ -63,7 +63,7 @@ impl Requester {
     }
 
     /// Makes a request. It waits for a connection if the session has none. It is sent at its first poll.
-    pub(crate) fn request<F: Future<Output: Answer + Send> + Send + 'static>(
+    pub(crate) fn request<F: Future<Output: Evidence + Send> + Send + 'static>(
         &self,
         request: impl FnOnce(Wire) -> F + Send + 'static,
     ) -> BoxFuture<'static, LinkAnswer<F::Output>> {
@@ -72,7 +72,7 @@ impl Requester {
 
     /// As [`request`](Self::request). If a connection is given, the request goes out on the one with this number only, and is lost
     /// if that is not the present one.
-    pub(crate) fn request_where<F: Future<Output: Answer + Send> + Send + 'static>(
+    pub(crate) fn request_where<F: Future<Output: Evidence + Send> + Send + 'static>(
         &self,
         number: Option<u64>,
         request: impl FnOnce(Wire) -> F + Send + 'static,

@@ -245,7 +245,8 @@ impl Connections {
                 let refused = refused.iter().position(|it| ptr::eq(*it, *server));
                 (refused.map_or(0, |position| position + 1), server.granted().is_none())
             });
-            let (number, mut rejections) = (servers.len(), 0);
+            let number = servers.len();
+            let mut rejections = 0;
             for server in &servers {
                 // Once the request reaches the server, the leader goes by the timeout that this server grants, even if
                 // the answer is lost. So the session goes to no server before that timeout is known.

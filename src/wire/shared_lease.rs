@@ -24,7 +24,7 @@ use zklock_recipe::{Lapse, Lease, Lengths, Moment, Present, Proof, Sent, Session
 
 use crate::clock;
 use crate::mutex::Mutex;
-use crate::requests::Answer;
+use crate::requests::Evidence;
 
 /// A suspension that is shorter than this makes no timer late enough to matter.
 const SHORT: Duration = Duration::from_millis(50);
@@ -56,7 +56,7 @@ impl SharedLease {
 
     /// Takes in what the answer to a request, which was sent then and there, says of the session. No other function credits the
     /// lease.
-    pub(crate) fn credit(self: &Arc<Self>, answer: &impl Answer, sent: Sent) {
+    pub(crate) fn credit(self: &Arc<Self>, answer: &impl Evidence, sent: Sent) {
         if let Some(end) = answer.session_end() {
             self.ended_quietly(end);
         }
@@ -213,7 +213,8 @@ impl SharedLease {
 
     /// When the lease has ended, if that is known; else this instant.
     pub(crate) fn lapsed(&self) -> Moment {
-        let (deadline, now) = (self.lease.borrow().lease().deadline(), clock::now());
+        let deadline = self.lease.borrow().lease().deadline();
+        let now = clock::now();
         if now.until(deadline).is_zero() { deadline } else { now }
     }
 
@@ -259,7 +260,8 @@ mod tests {
     #[tokio::test]
     async fn evidence_for_a_valid_lease_wakes_nobody() {
         let lease = lease(clock::now());
-        let (mut changes, heard) = (lease.changes(), lease.heard());
+        let mut changes = lease.changes();
+        let heard = lease.heard();
         confirm(&lease, 0);
         assert!(!heard.has_changed().unwrap());
         sync(&lease, 0);

@@ -2,7 +2,7 @@
 
 use super::Arrival::*;
 use super::MachineState::*;
-use super::Proof::*;
+use super::Unblocked::*;
 use super::{Alone as A, Command as C, Event as E, Together as T, *};
 use crate::contender::LAST_SEQUENCE;
 use crate::event::Refusal;

@@ -67,7 +67,8 @@ impl Turn {
 /// Looks at each turn that is added: as it comes, whenever it may be lost, and often. `look` says for how long the turn is
 /// certainly held; nothing if the turn need not be watched any more.
 fn watch<T>(added: &Receiver<T>, mut look: impl FnMut(T) -> Option<(T, Duration)>) {
-    let (mut turns, mut next) = (Vec::new(), Instant::now());
+    let mut turns = Vec::new();
+    let mut next = Instant::now();
     loop {
         let looked = if turns.is_empty() {
             let Ok(turn) = added.recv() else { return };

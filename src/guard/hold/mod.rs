@@ -87,7 +87,8 @@ impl Held {
             // Somebody may have deleted the node of a contender that waited for long. So it watches its node at once.
             driver.handle(Event::Aged);
         }
-        let (session, stop_margin) = (driver.session.clone(), driver.stop_margin());
+        let session = driver.session.clone();
+        let stop_margin = driver.stop_margin();
         let count = driver.locks().next().filter(|_| !turnstile);
         let count = count.map(|lock| telemetry::Hold::new(&lock.options.label, lock.queue.is_led()));
         let nodes = driver.locks().cloned().zip(nodes).collect::<Vec<_>>();
@@ -179,8 +180,11 @@ impl Held {
     fn ended(&self, Loss { reason, from }: Loss, lets_go: bool) {
         let now = clock::now();
         if now.until(from).is_zero() {
-            let (lost, ago) = (reason.label(), now.least_since(from));
-            self.count.iter().for_each(|count| count.ended(lost, ago));
+            let lost = reason.label();
+            let ago = now.least_since(from);
+            if let Some(count) = &self.count {
+                count.ended(lost, ago);
+            }
             self.tell_end(lost, lets_go, ago);
         }
     }
@@ -240,7 +244,9 @@ impl Held {
         let mut driver = self.driver.lock();
         // No transaction of this turn follows, so none makes a companion behind the look for it.
         let mark = self.mark_for(LostReason::NodeDeleted);
-        driver.iter_mut().for_each(|driver| drop(driver.handle(Event::OwnTouched)));
+        if let Some(driver) = driver.as_mut() {
+            drop(driver.handle(Event::OwnTouched));
+        }
         drop(driver);
         self.as_lost(self.tell(mark))
     }
@@ -256,7 +262,8 @@ impl Held {
 
     /// How long the lock is certainly held with this fate, and why it is lost then.
     fn horizon(&self, Fate { loss, limit, .. }: &Fate) -> (Duration, LostReason) {
-        let (lease, now) = (self.lease().unwrap_or_default(), clock::now());
+        let lease = self.lease().unwrap_or_default();
+        let now = clock::now();
         let lease = loss.map_or(lease, |loss| lease.min(now.until(loss.from)));
         let (remaining, by_limit) = limit.bound(lease, now);
         (remaining, if by_limit { LostReason::MaxHold } else { LostReason::Unconfirmed })
@@ -291,7 +298,8 @@ impl Held {
             // Neither sender is dropped before `self`. The timer's clock stops while the machine is suspended, so
             // `check` and `run` read the clocks of the lease, which wakes all after a suspension.
             let timer = self.session().sleep(pause);
-            let (fate, lease) = (pin!(fate.changed()), pin!(lease.changed()));
+            let fate = pin!(fate.changed());
+            let lease = pin!(lease.changed());
             let _which = select(select(fate, lease), pin!(timer)).await;
         }
     }
@@ -419,7 +427,9 @@ impl Held {
             let mut slot = self.driver.lock();
             let Some(driver) = slot.as_mut() else { return Poll::Ready(()) };
             let polled = driver.poll(cx);
-            driver.seen().into_iter().for_each(|connection| self.saw(connection));
+            if let Some(connection) = driver.seen() {
+                self.saw(connection);
+            }
             let outcome = std::task::ready!(polled);
             // A node that was only written to still exists. It stays until the guard is dropped, so that nobody is
             // granted the lock before the loser has finished.
@@ -432,7 +442,9 @@ impl Held {
                 // The task that waits for a limit has nothing to give up any more, also if the loss was noted before.
                 self.fate.send_modify(|_| {});
             }
-            driver.into_iter().for_each(Driver::abandon);
+            if let Some(driver) = driver {
+                driver.abandon();
+            }
             Poll::Ready(())
         })
         .boxed()
@@ -466,7 +478,8 @@ impl Holder for Held {
     }
 
     fn tell_risk(&self) {
-        let (told, remaining) = (*self.told.lock(), self.remaining());
+        let told = *self.told.lock();
+        let remaining = self.remaining();
         if let Some(told) = told.filter(|_| !remaining.is_zero()) {
             self.each_path().for_each(|held| told.at_risk(&held, remaining));
         }

@@ -150,7 +150,9 @@ impl Turn {
     /// From here on the node at this path goes with the holder's own one, which is the only one. Call it before the request that
     /// makes the node is sent. Once the lock is being released, none is sent any more.
     pub(crate) fn accompany(&self, path: String) {
-        self.held.driver.lock().iter_mut().for_each(|driver| driver.accompany(path.clone()));
+        if let Some(driver) = self.held.driver.lock().as_mut() {
+            driver.accompany(path);
+        }
     }
 
     /// The token of this turn.
@@ -235,7 +237,9 @@ impl Turn {
 
     /// Leaves a lock that is lost: by a plain deletion, so that the successors observe their takeover delays.
     pub(crate) fn forfeit(&self) {
-        self.held.take(self.number).into_iter().for_each(Driver::forfeit);
+        if let Some(driver) = self.held.take(self.number) {
+            driver.forfeit();
+        }
     }
 
     /// The token that is cancelled when the turn is over or the lock is lost, or will be by its stop margin.
@@ -296,7 +300,9 @@ impl Turn {
             match request.await {
                 LinkAnswer::Given(Ok(_), sent) => {
                     let held = &self.held;
-                    held.driver.lock().iter_mut().for_each(|driver| driver.saw(sent.connection));
+                    if let Some(driver) = held.driver.lock().as_mut() {
+                        driver.saw(sent.connection);
+                    }
                     held.saw(sent.connection);
                     return self.check();
                 }

@@ -90,15 +90,17 @@ impl ServerAddress {
 
 impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "[{}]:{}", self.host, self.port),
-            false => write!(f, "{}:{}", self.host, self.port),
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
         }
     }
 }
 
 fn read(text: &str, tls: bool) -> Result<(Vec<ServerAddress>, String), String> {
-    let (mut servers, mut chroot) = (Vec::new(), "");
+    let mut servers = Vec::new();
+    let mut chroot = "";
     for server in text.split(',').map(str::trim) {
         if !chroot.is_empty() {
             return Err("the chroot stands once, after the last server".to_owned());

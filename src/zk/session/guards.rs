@@ -73,7 +73,8 @@ pub(crate) struct Guards {
 impl Guards {
     /// Makes an empty set. `background` polls the drivers of guards that have been held for a while.
     pub(crate) fn new(background: Background) -> Arc<Self> {
-        let (held, young) = (Mutex::default(), Mutex::default());
+        let held = Mutex::default();
+        let young = Mutex::default();
         Arc::new(Self { held, young, hurry: Arc::default(), background })
     }
 
@@ -113,7 +114,8 @@ impl Guards {
     /// After the last node comes the first one again.
     fn next(&self, last: usize) -> Vec<(usize, HeldNode)> {
         let held = self.held.lock();
-        let (behind, before) = (held.iter().filter(|it| it.0 > last), held.iter().filter(|it| it.0 <= last));
+        let behind = held.iter().filter(|it| it.0 > last);
+        let before = held.iter().filter(|it| it.0 <= last);
         let mut length = 0;
         let next =
             behind.chain(before).take(NODES_PER_HEARTBEAT).enumerate().take_while(|(index, (_, node))| {
@@ -132,7 +134,8 @@ impl Guards {
 /// data while they run, all watches are gone though no connection is, and another contender may get the name of a holder's node.
 pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requester: Requester) {
     let Some(hurry) = guards.upgrade().map(|guards| guards.hurry.clone()) else { return };
-    let (mut last, mut looked) = (Instant::now(), 0);
+    let mut last = Instant::now();
+    let mut looked = 0;
     while guards.strong_count() > 0 {
         let heartbeat = lease.lengths().heartbeat;
         // The background task awaits this, inside its runtime.
@@ -179,9 +182,12 @@ pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requ
 /// Has each guard note its loss whenever the lease has ended, until the session is over. The loss is then counted and told, though
 /// nobody asks the guard. Each guard also tells of a risk, once until heartbeats succeed again.
 pub(crate) async fn note_ends(guards: Weak<Guards>, lease: Arc<SharedLease>) {
-    let (mut changes, mut beaten, mut is_at_risk) = (lease.changes(), lease.heartbeats(), false);
+    let mut changes = lease.changes();
+    let mut beaten = lease.heartbeats();
+    let mut is_at_risk = false;
     loop {
-        let (end, left) = (lease.end(), lease.remaining());
+        let end = lease.end();
+        let left = lease.remaining();
         let has_ended = end.is_some() || left.is_zero();
         // Without a subscriber, nobody is woken for a risk.
         let calm = if telemetry::tells_of_holds() { lease.calm() } else { Duration::MAX };
@@ -284,7 +290,8 @@ mod tests {
             for number in 0..number {
                 guards.insert((format!("/lock/{number}"), 7, length), holder.clone());
             }
-            let (mut looked, mut seen) = (0, BTreeSet::new());
+            let mut looked = 0;
+            let mut seen = BTreeSet::new();
             for _ in 0..usize::div_ceil(number, nodes) {
                 let next = guards.next(looked);
                 assert_eq!(next.len(), nodes);

@@ -28,7 +28,7 @@ use self::guards::{Guards, Holder};
 use self::late_creates::LateCreates;
 use self::polled::Polled;
 use crate::clock;
-use crate::requests::{self, Answer, OwnNode, Searches};
+use crate::requests::{self, Evidence, OwnNode, Searches};
 use crate::settings::Settings;
 use crate::telemetry;
 use crate::wire::dialer::{Dialer, Established};
@@ -92,7 +92,8 @@ impl ZkSession {
         runtime.spawn(connections.run(opened));
         runtime.spawn(background::run(queue, lease.clone()));
         let session = Self::new(id, &dialer, runtime, link, lease, over, background);
-        let (guards, polled) = (Arc::downgrade(&session.guards), Arc::downgrade(&session.polled));
+        let guards = Arc::downgrade(&session.guards);
+        let polled = Arc::downgrade(&session.polled);
         session.finish(guards::beat(guards, session.lease.clone(), session.requester.clone()).boxed());
         session.finish(polled::patrol(polled, session.lease.clone()).boxed());
         // The background task drops its futures at the end of the session, so this is no future of its.
@@ -202,7 +203,9 @@ impl ZkSession {
         &self,
         length: Duration,
     ) -> impl Future<Output = Option<SessionEnd>> + Send + 'static + use<> {
-        let (began, runtime, lease) = (clock::now(), self.runtime.clone(), self.lease.clone());
+        let began = clock::now();
+        let runtime = self.runtime.clone();
+        let lease = self.lease.clone();
         let sleep = move |pause| {
             let _entered = runtime.enter();
             tokio::time::sleep(pause)
@@ -213,7 +216,8 @@ impl ZkSession {
                 if left.is_zero() {
                     return None;
                 }
-                let (over, timer) = (std::pin::pin!(lease.over()), std::pin::pin!(sleep(left)));
+                let over = std::pin::pin!(lease.over());
+                let timer = std::pin::pin!(sleep(left));
                 if let Either::Left((end, _)) = select(over, timer).await {
                     return Some(end);
                 }
@@ -230,7 +234,7 @@ impl ZkSession {
     /// Makes a request after the pause that these tries call for. If a connection is given, it goes out on the one with this
     /// number only.
     pub(crate) fn request_after<
-        F: Future<Output: Answer + Send> + Send + 'static,
+        F: Future<Output: Evidence + Send> + Send + 'static,
         R: FnOnce(Wire) -> F + Send + 'static,
     >(
         &self,
@@ -238,7 +242,8 @@ impl ZkSession {
         connection: Option<u64>,
         request: R,
     ) -> impl Future<Output = LinkAnswer<F::Output>> + Send + 'static + use<F, R> {
-        let (pause, answer) = (self.pause_after(tries), self.requester.request_where(connection, request));
+        let pause = self.pause_after(tries);
+        let answer = self.requester.request_where(connection, request);
         async move {
             match pause.await {
                 Some(end) => LinkAnswer::Over(end),
@@ -297,7 +302,8 @@ impl ZkSession {
 
     /// As [`close`](Self::close), once the writes that outlast the session are done, or a tenth of the session timeout is over.
     pub(crate) fn close_after_writes(&self) {
-        let (mut writes, lease) = (self.writes.subscribe(), self.lease.clone());
+        let mut writes = self.writes.subscribe();
+        let lease = self.lease.clone();
         if *writes.borrow() == 0 {
             return self.close();
         }

@@ -333,7 +333,8 @@ impl Successor {
                 None => return,
             },
         };
-        let (dialer, mut survey) = (self.dialer.clone(), JoinSet::new());
+        let dialer = self.dialer.clone();
+        let mut survey = JoinSet::new();
         survey.spawn(async move { survey::grants(&dialer).await });
         loop {
             let next = Instant::now() + APART;
@@ -349,7 +350,8 @@ impl Successor {
     /// the succession any more.
     async fn follow(&self, life: &mut watch::Receiver<SessionLease>) -> Option<()> {
         let mut connections = None;
-        let (mut last, mut unused) = (Instant::now(), 0);
+        let mut last = Instant::now();
+        let mut unused = 0;
         loop {
             let (has_ended, state, connection, timeout) = {
                 let life = life.borrow_and_update();

@@ -95,8 +95,10 @@ impl Tick {
 /// makes leases shorter. A tick that is shorter makes them unsound.
 pub(crate) async fn tick(dialer: &Dialer) -> Result<Duration, Refused> {
     let mut asked = dialer.servers.iter().map(|server| ask(dialer, server)).collect::<FuturesUnordered<_>>();
-    let (mut tick, mut last) = (None::<Tick>, dialer.unreachable());
-    let (mut others, mut answered) = (None, 0);
+    let mut tick = None::<Tick>;
+    let mut last = dialer.unreachable();
+    let mut others = None;
+    let mut answered = 0;
     loop {
         let answer = match others {
             None => asked.next().await,
@@ -158,7 +160,8 @@ async fn hedge<T>(
 
 /// Infers the tick from what a server granted when it was asked for [`SHORT`] and for [`LONG`].
 fn infer(short: Duration, long: Duration) -> Tick {
-    let (by_short, by_long) = (short / LEAST_TICKS, long / MOST_TICKS);
+    let by_short = short / LEAST_TICKS;
+    let by_long = long / MOST_TICKS;
     if by_short == by_long {
         return Tick::Known(by_long);
     }
@@ -241,8 +244,10 @@ mod tests {
             sleep(2 * HEDGE).await;
             answer
         }
-        let (told, silent) = (Some(1), None::<u32>);
-        let (found, failed) = (Ok(2), Err(Error::Timeout));
+        let told = Some(1);
+        let silent = None::<u32>;
+        let found = Ok(2);
+        let failed = Err(Error::Timeout);
         assert_eq!(hedge(ready(told), pending()).await, Ok(1));
         assert_eq!(hedge(late(told), pending()).await, Ok(1));
         assert_eq!(hedge(late(told), ready(failed.clone())).await, Ok(1));
