@@ -63,13 +63,16 @@ pub(super) async fn crash(
     try_join_all(outcomes).await
 }
 
-/// Cuts the holders' server off from the two others; it still serves its clients. All contestants are of one service.
+/// Cuts the holders' server off from the two others; it still serves its clients. These are the contestants of its service.
 pub(super) async fn cut(
     servers: &Servers,
-    contestants: &[Contestant],
+    contestants: &[(Contestant, &Servers)],
     repetition: u32,
-) -> anyhow::Result<Vec<Cut>> {
+) -> anyhow::Result<Vec<(Contestant, Cut)>> {
     let Some(alone) = servers.follower().await? else { return Ok(Vec::new()) };
+    let contestants = contestants.iter().map(|(contestant, _)| *contestant);
+    let contestants: Vec<_> =
+        contestants.filter(|contestant| contestant.service() == servers.service).collect();
     let contests = contestants.iter().enumerate().map(async |(index, contestant)| {
         let path = format!("/compare/cut-{repetition}-{index}");
         Rivals::start(*contestant, servers, alone, &path, SESSION_TIMEOUT).await
@@ -107,5 +110,5 @@ pub(super) async fn cut(
     });
     let outcomes = try_join_all(outcomes).await;
     servers.heal().await?;
-    outcomes
+    Ok(contestants.into_iter().zip(outcomes?).collect())
 }

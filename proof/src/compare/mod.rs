@@ -9,12 +9,13 @@ mod speed;
 
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::Args;
+use futures::future::try_join_all;
 
 use crate::peers::{Contestant, Service};
 use crate::servers::Servers;
-use faults::{Crash, Cut};
+use faults::Crash;
 use report::Measured;
 use speed::Runner;
 
@@ -43,6 +44,8 @@ fn seconds(text: &str) -> Result<f64, &'static str> {
 pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
     let mut contestants = vec![Contestant::Zklock];
     contestants.extend(compare.peers.iter().copied().filter(|peer| *peer != Contestant::Zklock));
+    let is_uncounted = |it: &Contestant| matches!(it, Contestant::SetnxExpire | Contestant::SetnxGetset);
+    ensure!(!contestants.iter().any(is_uncounted), "nobody can count the requests of SETNX");
     let mut servers = Vec::new();
     for service in [Service::ZooKeeper, Service::Etcd, Service::Redis, Service::Postgres] {
         if contestants.iter().any(|contestant| contestant.service() == service) {
@@ -72,14 +75,8 @@ pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
             row.vanished.push(vanished);
         }
         eprintln!("repetition {}: a server is cut off", repetition + 1);
-        let cuts = servers.iter().map(async |servers| {
-            let contending = contending.iter().map(|(contestant, _)| *contestant);
-            let of_it: Vec<_> =
-                contending.filter(|contestant| contestant.service() == servers.service).collect();
-            let cuts = faults::cut(servers, &of_it, repetition).await?;
-            anyhow::Ok(of_it.into_iter().zip(cuts).collect::<Vec<(Contestant, Cut)>>())
-        });
-        for (contestant, cut) in futures::future::try_join_all(cuts).await?.into_iter().flatten() {
+        let cuts = servers.iter().map(|servers| faults::cut(servers, &contending, repetition));
+        for (contestant, cut) in try_join_all(cuts).await?.into_iter().flatten() {
             if let Some(row) = rows.iter_mut().find(|row| row.contestant == contestant) {
                 row.cuts.push(cut);
             }

@@ -86,8 +86,15 @@ pub(super) async fn measure(
 
 impl Cell {
     fn new(clients: u32, round_trip: Duration, turns: Duration) -> Self {
-        let (seconds, cycles) = (turns.as_secs_f64(), Vec::new());
-        Self { clients, round_trip, seconds, acquired: 0, handed_over: 0, cycles, requests: None }
+        Self {
+            clients,
+            round_trip,
+            seconds: turns.as_secs_f64(),
+            acquired: 0,
+            handed_over: 0,
+            cycles: Vec::new(),
+            requests: None,
+        }
     }
 
     async fn add(&mut self, servers: &Servers, program: &mut Program, turn: Duration) -> anyhow::Result<()> {

@@ -74,7 +74,8 @@ async fn obey<L: Lock>(place: &Place) -> anyhow::Result<()> {
             }
             ["commit", node] => answer("committed", first.commit(node).await),
             ["laps", count, milliseconds] => {
-                let (count, time) = (count.parse()?, Duration::from_millis(milliseconds.parse()?));
+                let count = count.parse()?;
+                let time = Duration::from_millis(milliseconds.parse()?);
                 while clients.len() < count {
                     clients.push(open(place, &clients).await?);
                 }

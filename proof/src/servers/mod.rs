@@ -8,6 +8,8 @@ mod rivals;
 
 use std::any::Any;
 
+use tokio::net::TcpStream;
+use tokio_postgres::NoTls;
 use zklock_test_support::Postgres;
 use zklock_testcontainers::{Ensemble, EnsembleBuilder, Link};
 use zookeeper_client::{Acls, Client, CreateMode};
@@ -15,13 +17,13 @@ use zookeeper_client::{Acls, Client, CreateMode};
 use crate::peers::Service;
 use etcd::Etcd;
 use kept::Kept;
-use reach::{free_port, until_it_listens};
+use reach::{free_port, until};
 pub(crate) use rivals::{Rivals, granted};
 
 pub(crate) struct Servers {
     pub(crate) service: Service,
     /// A follower comes first.
-    pub(crate) addresses: Vec<String>,
+    addresses: Vec<String>,
     pub(crate) links: Vec<Link>,
     kind: Kind,
 }
@@ -153,21 +155,26 @@ impl Servers {
 }
 
 async fn redis() -> anyhow::Result<Servers> {
-    let (directory, port) = (tempfile::tempdir()?, free_port().await?);
-    let (port_text, path) = (port.to_string(), directory.path().display().to_string());
-    let arguments = ["--bind", "127.0.0.1", "--port", &port_text, "--dir", &path];
+    let directory = tempfile::tempdir()?;
+    let port = free_port().await?;
+    let path = directory.path().display().to_string();
+    let arguments = ["--bind", "127.0.0.1", "--port", &port.to_string(), "--dir", &path];
     let server = Kept::start("redis-server", arguments).await?;
+    let listens = async || TcpStream::connect(("127.0.0.1", port)).await.is_ok();
+    until("Redis does not listen; run `scripts/have-peers.sh all`", listens).await?;
     one(Service::Redis, port, (server, directory)).await
 }
 
 async fn postgres() -> anyhow::Result<Servers> {
     let port = free_port().await?;
     let server = Postgres::start(&["-h", "127.0.0.1", "-p", &port.to_string()]);
+    let url = format!("postgres://postgres@127.0.0.1:{port}/postgres");
+    // It listens before it has started.
+    let serves = async || tokio_postgres::connect(&url, NoTls).await.is_ok();
+    until("PostgreSQL does not serve; run `scripts/have-peers.sh all`", serves).await?;
     one(Service::Postgres, port, server).await
 }
 
-/// One server, once it listens.
 async fn one(service: Service, port: u16, server: impl Any) -> anyhow::Result<Servers> {
-    until_it_listens(service, port).await?;
     Servers::of(service, Kind::One { _server: Box::new(server) }, vec![format!("127.0.0.1:{port}")]).await
 }

@@ -6,20 +6,11 @@ use anyhow::Context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::peers::Service;
-
 /// How long servers may take to come up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) async fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0)).await?.local_addr()?.port())
-}
-
-pub(super) async fn until_it_listens(service: Service, port: u16) -> anyhow::Result<()> {
-    until(&format!("{service:?} does not listen; run `scripts/have-peers.sh all`"), async || {
-        TcpStream::connect(("127.0.0.1", port)).await.is_ok()
-    })
-    .await
 }
 
 pub(super) async fn until(otherwise: &str, look: impl AsyncFn() -> bool) -> anyhow::Result<()> {

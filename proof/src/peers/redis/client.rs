@@ -35,8 +35,14 @@ impl Redis {
             .set_connection_timeout(Some(CONNECT))
             .set_response_timeout(response_timeout);
         let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
-        let (key, id, ttl) = (place.path.clone(), Uuid::new_v4().to_string(), place.timeout);
-        Ok(Self { client, connection, key, id, ttl, lasts: ttl.as_millis().to_string() })
+        Ok(Self {
+            client,
+            connection,
+            key: place.path.clone(),
+            id: Uuid::new_v4().to_string(),
+            ttl: place.timeout,
+            lasts: place.timeout.as_millis().to_string(),
+        })
     }
 
     /// Has a command done with the lock's key.
