@@ -3,7 +3,7 @@
 //!
 //! A [procedure](super::Procedure) awaits one thing at a time. A driver awaits a request and a watch of each member, and
 //! passes from owner to owner while they are under way. So the two share how a request is sent
-//! ([`ZkSession::ask`](crate::zk::ZkSession::ask)), and no more.
+//! ([`ZkSession::request_after`](crate::zk::ZkSession::request_after)), and no more.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
