@@ -475,6 +475,7 @@ impl Connection {
             None => Ok(None),
         }
     }
+
     pub(crate) async fn with_tls_failures(&self, failure: Failure) -> Failure {
         match failure.code {
             Code::Unreachable => self.tls_failures().await.into_iter().fold(failure, Failure::with_fact),

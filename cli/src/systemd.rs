@@ -87,6 +87,7 @@ impl Systemd {
             self.send("WATCHDOG=1".to_owned());
         }
     }
+
     pub(crate) async fn keep_pinging(&self) -> Infallible {
         let Some(pause) = self.pause else { return std::future::pending().await };
         loop {

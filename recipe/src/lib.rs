@@ -105,12 +105,12 @@ mod foreign;
 mod group;
 mod layout;
 mod lease;
+mod line;
 mod machine;
 pub mod nodes;
 mod observer;
 mod path_kind;
 mod permits;
-mod stage;
 pub mod transaction;
 mod tries;
 
@@ -124,9 +124,9 @@ pub use lease::{
     DEFAULT_DRIFT_PPM, Lapse, Lease, Lengths, Limit, Moment, Present, Proof, Reckoning, Sent, SessionEnd,
     SessionLease, Term,
 };
+pub use line::{HoldNumber, LineMachine, Step, Ticket, Turned};
 pub use machine::{Arrival, Machine, Patience, Takeover};
 pub use observer::{Footing, Instruction, Observation, ObserverMachine, Stamp};
 pub use path_kind::{OtherKind, PathKind, Signs, Stranger};
 pub use permits::{Misfit, Ruling, Stock, Wish, rule};
-pub use stage::{HoldNumber, LineMachine, Step, Ticket, Turned};
 pub use tries::Tries;

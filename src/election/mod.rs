@@ -31,7 +31,6 @@ use crate::settings::{Queue, Settings};
 use crate::telemetry::FamilyMember;
 use crate::zk::Succession;
 
-/// Why a leader's own transactions leave the announcement alone.
 /// An election of one session: candidates queue for a lock, and the one that holds it announces itself. Cloning it is
 /// cheap. Its clones contend with each other, and with elections at the same path in other sessions and processes.
 ///

@@ -22,6 +22,7 @@ pub(super) struct Seen {
     pub(super) locks: Vec<Queue>,
     pub(super) clock_rate: i64,
 }
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lengths {
     /// The tick that leases are reckoned with.

@@ -28,6 +28,7 @@ impl Context<'_> {
         self.console.note(message);
         self.says_that_it_waits.set(true);
     }
+
     pub(super) fn warn_that_it_waits(&self, problem: impl Display) {
         self.console.warn(problem);
         self.says_that_it_waits.set(true);
@@ -37,6 +38,7 @@ impl Context<'_> {
     pub(super) fn tell_loss(&self, message: impl Display) {
         if self.terms.restart { self.console.warn(message) } else { self.console.error(message) }
     }
+
     pub(super) fn may_outlive_lock(&self) -> bool {
         self.terms.on_lost == OnLost::IgnoreAndWarn
     }

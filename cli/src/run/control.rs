@@ -95,6 +95,7 @@ impl Control {
         // The warden reports no second stop of a command that is stopped.
         if self.stopped.is_some() && !is_orphaned() { Stop::StopsUs } else { Stop::IsNotOurs }
     }
+
     pub(super) fn pass_signal_on(&mut self, signal: i32, job: &Job<'_>) {
         job.send_order(Order::Signal(signal));
         self.told_to_stop = false;

@@ -65,6 +65,7 @@ impl Kin {
             session.is_some_and(had).then_some(Kinship::FormerSession)
         }
     }
+
     pub(super) fn remember(&self, session: i64) {
         self.sessions.borrow_mut().insert(session);
     }

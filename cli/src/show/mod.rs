@@ -90,6 +90,7 @@ async fn print_in_session(
     unheld?;
     Ok(if show.exit_code && !is_held { Code::No.into() } else { ExitCode::SUCCESS })
 }
+
 fn shown_text(seen: &Shown<'_>, unheld: &str) -> String {
     let queue = &seen.contenders;
     let now = Timestamp::now();

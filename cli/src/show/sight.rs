@@ -25,6 +25,7 @@ enum LastSeen {
     Lock(Lock),
     Pool,
 }
+
 #[derive(Default)]
 pub(super) struct Sight {
     /// The path of the lock in whose queue they are, or of the pool.

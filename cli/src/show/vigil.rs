@@ -55,6 +55,7 @@ pub(super) struct Vigil {
     #[serde(skip)]
     is_silent: Option<bool>,
 }
+
 pub(super) async fn ask_vigils(
     connection: &Connection,
     session: &Session,

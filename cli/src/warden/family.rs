@@ -47,11 +47,13 @@ impl Family {
             let _gone = kill_process(child, signal);
         }
     }
+
     pub(super) fn kill_all(&self) {
         let _gone = kill_process_group(self.head, Signal::KILL);
         let _gone = kill_process(self.head, Signal::KILL);
         self.descendants.kill_children(&[self.head]);
     }
+
     pub(super) fn signal_group(&self, signal: Signal) {
         let _gone = kill_process_group(self.head, signal);
     }
