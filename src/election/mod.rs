@@ -53,7 +53,6 @@ use crate::zk::Succession;
 /// ```
 #[derive(Clone)]
 pub struct Election {
-    path: LockPath,
     lock: Lock,
 }
 
@@ -72,7 +71,7 @@ impl Election {
         let options = options.check(&path, &session)?;
         let queue = Queue::of_election(&path, &session.chroot);
         let queue = queue.map_err(|problem| invalid_path(path.as_str(), problem))?;
-        Ok(Self { path, lock: Lock::of(succession, Settings::new(queue, options)) })
+        Ok(Self { lock: Lock::of(succession, Settings::new(queue, options)) })
     }
 
     /// Returns it with these options in place of the default ones. The `acl` is also that of the
@@ -85,7 +84,7 @@ impl Election {
 
     /// Returns the election's path, relative to the connect string's chroot.
     pub fn path(&self) -> &str {
-        self.path.as_str()
+        self.given().as_str()
     }
 
     /// Returns the path of the lock in whose directory the candidates queue.
@@ -95,7 +94,11 @@ impl Election {
 
     /// Returns the path of the leader's announcement.
     pub fn announcement(&self) -> String {
-        self.path.of_child(PathKind::LEADER)
+        self.given().of_child(PathKind::LEADER)
+    }
+
+    fn given(&self) -> &LockPath {
+        self.lock.settings.queue.subject()
     }
 
     /// Campaigns: queues, waits for as long as it takes until this candidate leads, and announces `value`. A value is a

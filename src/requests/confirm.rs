@@ -111,7 +111,7 @@ pub(crate) async fn confirm(client: Arc<Client>, nodes: Vec<OwnNode>) -> Result<
     // The release of a predecessor has written to it.
     let looks = join_all(shared.map(async |lock| {
         if let Ok(Some(stat)) = client.check_stat(lock.queue.path.as_str()).await {
-            lock.saw_shared_directory(&stat);
+            lock.hints.saw_shared_directory(&stat);
         }
     }));
     let nodes =

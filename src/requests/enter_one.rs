@@ -99,7 +99,7 @@ async fn enter_shared(client: &Client, Entry { lock, kind, .. }: &Entry, data: &
         Err(event) => return event,
     };
     let Ok((children, after)) = listed else { return Event::Entered { own, sight: Sight::Nothing } };
-    lock.saw_shared_directory(&after);
+    lock.hints.saw_shared_directory(&after);
     let sight = match sight_of_listing(client, lock, children).await {
         Sight::Children(queue) => {
             // This was looked at as well, behind our create.

@@ -1,7 +1,7 @@
 //! What the answer to a request says of the session, besides what was asked.
 //!
-//! Each type that a request answers with says so itself. The link credits it once, whoever asked (`wire::link`); only
-//! the write that a resumption waits for goes out while there is no link.
+//! Each type of answer says so itself. The link (`wire::link`) credits each answer once. A resumption credits the write that it waits
+//! for, because that goes out while there is no link.
 
 use zklock_recipe::admission::AdmissionEvent;
 use zklock_recipe::companion::CompanionEvent;

@@ -47,7 +47,7 @@ impl Pool {
         let queue = Arc::new(Settings::new(queue, options.of_turnstile()));
         let permits = Arc::new(Settings::new(permits, options));
         let turnstile = Acquirer::of_one(succession, queue, Kind::Exclusive);
-        let statement = Arc::new(Statement::new(path, permits, stated));
+        let statement = Arc::new(Statement::new(permits, stated));
         Ok(Self { turnstile, statement, changing: tokio::sync::Mutex::new(()) })
     }
 

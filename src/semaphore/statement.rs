@@ -6,12 +6,10 @@ use zklock_recipe::Stock;
 use zklock_recipe::admission::{self, SeenPool};
 
 use crate::mutex::Mutex;
-use crate::path::LockPath;
 use crate::settings::Settings;
 
 /// What this process states of a pool. All acquisitions of a semaphore and its clones share it.
 pub(super) struct Statement {
-    path: LockPath,
     /// The settings of the directory of permits.
     pub(super) permits: Arc<Settings>,
     stock: Mutex<StatedStock>,
@@ -27,13 +25,13 @@ struct StatedStock {
 }
 
 impl Statement {
-    pub(super) fn new(path: LockPath, permits: Arc<Settings>, stock: Stock) -> Self {
+    pub(super) fn new(permits: Arc<Settings>, stock: Stock) -> Self {
         let stock = Mutex::new(StatedStock { stock, begun: Vec::new(), changes: 0 });
-        Self { path, permits, stock }
+        Self { permits, stock }
     }
 
     pub(super) fn path(&self) -> &str {
-        self.path.as_str()
+        self.permits.queue.name().as_str()
     }
 
     /// How much the pool has, as this process states it.

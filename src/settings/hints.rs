@@ -51,7 +51,7 @@ impl Hints {
     }
 
     /// Remembers what the directory of a queue that is shared shows of its data.
-    pub(super) fn saw_shared_directory(&self, stat: &Stat) {
+    pub(crate) fn saw_shared_directory(&self, stat: &Stat) {
         let is_blank = stat.data_length == 0;
         if is_blank {
             self.0.lock().blank = stat.version;
@@ -92,7 +92,7 @@ impl Hints {
 
     /// Remembers that the directory's data is somebody's, or that its ACL forbids writing.
     pub(crate) fn must_not_write_directory(&self) {
-        self.0.lock().data = DirectoryData::Somebodys;
+        self.saw_directory(false);
     }
 
     /// Whether the path above is of no other kind, as far as this is known.

@@ -7,7 +7,6 @@ mod queue;
 use std::sync::Arc;
 
 use zklock_recipe::{Kind, QueuePlace, Takeover};
-use zookeeper_client::Stat;
 
 pub(crate) use hints::Hints;
 pub(crate) use options::CheckedOptions;
@@ -23,7 +22,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Makes the settings of a queue of which nothing is known yet.
+    /// Makes the settings of a queue that nobody has looked at yet.
     pub(crate) fn new(queue: Queue, options: CheckedOptions) -> Self {
         Self { queue, options, hints: Hints::default() }
     }
@@ -51,11 +50,6 @@ impl Settings {
             return Some(path.contender(place));
         }
         self.hints.name_of(place).map(|name| path.of_child(&name))
-    }
-
-    /// Remembers what the directory of a queue that is shared shows of its data.
-    pub(crate) fn saw_shared_directory(&self, stat: &Stat) {
-        self.hints.saw_shared_directory(stat);
     }
 
     /// The same options for a lock at another path.

@@ -27,8 +27,8 @@ pub(crate) struct CheckedOptions {
 }
 
 impl CheckedOptions {
-    /// The same options for the turnstile of a pool. It protects nothing. What a predecessor there has in flight, its transaction,
-    /// fails without its node.
+    /// The same options for the turnstile of a pool. The turnstile protects nothing: if a predecessor there has a transaction in flight,
+    /// that transaction fails without the predecessor's node.
     pub(crate) fn of_turnstile(&self) -> Self {
         Self { takeover_delay: Duration::ZERO, stop_margin: Duration::ZERO, max_hold: None, ..self.clone() }
     }

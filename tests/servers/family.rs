@@ -88,7 +88,8 @@ macro_rules! common {
     ($($error:ty),*) => {$(
         impl Common for $error {
             fn common(self) -> AcquireError {
-                let (said, advice) = (self.to_string(), (self.is_retryable(), self.needs_new_session()));
+                let said = self.to_string();
+                let advice = (self.is_retryable(), self.needs_new_session());
                 let Self::Acquire(error) = self else { panic!("no other member can meet it: {said}") };
                 assert_eq!((said, advice), (error.to_string(), (error.is_retryable(), error.needs_new_session())));
                 error

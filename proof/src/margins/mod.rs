@@ -43,7 +43,8 @@ pub(crate) struct Margins {
 
 /// Passes if no scenario failed.
 pub(crate) async fn run(margins: &Margins) -> anyhow::Result<Ruling> {
-    let (mut rows, mut ruling) = (Vec::new(), Ruling::Pass);
+    let mut rows = Vec::new();
+    let mut ruling = Ruling::Pass;
     let is_asked_for = |name: &str| margins.only.is_empty() || margins.only.iter().any(|only| only == name);
     for scenario in SCENARIOS.iter().filter(|scenario| is_asked_for(scenario.name)) {
         match play(scenario, margins.repetitions.into()).await? {

@@ -1,7 +1,7 @@
 //! Why not Redis: the same faults against five locks on a real Redis, and against zklock.
 //!
-//! The locks are in `peers/redis/`, one file each, with where they come from and where they are weak. What is done to them is in
-//! `fault.rs`. Each contender is a process of its own.
+//! The locks are in `peers/redis/`, one file each. Each file says where its lock comes from and where it is weak. `fault.rs` has
+//! what is done to them. Each contender is a process of its own.
 
 mod fault;
 mod outcome;
