@@ -49,6 +49,12 @@ pub(crate) enum Message {
 }
 
 impl PeerMessage {
+    /// The number of the connection that the message belongs to, which the follower gave to it. A follower opens a connection for
+    /// each time it joins a leader (`quorum/Learner.java:376`).
+    pub fn link(&self) -> u64 {
+        self.link
+    }
+
     /// The kind of the message, for traces.
     pub fn kind(&self) -> String {
         format!("{:?}", self.message)

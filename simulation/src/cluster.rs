@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
-use world::{Clock, Clocks, Direction, Happening, Host, ProcessId, Random, SECOND, World, retransmission};
+use world::{Clock, Clocks, Direction, Happening, Host, ProcessId, Random, SECOND, World};
 use zklock_ensemble::{Config, ConnectionId, Effect, Event, Now, Server, ServerId, Standing, elect};
 
 use crate::peers::Peers;
@@ -246,10 +246,10 @@ impl Cluster {
             self.world.cut(from, to, true);
         }
         if *cuts == 0 {
-            let again = now + retransmission(now - *since, &mut self.random);
             self.world.cut(from, to, false);
-            self.peers.delay(from, to, again);
-            later(again, move |cluster| cluster.receive(from, to));
+            for again in self.peers.mend(&self.world, from, to, *since, &mut self.random) {
+                later(again, move |cluster| cluster.receive(from, to));
+            }
         }
     }
 
