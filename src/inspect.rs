@@ -45,8 +45,8 @@
 //! lock when.
 
 pub use crate::acquire::contender::{Contender, ForeignContender};
-pub use crate::contender::{Place, places};
 pub use crate::observe::{Latest, Observer, WentBack};
 pub use crate::session::locks::{Cut, HeldLock, HeldPool, LocksBelow};
+pub use crate::settings::Place;
 pub use crate::text::{harmless, is_harmful};
 pub use zklock_recipe::{ForeignClient, Kind, PathKind};

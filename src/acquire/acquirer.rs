@@ -59,12 +59,14 @@ impl Acquirer {
     ) -> Result<Option<T>, E> {
         let name = self.entries.first().map(|entry| &entry.lock.options.label).unwrap_or(&None);
         let waits = wait.patience() == Patience::Wait;
+        self.locks().for_each(|lock| lock.clear_place());
         let acquired =
             telemetry::acquisition(member, name, Paths(&self.entries), wait, waits, acquisition).await;
-        if self.locks().any(|lock| lock.options.fail_stop)
-            && let Ok(Some(acquired)) = &acquired
-        {
-            acquired.fail_stop();
+        if let Ok(Some(acquired)) = &acquired {
+            self.locks().for_each(|lock| lock.clear_place());
+            if self.locks().any(|lock| lock.options.fail_stop) {
+                acquired.fail_stop();
+            }
         }
         acquired
     }

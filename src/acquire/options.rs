@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::acl::Acl;
 use crate::error::InvalidLock;
 use crate::guard::hold::fail_stop;
 use crate::layout::Layout;
 use crate::node::NodeData;
 use crate::path::{LockPath, PathProblem};
-use crate::settings::{CheckedOptions, Queue, Settings};
+use crate::settings::{CheckedOptions, Place, Queue, Settings};
 use crate::zk::ZkSession;
 
 /// The longest owner text, in bytes.
@@ -39,6 +41,7 @@ pub struct LockOptions {
     max_hold: Option<Duration>,
     fail_stop: bool,
     layout: Layout,
+    places: Option<watch::Sender<Option<Place>>>,
 }
 
 impl LockOptions {
@@ -182,6 +185,37 @@ impl LockOptions {
         Self { layout, ..self }
     }
 
+    /// Sets where a caller reads the [`Place`] of its waiter: of any `acquire`, `campaign`, `claim` and their like, in any queue. The
+    /// value is `None` until the waiter knows that somebody is in front, and again once it is granted what it waits for. It is no
+    /// progress bar: a waiter sends no request for it, so it learns its place only
+    ///
+    /// * as it enters the queue, if somebody is in front;
+    /// * when its predecessor leaves without a release, or with one, if that was a reader and it is a writer;
+    /// * when it has become the next for a permit or a slot, and finds no room.
+    ///
+    /// A waiter watches its predecessor only. While all others release in turn, it hears its place once and then has the lock. For
+    /// the place at any time, ask [`Lock::contenders`](crate::Lock::contenders). Acquisitions of one handle that wait at the same time
+    /// write to the same value, so give each its own handle. Of several locks,
+    /// the value is that of the queue that was looked at last. The tasks that wait for one key of [`Locks`](crate::Locks) have one
+    /// contender together, and no place is told.
+    ///
+    /// ```no_run
+    /// # async fn example(session: &zklock::Session) -> Result<(), Box<dyn std::error::Error>> {
+    /// let (places, mut place) = tokio::sync::watch::channel(None);
+    /// let lock = session.lock_with("/lock/orders", zklock::LockOptions::new().places(places))?;
+    /// let acquiring = tokio::spawn(async move { lock.acquire().await });
+    /// while place.changed().await.is_ok() {
+    ///     if let Some(place) = &*place.borrow_and_update() {
+    ///         println!("{} in front of us", place.ahead);
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn places(self, places: watch::Sender<Option<Place>>) -> Self {
+        Self { places: Some(places), ..self }
+    }
+
     /// Refuses a layout, for what shares no queue: everything but a single lock that is held alone.
     pub(crate) fn refuse_layout(&self, path: &str) -> Result<(), InvalidLock> {
         match self.layout {
@@ -241,6 +275,7 @@ impl LockOptions {
             takeover_delay: self.takeover_delay.unwrap_or_default(),
             max_hold: self.max_hold,
             fail_stop: self.fail_stop,
+            places: self.places,
         })
     }
 }

@@ -20,7 +20,7 @@ use zklock_recipe::{
 use super::attended::Work;
 use super::companion::take_back;
 use super::member::{Member, MemberNews, Pending, await_answer};
-use super::place::Teller;
+use super::place::Places;
 use super::punctuality::Punctuality;
 use crate::clock;
 use crate::node::{NodeData, encode};
@@ -43,8 +43,8 @@ pub(crate) struct Driver {
     /// Whether the last entry was sent, if there was one.
     ticket: Option<Arc<EntryTicket>>,
     punctuality: Punctuality,
-    /// Tells the caller the contenders' places, if it wants to hear them.
-    teller: Option<Teller>,
+    /// The contenders' places, if the caller wants to read them.
+    places: Option<Places>,
 }
 
 impl Driver {
@@ -58,7 +58,7 @@ impl Driver {
         let takeovers = entries.iter().map(|entry| entry.lock.takeover());
         let machine = Acquisition::new(patience, arrival, takeovers);
         let members = entries.iter().cloned().map(Member::new).collect();
-        Self::of(machine, session, members)
+        Self::of(machine, session, members, Places::read_in(entries))
     }
 
     /// Makes a contender that needs no queue: a transaction on this connection has created its node, and that alone has
@@ -66,23 +66,26 @@ impl Driver {
     pub(crate) fn admitted(session: Arc<ZkSession>, entry: Entry, own: Own, connection: Option<u64>) -> Self {
         let machine = Acquisition::of_admitted(own, connection);
         let members = vec![Member::new(entry)];
-        let mut driver = Self::of(machine, session, members);
+        let mut driver = Self::of(machine, session, members, None);
         driver.know_nodes();
         driver
     }
 
-    fn of(machine: Acquisition, session: Arc<ZkSession>, members: Vec<Member>) -> Self {
-        let id = Uuid::nil();
-        let teller = Teller::new(members.len());
+    fn of(
+        machine: Acquisition,
+        session: Arc<ZkSession>,
+        members: Vec<Member>,
+        places: Option<Places>,
+    ) -> Self {
         Self {
             machine,
             session,
             members,
-            id,
+            id: Uuid::nil(),
             joint: None,
             ticket: None,
             punctuality: Punctuality::default(),
-            teller,
+            places,
         }
     }
 
@@ -237,7 +240,7 @@ impl Driver {
                 match outcome {
                     Outcome::Granted(..) => {
                         self.drop_requests();
-                        self.teller = None;
+                        self.places = None;
                     }
                     Outcome::Lost(_) => self.take_back(),
                     Outcome::Ended(..) => {
@@ -349,8 +352,8 @@ impl Driver {
                 self.ask_for(index, tries, None, move |wire| requests::list(wire.client.clone(), lock, own))
             }
             Alone::WatchPredecessor(predecessor, own) => {
-                if let Some(teller) = &mut self.teller {
-                    teller.waits(index, &lock, predecessor, own);
+                if let Some(places) = &self.places {
+                    places.tell(index, &lock, predecessor, own);
                 }
                 self.ask_for(index, tries, None, move |wire| {
                     requests::watch_predecessor(wire.watching(), lock, predecessor, own)
@@ -422,8 +425,8 @@ impl Work for Driver {
             if let Some((index, watch)) = watch {
                 self.members[index].watch = Some(watch);
             }
-            if let Some(teller) = &mut self.teller {
-                teller.see(&input);
+            if let Some(places) = &mut self.places {
+                places.see(&input);
             }
             if let Some(outcome) = self.handle(input) {
                 return Poll::Ready(outcome);

@@ -11,7 +11,5 @@ mod stages;
 
 pub(crate) use attended::{Attended, Work};
 pub(crate) use driver::Driver;
-pub(crate) use place::NextInLine;
-pub use place::{Place, places};
 pub(crate) use procedure::{Course, Performed, Procedure};
 pub(crate) use stages::{attend, finish_write};

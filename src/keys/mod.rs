@@ -212,7 +212,7 @@ impl Locks {
             return Err(KeyError::TooLong { path, length: key.len(), longest: LONGEST_KEY });
         }
         let make = || {
-            let settings = root.settings.at(self.lock_path(key));
+            let settings = root.settings.of_key(self.lock_path(key));
             let succession = root.succession().clone();
             Line::new(settings, succession, budget.clone(), lines.clone(), key.to_owned())
         };

@@ -23,7 +23,7 @@ use super::error::PoolError;
 use super::requests::{self, PoolWatched, admission_failure};
 use super::statement::Statement;
 use crate::acquire::acquirer::Passage;
-use crate::contender::{Course, Driver, NextInLine, Performed, Procedure, Work};
+use crate::contender::{Course, Driver, Performed, Procedure, Work};
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::guard::lost::LostReason;
@@ -115,8 +115,6 @@ struct Admitting {
     own: OwnNode,
     /// Whether our node in the turnstile is watched.
     is_watched: bool,
-    /// Who is told that there is no room.
-    next: NextInLine,
     /// Names the permit. All attempts have the same id, because one of them takes effect at most.
     id: Uuid,
     watches: Watches,
@@ -224,7 +222,6 @@ impl Admitting {
             turnstile: Some(turnstile),
             own,
             is_watched: false,
-            next: NextInLine::here(),
             id: Uuid::new_v4(),
             watches: Watches::default(),
             changes: 0,
@@ -274,7 +271,7 @@ impl Admitting {
 
     /// On the connection on which the pool was seen. A watch of the data that still stands need not be set again.
     fn watch_pool(&mut self, seen: SeenPool) -> BoxFuture<'static, AdmissionHeard> {
-        self.next.tell(&self.own.0);
+        self.own.0.tell_place(0, true);
         let statement = self.statement.clone();
         let changes = self.changes;
         let mut watches = std::mem::take(&mut self.watches);

@@ -2,6 +2,7 @@
 
 mod hints;
 mod options;
+mod place;
 mod queue;
 
 use std::sync::Arc;
@@ -10,6 +11,8 @@ use zklock_recipe::{Kind, QueuePlace, Takeover};
 
 pub(crate) use hints::Hints;
 pub(crate) use options::CheckedOptions;
+pub use place::Place;
+pub(crate) use place::Places;
 pub(crate) use queue::Queue;
 
 use crate::path::LockPath;
@@ -52,9 +55,9 @@ impl Settings {
         self.hints.name_of(place).map(|name| path.of_child(&name))
     }
 
-    /// The same options for a lock at another path.
-    pub(crate) fn at(&self, path: LockPath) -> Self {
-        Self::new(Queue::of_lock(path), self.options.clone())
+    /// The same options for the lock of a key. The tasks that wait for it have one contender together, so no place is theirs.
+    pub(crate) fn of_key(&self, path: LockPath) -> Self {
+        Self::new(Queue::of_lock(path), CheckedOptions { places: None, ..self.options.clone() })
     }
 }
 

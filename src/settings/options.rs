@@ -5,6 +5,8 @@ use std::time::Duration;
 use crate::acl::Acl;
 use crate::telemetry::Name;
 
+use super::Places;
+
 /// Options of a lock that its session allows.
 #[derive(Clone)]
 pub(crate) struct CheckedOptions {
@@ -24,6 +26,8 @@ pub(crate) struct CheckedOptions {
     pub(crate) max_hold: Option<Duration>,
     /// Whether the process ends if a caller keeps a guard that is lost.
     pub(crate) fail_stop: bool,
+    /// Where the caller reads the places of its waiters.
+    pub(crate) places: Option<Places>,
 }
 
 impl CheckedOptions {

@@ -150,7 +150,11 @@ impl Member {
 
     /// Takes all that this member may hold.
     pub(crate) fn rival(&self, session: &Session, path: &str) -> Handle {
-        (self.rival)(session, path, LockOptions::new())
+        self.rival_with(session, path, LockOptions::new())
+    }
+
+    pub(crate) fn rival_with(&self, session: &Session, path: &str, options: LockOptions) -> Handle {
+        (self.rival)(session, path, options)
     }
 
     /// Whether it waits for room in a pool, where a waiter cannot tell a release from a holder that vanished.

@@ -1,54 +1,44 @@
-//! Waiters that hear their places.
-
-use std::sync::{Arc, Mutex};
+//! Waiters that read their places.
 
 use futures::future::join_all;
-use support::{eventually, sessions, within};
-use zklock::Session;
-use zklock::inspect::{Place, places};
+use support::{sessions, within};
+use tokio::sync::watch;
+use zklock::inspect::Place;
+use zklock::{LockOptions, Session};
 
 use super::family::{FAMILY, Held, Member};
 
-/// The places that a call of [`Heard::by`] was told so far.
-#[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<usize>>>);
-
-impl Heard {
-    /// Acquires at this path, and hears its places there.
-    async fn by<T>(self, path: String, acquiring: impl Future<Output = T>) -> T {
-        let told = move |place: Place| {
-            if place.path == path {
-                self.0.lock().unwrap().push(place.ahead);
-            }
-        };
-        places(acquiring, told).await
-    }
-
-    async fn until(&self, what: &str, last: usize) {
-        eventually(what, async || self.0.lock().unwrap().last() == Some(&last)).await;
-    }
+/// Waits until so many are in front at this path. Several locks tell of the one that was looked at last.
+async fn are_ahead(of: &Member, place: &mut watch::Receiver<Option<Place>>, path: &str, ahead: usize) {
+    let is_told =
+        place.wait_for(|it| it.as_ref().is_some_and(|it| it.path.starts_with(path) && it.ahead == ahead));
+    within(of.name, is_told).await.unwrap();
 }
 
-/// A holder, a waiter that gives up, and one behind it that hears of both.
+/// A holder, a waiter that gives up, and one behind it that learns of both.
 async fn advances(member: Member, holder: &Session, waiter: &Session) {
-    let (name, path) = (member.name, format!("/places/{}", member.name));
+    let path = format!("/places/{}", member.name);
     let held: Held = within("a hold", member.rival(holder, &path).acquire()).await.unwrap();
     // Who waits for room in a pool has no holder before it.
     let [none, one] = if member.is_pooled() { [0, 1] } else { [1, 2] };
-    let (by_first, by_second) = (Heard::default(), Heard::default());
-    let first = tokio::spawn(by_first.clone().by(path.clone(), member.rival(holder, &path).acquire()));
-    by_first.until(name, none).await;
-    let second = tokio::spawn(by_second.clone().by(path.clone(), member.handle(waiter, &path).acquire()));
-    by_second.until(name, one).await;
+    let (places, mut of_first) = watch::channel(None);
+    let handle = member.rival_with(holder, &path, LockOptions::new().places(places));
+    let first = tokio::spawn(async move { handle.acquire().await });
+    are_ahead(&member, &mut of_first, &path, none).await;
+    let (places, mut of_second) = watch::channel(None);
+    let handle = member.handle_with(waiter, &path, LockOptions::new().places(places));
+    let second = tokio::spawn(async move { handle.acquire().await });
+    are_ahead(&member, &mut of_second, &path, one).await;
     first.abort();
-    by_second.until(name, none).await;
+    are_ahead(&member, &mut of_second, &path, none).await;
     held.release().await.unwrap();
-    within("a hold", second).await.unwrap().unwrap().release().await.unwrap();
-    assert_eq!(*by_second.0.lock().unwrap(), [one, none], "{name}");
+    let held = within("a hold", second).await.unwrap().unwrap();
+    assert_eq!(*of_second.borrow(), None, "{}", member.name);
+    held.release().await.unwrap();
 }
 
 #[tokio::test]
-async fn each_member_hears_its_place_as_it_advances() {
+async fn each_member_reads_its_place_as_it_advances() {
     let (_server, [holder, waiter]) = sessions().await;
     let all = FAMILY.iter().filter(|member| member.name != "key");
     join_all(all.map(|member| advances(*member, &holder, &waiter))).await;

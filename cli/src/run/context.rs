@@ -3,7 +3,9 @@
 use std::cell::Cell;
 use std::fmt::Display;
 
+use tokio::sync::watch;
 use zklock::Session;
+use zklock::inspect::Place;
 
 use super::kin::Kin;
 use crate::args::{OnLost, Terms};
@@ -21,6 +23,8 @@ pub(super) struct Context<'a> {
     pub(super) systemd: &'a Systemd,
     pub(super) console: Console,
     pub(super) says_that_it_waits: Cell<bool>,
+    /// The place of the contender in its queue, as far as it is known.
+    pub(super) place: watch::Sender<Option<Place>>,
 }
 
 impl Context<'_> {
@@ -32,6 +36,11 @@ impl Context<'_> {
     pub(super) fn warn_that_it_waits(&self, problem: impl Display) {
         self.console.warn(problem);
         self.says_that_it_waits.set(true);
+    }
+
+    /// Whether the contender has entered its queue, behind others.
+    pub(super) fn has_place(&self) -> bool {
+        self.place.borrow().is_some()
     }
 
     /// Says that the lock is lost. A loss is an error of the program, unless it restarts the command.

@@ -16,6 +16,7 @@ use std::cell::Cell;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
 use zklock::{Acl, LockOptions, Session, once::RecordState};
 
 use crate::args::{AclFor, OnLost, Terms};
@@ -74,6 +75,7 @@ pub(crate) async fn run_command(
         systemd: &systemd,
         console,
         says_that_it_waits: Cell::default(),
+        place: watch::Sender::default(),
     };
     let outcome = acquire_and_run(&context, &mut signals, goal, started).await;
     // The servers delete the session's nodes with it.
@@ -92,8 +94,9 @@ async fn acquire_and_run(
     let Context { terms, session, console, .. } = *context;
     let kill_after = kill_after(terms, session)?;
     check_max_hold(terms, kill_after)?;
+    let options = lock_options(terms, kill_after).places(context.place.clone());
     let target = tokio::select! {
-        target = Target::of(goal, terms.on_lost, session, lock_options(terms, kill_after)) => target?,
+        target = Target::of(goal, terms.on_lost, session, options) => target?,
         signal = signals.next_fatal() => return Ok(exit::after_signal(signal)),
         never = context.systemd.keep_pinging() => match never {},
     };

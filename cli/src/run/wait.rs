@@ -6,7 +6,7 @@ use std::future::pending;
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
-use zklock::{SessionState, inspect::places};
+use zklock::SessionState;
 
 use super::context::Context;
 use super::kin::Kin;
@@ -46,7 +46,6 @@ pub(super) async fn wait_for_target(
     deadline: Option<Instant>,
 ) -> Result<Waited, Failure> {
     let names = target.names();
-    let has_place = Cell::new(false);
     let hangups = Cell::new(0);
     context.systemd.send_status(format_args!("waiting for {names}"));
     let acquiring = async {
@@ -54,15 +53,13 @@ pub(super) async fn wait_for_target(
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let is_patient = context.terms.timeout != Some(Duration::ZERO);
             let patience = if is_patient { left.or(Some(Duration::MAX)) } else { None };
-            has_place.set(false);
-            let attempt = places(target.acquire(patience), |_| has_place.set(true));
             let answer = tokio::select! {
-                answer = attempt => answer,
+                answer = target.acquire(patience) => answer,
                 never = announce_holders(context, target) => match never {},
             };
             match answer {
                 Ok(Some(taken)) => return Ok(taken),
-                Ok(None) if !has_place.get() && hangups.get() >= HANGUPS => {
+                Ok(None) if !context.has_place() && hangups.get() >= HANGUPS => {
                     let message = format!("{names} {} not acquired: {HUNG_UP}", names.was());
                     return Err(Failure::new(Code::Unreachable, message));
                 }
@@ -79,8 +76,8 @@ pub(super) async fn wait_for_target(
     tokio::select! {
         taken = acquiring => taken.map(Ok),
         signal = signals.next_fatal() => Ok(Err(signal)),
-        never = follow_sessions(context, &has_place) => match never {},
-        never = follow_hangups(context, &has_place, &hangups, &waiting) => match never {},
+        never = follow_sessions(context) => match never {},
+        never = follow_hangups(context, &hangups, &waiting) => match never {},
         never = context.connection.watch_silence(context.session, &waiting, context.console) => match never {},
         never = context.systemd.keep_pinging() => match never {},
         never = context.descendants.keep_reaping() => match never {},
@@ -88,7 +85,7 @@ pub(super) async fn wait_for_target(
 }
 
 /// Remembers the sessions. If one ends while this process has a place in a queue, it says that the place is gone, and why.
-async fn follow_sessions(context: &Context<'_>, has_place: &Cell<bool>) -> Infallible {
+async fn follow_sessions(context: &Context<'_>) -> Infallible {
     let session = context.session;
     let mut events = session.events();
     let mut ended = None;
@@ -96,7 +93,8 @@ async fn follow_sessions(context: &Context<'_>, has_place: &Cell<bool>) -> Infal
         context.kin.remember(event.id);
         let now = event.generation + u64::from(event.state == SessionState::Expired);
         // The reader of events may miss that the session expired, but not that another one has taken over.
-        if ended.replace(now).is_some_and(|before| before < now) && has_place.take() {
+        if ended.replace(now).is_some_and(|before| before < now) && context.place.send_replace(None).is_some()
+        {
             let length = context.connection.silence.length();
             // Whether the servers have ended the session, or this process has given it up: the silence is the cause.
             let why = if length > session.timeout() / 2 {
@@ -115,15 +113,10 @@ async fn follow_sessions(context: &Context<'_>, has_place: &Cell<bool>) -> Infal
 
 /// Counts how often the connection is lost before the contender has a place. Servers hang up if they cannot read its request, and do so
 /// again each time that it is repeated. They answer what else the session asks, so this is no silence.
-async fn follow_hangups(
-    context: &Context<'_>,
-    has_place: &Cell<bool>,
-    hangups: &Cell<u32>,
-    waiting: &str,
-) -> Infallible {
+async fn follow_hangups(context: &Context<'_>, hangups: &Cell<u32>, waiting: &str) -> Infallible {
     let mut events = context.session.events();
     while let Some(event) = events.next().await {
-        if has_place.get() {
+        if context.has_place() {
             hangups.set(0);
         } else if event.state == SessionState::Disconnected {
             hangups.set(hangups.get() + 1);

@@ -1,0 +1,40 @@
+//! The place of a waiter in its queue, and where its caller reads it.
+
+use tokio::sync::watch;
+
+use super::Settings;
+
+/// How many contenders are in front of a waiter; see [`LockOptions::places`](crate::LockOptions::places).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Place {
+    /// The path of the lock, of the election, of the semaphore or of the slots.
+    pub path: String,
+    /// How many contenders, as of the last listing, must go before it is this one's turn. For a reader these are the writers in front.
+    /// A waiter for a permit or a slot with none in front is the next, and waits for room.
+    pub ahead: usize,
+    /// Whether the contenders were listed. If not, they were counted: then a reader counts readers, too, and something else in
+    /// the lock's directory counts, so fewer may be ahead.
+    pub is_listed: bool,
+}
+
+/// Where the caller of an acquisition reads its place.
+pub(crate) type Places = watch::Sender<Option<Place>>;
+
+impl Settings {
+    /// Tells the caller, if it wants to read it, how many are in front.
+    pub(crate) fn tell_place(&self, ahead: usize, is_listed: bool) {
+        if let Some(places) = &self.options.places {
+            // An election and a pool are known by their own paths, and their queues are below.
+            let place = Some(Place { path: self.queue.subject().to_string(), ahead, is_listed });
+            places.send_if_modified(|last| std::mem::replace(last, place.clone()) != place);
+        }
+    }
+
+    /// Tells the caller that it does not wait behind anybody, as far as this is known.
+    pub(crate) fn clear_place(&self) {
+        if let Some(places) = &self.options.places {
+            places.send_if_modified(|last| last.take().is_some());
+        }
+    }
+}
