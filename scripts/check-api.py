@@ -14,7 +14,7 @@ STANDARD = {"std", "core", "alloc"}
 
 # The crates that are published, the features whose types are public, and the crates of which a type may be public.
 CRATES = {
-    "zklock": ("cancellation-token,metrics,sasl-digest-md5,serde,tls", {"futures_core", "serde_core", "tokio_util", "zklock_recipe"}),
+    "zklock": ("cancellation-token,metrics,sasl-digest-md5,serde,tls", {"futures_core", "serde_core", "tokio", "tokio_util", "zklock_recipe"}),
     "zklock-sqlx": ("postgres,sqlite", {"sqlx_core", "sqlx_postgres", "sqlx_sqlite", "zklock"}),
     "zklock-testcontainers": ("", {"testcontainers", "zklock_ensemble"}),
 }

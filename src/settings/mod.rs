@@ -55,6 +55,22 @@ impl Settings {
         self.hints.name_of(place).map(|name| path.of_child(&name))
     }
 
+    /// Tells the caller, if it wants to read it, how many are in front.
+    pub(crate) fn tell_place(&self, ahead: usize, is_listed: bool) {
+        if let Some(places) = &self.options.places {
+            // An election and a pool are known by their own paths, and their queues are below.
+            let place = Some(Place { path: self.queue.subject().to_string(), ahead, is_listed });
+            places.send_if_modified(|last| std::mem::replace(last, place.clone()) != place);
+        }
+    }
+
+    /// Tells the caller that it does not wait behind anybody, as far as this is known.
+    pub(crate) fn clear_place(&self) {
+        if let Some(places) = &self.options.places {
+            places.send_if_modified(|last| last.take().is_some());
+        }
+    }
+
     /// The same options for the lock of a key. The tasks that wait for it have one contender together, so no place is theirs.
     pub(crate) fn of_key(&self, path: LockPath) -> Self {
         Self::new(Queue::of_lock(path), CheckedOptions { places: None, ..self.options.clone() })

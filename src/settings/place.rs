@@ -2,8 +2,6 @@
 
 use tokio::sync::watch;
 
-use super::Settings;
-
 /// How many contenders are in front of a waiter; see [`LockOptions::places`](crate::LockOptions::places).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -20,21 +18,3 @@ pub struct Place {
 
 /// Where the caller of an acquisition reads its place.
 pub(crate) type Places = watch::Sender<Option<Place>>;
-
-impl Settings {
-    /// Tells the caller, if it wants to read it, how many are in front.
-    pub(crate) fn tell_place(&self, ahead: usize, is_listed: bool) {
-        if let Some(places) = &self.options.places {
-            // An election and a pool are known by their own paths, and their queues are below.
-            let place = Some(Place { path: self.queue.subject().to_string(), ahead, is_listed });
-            places.send_if_modified(|last| std::mem::replace(last, place.clone()) != place);
-        }
-    }
-
-    /// Tells the caller that it does not wait behind anybody, as far as this is known.
-    pub(crate) fn clear_place(&self) {
-        if let Some(places) = &self.options.places {
-            places.send_if_modified(|last| last.take().is_some());
-        }
-    }
-}
