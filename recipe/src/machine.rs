@@ -48,7 +48,7 @@ pub struct Machine {
 }
 
 /// Each variant carries exactly what the contender knows then. Each state whose description names a request waits for
-/// the reply to that one request. `Idle`, `Admitted`, `Waiting`, `Held`, `Guarded`, `Lost` and
+/// the reply to that one request. `Idle`, `Admitted`, `Waiting`, `Held`, `HeldWatched`, `Lost` and
 /// `Ended` wait for no reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum MachineState {
@@ -77,9 +77,9 @@ enum MachineState {
     /// The caller has the guard; our own node is not watched yet.
     Held(Own, Unblocked),
     /// The caller has the guard; `WatchOwn` is out.
-    Guarding(Own, Unblocked),
+    WatchingOwn(Own, Unblocked),
     /// The caller has the guard; our own node is watched.
-    Guarded(Own, Unblocked),
+    HeldWatched(Own, Unblocked),
     /// The caller has the guard, and our own node is watched; `Review` is out.
     Reviewing(Own),
     /// The guard is lost, and the session lives.
@@ -140,8 +140,8 @@ impl Machine {
             | Delaying(own)
             | Confirming(own, _)
             | Held(own, _)
-            | Guarding(own, _)
-            | Guarded(own, _)
+            | WatchingOwn(own, _)
+            | HeldWatched(own, _)
             | Reviewing(own)
             | Lost(own)
             | Releasing(own)
@@ -260,43 +260,44 @@ impl Machine {
             // No contender is lower, so we leave by a release, as a holder does. Then the successor need not list.
             (Confirming(own, _), Event::GiveUp) => release(*own),
 
-            (Held(own, proof), Event::Aged) => guard(*own, *proof),
-            (Held(own, proof), Event::Settled) => guard(*own, proof.due()),
-            (Guarding(own, proof), Event::Settled) => (Guarding(*own, proof.due()), None),
-            (Guarded(own, Unblocked::Told), Event::Settled) => review(*own),
+            (Held(own, proof), Event::Aged) => watch_own(*own, *proof),
+            (Held(own, proof), Event::Settled) => watch_own(*own, proof.due()),
+            (WatchingOwn(own, proof), Event::Settled) => (WatchingOwn(*own, proof.due()), None),
+            (HeldWatched(own, Unblocked::Told), Event::Settled) => review(*own),
             // If the server refuses the watch, the lock stays held, for as long as the connection lasts on which the node was
             // seen.
-            (Guarding(own, Unblocked::Due), Event::OwnWatched(true) | Event::Refused(_)) => review(*own),
-            (Guarding(own, proof), Event::OwnWatched(true) | Event::Refused(_)) => {
-                (Guarded(*own, *proof), None)
+            (WatchingOwn(own, Unblocked::Due), Event::OwnWatched(true) | Event::Refused(_)) => review(*own),
+            (WatchingOwn(own, proof), Event::OwnWatched(true) | Event::Refused(_)) => {
+                (HeldWatched(*own, *proof), None)
             }
-            (Guarding(own, _), Event::OwnWatched(false)) => lose(*own, Breach::Touched),
-            (Guarding(own, proof), Event::Unanswered) => guard(*own, *proof),
+            (WatchingOwn(own, _), Event::OwnWatched(false)) => lose(*own, Breach::Touched),
+            (WatchingOwn(own, proof), Event::Unanswered) => watch_own(*own, *proof),
             (Reviewing(own), Event::Listed(children)) => match standing(&children, own.place) {
-                Standing::First | Standing::Beside => (Guarded(*own, Unblocked::Seen), None),
+                Standing::First | Standing::Beside => (HeldWatched(*own, Unblocked::Seen), None),
                 Standing::Behind(_) => lose(*own, Breach::Forged),
                 Standing::Missing => lose(*own, Breach::Touched),
             },
             (Reviewing(own), Event::NoDirectory) => lose(*own, Breach::Touched),
             // We may not list the queue. As in a queue that is too long, only the release shows that nobody blocks us.
-            (Reviewing(own), Event::Refused(_)) => (Guarded(*own, Unblocked::Seen), None),
+            (Reviewing(own), Event::Refused(_)) => (HeldWatched(*own, Unblocked::Seen), None),
             (Reviewing(own), Event::Unanswered) => review(*own),
-            (Reviewing(own), Event::WatchLost) => guard(*own, Unblocked::Due),
-            (Held(own, _) | Guarding(own, _) | Guarded(own, _) | Reviewing(own), Event::OwnTouched) => {
-                lose(*own, Breach::Touched)
-            }
-            (Guarded(own, proof), Event::WatchLost) => guard(*own, *proof),
+            (Reviewing(own), Event::WatchLost) => watch_own(*own, Unblocked::Due),
+            (
+                Held(own, _) | WatchingOwn(own, _) | HeldWatched(own, _) | Reviewing(own),
+                Event::OwnTouched,
+            ) => lose(*own, Breach::Touched),
+            (HeldWatched(own, proof), Event::WatchLost) => watch_own(*own, *proof),
             // A node that was written to still exists, and its successor waits for its end. A node that was deleted may
             // have left its name to another contender. So we look first.
             (Lost(own), Event::Release | Event::GiveUp | Event::Forfeit) => {
                 recover(*own, LeaveUnknown(*own, End::NodeDeleted))
             }
             (
-                Held(own, _) | Guarding(own, _) | Guarded(own, _) | Reviewing(own),
+                Held(own, _) | WatchingOwn(own, _) | HeldWatched(own, _) | Reviewing(own),
                 Event::Release | Event::GiveUp,
             ) => release(*own),
             // We leave by a plain deletion, so our successor takes us as vanished.
-            (Held(own, _) | Guarding(own, _) | Guarded(own, _) | Reviewing(own), Event::Forfeit) => {
+            (Held(own, _) | WatchingOwn(own, _) | HeldWatched(own, _) | Reviewing(own), Event::Forfeit) => {
                 leave(*own, End::GivenUp)
             }
 
@@ -539,8 +540,8 @@ fn confirm(own: Own, proof: Unblocked) -> MachineStep {
     (MachineState::Confirming(own, proof), Some(Command::Together(Together::Confirm)))
 }
 
-fn guard(own: Own, proof: Unblocked) -> MachineStep {
-    (MachineState::Guarding(own, proof), Some(Command::Alone(Alone::WatchOwn(own))))
+fn watch_own(own: Own, proof: Unblocked) -> MachineStep {
+    (MachineState::WatchingOwn(own, proof), Some(Command::Alone(Alone::WatchOwn(own))))
 }
 
 fn review(own: Own) -> MachineStep {

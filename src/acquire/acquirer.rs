@@ -13,7 +13,7 @@ use zklock_recipe::{Arrival, End, Event, Foreign, Kind, Outcome, Patience, Stran
 use crate::contender::{Attended, Driver, attend};
 use crate::error::AcquireError;
 use crate::guard::Guard;
-use crate::settings::{Entry, Settings, paths};
+use crate::settings::{QueueEntry, Settings, paths};
 use crate::telemetry::{self, Acquired, FamilyMember};
 use crate::zk::Succession;
 
@@ -22,12 +22,12 @@ use crate::zk::Succession;
 pub(crate) struct Acquirer {
     pub(crate) succession: Arc<Succession>,
     /// The queues to join. There is at least one.
-    pub(crate) entries: Arc<[Entry]>,
+    pub(crate) entries: Arc<[QueueEntry]>,
 }
 
 impl Acquirer {
     pub(crate) fn of_one(succession: Arc<Succession>, lock: Arc<Settings>, kind: Kind) -> Self {
-        Self { succession, entries: [Entry { lock, kind }].into() }
+        Self { succession, entries: [QueueEntry { lock, kind }].into() }
     }
 
     pub(crate) fn locks(&self) -> impl Iterator<Item = &Arc<Settings>> {
@@ -42,7 +42,7 @@ impl Acquirer {
     /// See [`Lock::try_acquire`](crate::Lock::try_acquire) and [`Lock::acquire_timeout`](crate::Lock::acquire_timeout).
     pub(crate) async fn acquire_within<K>(&self, wait: Wait) -> Result<Option<Guard<K>>, AcquireError> {
         let member = match &*self.entries {
-            [Entry { kind: Kind::Shared, .. }] => FamilyMember::Reader,
+            [QueueEntry { kind: Kind::Shared, .. }] => FamilyMember::Reader,
             [_] => FamilyMember::Lock,
             _ => FamilyMember::Several,
         };
@@ -224,7 +224,7 @@ impl Wait {
 }
 
 /// The paths of these queues' locks, for a span.
-struct Paths<'a>(&'a [Entry]);
+struct Paths<'a>(&'a [QueueEntry]);
 
 impl fmt::Display for Paths<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

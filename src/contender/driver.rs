@@ -25,7 +25,7 @@ use super::punctuality::Punctuality;
 use crate::clock;
 use crate::node::{NodeData, encode};
 use crate::requests::{self, OwnNode, Reply, SharedCompanion};
-use crate::settings::{Entry, Settings, paths};
+use crate::settings::{QueueEntry, Settings, paths};
 use crate::wire::Wire;
 use crate::zk::{EntryTicket, ZkSession};
 
@@ -51,7 +51,7 @@ impl Driver {
     /// Makes the contenders for these queues, of which there is at least one. They have not begun.
     pub(crate) fn new(
         session: Arc<ZkSession>,
-        entries: &[Entry],
+        entries: &[QueueEntry],
         patience: Patience,
         arrival: Arrival,
     ) -> Self {
@@ -63,7 +63,12 @@ impl Driver {
 
     /// Makes a contender that needs no queue: a transaction on this connection has created its node, and that alone has
     /// granted it. It asks for confirmation once it begins.
-    pub(crate) fn admitted(session: Arc<ZkSession>, entry: Entry, own: Own, connection: Option<u64>) -> Self {
+    pub(crate) fn admitted(
+        session: Arc<ZkSession>,
+        entry: QueueEntry,
+        own: Own,
+        connection: Option<u64>,
+    ) -> Self {
         let machine = Acquisition::of_admitted(own, connection);
         let members = vec![Member::new(entry)];
         let mut driver = Self::of(machine, session, members, None);
@@ -403,7 +408,7 @@ impl Driver {
     }
 
     /// The queues that the members join.
-    fn entries(&self) -> Vec<Entry> {
+    fn entries(&self) -> Vec<QueueEntry> {
         self.members.iter().map(|member| member.entry.clone()).collect()
     }
 

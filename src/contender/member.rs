@@ -10,7 +10,7 @@ use zklock_recipe::acquisition::Input;
 use zklock_recipe::{Event, Own, Report};
 
 use crate::requests::{KnownNode, Searches, SharedCompanion};
-use crate::settings::Entry;
+use crate::settings::QueueEntry;
 use crate::wire::{LinkAnswer, Revocable};
 use crate::zk::SETTLING;
 
@@ -47,7 +47,7 @@ pub(super) fn await_answer<T, N: Into<MemberNews>>(
 
 /// One contender of an acquisition.
 pub(super) struct Member {
-    pub(super) entry: Entry,
+    pub(super) entry: QueueEntry,
     /// What the contender waits for.
     pub(super) pending: Option<Pending>,
     /// The change that the contender waits for. It resolves to `None` if the connection is lost before the change. A reply
@@ -62,7 +62,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub(super) fn new(entry: Entry) -> Self {
+    pub(super) fn new(entry: QueueEntry) -> Self {
         Self { entry, pending: None, watch: None, doubted: false, node: None, companion: None }
     }
 

@@ -3,7 +3,7 @@
 use zklock_recipe::acquisition::Input;
 use zklock_recipe::{Event, Kind, Own, QueuePlace, Report, Sight};
 
-use crate::settings::{Entry, Settings};
+use crate::settings::{QueueEntry, Settings};
 
 /// What the last look at each contender's queue showed.
 pub(super) struct Places(Vec<QueueAhead>);
@@ -17,7 +17,7 @@ enum QueueAhead {
 
 impl Places {
     /// The places in these queues; `None` if nobody reads them.
-    pub(super) fn read_in(entries: &[Entry]) -> Option<Self> {
+    pub(super) fn read_in(entries: &[QueueEntry]) -> Option<Self> {
         let is_read = entries.iter().any(|entry| entry.lock.options.places.is_some());
         is_read.then(|| Self(vec![QueueAhead::Unknown; entries.len()]))
     }

@@ -102,7 +102,7 @@ use crate::fence::{FencingToken, Sequencer};
 use crate::requests::Evidence;
 use crate::telemetry::{Acquired, FamilyMember};
 use crate::wire::{LinkAnswer, Wire};
-use crate::zk::{Holder, ZkSession};
+use crate::zk::{SessionHold, ZkSession};
 
 /// A lock that is held. While [`is_held`](Self::is_held) returns true, it returns false for every other guard of this
 /// lock, except for [other guards](Self::another) of its hold, and those of readers that hold it together
@@ -485,7 +485,7 @@ impl<K> Guard<K> {
 
     /// Has the holder of a turnstile watch its node from now on. Call it once: each call begins a task.
     pub(crate) fn watch_node(&self) {
-        if let Some(watch) = Holder::settle(self.turn.held.clone()) {
+        if let Some(watch) = SessionHold::settle(self.turn.held.clone()) {
             self.session().finish(watch);
         }
     }

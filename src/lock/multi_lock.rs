@@ -9,7 +9,7 @@ use crate::acquire::acquirer::{Acquirer, Wait};
 use crate::acquire::options::LockOptions;
 use crate::error::{AcquireError, InvalidLock};
 use crate::guard::MultiGuard;
-use crate::settings::{Entry, Settings};
+use crate::settings::{QueueEntry, Settings};
 use crate::zk::Succession;
 
 /// The most bytes that the transaction which creates a multi-lock's contenders may have. ZooKeeper drops a connection
@@ -146,7 +146,7 @@ impl MultiLock {
                 options.refuse_layout(&access.path)?;
             }
             let lock = Arc::new(options.clone().settings(&access.path, &session)?);
-            Ok(Entry { lock, kind: access.kind })
+            Ok(QueueEntry { lock, kind: access.kind })
         };
         let entries = accesses.into_iter().map(entry);
         let entries = entries.collect::<Result<Vec<_>, InvalidMultiLock>>()?;
@@ -160,7 +160,8 @@ impl MultiLock {
     ///
     /// Errors: [`InvalidMultiLock`] says what is wrong with an option.
     pub fn with_options(&self, options: LockOptions) -> Result<Self, InvalidMultiLock> {
-        let access = |entry: &Entry| Access { path: entry.lock.queue.path.to_string(), kind: entry.kind };
+        let access =
+            |entry: &QueueEntry| Access { path: entry.lock.queue.path.to_string(), kind: entry.kind };
         Self::new(self.acquirer.succession.clone(), self.acquirer.entries.iter().map(access), &options)
     }
 

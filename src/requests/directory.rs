@@ -6,12 +6,12 @@ use zklock_recipe::{Event, Refusal, Report};
 use zookeeper_client::{Client, CreateMode, CreateOptions, Error};
 
 use super::reply::failure;
-use crate::settings::{Entry, Settings};
+use crate::settings::{QueueEntry, Settings};
 
 /// Creates the directories of these queues. Of several, some may exist, and creating one that exists may be forbidden.
 /// So it creates only those that it does not find.
-pub(crate) async fn create_directories(client: Arc<Client>, entries: Vec<Entry>) -> Report {
-    for (index, Entry { lock, .. }) in entries.iter().enumerate() {
+pub(crate) async fn create_directories(client: Arc<Client>, entries: Vec<QueueEntry>) -> Report {
+    for (index, QueueEntry { lock, .. }) in entries.iter().enumerate() {
         if entries.len() > 1
             && let Ok(Some(_)) = client.check_stat(lock.queue.path.as_str()).await
         {

@@ -17,12 +17,12 @@ use super::read_nodes::read_data;
 use super::reply::failure;
 use super::search::Searches;
 use super::transaction::commit;
-use crate::settings::Entry;
+use crate::settings::QueueEntry;
 
 /// Creates a contender in each of these queues, and then looks at the queues.
 pub(crate) async fn enter(
     client: Arc<Client>,
-    entries: Vec<Entry>,
+    entries: Vec<QueueEntry>,
     data: Vec<u8>,
     searches: Arc<Searches>,
 ) -> Report {
@@ -66,7 +66,7 @@ pub(crate) async fn enter(
 
 /// Creates all contenders in one transaction, and looks at their queues. `Err` is the reply if that had no effect, or
 /// an unknown one.
-async fn enter_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<Report, Report> {
+async fn enter_all(client: &Client, entries: &[QueueEntry], data: &[u8]) -> Result<Report, Report> {
     learn_directories(client, entries).await?;
     let created = loop {
         if let Some(created) = create_all(client, entries, data).await? {
@@ -92,7 +92,7 @@ async fn enter_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<Re
 }
 
 /// Reads each directory whose data is not known yet.
-async fn learn_directories(client: &Client, entries: &[Entry]) -> Result<(), Report> {
+async fn learn_directories(client: &Client, entries: &[QueueEntry]) -> Result<(), Report> {
     let unknown = entries.iter().filter(|entry| entry.lock.hints.is_unknown()).collect::<Vec<_>>();
     let paths = unknown.iter().map(|entry| entry.lock.queue.path.as_str()).collect::<Vec<_>>();
     let results = read_data(client, &paths).await.map_err(|error| Report::All(failure(error)))?;
@@ -118,7 +118,11 @@ struct Created {
 /// Creates all contenders in one transaction. The transaction also writes nothing to each directory whose data is
 /// zklock's, and the answers to these writes are the directories' stats. Returns `None` if zklock may not write to one
 /// of them; the transaction then had no effect.
-async fn create_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<Option<Vec<Created>>, Report> {
+async fn create_all(
+    client: &Client,
+    entries: &[QueueEntry],
+    data: &[u8],
+) -> Result<Option<Vec<Created>>, Report> {
     let contenders = entries.iter().enumerate();
     let operations = entry(contenders.map(|(index, entry)| (index, entry.lock.hints.may_write_directory())));
     let committed = commit(client, &operations, |node| {
@@ -161,7 +165,7 @@ async fn create_all(client: &Client, entries: &[Entry], data: &[u8]) -> Result<O
     Ok(Some(created))
 }
 
-async fn own_czxid(client: &Client, entries: &[Entry], created: &[Created]) -> Result<i64, Report> {
+async fn own_czxid(client: &Client, entries: &[QueueEntry], created: &[Created]) -> Result<i64, Report> {
     let first = entries.first().zip(created.first());
     let path = first.map(|(entry, created)| entry.lock.queue.path.contender(created.place));
     match client.get_data(&path.unwrap_or_default()).await {

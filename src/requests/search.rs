@@ -24,7 +24,7 @@ use super::reply::{Reply, failure};
 use crate::joint::{Joint, WeakJoint};
 use crate::mutex::Mutex;
 use crate::path::name_of;
-use crate::settings::{Entry, Settings};
+use crate::settings::{QueueEntry, Settings};
 
 /// Finds our node by the `id` in its data, after the reply to its create was lost.
 pub(crate) async fn find(
@@ -172,7 +172,7 @@ impl Searches {
 
     /// Takes room for a node in each of these queues, until the returned value is dropped. Returns `None` if the session has
     /// none.
-    pub(crate) fn reserve_room(self: &Arc<Self>, entries: &[Entry]) -> Option<Room> {
+    pub(crate) fn reserve_room(self: &Arc<Self>, entries: &[QueueEntry]) -> Option<Room> {
         let bytes = entries
             .iter()
             .map(|entry| self.length(entry.lock.queue.path.prefix(entry.kind).len() + DIGITS))

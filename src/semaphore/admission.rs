@@ -29,7 +29,7 @@ use crate::guard::Guard;
 use crate::guard::lost::LostReason;
 use crate::node::{NodeData, encode};
 use crate::requests::{Evidence, OwnNode};
-use crate::settings::Entry;
+use crate::settings::QueueEntry;
 use crate::wire::{LinkAnswer, Revocable, Wire};
 use crate::zk::ZkSession;
 
@@ -83,7 +83,7 @@ struct MadePermit(Option<Driver>);
 
 impl MadePermit {
     fn new(session: Arc<ZkSession>, statement: &Statement, own: Own, connection: Option<u64>) -> Self {
-        let entry = Entry { lock: statement.permits.clone(), kind: own.place.kind };
+        let entry = QueueEntry { lock: statement.permits.clone(), kind: own.place.kind };
         Self(Some(Driver::admitted(session, entry, own, connection)))
     }
 

@@ -79,7 +79,7 @@ impl Settings {
 
 /// A queue that an acquisition joins, and the kind of its contender there.
 #[derive(Clone)]
-pub(crate) struct Entry {
+pub(crate) struct QueueEntry {
     pub(crate) lock: Arc<Settings>,
     pub(crate) kind: Kind,
 }

@@ -10,7 +10,7 @@ pub use succession::events::SessionEvents;
 pub use succession::state::{SessionEvent, SessionState};
 
 pub(crate) use session::entrance::EntryTicket;
-pub(crate) use session::guards::{Holder, SETTLING};
+pub(crate) use session::holds::{SETTLING, SessionHold};
 pub(crate) use session::late_creates::LATEST;
 pub(crate) use session::polled::{LOOKS, Late, Looked};
 pub(crate) use session::{Holding, SessionView, ZkSession};

@@ -24,7 +24,7 @@ use crate::mutex::Mutex;
 use crate::requests::{OwnNode, path_of};
 use crate::telemetry::{self, CallersTurn, FamilyMember, HeldPath};
 use crate::wire::SharedLease;
-use crate::zk::{Holder, Holding, SETTLING, ZkSession};
+use crate::zk::{Holding, SETTLING, SessionHold, ZkSession};
 
 /// A lock that is held. Its guards and the session's background task share it.
 pub(crate) struct Held {
@@ -451,7 +451,7 @@ impl Held {
     }
 }
 
-impl Holder for Held {
+impl SessionHold for Held {
     fn is_due(&self) -> bool {
         self.granted.elapsed() >= SETTLING
     }

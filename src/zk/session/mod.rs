@@ -4,7 +4,7 @@ mod background;
 mod confirmation;
 pub(crate) mod entrance;
 mod feeds;
-pub(crate) mod guards;
+pub(crate) mod holds;
 pub(crate) mod late_creates;
 pub(crate) mod polled;
 
@@ -24,7 +24,7 @@ use self::background::Background;
 use self::confirmation::Confirmation;
 use self::entrance::Entrance;
 use self::feeds::Feeds;
-use self::guards::{Guards, Holder};
+use self::holds::{Holds, SessionHold};
 use self::late_creates::LateCreates;
 use self::polled::Polled;
 use crate::clock;
@@ -59,7 +59,7 @@ pub(crate) struct ZkSession {
     views: Arc<()>,
     /// Whether callers may have made nodes that go with the session.
     owns_nodes: AtomicBool,
-    guards: Arc<Guards>,
+    holds: Arc<Holds>,
     /// The work that callers should poll.
     pub(crate) polled: Arc<Polled>,
     late: Arc<LateCreates>,
@@ -92,12 +92,12 @@ impl ZkSession {
         runtime.spawn(connections.run(opened));
         runtime.spawn(background::run(queue, lease.clone()));
         let session = Self::new(id, &dialer, runtime, link, lease, over, background);
-        let guards = Arc::downgrade(&session.guards);
+        let holds = Arc::downgrade(&session.holds);
         let polled = Arc::downgrade(&session.polled);
-        session.finish(guards::beat(guards, session.lease.clone(), session.requester.clone()).boxed());
+        session.finish(holds::beat(holds, session.lease.clone(), session.requester.clone()).boxed());
         session.finish(polled::patrol(polled, session.lease.clone()).boxed());
         // The background task drops its futures at the end of the session, so this is no future of its.
-        session.runtime.spawn(guards::note_ends(Arc::downgrade(&session.guards), session.lease.clone()));
+        session.runtime.spawn(holds::note_ends(Arc::downgrade(&session.holds), session.lease.clone()));
         Arc::new(session)
     }
 
@@ -130,7 +130,7 @@ impl ZkSession {
             requester,
             lease,
             over,
-            guards: Guards::new(background.clone()),
+            holds: Holds::new(background.clone()),
             background,
             writes: watch::Sender::default(),
             views: Arc::default(),
@@ -176,16 +176,15 @@ impl ZkSession {
     pub(crate) fn hold(
         self: &Arc<Self>,
         nodes: &[OwnNode],
-        holder: &Weak<dyn Holder>,
+        holder: &Weak<dyn SessionHold>,
         stop_margin: Duration,
     ) -> Holding {
         let keys = nodes.iter().map(|node @ (lock, own)| {
-            self.guards
-                .insert((requests::path_of(node), own.czxid, lock.options.longest_node), holder.clone())
+            self.holds.insert((requests::path_of(node), own.czxid, lock.options.longest_node), holder.clone())
         });
         let keys = keys.collect();
         if !self.lease.is_ample(stop_margin) {
-            self.guards.hurry();
+            self.holds.hurry();
         }
         Holding { session: self.clone(), keys }
     }
@@ -276,9 +275,9 @@ impl ZkSession {
     }
 
     /// Makes the background task poll a guard's driver once the guard has been held for a while.
-    pub(crate) fn settle_later(&self, guard: Weak<dyn Holder>) {
-        if self.guards.insert_young(guard) {
-            self.finish(guards::settle(Arc::downgrade(&self.guards)).boxed());
+    pub(crate) fn settle_later(&self, guard: Weak<dyn SessionHold>) {
+        if self.holds.insert_young(guard) {
+            self.finish(holds::settle(Arc::downgrade(&self.holds)).boxed());
         }
     }
 
@@ -356,6 +355,6 @@ pub(crate) struct Holding {
 
 impl Drop for Holding {
     fn drop(&mut self) {
-        self.keys.iter().for_each(|key| self.session.guards.remove(*key));
+        self.keys.iter().for_each(|key| self.session.holds.remove(*key));
     }
 }

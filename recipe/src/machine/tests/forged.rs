@@ -67,14 +67,14 @@ fn what_the_look_shows() {
         let forged = || (Lost(OWN), Some(C::Lose(Breach::Forged)));
         let next: Next = match &event {
             E::Listed(children) => match standing(children, OWN.place) {
-                Standing::First | Standing::Beside => to(Guarded(OWN, Seen)),
+                Standing::First | Standing::Beside => to(HeldWatched(OWN, Seen)),
                 Standing::Behind(_) => forged(),
                 Standing::Missing => to(Lost(OWN)),
             },
             E::NoDirectory | E::OwnTouched => to(Lost(OWN)),
-            E::Refused(_) => to(Guarded(OWN, Seen)),
+            E::Refused(_) => to(HeldWatched(OWN, Seen)),
             E::Unanswered => to(Reviewing(OWN)),
-            E::WatchLost => to(Guarding(OWN, Due)),
+            E::WatchLost => to(WatchingOwn(OWN, Due)),
             E::Release | E::GiveUp => to(Releasing(OWN)),
             E::Forfeit => to(Leaving(OWN, End::GivenUp)),
             E::SessionOver(over) => (Ended, Some(C::End(End::SessionOver(*over)))),

@@ -37,13 +37,13 @@ pub(super) fn to(state: MachineState) -> Next {
         Delaying(_) => C::Alone(A::Delay),
         Confirming(..) => C::Together(T::Confirm),
         Held(own, _) => C::Grant(*own, Term::FIRST),
-        Guarding(own, _) => C::Alone(A::WatchOwn(*own)),
+        WatchingOwn(own, _) => C::Alone(A::WatchOwn(*own)),
         Reviewing(_) => C::Alone(A::Review),
         Lost(_) => C::Lose(Breach::Touched),
         Releasing(own) => C::Alone(A::Release(*own)),
         ReleaseUnknown(own) | LeaveUnknown(own, _) => C::Alone(A::Recover(*own)),
         Leaving(own, _) => C::Alone(A::Delete(*own)),
-        Idle | Admitted(_) | Waiting(..) | Guarded(..) | EnteringInVain | Ended => return (state, None),
+        Idle | Admitted(_) | Waiting(..) | HeldWatched(..) | EnteringInVain | Ended => return (state, None),
     };
     (state, Some(command))
 }
@@ -95,8 +95,8 @@ impl Scene {
             (Delaying(own), after(&unseen, &[E::Listed(self.alone())])),
             (Confirming(own, Seen), first),
             (Held(own, Seen), held.clone()),
-            (Guarding(own, Seen), after(&held, &[E::Settled])),
-            (Guarded(own, Seen), guarded.clone()),
+            (WatchingOwn(own, Seen), after(&held, &[E::Settled])),
+            (HeldWatched(own, Seen), guarded.clone()),
             (Lost(own), after(&guarded, &[E::OwnTouched])),
             (Releasing(own), after(&held, &[E::Release])),
             (ReleaseUnknown(own), after(&held, &[E::Release, E::Unanswered])),
@@ -189,7 +189,7 @@ impl Scene {
         let looking = those(|state| matches!(state, Looking(..) | Succeeding(_)));
         let watching = those(|state| matches!(state, Watching(..)));
         let waiting = those(|state| matches!(state, Waiting(..) | Delaying(_)));
-        let holding = vec![Held(own, Seen), Guarding(own, Seen), Guarded(own, Seen)];
+        let holding = vec![Held(own, Seen), WatchingOwn(own, Seen), HeldWatched(own, Seen)];
         let confirming = vec![Confirming(own, Seen)];
         let asking = [looking.clone(), watching.clone()].concat();
         let leaving = |end: End| to(Leaving(own, end));
@@ -244,16 +244,16 @@ impl Scene {
             (confirming.clone(), vec![E::Unanswered, E::Withheld], to(Confirming(own, Seen))),
             (confirming, vec![E::GiveUp], to(Releasing(own))),
             //
-            (vec![Held(own, Seen)], vec![E::Aged, E::Settled], to(Guarding(own, Seen))),
+            (vec![Held(own, Seen)], vec![E::Aged, E::Settled], to(WatchingOwn(own, Seen))),
             (
-                vec![Guarding(own, Seen)],
+                vec![WatchingOwn(own, Seen)],
                 vec![E::OwnWatched(true), E::Refused(REFUSAL)],
-                to(Guarded(own, Seen)),
+                to(HeldWatched(own, Seen)),
             ),
-            (vec![Guarding(own, Seen)], vec![E::OwnWatched(false)], to(Lost(own))),
-            (vec![Guarding(own, Seen)], vec![E::Unanswered], to(Guarding(own, Seen))),
+            (vec![WatchingOwn(own, Seen)], vec![E::OwnWatched(false)], to(Lost(own))),
+            (vec![WatchingOwn(own, Seen)], vec![E::Unanswered], to(WatchingOwn(own, Seen))),
             (holding.clone(), vec![E::OwnTouched], to(Lost(own))),
-            (vec![Guarded(own, Seen)], vec![E::WatchLost], to(Guarding(own, Seen))),
+            (vec![HeldWatched(own, Seen)], vec![E::WatchLost], to(WatchingOwn(own, Seen))),
             (holding.clone(), vec![E::Release, E::GiveUp], to(Releasing(own))),
             (holding, vec![E::Forfeit], given_up()),
             (

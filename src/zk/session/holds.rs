@@ -1,5 +1,5 @@
-//! The guards of one session. While the session has a guard, heartbeats prove that the session lives. Once a guard has
-//! been held for a while, the background task polls its driver.
+//! The holds of one session. While the session has one, heartbeats prove that the session lives. Once a lock has been held
+//! for a while, the background task polls its driver.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -29,8 +29,8 @@ const NODES_PER_HEARTBEAT: usize = 32;
 /// 16 KiB: owner, id and time are a few hundred bytes more.
 const LONGEST_LOOK: usize = 144 * 1024;
 
-/// A guard, as its session uses it.
-pub(crate) trait Holder: Send + Sync {
+/// What all guards of one contender share, as its session uses it.
+pub(crate) trait SessionHold: Send + Sync {
     /// Returns true if the guard has been held for [`SETTLING`].
     fn is_due(&self) -> bool;
 
@@ -56,21 +56,21 @@ struct HeldNode {
     czxid: i64,
     /// How much data its contender wrote to it, in bytes, at most.
     length: usize,
-    holder: Weak<dyn Holder>,
+    holder: Weak<dyn SessionHold>,
 }
 
-/// The guards of one session.
-pub(crate) struct Guards {
-    /// The nodes of the guards. Each heartbeat looks at the next ones.
+/// The holds of one session.
+pub(crate) struct Holds {
+    /// The nodes of the holds. Each heartbeat looks at the next ones.
     held: Mutex<Slab<HeldNode>>,
-    /// The guards that have not been held for [`SETTLING`] yet.
-    young: Mutex<Vec<Weak<dyn Holder>>>,
+    /// The holds that have not lasted for [`SETTLING`] yet.
+    young: Mutex<Vec<Weak<dyn SessionHold>>>,
     /// Wakes the task that sends heartbeats, for a heartbeat at once.
     hurry: Arc<Notify>,
     background: Background,
 }
 
-impl Guards {
+impl Holds {
     /// Makes an empty set. `background` polls the drivers of guards that have been held for a while.
     pub(crate) fn new(background: Background) -> Arc<Self> {
         let held = Mutex::default();
@@ -82,7 +82,7 @@ impl Guards {
     pub(crate) fn insert(
         &self,
         (path, czxid, length): (String, i64, usize),
-        holder: Weak<dyn Holder>,
+        holder: Weak<dyn SessionHold>,
     ) -> usize {
         let node = HeldNode { path, czxid, length, holder };
         self.held.lock().insert(node)
@@ -104,7 +104,7 @@ impl Guards {
 
     /// Adds a guard that has just been granted. Returns true if it is the only young one, so that the caller must run
     /// [`settle`].
-    pub(crate) fn insert_young(&self, guard: Weak<dyn Holder>) -> bool {
+    pub(crate) fn insert_young(&self, guard: Weak<dyn SessionHold>) -> bool {
         let mut young = self.young.lock();
         young.push(guard);
         young.len() == 1
@@ -127,16 +127,16 @@ impl Guards {
 }
 
 /// Sends a sync every heartbeat, and on each new connection. While the session has a guard, a quorum write follows, to
-/// confirm the lease. This is the cost of one session, however many guards and waiters it has.
+/// confirm the lease. This is the cost of one session, however many holds and waiters it has.
 ///
-/// A read of some guards' nodes goes with the write, and of the next ones the next time. Each holder also watches its node,
+/// A read of some holds' nodes goes with the write, and of the next ones the next time. Each holder also watches its node,
 /// but a server withholds the node's end from a holder that may no longer read it. And when an operator restores the servers'
 /// data while they run, all watches are gone though no connection is, and another contender may get the name of a holder's node.
-pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requester: Requester) {
-    let Some(hurry) = guards.upgrade().map(|guards| guards.hurry.clone()) else { return };
+pub(crate) async fn beat(holds: Weak<Holds>, lease: Arc<SharedLease>, mut requester: Requester) {
+    let Some(hurry) = holds.upgrade().map(|holds| holds.hurry.clone()) else { return };
     let mut last = Instant::now();
     let mut looked = 0;
-    while guards.strong_count() > 0 {
+    while holds.strong_count() > 0 {
         let heartbeat = lease.lengths().heartbeat;
         // The background task awaits this, inside its runtime.
         let is_due = tokio::select! {
@@ -146,11 +146,11 @@ pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requ
         };
         // The time counts from the sending: an answer that took long must not delay the next heartbeat.
         last = Instant::now();
-        if is_due && guards.upgrade().is_some_and(|guards| guards.has_any()) {
+        if is_due && holds.upgrade().is_some_and(|holds| holds.has_any()) {
             telemetry::lease_remaining(lease.remaining());
         }
         let sync = requester.request(|wire| requests::sync(wire.client));
-        if guards.strong_count() == 0 {
+        if holds.strong_count() == 0 {
             return;
         }
         let sent = match sync.await {
@@ -158,7 +158,7 @@ pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requ
             LinkAnswer::Given(Err(_), _) | LinkAnswer::Lost => continue,
             LinkAnswer::Over(_) => return,
         };
-        let Some(next) = guards.upgrade().map(|guards| guards.next(looked)) else { return };
+        let Some(next) = holds.upgrade().map(|holds| holds.next(looked)) else { return };
         let Some((key, _)) = next.last() else {
             lease.beat(sent);
             continue;
@@ -181,7 +181,7 @@ pub(crate) async fn beat(guards: Weak<Guards>, lease: Arc<SharedLease>, mut requ
 
 /// Has each guard note its loss whenever the lease has ended, until the session is over. The loss is then counted and told, though
 /// nobody asks the guard. Each guard also tells of a risk, once until heartbeats succeed again.
-pub(crate) async fn note_ends(guards: Weak<Guards>, lease: Arc<SharedLease>) {
+pub(crate) async fn note_ends(holds: Weak<Holds>, lease: Arc<SharedLease>) {
     let mut changes = lease.changes();
     let mut beaten = lease.heartbeats();
     let mut is_at_risk = false;
@@ -193,14 +193,14 @@ pub(crate) async fn note_ends(guards: Weak<Guards>, lease: Arc<SharedLease>) {
         let calm = if telemetry::tells_of_holds() { lease.calm() } else { Duration::MAX };
         let was_at_risk = std::mem::replace(&mut is_at_risk, calm.is_zero());
         if has_ended || is_at_risk && !was_at_risk {
-            let Some(guards) = guards.upgrade() else { return };
+            let Some(holds) = holds.upgrade() else { return };
             // A guard that goes meanwhile must not find this mutex locked.
-            let holders = guards.held.lock().iter().map(|(_, node)| node.holder.clone()).collect::<Vec<_>>();
+            let holders = holds.held.lock().iter().map(|(_, node)| node.holder.clone()).collect::<Vec<_>>();
             let tell =
-                |holder: Arc<dyn Holder>| if has_ended { holder.note_end() } else { holder.tell_risk() };
+                |holder: Arc<dyn SessionHold>| if has_ended { holder.note_end() } else { holder.tell_risk() };
             holders.iter().filter_map(Weak::upgrade).for_each(tell);
         }
-        if end.is_some() || guards.strong_count() == 0 {
+        if end.is_some() || holds.strong_count() == 0 {
             return;
         }
         // This runs inside the session's runtime. Evidence for a lapsed lease wakes all.
@@ -219,15 +219,15 @@ pub(crate) async fn note_ends(guards: Weak<Guards>, lease: Arc<SharedLease>) {
     }
 }
 
-/// Looks at the young guards every [`SETTLING`], and gives those that are old enough to the background task, until none
+/// Looks at the young holds every [`SETTLING`], and gives those that are old enough to the background task, until none
 /// is left.
-pub(crate) async fn settle(guards: Weak<Guards>) {
+pub(crate) async fn settle(holds: Weak<Holds>) {
     loop {
         // The background task awaits this, inside its runtime.
         tokio::time::sleep(SETTLING).await;
-        let Some(guards) = guards.upgrade() else { return };
+        let Some(holds) = holds.upgrade() else { return };
         let mut due = Vec::new();
-        let mut young = guards.young.lock();
+        let mut young = holds.young.lock();
         young.retain(|guard| match guard.upgrade() {
             Some(guard) if guard.is_due() => {
                 due.push(guard);
@@ -239,7 +239,7 @@ pub(crate) async fn settle(guards: Weak<Guards>) {
         let done = young.is_empty();
         // A release meanwhile must not find this mutex locked.
         drop(young);
-        due.into_iter().filter_map(Holder::settle).for_each(|guard| guards.background.finish(guard));
+        due.into_iter().filter_map(SessionHold::settle).for_each(|guard| holds.background.finish(guard));
         if done {
             return;
         }
@@ -255,7 +255,7 @@ mod tests {
 
     struct Nobody;
 
-    impl Holder for Nobody {
+    impl SessionHold for Nobody {
         fn is_due(&self) -> bool {
             false
         }
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn each_node_is_looked_at_in_turn() {
-        let holder: Weak<dyn Holder> = Weak::<Nobody>::new();
+        let holder: Weak<dyn SessionHold> = Weak::<Nobody>::new();
         let longest = |data: &str| NodeData::longest(&"o".repeat(256), Some(data));
         for (number, length, nodes) in [
             (3, longest(""), 3),
@@ -285,15 +285,15 @@ mod tests {
             (3, LONGEST_LOOK + 1, 1),
         ] {
             let (background, _queue) = Background::new();
-            let guards = Guards::new(background);
-            assert!(guards.next(0).is_empty());
+            let holds = Holds::new(background);
+            assert!(holds.next(0).is_empty());
             for number in 0..number {
-                guards.insert((format!("/lock/{number}"), 7, length), holder.clone());
+                holds.insert((format!("/lock/{number}"), 7, length), holder.clone());
             }
             let mut looked = 0;
             let mut seen = BTreeSet::new();
             for _ in 0..usize::div_ceil(number, nodes) {
-                let next = guards.next(looked);
+                let next = holds.next(looked);
                 assert_eq!(next.len(), nodes);
                 looked = next.last().unwrap().0;
                 seen.extend(next.into_iter().map(|(key, _)| key));
