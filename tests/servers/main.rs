@@ -36,7 +36,6 @@ mod once;
 mod operator;
 mod peers;
 mod places;
-mod public;
 mod queue;
 mod restore;
 mod risk;
