@@ -3,10 +3,8 @@
 use std::time::{Duration, Instant};
 
 use support::{
-    enqueue, eventually, granted, linked_session, names_transactions, orders, queue, session, sessions,
-    until_watched, within,
+    enqueue, eventually, granted, linked_session, names_transactions, orders, session, until_watched, within,
 };
-use zklock::LockOptions;
 use zklock_testcontainers::RequestKind;
 
 #[tokio::test]
@@ -66,30 +64,6 @@ async fn a_contended_acquisition_takes_four_requests_and_two_events() {
 }
 
 #[tokio::test]
-async fn the_queue_tells_who_contends() {
-    let (_server, [session]) = sessions().await;
-    let lock = session
-        .lock("/lock/orders")
-        .unwrap()
-        .with_options(LockOptions::new().owner("first").data("build 7"))
-        .unwrap();
-    let other = session.lock("/lock/orders").unwrap();
-    let guard = lock.acquire().await.unwrap();
-    let waiter = enqueue(&other).await;
-    let queue = queue(&lock).await;
-    assert_eq!(queue.iter().map(|contender| contender.position).collect::<Vec<_>>(), [0, 1]);
-    assert_eq!(queue[0].path, guard.node());
-    assert_eq!(queue[0].token, Some(guard.token()));
-    assert_eq!(queue[0].owner.as_deref(), Some("first"));
-    assert_eq!(queue[0].data.as_deref(), Some("build 7"));
-    assert_eq!(queue[1].session, Some(session.id()));
-    assert!(queue[1].owner.as_deref().unwrap().ends_with(&format!(":{}", std::process::id())));
-    assert!(queue[1].since.unwrap().elapsed().unwrap() < support::BOUND);
-    guard.release().await.unwrap();
-    drop(granted(waiter).await);
-}
-
-#[tokio::test]
 async fn a_timeout_counts_from_the_call() {
     let (_server, [lock]) = orders().await;
     let guard = lock.acquire().await.unwrap();
@@ -101,10 +75,4 @@ async fn a_timeout_counts_from_the_call() {
     assert!(waiting.await.unwrap().is_none());
     assert!(started.elapsed() < timeout);
     guard.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_timeout_beyond_all_clocks_is_no_timeout() {
-    let (_server, [lock]) = orders().await;
-    assert!(lock.acquire_timeout(Duration::MAX).await.unwrap().is_some());
 }

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use support::{
-    Server, granted, linked_session, make, operator, queue, server, session, until_nothing_is_left, within,
-};
+use support::{Server, granted, linked_session, make, operator, queue, server, session, within};
 use zklock::{Acl, AcquireError, LockOptions, Permissions, QueryError, Session};
 use zklock_testcontainers::{RequestKind, ZooKeeper};
 use zookeeper_client::{Acls, CreateMode};
@@ -123,25 +121,6 @@ async fn each_member_has_the_acl_that_was_asked_for() {
         let error = error.map(drop).unwrap_err();
         assert!(matches!(error, AcquireError::InvalidAcl { .. }), "{}: {error}", member.name);
     }
-}
-
-#[tokio::test]
-async fn contenders_whose_data_is_not_ours_to_read() {
-    let server = server().await;
-    let (owner, session) = (owner(&server).await, session(&server).await);
-    let lock = session.lock("/lock/orders").unwrap();
-    lock.acquire().await.unwrap().release().await.unwrap();
-    let secretive = owner.lock("/lock/orders").unwrap().with_options(closed()).unwrap();
-    let guard = secretive.acquire().await.unwrap();
-    let queue = queue(&lock).await;
-    assert_eq!(queue[0].path, guard.node());
-    assert_eq!((queue[0].owner.as_deref(), queue[0].token, queue[0].session), (None, None, None));
-    // The server would not tell us of its release.
-    let error = within("the error", lock.acquire()).await.unwrap_err();
-    assert_eq!(error, AcquireError::NotAuthorized { path: "/lock/orders".into() });
-    guard.release().await.unwrap();
-    within("acquire", lock.acquire()).await.unwrap().release().await.unwrap();
-    until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]

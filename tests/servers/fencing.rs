@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use support::{
-    enqueue, granted, linked, linked_session, make, operator, own_server, server, session, sessions,
-    until_nothing_is_left, within,
+    linked, linked_session, make, operator, own_server, server, session, sessions, until_nothing_is_left,
+    within,
 };
 use zklock::{
-    Acl, Guard, LockOptions, LostReason, Permissions, QueryError, Sequencer, Session,
+    Guard, LostReason, QueryError, Sequencer, Session,
     guard::{Applied, ConditionProblem, NodeOptions, Transaction, TransactionError},
 };
 use zklock_testcontainers::{Ensemble, RequestKind};
@@ -304,31 +304,6 @@ async fn is_outdated(session: &Session, sequencer: &Sequencer) -> bool {
 }
 
 #[tokio::test]
-async fn a_sequencer_stands_until_its_holder_is_another() {
-    let server = own_server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
-    let verifier = session(&server).await;
-    let guard = guard(&first).await;
-    let waiter = enqueue(&second.lock("/lock/orders").unwrap()).await;
-    let claim = guard.sequencer().unwrap();
-    assert_eq!((claim.path(), claim.token(), claim.session()), ("/lock/orders", guard.token(), first.id()));
-    let sent = claim.to_string();
-    let claim = sent.parse::<Sequencer>().unwrap();
-    assert_eq!(claim, guard.sequencer().unwrap());
-    assert_eq!(verifier.verify_sequencer(&claim).await, Ok(()));
-    assert_eq!(first.verify_sequencer(&claim).await, Ok(()));
-    guard.release().await.unwrap();
-    assert!(is_outdated(&verifier, &claim).await);
-    let guard = granted(waiter).await;
-    assert!(is_outdated(&verifier, &claim).await);
-    assert_eq!(verifier.verify_sequencer(&guard.sequencer().unwrap()).await, Ok(()));
-    verifier.close().await.unwrap();
-    assert_eq!(verifier.verify_sequencer(&claim).await, Err(QueryError::SessionOver { path: claim.node() }));
-    guard.release().await.unwrap();
-    assert!(is_outdated(&first, &claim).await, "its directory may be gone, too");
-}
-
-#[tokio::test]
 async fn a_sequencer_that_was_tampered_with() {
     let (server, [session, verifier]) = sessions().await;
     let guard = guard(&session).await;
@@ -367,26 +342,6 @@ async fn a_transaction_and_a_sequencer_in_a_chroot() {
     for verifier in ["", "/app", "/app/one", "/not/there"] {
         assert_eq!(chrooted(verifier).await.verify_sequencer(&claim).await, Ok(()), "{verifier:?}");
     }
-}
-
-#[tokio::test]
-async fn a_sequencer_that_the_verifier_may_not_read() {
-    let server = server().await;
-    let builder = Session::builder(server.connect_string()).auth("digest", "holder:secret");
-    let holder = builder.connect().await.unwrap();
-    let verifier = session(&server).await;
-    let claim = async |acl: Acl| {
-        let lock = holder.lock("/lock/orders").unwrap().with_options(LockOptions::new().acl(acl)).unwrap();
-        let guard = lock.acquire().await.unwrap();
-        let (claim, verdict) =
-            (guard.sequencer().unwrap(), verifier.verify_sequencer(&guard.sequencer().unwrap()).await);
-        guard.release().await.unwrap();
-        (claim, verdict)
-    };
-    let (sequencer, verdict) = claim(Acl::creator_only()).await;
-    assert_eq!(verdict, Err(QueryError::NotAuthorized { path: sequencer.node() }));
-    let readable = Acl::creator_only().and("world", "anyone", Permissions::READ);
-    assert_eq!(claim(readable).await.1, Ok(()));
 }
 
 #[tokio::test]

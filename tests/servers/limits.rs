@@ -8,19 +8,6 @@ use tokio::net::{TcpListener, TcpStream};
 use zklock::{AcquireError, ConnectError, QueryError, Session, SessionState};
 use zklock_testcontainers::ZooKeeper;
 
-#[tokio::test]
-async fn a_tick_that_limits_do_not_tell_has_to_be_given() {
-    let tick = Duration::from_secs(2);
-    // It does not tell its configuration, as no server does by default.
-    let server = ZooKeeper::builder().tick_time(tick).property("4lw.commands.whitelist", "srvr");
-    let server = server.max_session_timeout(Duration::from_secs(600)).start().await.unwrap();
-    let error = Session::connect(server.connect_string()).await.unwrap_err();
-    assert_eq!(error, ConnectError::TickUnknown { shorter: tick, longer: Duration::from_secs(30) });
-    let session = Session::builder(server.connect_string()).tick(tick).connect().await.unwrap();
-    assert_eq!(session.tick(), tick);
-    session.lock("/lock/orders").unwrap().acquire().await.unwrap().release().await.unwrap();
-}
-
 /// A firewall or a proxy may swallow four-letter words, while the server behind it serves sessions.
 #[tokio::test]
 async fn a_session_does_not_wait_for_words_that_nobody_answers() {

@@ -39,7 +39,6 @@ mod places;
 mod queue;
 mod restore;
 mod risk;
-mod rw_lock;
 mod scale;
 mod semaphore;
 mod sharing;

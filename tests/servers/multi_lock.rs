@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use support::{eventually, linked_session, operator, session, sessions, until_nothing_is_left, within};
-use zklock::{Access, AcquireError, InvalidLock, InvalidMultiLock, LockOptions, MultiLock, Session};
+use zklock::{AcquireError, InvalidLock, InvalidMultiLock, LockOptions, MultiLock, Session};
 use zklock_testcontainers::RequestKind;
 use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
 
@@ -37,21 +37,6 @@ async fn free_locks_are_granted_in_one_transaction_with_one_token() {
     link.reset_counts();
     guard.release().await.unwrap();
     assert_eq!(link.requests_of(RequestKind::Multi), 1, "and one leaves them");
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn readers_and_writers_are_mixed() {
-    let (server, [session]) = sessions().await;
-    let accesses = || [Access::shared("/lock/prices"), Access::exclusive("/lock/report")];
-    let (prices, report) = (session.rw_lock("/lock/prices").unwrap(), session.lock("/lock/report").unwrap());
-    let reading = prices.read().await.unwrap();
-    let guard = session.lock_all(accesses()).unwrap().acquire().await.unwrap();
-    assert!(prices.try_read().await.unwrap().is_some());
-    assert!(report.try_acquire().await.unwrap().is_none());
-    assert!(prices.try_write().await.unwrap().is_none());
-    drop((guard, reading));
-    within("the writer", prices.write()).await.unwrap().release().await.unwrap();
     until_nothing_is_left(&server).await;
 }
 

@@ -74,33 +74,6 @@ async fn the_one_that_waits_is_told_by_the_end_of_the_run() {
 }
 
 #[tokio::test]
-async fn a_run_that_failed_or_vanished_is_repeated_only_if_asked_for() {
-    let (_server, [session, other]) = sessions().await;
-    let (once, again) = (other.once(PATH).unwrap(), retrying(&other));
-    begun(&once, "failed").await.fail().await.unwrap();
-    let vanished = begun(&session.once(PATH).unwrap(), NAME).await;
-    let token = vanished.guard().token();
-    session.close().await.unwrap();
-    for (name, state) in [("failed", RecordState::Failed), (NAME, RecordState::Begun)] {
-        let before = done(&once, name).await;
-        assert_eq!((before.state, before.attempt), (state, 1));
-        assert_eq!((before.token == token, before.ended.is_some()), (name == NAME, name != NAME));
-        let second = begun(&again, name).await;
-        assert!(second.attempt() == 2 && second.guard().token() > before.token);
-        second.complete().await.unwrap();
-        for once in [&once, &again] {
-            let record = done(once, name).await;
-            assert_eq!((record.state, record.attempt), (RecordState::Succeeded, 2));
-            assert!(record.begun >= before.begun, "the begin is that of the last run");
-        }
-    }
-    // The former holder hears of it when it wants to write, and writes nothing.
-    let error = vanished.complete().await.unwrap_err();
-    assert!(matches!(&error, RecordError::Lost { path, .. } if path == NODE), "{error}");
-    assert_eq!(done(&once, NAME).await.attempt, 2);
-}
-
-#[tokio::test]
 async fn work_runs_in_its_turn_and_its_end_is_recorded() {
     let (server, [session]) = sessions().await;
     let once = session.once(PATH).unwrap();

@@ -1,29 +1,23 @@
-//! Semaphores: capacity, order, and what operators see and change.
+//! Semaphores: capacity, and what operators see and change.
 
 use std::task::Poll;
 use std::time::Duration;
 
 use support::{
-    Server, Steps, Waiter, eventually, granted, linked_session, make, operator, queued, refused, sessions,
-    until_nothing_is_left, within,
+    Server, Steps, Waiter, eventually, granted, linked_session, make, operator, queue, queued, refused,
+    sessions, until_nothing_is_left, within,
 };
 use zklock::semaphore::{InvalidPool, PoolError};
-use zklock::{LockOptions, Permit, Semaphore, Session, inspect::Kind};
+use zklock::{Permit, Semaphore, Session, inspect::Kind};
 use zklock_testcontainers::RequestKind;
 
 const PATH: &str = "/pool";
 
-/// How many contenders are in the turnstile.
-async fn in_turnstile(session: &Session, path: &str) -> usize {
-    let turnstile = session.lock(&format!("{path}/queue")).unwrap();
-    turnstile.contenders().await.unwrap().len()
-}
-
 /// Acquires a permit in a separate task, and waits until the acquisition is in the turnstile.
-async fn enqueue(observer: &Session, semaphore: &Semaphore, weight: u32) -> Waiter<Permit, PoolError> {
+async fn enqueue(observer: &Session, semaphore: &Semaphore) -> Waiter<Permit, PoolError> {
+    let turnstile = observer.lock("/pool/queue").unwrap();
     let acquiring = semaphore.clone();
-    let length = async || in_turnstile(observer, semaphore.path()).await;
-    queued(length, async move { acquiring.acquire_many(weight).await }).await
+    queued(async || queue(&turnstile).await.len(), async move { acquiring.acquire().await }).await
 }
 
 /// The weights of all permits that are held.
@@ -36,36 +30,9 @@ async fn held(semaphore: &Semaphore) -> Vec<u32> {
 }
 
 /// Waits until the first in the turnstile watches the pool: its data and its children.
-async fn until_it_waits_for_room(server: &Server, path: &str) {
-    let pool = server.full(&format!("{path}/permits"));
+async fn until_it_waits_for_room(server: &Server) {
+    let pool = server.full("/pool/permits");
     eventually("its watch", async || server.admin("wchp").await.lines().any(|line| line == pool)).await;
-}
-
-#[tokio::test]
-async fn a_permit_is_a_guard() {
-    let (server, [session]) = sessions().await;
-    let options = LockOptions::new().owner("billing").data("build 7");
-    let semaphore = session.semaphore(PATH, 3).unwrap().with_options(options).unwrap();
-    let (one, two) = (semaphore.acquire().await.unwrap(), semaphore.acquire_many(2).await.unwrap());
-    assert_eq!((one.weight(), two.weight(), one.path()), (1, 2, PATH));
-    assert!(one.is_held() && two.is_held() && one.token() < two.token());
-    two.verify().await.unwrap();
-    one.transaction().create("/done", "yes").commit().await.unwrap();
-
-    let seen = semaphore.permits().await.unwrap();
-    assert_eq!((seen.capacity, seen.permits.len()), (Some(3), 2));
-    let oldest = &seen.permits[0];
-    assert_eq!((oldest.kind, oldest.owner.as_deref()), (Kind::Permit(1), Some("billing")));
-    assert_eq!((oldest.data.as_deref(), oldest.session), (Some("build 7"), Some(session.id())));
-    assert_eq!((oldest.token, &oldest.path), (Some(one.token()), &one.node()));
-
-    assert!(semaphore.try_acquire().await.unwrap().is_none());
-    one.release().await.unwrap();
-    let again = semaphore.try_acquire().await.unwrap().unwrap();
-    assert!(again.token() > two.token());
-    drop((again, two));
-    until_nothing_is_left(&server).await;
-    assert_eq!(semaphore.permits().await.unwrap().capacity, Some(3), "it is kept");
 }
 
 /// Entering the turnstile, a look, and the transaction; and the release. An acquisition that finds no room releases the turnstile.
@@ -87,45 +54,6 @@ async fn a_free_permit_takes_three_requests_and_its_release_one() {
     other.release().await.unwrap();
     permit.release().await.unwrap();
     assert_eq!(sent(RequestKind::Multi), 4);
-}
-
-#[tokio::test]
-async fn weights_are_granted_in_order_and_a_large_one_is_not_starved() {
-    let (server, [ours, observer]) = sessions().await;
-    let semaphore = ours.semaphore(PATH, 4).unwrap();
-    let (one, two) = (semaphore.acquire_many(2).await.unwrap(), semaphore.acquire_many(1).await.unwrap());
-    let large = enqueue(&observer, &semaphore, 4).await;
-    let small = enqueue(&observer, &semaphore, 1).await;
-    until_it_waits_for_room(&server, PATH).await;
-    // The small one would fit, and does not overtake.
-    assert!(semaphore.try_acquire().await.unwrap().is_none());
-    one.release().await.unwrap();
-    assert!(!large.is_finished() && !small.is_finished());
-    two.release().await.unwrap();
-    let large = granted(large).await;
-    assert!(!small.is_finished());
-    assert_eq!(held(&semaphore).await, [4]);
-    large.release().await.unwrap();
-    granted(small).await.release().await.unwrap();
-    assert_eq!(ours.requeued(), 0);
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn another_capacity_is_refused_with_both_numbers() {
-    let (server, [session]) = sessions().await;
-    session.semaphore(PATH, 4).unwrap().acquire().await.unwrap().release().await.unwrap();
-    let other = session.semaphore(PATH, 5).unwrap();
-    let error = other.acquire().await.unwrap_err();
-    assert_eq!(error, PoolError::Capacity { path: PATH.into(), stated: 5, found: 4 });
-    assert_eq!(
-        error.to_string(),
-        "the semaphore at /pool has a capacity of 4, but this process states 5; state the same capacity in all processes, or \
-         change it with `set_capacity`"
-    );
-    assert_eq!(other.try_acquire().await.unwrap_err(), error);
-    assert!(!error.is_retryable() && !error.needs_new_session());
-    until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]
@@ -156,11 +84,18 @@ async fn its_capacity_can_be_changed() {
     assert_eq!(semaphore.permits().await.unwrap().capacity, None);
     let held_already = semaphore.acquire_many(2).await.unwrap();
     // One that waits is refused, because it states the old one.
-    let stale = enqueue(&ours, &other, 1).await;
-    until_it_waits_for_room(&server, PATH).await;
+    let stale = enqueue(&ours, &other).await;
+    until_it_waits_for_room(&server).await;
     semaphore.set_capacity(4).await.unwrap();
     assert_eq!((semaphore.capacity(), semaphore.clone().capacity(), other.capacity()), (4, 4, 2));
-    assert_eq!(refused(stale).await, PoolError::Capacity { path: PATH.into(), stated: 2, found: 4 });
+    let refused = refused(stale).await;
+    assert_eq!(refused, PoolError::Capacity { path: PATH.into(), stated: 2, found: 4 });
+    assert!(!refused.is_retryable() && !refused.needs_new_session());
+    assert_eq!(
+        refused.to_string(),
+        "the semaphore at /pool has a capacity of 4, but this process states 2; state the same capacity in all processes, or \
+         change it with `set_capacity`"
+    );
     assert!(held_already.is_held());
     let more = semaphore.acquire_many(2).await.unwrap();
     // Those that are held stay, though they are more than the new capacity.
@@ -168,8 +103,8 @@ async fn its_capacity_can_be_changed() {
     assert!(held_already.is_held() && more.is_held());
     assert!(semaphore.try_acquire().await.unwrap().is_none());
     // One that waits and states the new one is woken by it, although no permit comes or goes.
-    let waiter = enqueue(&theirs, &semaphore, 1).await;
-    until_it_waits_for_room(&server, PATH).await;
+    let waiter = enqueue(&theirs, &semaphore).await;
+    until_it_waits_for_room(&server).await;
     semaphore.set_capacity(5).await.unwrap();
     let third = granted(waiter).await;
     assert_eq!(held(&semaphore).await, [2, 2, 1]);

@@ -1,45 +1,10 @@
-//! Slots: which index is claimed, and by whom.
-
-use std::time::Duration;
+//! Slots: their number, and what is refused.
 
 use support::{sessions, until_nothing_is_left};
+use zklock::Slots;
 use zklock::semaphore::{InvalidPool, PoolError};
-use zklock::{Slots, inspect::Kind};
 
 const PATH: &str = "/workers";
-
-/// The indices that are held.
-async fn held(slots: &Slots) -> Vec<u32> {
-    let index = |kind| match kind {
-        Kind::Slot(index) => index,
-        other => panic!("{other:?}"),
-    };
-    slots.slots().await.unwrap().slots.iter().map(|slot| index(slot.kind)).collect()
-}
-
-#[tokio::test]
-async fn the_lowest_free_index_or_the_preferred_one() {
-    let (server, [session]) = sessions().await;
-    let slots = session.slots(PATH, 4).unwrap();
-    assert_eq!(slots.slots().await.unwrap().count, None);
-    let (zero, one) = (slots.acquire().await.unwrap(), slots.acquire().await.unwrap());
-    assert_eq!((zero.index(), one.index(), one.path()), (0, 1, PATH));
-    assert_eq!(zero.node(), "/workers/permits/slot-0-0000000000");
-    let three = slots.preferring(3).acquire().await.unwrap();
-    assert_eq!(three.index(), 3);
-    zero.release().await.unwrap();
-    let again = slots.preferring(1).acquire().await.unwrap();
-    assert_eq!(again.index(), 0, "1 is taken");
-    let two = slots.preferring(2).try_acquire().await.unwrap().unwrap();
-    assert_eq!(two.index(), 2);
-    assert!(slots.try_acquire().await.unwrap().is_none());
-    assert!(slots.acquire_timeout(Duration::from_millis(100)).await.unwrap().is_none());
-    assert!(one.token() < three.token() && again.token() < two.token());
-    two.verify().await.unwrap();
-    assert_eq!((slots.slots().await.unwrap().count, held(&slots).await), (Some(4), vec![1, 3, 0, 2]));
-    drop((one, two, three, again));
-    until_nothing_is_left(&server).await;
-}
 
 #[tokio::test]
 async fn what_is_not_there_is_refused() {

@@ -189,6 +189,7 @@ async fn a_hard_quota_keeps_further_contenders_out_and_those_inside_go_on() {
     let waiter = support::enqueue(&waits).await;
     let refused = within("the refusal", late.acquire()).await.unwrap_err();
     assert!(matches!(refused, AcquireError::Refused { .. }), "{refused}");
+    assert!(refused.to_string().contains("the quota of this path or of one above is used up"), "{refused}");
     assert!(guard.is_held());
     until_queued(&holds, 2).await;
     guard.release().await.unwrap();
