@@ -64,7 +64,7 @@
 //! - **Nobody who holds or waits closes the session in quiet time.** Holds: `tests/servers/close.rs`.
 //! - **Memory and descriptors never run out.** Open; a process that ends is simulated.
 //! - **Suspensions are reckoned exactly**, and oscillators are within 100 parts in a million. x86 may be a second short: docs/DESIGN.md.
-//! - **The tick is told to zklock**, not asked for. Holds: `tests/servers/limits.rs`.
+//! - **The tick is told to zklock**, not asked for. Holds: `cli/tests/cli/doctor.rs`.
 //! - **Everybody may do everything, in clear text**: no ACLs, digests, SASL or TLS. Holds: `tests/servers/tls.rs`, `directory.rs`.
 //! - **Numbers of a queue do not end.** Holds: `tests/servers/exhaustion.rs`.
 //! - **Options are few**: sessions of 0.8 to 40 s, no stop margin, a drift of 9% or 0.1%. Holds: `recipe/src/lease/tests.rs`.

@@ -49,18 +49,13 @@ async fn one_that_never_began_can_be_closed() {
 async fn one_that_the_servers_refuse_fails() {
     // It grants 4 s at least.
     let server = ZooKeeper::builder().tick_time(Duration::from_secs(2)).start().await.unwrap();
-    let day = Duration::from_secs(86_400);
     let session = Session::builder(server.connect_string()).session_timeout(Duration::from_secs(3));
     let session = session.connect_lazy().unwrap();
     let error = within("the end", session.lock("/lock/orders").unwrap().acquire()).await.unwrap_err();
     assert!(error.needs_new_session() && !error.is_retryable(), "{error}");
     assert_eq!(session.state(), SessionState::Failed);
-    for servers in ["zk1,,", "zk1:abc", "zk1:0", "zk1:2181/app/", "zk1/a//b"] {
-        let malformed = Session::builder(servers).connect_lazy();
-        assert!(matches!(malformed, Err(ConnectError::Servers { .. })), "{servers}");
-    }
-    let too_long = Session::builder("zk1").session_timeout(day * 365).connect_lazy();
-    assert!(matches!(too_long, Err(ConnectError::SessionTimeout { .. })));
+    let malformed = Session::builder("zk1:0").connect_lazy();
+    assert!(matches!(malformed, Err(ConnectError::Servers { .. })));
 }
 
 /// What takes connections, and says nothing; its port.
@@ -70,9 +65,36 @@ async fn silent() -> (TcpListener, u16) {
     (listener, port)
 }
 
-/// A server that answers `srvr` is no stranger.
 #[tokio::test]
-async fn a_server_that_serves_and_gives_no_session_is_not_taken_for_another_program() {
+async fn each_server_that_gives_no_session_is_named_with_the_cause() {
+    let (_listener, silent) = silent().await;
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let serving = serving().await;
+    let servers = format!("127.0.0.1:{closed},127.0.0.1:{silent},127.0.0.1:{serving}");
+    // A second of it is for the diagnosis, which a busy machine may miss.
+    let connect = || Session::builder(servers.clone()).connect_timeout(Duration::from_secs(5)).connect();
+    let mut attempts = 0;
+    let (said, causes) = loop {
+        let error = connect().await.unwrap_err();
+        let said = error.to_string();
+        let ConnectError::Unreachable { causes, .. } = error else { panic!("{error}") };
+        attempts += 1;
+        if attempts == 3 || !said.contains("no TCP connection in time") {
+            break (said, causes);
+        }
+    };
+    let [refused, quiet, serves] = causes.as_slice() else { panic!("{causes:?}") };
+    assert_eq!(refused.server, format!("127.0.0.1:{closed}"));
+    assert!(
+        matches!(&refused.cause, ServerProblem::NoConnection(cause) if cause.contains("refused")),
+        "{said}"
+    );
+    assert_eq!((&quiet.cause, &serves.cause), (&ServerProblem::NoSession, &ServerProblem::Serves));
+    assert!(said.contains("refused") && said.contains(&silent.to_string()), "{said}");
+}
+
+/// What answers `srvr`, and gives no session; its port. It is no stranger.
+async fn serving() -> u16 {
     let (listener, port) = silent().await;
     tokio::spawn(async move {
         while let Ok((mut connection, _)) = listener.accept().await {
@@ -86,35 +108,5 @@ async fn a_server_that_serves_and_gives_no_session_is_not_taken_for_another_prog
             });
         }
     });
-    let servers = format!("127.0.0.1:{port}");
-    let connecting = Session::builder(servers).connect_timeout(Duration::from_secs(5)).connect();
-    let Err(ConnectError::Unreachable { causes, .. }) = connecting.await else { panic!("a session") };
-    assert_eq!(causes[0].cause, ServerProblem::Serves);
-}
-
-#[tokio::test]
-async fn each_server_that_gives_no_session_is_named_with_the_cause() {
-    let (_listener, silent) = silent().await;
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
-    let servers = format!("127.0.0.1:{closed},127.0.0.1:{silent}");
-    // A second of it is for the diagnosis, which a busy machine may miss.
-    let connect = || Session::builder(servers.clone()).connect_timeout(Duration::from_secs(5)).connect();
-    let mut attempts = 0;
-    let (said, causes) = loop {
-        let error = connect().await.unwrap_err();
-        let said = error.to_string();
-        let ConnectError::Unreachable { causes, .. } = error else { panic!("{error}") };
-        attempts += 1;
-        if attempts == 3 || !said.contains("no TCP connection in time") {
-            break (said, causes);
-        }
-    };
-    let [refused, quiet] = causes.as_slice() else { panic!("{causes:?}") };
-    assert_eq!(refused.server, format!("127.0.0.1:{closed}"));
-    assert!(
-        matches!(&refused.cause, ServerProblem::NoConnection(cause) if cause.contains("refused")),
-        "{said}"
-    );
-    assert_eq!(quiet.cause, ServerProblem::NoSession);
-    assert!(said.contains("refused") && said.contains(&silent.to_string()), "{said}");
+    port
 }

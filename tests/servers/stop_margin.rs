@@ -30,24 +30,6 @@ fn ending(reason: LostReason) -> Duration {
     }
 }
 
-#[tokio::test]
-async fn tells_of_the_end_while_the_lock_is_still_held_and_does_not_put_it_off() {
-    let (_server, link, session, guard) = held().await;
-    link.black_hole();
-    let first = ending(within("the loss", guard.lost()).await);
-    assert!(guard.is_held());
-    assert!(guard.remaining() <= first && first <= LONGEST, "{first:?}");
-    // Whoever asks later is told as well, and of less time.
-    let later = ending(within("the loss", guard.lost()).await);
-    assert!(later <= first, "{later:?} after {first:?}");
-    link.restore();
-    // Another lock of the session is acquired anew, so its lease has been confirmed since.
-    let other = within("acquire", session.lock("/lock/bills").unwrap().acquire()).await.unwrap();
-    support::eventually("the end", async || !guard.is_held()).await;
-    assert!(other.is_held() && guard.remaining().is_zero());
-    assert_eq!(guard.check().unwrap_err().reason, LostReason::Unconfirmed);
-}
-
 /// What runs is dropped in time.
 #[tokio::test]
 async fn a_holder_that_winds_down_can_still_write_and_release() {

@@ -84,18 +84,6 @@ async fn an_address_that_asks_for_tls_needs_its_options() {
     assert!(matches!(connected, Err(ConnectError::Servers { .. })), "{connected:?}");
 }
 
-fn reason(identity: Option<(&str, &str)>) -> String {
-    TlsOptions::from_pem(AUTHORITY, identity).unwrap_err().reason
-}
-
-#[test]
-fn certificates_that_no_connection_could_use_are_refused_at_once() {
-    TlsOptions::from_pem(AUTHORITY, None).unwrap();
-    assert_eq!(reason(Some((AUTHORITY, KEY))), "keys may not be consistent: KeyMismatch");
-    assert_eq!(reason(Some(("", KEY))), "there is no certificate");
-    assert!(TlsOptions::from_pem("", None).is_err());
-}
-
 #[test]
 fn certificates_that_are_refused_leave_the_former_ones() {
     let options = options();

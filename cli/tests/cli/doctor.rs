@@ -116,16 +116,6 @@ async fn a_healthy_ensemble_has_no_finding() {
 }
 
 #[tokio::test]
-async fn no_session_is_left() {
-    // A session that is not closed would stay for as long as the server allows.
-    let server = ZooKeeper::builder().max_session_timeout(Duration::from_secs(600)).start().await.unwrap();
-    let server = Server::from(server);
-    let run = doctor(&server.connect_string(), &[]).await;
-    assert_eq!(run.report()["servers"][0]["longest_timeout_ms"], 600_000.0);
-    eventually("no session", async || monitored(&server, "zk_global_sessions").await == 0).await;
-}
-
-#[tokio::test]
 async fn a_server_that_is_down_is_told_with_what_remains() {
     let ensemble = ensemble().await;
     let follower = ensemble.followers().await.unwrap()[0];

@@ -263,15 +263,6 @@ async fn the_warden_is_stopped_when_the_link_becomes_a_black_hole() {
 }
 
 #[tokio::test]
-async fn zklock_is_told_to_end() {
-    let server = server().await;
-    let mut contest = Contest::on(&server, &[], POLITE).await;
-    contest.holder.signal(Signal::TERM);
-    contest.outcome("SIGTERM to zklock").await;
-    contest.holder.ends_with(143).await;
-}
-
-#[tokio::test]
 async fn with_kill_nobody_is_asked() {
     let server = server().await;
     let asked = tempfile::tempdir().unwrap();

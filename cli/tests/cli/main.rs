@@ -29,6 +29,5 @@ mod systemd;
 mod terminal;
 mod tls;
 mod usage;
-mod verify;
 mod watch;
 mod words;

@@ -25,7 +25,7 @@ async fn the_command_of_a_reader_finds_that_it_is_one() {
     let shared = output(run(&servers, &["--shared"], PATH, &script)).await.says(0, "");
     let [path, access, claim] = shared.stdout.lines().collect::<Vec<_>>()[..] else { panic!("{shared:?}") };
     assert_eq!((path, access), (PATH, "shared"));
-    assert!(claim.ends_with(":r0:/lock/prices"), "{claim}");
+    assert!(claim.ends_with(":r0:/lock/prices") && shared.stderr.is_empty(), "{shared:?}");
     assert_eq!(zklock(&servers, &["verify", claim]).await.code, 1);
     output(run(&servers, &[], PATH, r#"echo "$ZKLOCK_ACCESS""#)).await.is(0, "exclusive\n", "");
 }

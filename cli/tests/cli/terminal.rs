@@ -106,22 +106,6 @@ async fn ctrl_c_ends_the_command_and_the_script_around_it() {
 }
 
 #[tokio::test]
-async fn ctrl_c_ends_the_wait_and_leaves_no_node() {
-    let (server, mut terminal) = shell().await;
-    let session = session(&server).await;
-    let _guard = session.lock("/lock/tty").unwrap().acquire().await.unwrap();
-    terminal.press("zklock run --session-timeout 40s /lock/tty -- echo un''reached; echo status $?\n");
-    until_queued(&session, "/lock/tty", 2).await;
-    terminal.until("waiting for /lock/tty, held by ").await;
-    let began = Instant::now();
-    terminal.press_until(CTRL_C, "status 130").await;
-    // Long before its session would expire.
-    until_queued(&session, "/lock/tty", 1).await;
-    assert!(began.elapsed() < SHORTLY, "it took {:?}", began.elapsed());
-    assert!(!terminal.shown().contains("unreached"), "{}", terminal.shown());
-}
-
-#[tokio::test]
 async fn ctrl_z_stops_it_and_fg_goes_on() {
     let (_server, mut terminal) = shell().await;
     terminal.press("zklock run /lock/tty -- sh -c 'read x; echo an''d; read y; echo got $x $y; exit 5'\n");

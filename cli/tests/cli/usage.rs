@@ -69,6 +69,7 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("show --exit-code --watch /lock", "cannot be used with"),
     ("verify ", "sequencer"),
     ("verify 7", "sequencer"),
+    ("verify 7:a:1:/lock/\u{202e}sredro", "it contains the character U+202E"),
     ("release --yes /lock", "--force"),
     ("release --force --slot x /lock", "write a number from 0 to 4294967295"),
     ("release --force --sequence last /lock", "write a number from -2147483648 to 2147483647"),
