@@ -54,26 +54,6 @@ async fn names(once: &Once) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_one_that_waits_is_told_by_the_end_of_the_run() {
-    let (_server, [one, other]) = sessions().await;
-    let options = OnceOptions::new().lock(LockOptions::new().owner("a"));
-    let (once, late) = (one.once(PATH).unwrap().with_options(options).unwrap(), other.once(PATH).unwrap());
-    let run = begun(&once, NAME).await;
-    assert_eq!((run.name(), run.attempt()), (NAME, 1));
-    let waiter = tokio::spawn(async move { late.claim_timeout(NAME, support::BOUND).await });
-    support::until_queued(once.lock(), 2).await;
-    let token = run.guard().token();
-    let guard = run.record(RunEnd::Succeeded).await.unwrap();
-    assert!(guard.is_held() && !waiter.is_finished());
-    guard.release().await.unwrap();
-    let claim = within("the claim", waiter).await.unwrap().unwrap().expect("it was in time");
-    let Claim::Recorded(record) = claim else { panic!("{claim:?}") };
-    assert_eq!((record.name.as_str(), record.path.as_str(), record.owner.as_str()), (NAME, NODE, "a"));
-    assert_eq!((record.state, record.token, record.attempt), (RecordState::Succeeded, token, 1));
-    assert!(record.ended >= Some(record.begun));
-}
-
-#[tokio::test]
 async fn work_runs_in_its_turn_and_its_end_is_recorded() {
     let (server, [session]) = sessions().await;
     let once = session.once(PATH).unwrap();

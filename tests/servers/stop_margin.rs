@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use support::{
-    Server, enqueue, granted, linked_session, own_server, server, session, until_nothing_is_left, within,
+    enqueue, granted, linked_session, own_server, server, session, until_nothing_is_left, within,
 };
-use zklock::{Guard, InvalidLock, LockOptions, LostReason, Session, guard::Applied};
+use zklock::{InvalidLock, LockOptions, LostReason, Session, guard::Applied};
 use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
 
 /// With ticks of 100 ms: a lag of 80 ms, a margin of 1,080 ms, heartbeats of 2,980 ms.
@@ -14,26 +14,12 @@ const TIMEOUT: Duration = Duration::from_secs(12);
 /// All that the lease's length allows: 12 s less lag, margin, and two and a half heartbeats.
 const LONGEST: Duration = Duration::from_nanos(3_390_020_606);
 
-/// A session through a link, and its guard with the longest stop margin.
-async fn held() -> (Server, Link, Session, Guard) {
-    let (server, link, session) = linked_session(TIMEOUT).await;
-    let options = LockOptions::new().stop_margin(LONGEST);
-    let guard = session.lock("/lock/orders").unwrap().with_options(options).unwrap().acquire().await.unwrap();
-    (server, link, session, guard)
-}
-
-/// How long the guard is still held, by this reason.
-fn ending(reason: LostReason) -> Duration {
-    match reason {
-        LostReason::Ending { left } => left,
-        reason => panic!("{reason:?}"),
-    }
-}
-
 /// What runs is dropped in time.
 #[tokio::test]
 async fn a_holder_that_winds_down_can_still_write_and_release() {
-    let (server, link, _session, guard) = held().await;
+    let (server, link, holding) = linked_session(TIMEOUT).await;
+    let options = LockOptions::new().stop_margin(LONGEST);
+    let guard = holding.lock("/lock/orders").unwrap().with_options(options).unwrap().acquire().await.unwrap();
     let waiter = enqueue(&session(&server).await.lock("/lock/orders").unwrap()).await;
     // The client drops a connection on which it hears nothing. If this were the first heartbeat, it would do so just after the
     // holder is told of the end.
@@ -41,7 +27,7 @@ async fn a_holder_that_winds_down_can_still_write_and_release() {
     support::eventually("a heartbeat", async || link.requests_of(RequestKind::Multi) > before).await;
     let reply = link.hold_reply(RequestKind::Multi);
     let lost = within("the loss", guard.run(std::future::pending::<()>())).await.unwrap_err();
-    ending(lost.reason);
+    assert!(matches!(lost.reason, LostReason::Ending { left } if left <= LONGEST) && guard.is_held());
     let said = lost.to_string();
     assert!(said.contains(" ends in ") && !said.contains("is lost"), "{said}");
     reply.release();

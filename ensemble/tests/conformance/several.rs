@@ -20,24 +20,6 @@ fn three() -> Net {
 }
 
 #[test]
-fn a_write_by_a_follower_is_proposed_logged_by_all_and_committed() {
-    let mut net = three();
-    let (client, _) = net.connect(1);
-    net.trace.clear();
-    net.create(client, 1, "/a", 0);
-    assert_eq!(net.heard(client), ["1: 0"]);
-    let expected =
-        ["1>3 Request", "3>1 Proposal", "3>2 Proposal", "1>3 Ack", "3>1 Commit", "3>2 Commit", "2>3 Ack"];
-    let mut trace = net.trace.clone();
-    trace.sort();
-    let mut sorted = expected.map(str::to_owned);
-    sorted.sort();
-    assert_eq!(trace, sorted);
-    assert_eq!(net.trace[..3], expected[..3]);
-    assert!((1..=3).all(|id| net.server(id).zxid() == 1 << 32 | 2));
-}
-
-#[test]
 fn a_check_sees_which_nodes_each_server_has() {
     let mut net = three();
     let (client, _) = net.connect(1);

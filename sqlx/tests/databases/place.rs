@@ -19,6 +19,16 @@ ON CONFLICT (name) DO UPDATE SET zxid = excluded.zxid, turn = excluded.turn
 WHERE (excluded.zxid, excluded.turn) >= (zklock_fences.zxid, zklock_fences.turn)
   AND (excluded.zxid, excluded.turn) >= (zklock_fences.shared_zxid, zklock_fences.shared_turn)";
 
+/// Writes the token, whatever is there.
+pub(crate) const BLINDLY: &str = "\
+INSERT INTO zklock_fences (name, zxid, turn) VALUES ($1, $2, $3)
+ON CONFLICT (name) DO UPDATE SET zxid = $2, turn = $3";
+
+/// Writes the token behind the others in the ledger.
+pub(crate) const WRITE: &str = "\
+INSERT INTO ledger VALUES ($1, CAST($2 AS TEXT) || '.' || CAST($3 AS TEXT) || ' ')
+ON CONFLICT (name) DO UPDATE SET entries = ledger.entries || excluded.entries";
+
 /// A database with the fences' table and a ledger, which is what the lock protects.
 pub(crate) trait Place: Send + Sync + 'static {
     type DB: FenceDatabase;
@@ -42,25 +52,13 @@ pub(crate) trait Place: Send + Sync + 'static {
         name: &str,
     ) -> impl Future<Output = sqlx::Result<Option<FencingToken>>> + Send;
 
-    /// Raises the token by the statement of the README. Returns false if it is refused.
-    fn raise_by_hand(
+    /// Executes a statement with the name of a fence and the two numbers of a token. Returns how many rows it has written.
+    fn execute(
         connection: &mut <Self::DB as sqlx::Database>::Connection,
+        sql: &'static str,
         name: &str,
         token: FencingToken,
-    ) -> impl Future<Output = sqlx::Result<bool>> + Send;
-
-    /// Writes the token, whatever is there.
-    fn raise_blindly(
-        connection: &mut <Self::DB as sqlx::Database>::Connection,
-        name: &str,
-        token: FencingToken,
-    ) -> impl Future<Output = sqlx::Result<()>> + Send;
-
-    fn write(
-        connection: &mut <Self::DB as sqlx::Database>::Connection,
-        name: &str,
-        token: FencingToken,
-    ) -> impl Future<Output = sqlx::Result<()>> + Send;
+    ) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
     fn entries(&self, name: &str) -> impl Future<Output = Vec<FencingToken>> + Send;
 }
@@ -90,32 +88,14 @@ macro_rules! statements {
             Ok(row.map(|(zxid, turn)| FencingToken::of_turn(zxid, turn.try_into().expect("a turn"))))
         }
 
-        async fn raise_by_hand(
+        async fn execute(
             connection: &mut $connection,
+            sql: &'static str,
             name: &str,
             token: FencingToken,
-        ) -> sqlx::Result<bool> {
-            let query = sqlx::query(BY_HAND).bind(name).bind(token.zxid()).bind(i64::from(token.turn()));
-            Ok(query.execute(connection).await?.rows_affected() == 1)
-        }
-
-        async fn raise_blindly(
-            connection: &mut $connection,
-            name: &str,
-            token: FencingToken,
-        ) -> sqlx::Result<()> {
-            let sql = "INSERT INTO zklock_fences (name, zxid, turn) VALUES ($1, $2, $3) \
-                       ON CONFLICT (name) DO UPDATE SET zxid = $2, turn = $3";
+        ) -> sqlx::Result<u64> {
             let query = sqlx::query(sql).bind(name).bind(token.zxid()).bind(i64::from(token.turn()));
-            query.execute(connection).await?;
-            Ok(())
-        }
-
-        async fn write(connection: &mut $connection, name: &str, token: FencingToken) -> sqlx::Result<()> {
-            let sql = "INSERT INTO ledger VALUES ($1, $2) \
-                       ON CONFLICT (name) DO UPDATE SET entries = ledger.entries || $2";
-            sqlx::query(sql).bind(name).bind(format!("{token} ")).execute(connection).await?;
-            Ok(())
+            Ok(query.execute(connection).await?.rows_affected())
         }
 
         async fn entries(&self, name: &str) -> Vec<FencingToken> {

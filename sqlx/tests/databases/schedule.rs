@@ -11,7 +11,7 @@ use zklock::FencingToken;
 use zklock_sqlx::{Fence, FenceError, FencedTransaction, Holder};
 use zklock_test_support::within;
 
-use crate::place::{BY_HAND, InPostgres, InSqlite, Link, Place};
+use crate::place::{BLINDLY, BY_HAND, InPostgres, InSqlite, Link, Place, WRITE};
 
 const OLD: usize = 0;
 const NEW: usize = 1;
@@ -109,7 +109,7 @@ impl<P: Place> Contender<P> {
         let connection = open.connection();
         let admitted = match self.way {
             Way::Fenced => true,
-            Way::ByHand => P::raise_by_hand(connection, &self.name, self.holder.token()).await?,
+            Way::ByHand => P::execute(connection, BY_HAND, &self.name, self.holder.token()).await? == 1,
             Way::Naive => P::highest(connection, &self.name).await? <= Some(self.holder.token()),
         };
         P::set_patient(connection, true).await;
@@ -124,9 +124,10 @@ impl<P: Place> Contender<P> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let (connection, token): (&mut Connection<P>, _) = (open.connection(), self.holder.token());
         if self.way == Way::Naive {
-            P::raise_blindly(connection, &self.name, token).await?;
+            P::execute(connection, BLINDLY, &self.name, token).await?;
         }
-        Ok(P::write(connection, &self.name, token).await?)
+        P::execute(connection, WRITE, &self.name, token).await?;
+        Ok(())
     }
 
     async fn end(&mut self, commits: bool) -> Result<(), FenceError> {

@@ -28,20 +28,6 @@ fn after_a_drop() {
 }
 
 #[test]
-fn after_a_panic() {
-    let (say, hear) = std::sync::mpsc::channel();
-    let test = std::thread::spawn(move || {
-        runtime().block_on(async {
-            let zk = ZooKeeper::start().await.unwrap();
-            say.send(zk.connect_string()).unwrap();
-            panic!("as a failing test does");
-        });
-    });
-    assert!(test.join().is_err());
-    assert!(is_gone(&hear.recv().unwrap()));
-}
-
-#[test]
 fn paused_too() {
     let zk = runtime().block_on(async {
         let zk = ZooKeeper::start().await.unwrap();

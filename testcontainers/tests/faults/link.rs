@@ -99,21 +99,6 @@ async fn a_black_hole_keeps_connections_and_everything_sent() {
 }
 
 #[tokio::test]
-async fn a_cut_ends_current_connections_only() {
-    let (_zk, link, client) = linked().await;
-    let mut other = TcpStream::connect(link.address()).await.unwrap();
-    eventually("both connections", Duration::from_secs(5), async || link.connections() == 2).await;
-    link.cut();
-    assert!(soon("the cut", other.read_u8()).await.is_err());
-    soon("the session's return", async {
-        while client.check_stat("/").await.is_err() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn refused_connections_end_at_once_and_current_ones_stay() {
     let (_zk, link, client) = linked().await;
     link.refuse();
@@ -127,20 +112,6 @@ async fn refused_connections_end_at_once_and_current_ones_stay() {
 }
 
 #[tokio::test]
-async fn a_lost_reply_leaves_the_request_done() {
-    let (zk, link, client) = linked().await;
-    let lost = link.lose_reply(RequestKind::Create);
-    client.check_stat("/").await.unwrap();
-    assert!(!lost.has_happened());
-
-    let outcome = client.create("/done", b"", &PERSISTENT).await;
-    soon("the loss", lost.happened()).await;
-    assert!(outcome.is_err(), "{outcome:?}");
-    let direct = connect(&zk.connect_string()).await;
-    assert!(direct.check_stat("/done").await.unwrap().is_some(), "the request did not reach the server");
-}
-
-#[tokio::test]
 async fn replies_before_a_lost_one_arrive_in_spite_of_delay() {
     let (_zk, link, client) = linked().await;
     link.set_round_trip(Duration::from_millis(50));
@@ -149,33 +120,6 @@ async fn replies_before_a_lost_one_arrive_in_spite_of_delay() {
     assert!(before.await.is_ok());
     assert!(create.await.is_err());
     soon("the loss", lost.happened()).await;
-}
-
-#[tokio::test]
-async fn a_held_reply_waits_for_its_release() {
-    let (zk, link, client) = linked().await;
-    let held = link.hold_reply(RequestKind::Create);
-    let request = client.create("/held", b"", &PERSISTENT);
-    soon("the hold", held.reached()).await;
-    let direct = connect(&zk.connect_string()).await;
-    assert!(direct.check_stat("/held").await.unwrap().is_some());
-    tokio::pin!(request);
-    assert!(timeout(Duration::from_millis(100), &mut request).await.is_err());
-    held.release();
-    soon("the reply", request).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_held_request_has_not_reached_the_server() {
-    let (zk, link, client) = linked().await;
-    let direct = connect(&zk.connect_string()).await;
-    let held = link.hold_request(RequestKind::Create);
-    let request = client.create("/held", b"", &PERSISTENT);
-    soon("the hold", held.reached()).await;
-    assert!(direct.check_stat("/held").await.unwrap().is_none());
-    drop(held);
-    soon("the reply", request).await.unwrap();
-    assert!(direct.check_stat("/held").await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -195,14 +139,4 @@ async fn a_dropped_link_is_gone() {
     drop(link);
     assert!(soon("the end", stream.read_u8()).await.is_err());
     assert!(TcpStream::connect(&address).await.is_err());
-}
-
-#[tokio::test]
-async fn what_is_not_framed_passes() {
-    let (_zk, link, _client) = linked().await;
-    let mut stream = TcpStream::connect(link.address()).await.unwrap();
-    tokio::io::AsyncWriteExt::write_all(&mut stream, b"ruok").await.unwrap();
-    let mut answer = String::new();
-    soon("the answer", stream.read_to_string(&mut answer)).await.unwrap();
-    assert_eq!(answer, "imok");
 }
