@@ -6,11 +6,11 @@
 //! | the caller goes, while one is on its way | the same |
 //! | the caller goes, at each await | [`dropped_at_every_await_it_leaves_nothing`] |
 //! | the caller does not wait, or not for ever | [`a_try_and_a_wait_that_is_too_short_leave_nothing`] |
-//! | the caller does not poll | `unpolled::holds_nothing_for_long_at_any_await`, for each public future |
+//! | the caller does not poll | `unpolled::holds_nothing_for_long_at_any_await` |
 //! | the connection is lost | [`a_lost_connection_costs_neither_a_hold_nor_a_place`] |
 //! | the session expires | [`an_expired_session_is_told_and_queued_for_again`] |
 //! | the session is closed | [`a_closed_session_hands_over_at_once`] |
-//! | the runtime is gone | [`the_end_of_the_runtime_is_told`], and `shutdown`, for each public call |
+//! | the runtime is gone | [`the_end_of_the_runtime_is_told`], and `shutdown`, for each call |
 //! | ZooKeeper is paused | `bounds`, for each kind of call |
 //! | an operator deletes nodes, or writes to them | [`an_operator_who_touches_a_node_takes_the_hold`] |
 //! | the holder vanishes, with a takeover delay | [`a_holder_that_vanishes_is_survived_by_the_delay`] |

@@ -1,9 +1,6 @@
 //! A runtime that shuts down under everything: no panic gets out of zklock, and the lock is free after a session timeout.
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::panic;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -13,10 +10,12 @@ use futures::future::BoxFuture;
 use support::{Server, patient, server, until_nothing_is_left, within};
 use tokio::runtime::{Builder, Runtime};
 use zklock::{
-    Access, Session,
+    Session,
     ask::Request,
     once::{Claim, RunEnd},
 };
+
+use super::family::FAMILY;
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
@@ -63,25 +62,17 @@ async fn calls(server: &Server, root: &str) -> Vec<Call> {
     let address = server.connect_string().to_owned();
     let session = patient(&address, TIMEOUT).connect().await.unwrap();
     let path = |name: &str| format!("{root}/{name}");
-    let [held, free, orders] = ["held", "free", "orders"].map(|name| session.lock(&path(name)).unwrap());
+    let held = session.lock(&path("held")).unwrap();
     let (rw, locks) = (session.rw_lock(&path("rw")).unwrap(), session.locks(&path("keys")).unwrap());
-    let both = session.lock_all([path("a"), path("b")].map(Access::exclusive)).unwrap();
-    let taken = session.lock_all([path("held"), path("c")].map(Access::exclusive)).unwrap();
     let election = session.election(&path("election")).unwrap();
     let other = session.election(&path("other")).unwrap();
     let semaphore = session.semaphore(&path("semaphore"), 2).unwrap();
     let slots = session.slots(&path("slots"), 2).unwrap();
     let once = session.once(&path("once")).unwrap();
-    let ran = session.once(&path("ran")).unwrap();
     let guard = Arc::new(held.acquire().await.unwrap());
-    let released = orders.acquire().await.unwrap();
-    let reads = rw.read().await.unwrap();
-    let several =
-        session.lock_all([path("d"), path("e")].map(Access::exclusive)).unwrap().acquire().await.unwrap();
+    let several = session.lock_all([path("d"), path("e")]).unwrap().acquire().await.unwrap();
     let leads = Arc::new(election.campaign("me").await.unwrap());
     let resigns = other.campaign("me").await.unwrap();
-    let permit = semaphore.acquire().await.unwrap();
-    let slot = slots.acquire().await.unwrap();
     let key = locks.acquire("held").await.unwrap();
     let turn = async |name: &str| match session.once(&path(name)).unwrap().claim("1").await.unwrap() {
         Claim::Run(turn) => turn,
@@ -109,68 +100,42 @@ async fn calls(server: &Server, root: &str) -> Vec<Call> {
     call!(calls, "Failed", session => session.events().next().await);
     call!(calls, "Failed", => { let mut events = events; events.next().await });
 
-    call!(calls, "RuntimeGone", free => free.acquire().await.map(drop));
-    call!(calls, "RuntimeGone", free => free.try_acquire().await.map(drop));
-    call!(calls, "RuntimeGone", held => held.acquire_timeout(SOON).await);
+    for member in FAMILY {
+        let free = member.handle(&session, &path(&format!("free/{}", member.name)));
+        let taken = path(&format!("taken/{}", member.name));
+        let holds = member.rival(&session, &taken).acquire().await.unwrap();
+        let waits = member.handle(&session, &taken);
+        call!(calls, "RuntimeGone", free => free.acquire().await.map(drop));
+        call!(calls, "RuntimeGone", free => free.try_acquire().await.map(drop));
+        call!(calls, "RuntimeGone", free => free.acquire_timeout(support::BOUND).await.map(drop));
+        call!(calls, "RuntimeGone", waits => waits.acquire_timeout(SOON).await.map(drop));
+        call!(calls, "SessionClosed", => holds.release().await);
+    }
+
     call!(calls, "SessionOver", held => held.contenders().await.map(|all| all.len()));
     call!(calls, "SessionOver", held => held.holder().await.map(drop));
     call!(calls, "None", held => held.holders().next().await.and_then(Result::unwrap).map(drop));
     call!(calls, "SessionOver", held => held.foreign_contenders().await);
     call!(calls, "(false,", => { let mut holders = holders; (holders.latest().connected, holders.next().await.map(drop)) });
 
-    call!(calls, "RuntimeGone", rw => rw.read().await.map(drop));
-    call!(calls, "RuntimeGone", rw => rw.try_read().await.map(drop));
-    call!(calls, "RuntimeGone", rw => rw.read_timeout(support::BOUND).await.map(drop));
-    call!(calls, "RuntimeGone", rw => rw.try_write().await.map(drop));
-    call!(calls, "RuntimeGone", rw => rw.write_timeout(SOON).await.map(drop));
     call!(calls, "SessionOver", rw => rw.contenders().await.map(|all| all.len()));
     call!(calls, "SessionOver", rw => rw.foreign_contenders().await);
-    call!(calls, "RuntimeGone", => { drop(reads); rw.write().await.map(drop) });
-
-    call!(calls, "RuntimeGone", both => both.acquire().await.map(drop));
-    call!(calls, "RuntimeGone", both => both.try_acquire().await.map(drop));
-    call!(calls, "RuntimeGone", taken => taken.acquire_timeout(SOON).await);
     call!(calls, "Ok(2)", => several.sequencers().map(|all| all.len()));
-
-    call!(calls, "RuntimeGone", locks => locks.acquire("free").await.map(drop));
-    call!(calls, "RuntimeGone", locks => locks.try_acquire("another").await.map(drop));
-    call!(calls, "RuntimeGone", locks => locks.acquire_timeout("held", SOON).await.map(drop));
-    call!(calls, "RuntimeGone", locks => locks.acquire_timeout("a third", support::BOUND).await.map(drop));
-    call!(calls, "RuntimeGone", locks => locks.lock_all(["x", "y"]).unwrap().acquire().await.map(drop));
     call!(calls, "(true,", locks => (!locks.is_empty(), locks.len(), locks.path("x")));
     call!(calls, "SessionClosed", => key.release().await);
 
-    call!(calls, "RuntimeGone", election => election.campaign_timeout("late", SOON).await);
-    call!(calls, "RuntimeGone", election => election.try_campaign("late").await);
     call!(calls, "SessionOver", election => election.leader().await.map(drop));
     call!(calls, "SessionOver", election => election.candidates().await.map(|all| all.len()));
     call!(calls, "None", election => election.observe().next().await.and_then(Result::unwrap).map(drop));
     call!(calls, "(false,", => { let mut observed = observed; (observed.latest().connected, observed.next().await.map(drop)) });
     call!(calls, "SessionClosed", leads => leads.proclaim("still me").await);
-    call!(calls, "RuntimeGone", => { drop(leads); election.campaign("again").await.map(drop) });
     call!(calls, "SessionClosed", => resigns.resign().await);
 
-    call!(calls, "RuntimeGone", semaphore => semaphore.acquire().await.map(drop));
-    call!(calls, "RuntimeGone", semaphore => semaphore.acquire_many(1).await.map(drop));
-    call!(calls, "RuntimeGone", semaphore => semaphore.try_acquire().await.map(drop));
-    call!(calls, "RuntimeGone", semaphore => semaphore.try_acquire_many(1).await.map(drop));
-    call!(calls, "RuntimeGone", semaphore => semaphore.acquire_timeout(support::BOUND).await.map(drop));
-    call!(calls, "RuntimeGone", semaphore => semaphore.acquire_many_timeout(2, SOON).await);
     call!(calls, "RuntimeGone", semaphore => semaphore.set_capacity(2).await);
     call!(calls, "SessionOver", semaphore => semaphore.permits().await.map(drop));
-    call!(calls, "SessionClosed", => { permit.check().map(|()| drop(permit)) });
-    call!(calls, "RuntimeGone", slots => slots.acquire().await.map(drop));
-    call!(calls, "RuntimeGone", slots => slots.preferring(1).acquire().await.map(drop));
-    call!(calls, "RuntimeGone", slots => slots.try_acquire().await.map(drop));
-    call!(calls, "RuntimeGone", slots => slots.preferring(1).try_acquire().await.map(drop));
-    call!(calls, "RuntimeGone", slots => slots.acquire_timeout(support::BOUND).await.map(drop));
     call!(calls, "RuntimeGone", slots => slots.set_count(2).await);
     call!(calls, "SessionOver", slots => slots.slots().await.map(drop));
-    call!(calls, "SessionClosed", => slot.release().await);
 
-    call!(calls, "RuntimeGone", once => once.claim("1").await.map(drop));
-    call!(calls, "RuntimeGone", once => once.try_claim("2").await.map(drop));
-    call!(calls, "RuntimeGone", ran => ran.claim_timeout("2", SOON).await.map(drop));
     call!(calls, "RuntimeGone", once => once.run("3", async |_| Ok::<_, String>(())).await.map(drop));
     call!(calls, "RuntimeGone", once => once.period_name(Duration::from_secs(86_400)).await.map(drop));
     call!(calls, "SessionOver", once => once.records().await.map(drop));
@@ -192,64 +157,8 @@ async fn calls(server: &Server, root: &str) -> Vec<Call> {
     call!(calls, "None", guard => guard.asked().await);
     call!(calls, "None", guard => guard.asks().next().await);
     call!(calls, "SessionOver", => asked.answer().await);
-    call!(calls, "SessionClosed", => released.release().await);
     call!(calls, "Unconfirmed", => session.close().await);
     calls
-}
-
-/// The names of methods say which calls are there.
-#[test]
-fn each_public_future_is_called() {
-    let calls = include_str!("shutdown.rs").lines().filter(|line| line.trim_start().starts_with("call!("));
-    let calls = calls.collect::<Vec<_>>();
-    let mut counts = BTreeMap::new();
-    for method in public_futures() {
-        *counts.entry(method).or_default() += 1;
-    }
-    for (method, types) in counts {
-        let called = |line: &&&str| [".", "::"].iter().any(|it| line.contains(&format!("{it}{method}(")));
-        let called = calls.iter().filter(called).count();
-        assert!(called >= types, "{method} of {types} types is called {called} times");
-    }
-}
-
-/// Returns the names of the methods of the library that return futures. Several types have a method of the same name.
-fn public_futures() -> Vec<String> {
-    let mut found = Vec::new();
-    let mut directories = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                directories.push(path);
-            } else {
-                found.extend(futures_in(&fs::read_to_string(path).unwrap()));
-            }
-        }
-    }
-    found
-}
-
-/// It knows rustfmt's layout: a public method is indented by four blanks, and its signature ends with a line's last brace.
-fn futures_in(source: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut signature = None;
-    for line in source.lines() {
-        if line.starts_with("    pub fn ") || line.starts_with("    pub async fn ") {
-            signature = Some(String::new());
-        }
-        if let Some(text) = &mut signature {
-            text.push_str(line);
-            if line.ends_with('{') {
-                let name = text.split_once("fn ").unwrap().1.split(['(', '<']).next().unwrap();
-                if text.contains("async fn ") || text.contains("-> impl Future") {
-                    found.push(name.to_owned());
-                }
-                signature = None;
-            }
-        }
-    }
-    found
 }
 
 /// Awaits calls in a thread without a runtime, one after the other. `outcome` says whether theirs are right.

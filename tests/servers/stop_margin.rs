@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use support::{
-    enqueue, granted, linked_session, own_server, server, session, until_nothing_is_left, within,
-};
+use support::{enqueue, granted, linked_session, own_server, server, session, until_nothing_is_left, within};
 use zklock::{InvalidLock, LockOptions, LostReason, Session, guard::Applied};
 use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
 
