@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use support::{Server, eventually, linked, make, operator, own_server, patient, server, session, within};
+use support::{Server, eventually, linked, make, operator, own_server, patient, server, within};
 use zklock::{AcquireError, ConnectError, Session, SessionState};
 use zklock_testcontainers::{Link, RequestKind};
 use zookeeper_client::Acls;

@@ -7,10 +7,10 @@ use support::{
     dropped_before, linked_session, make, operator, session, sessions, until_nothing_is_left, within,
 };
 use zklock::{
-    LockOptions, LostReason, Once, Session,
+    LostReason, Once, Session,
     once::{
         Claim, ClaimError, InvalidOnce, NameProblem, OnceOptions, Ran, Record, RecordError, RecordState, Run,
-        RunEnd, RunError,
+        RunError,
     },
 };
 use zklock_testcontainers::RequestKind;
@@ -21,10 +21,6 @@ const NAME: &str = "2026-11-22";
 const DIRECTORY: &str = "/lock/report.once";
 const NODE: &str = "/lock/report.once/2026-11-22";
 const DAY: Duration = Duration::from_secs(86_400);
-
-fn retrying(session: &Session) -> Once {
-    session.once(PATH).unwrap().with_options(OnceOptions::new().retry(true)).unwrap()
-}
 
 fn keeping(session: &Session, records: u16) -> Once {
     session.once(PATH).unwrap().with_options(OnceOptions::new().keep(records)).unwrap()

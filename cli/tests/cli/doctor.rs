@@ -8,7 +8,7 @@ use zklock_testcontainers::{Ensemble, ZooKeeper, ZooKeeperBuilder};
 use zookeeper_client::{Acls, CreateMode};
 
 use crate::support::{Ran, Running, at, codes, contend_as_kazoo, ended, has, program_of, zklock};
-use zklock_test_support::{Server, eventually, make, monitored, operator, own_server, server, within};
+use zklock_test_support::{Server, eventually, make, operator, own_server, server, within};
 
 async fn ensemble() -> Ensemble {
     Ensemble::start(3).await.expect("an ensemble")

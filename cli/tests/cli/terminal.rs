@@ -1,10 +1,8 @@
 //! `zklock run` on a terminal: which process has it, and what its keys do.
 
-use std::time::Instant;
-
 use crate::support::terminal::Terminal;
 use crate::support::witness::Witness;
-use crate::support::{Running, SHORTLY, delete_holder, run, until_queued};
+use crate::support::{Running, delete_holder, run};
 use zklock_test_support::{Server, server, session, until_nothing_is_left};
 
 const CTRL_C: &str = "\u{3}";

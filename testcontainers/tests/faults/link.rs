@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{PERSISTENT, connect, eventually, soon};
+use crate::common::{PERSISTENT, connect, soon};
 use futures::future::join_all;
 use tokio::{io::AsyncReadExt, net::TcpStream, time::timeout};
 use zklock_testcontainers::{Link, RequestKind, ZooKeeper};
