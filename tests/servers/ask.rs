@@ -82,24 +82,10 @@ async fn a_lock_with_the_name_of_a_queue_is_asked() {
     assert_eq!(within("the answer", asking.answer()).await.unwrap(), Answer::LetGo);
 }
 
+/// Readers are asked together, and one that waits is not asked.
 #[tokio::test]
-async fn one_of_several_is_asked() {
+async fn all_holders_are_asked() {
     let (_server, [holding, asking_session]) = sessions().await;
-    let slots = holding.slots("/workers", 3).unwrap();
-    let (low, high) = (slots.acquire().await.unwrap(), slots.acquire().await.unwrap());
-    let (mut of_low, mut of_high) = (low.asks(), high.asks());
-    let ask = async |request: Request| asking_session.ask("/workers", request).await.unwrap();
-    assert!(ask(request("no").slot(2)).await.is_none());
-    assert!(ask(request("no").number(7)).await.is_none());
-    let first = ask(request("one").slot(1)).await.unwrap();
-    assert_eq!(heard(&mut of_high).await.why, "one");
-    high.release().await.unwrap();
-    assert_eq!(within("the answer", first.answer()).await.unwrap(), Answer::LetGo);
-    // What the lower one hears first is the ask that is for it.
-    let second = ask(request("all")).await.unwrap();
-    assert_eq!(heard(&mut of_low).await.why, "all");
-    assert_eq!(second.holders().len(), 1);
-    // Readers are asked together, and whoever waits is not.
     let prices = holding.rw_lock("/prices").unwrap();
     let (one, two) = (prices.read().await.unwrap(), prices.read().await.unwrap());
     let (waits, length) = (prices.clone(), async || prices.contenders().await.unwrap().len());

@@ -41,23 +41,6 @@ async fn refused(lock: &Lock, error: AcquireError) {
 }
 
 #[tokio::test]
-async fn a_lower_one_ends_an_acquisition() {
-    let server = server().await;
-    let (session, stranger) = (session(&server).await, operator(&server).await);
-    make(&stranger, PATH).await;
-    let lock = session.lock(PATH).unwrap();
-    for (prefix, client) in STRANGERS {
-        let node = contend(&stranger, prefix).await;
-        refused(&lock, expected(&node, client, Some(stranger.session_id().0))).await;
-        let seen = lock.foreign_contenders().await.unwrap();
-        assert_eq!((seen.len(), &seen[0].path, seen[0].client), (1, &node, client));
-        stranger.delete(&node, None).await.unwrap();
-        within("acquire", lock.acquire()).await.unwrap().release().await.unwrap();
-    }
-    until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
 async fn a_higher_one_ends_the_wait_of_all_who_look() {
     let server = server().await;
     let (session, stranger) = (session(&server).await, operator(&server).await);
@@ -79,29 +62,32 @@ async fn a_higher_one_ends_the_wait_of_all_who_look() {
     }
 }
 
-/// Nodes that outlive their sessions.
-fn lasting() -> [CreateOptions<'static>; 3] {
-    let (persistent, container) = (CreateMode::Persistent, CreateMode::Container);
-    let ttl = persistent.with_acls(Acls::anyone_all()).with_ttl(Duration::from_secs(3600));
-    [persistent.with_acls(Acls::anyone_all()), container.with_acls(Acls::anyone_all()), ttl]
+/// What a node may be: one that goes with its session, and three that outlive it.
+fn modes() -> [CreateOptions<'static>; 4] {
+    let modes =
+        [CreateMode::Ephemeral, CreateMode::Persistent, CreateMode::Container, CreateMode::Persistent];
+    let [ephemeral, persistent, container, ttl] = modes.map(|mode| mode.with_acls(Acls::anyone_all()));
+    [ephemeral, persistent, container, ttl.with_ttl(Duration::from_secs(3600))]
 }
 
 /// kazoo's `acquire(ephemeral=False)` makes a contender that outlives its session, and kazoo waits for it. A node of an unknown
 /// name that is not ephemeral is passed over.
 #[tokio::test]
-async fn a_contender_of_a_known_client_need_not_be_ephemeral() {
+async fn a_lower_one_ends_an_acquisition_and_need_not_be_ephemeral_if_its_client_is_known() {
     let server = ZooKeeper::builder().java_property("zookeeper.extendedTypesEnabled", "true");
     let server = Server::from(server.start().await.unwrap());
     let (session, operator) = (session(&server).await, operator(&server).await);
     make(&operator, PATH).await;
     let lock = session.lock(PATH).unwrap();
     for (prefix, client) in STRANGERS {
-        for options in lasting() {
+        for (number, options) in modes().iter().enumerate() {
             let node = format!("{PATH}/{prefix}0000000000");
-            operator.create(&node, b"", &options).await.unwrap();
-            if client != ForeignClient::Unknown {
-                refused(&lock, expected(&node, client, None)).await;
-                assert_eq!(lock.foreign_contenders().await.unwrap().len(), 1);
+            operator.create(&node, b"", options).await.unwrap();
+            let owner = (number == 0).then_some(operator.session_id().0);
+            if client != ForeignClient::Unknown || owner.is_some() {
+                refused(&lock, expected(&node, client, owner)).await;
+                let seen = lock.foreign_contenders().await.unwrap();
+                assert_eq!((seen.len(), &seen[0].path, seen[0].client), (1, &node, client));
             } else {
                 let guard = within("acquire", lock.acquire()).await.unwrap();
                 let waiter = enqueue(&lock).await;
@@ -115,6 +101,7 @@ async fn a_contender_of_a_known_client_need_not_be_ephemeral() {
         }
     }
     within("acquire", lock.acquire()).await.unwrap().release().await.unwrap();
+    until_nothing_is_left(&server).await;
 }
 
 #[tokio::test]

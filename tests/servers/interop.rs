@@ -1,6 +1,5 @@
 //! Locks in the queues of other clients ([`Layout`]), with real contenders of theirs.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
@@ -307,48 +306,4 @@ async fn the_path_above_is_looked_at_once() {
         acquired(&lock).await.release().await.unwrap();
     }
     assert_eq!(link.requests_of(RequestKind::MultiRead), looks);
-}
-
-/// Two contenders under zklock's own names, and a Curator mutex at their path.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_layout_nobody_is_inside_beside_curator() {
-    const ROUNDS: usize = 30;
-    let server = server().await;
-    let (first, second) = (session(&server).await, session(&server).await);
-    let mut curator = Peer::start(Client::Curator, &server, PATH, &["mutex"]).await;
-    let (inside, refusals) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let enter = || assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "somebody is inside already");
-    let leave = || assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1, "somebody came in");
-    let ours = async |lock: Lock| {
-        let mut rounds = 0;
-        while rounds < ROUNDS {
-            match within("acquire", lock.acquire()).await {
-                Ok(guard) => {
-                    enter();
-                    guard.verify().await.unwrap();
-                    leave();
-                    guard.release().await.unwrap();
-                    rounds += 1;
-                }
-                Err(AcquireError::ForeignContender { client: ForeignClient::Curator, .. }) => {
-                    refusals.fetch_add(1, Ordering::SeqCst);
-                }
-                Err(error) => panic!("{error}"),
-            }
-        }
-    };
-    // Ours may be done before a cold Java machine has begun.
-    curator.acquire().await;
-    let theirs = async {
-        for round in 0..ROUNDS {
-            if round > 0 {
-                curator.acquire().await;
-            }
-            enter();
-            eventually("a meeting", async || refusals.load(Ordering::SeqCst) > 0).await;
-            leave();
-            curator.release().await;
-        }
-    };
-    tokio::join!(ours(first.lock(PATH).unwrap()), ours(second.lock(PATH).unwrap()), theirs);
 }

@@ -52,12 +52,6 @@ async fn somebody_listens_but_never_answers() {
 }
 
 #[test]
-fn no_runtime() {
-    let error = futures::executor::block_on(Session::connect("localhost:2181")).unwrap_err();
-    assert_eq!(error, ConnectError::NoRuntime);
-}
-
-#[test]
 fn a_runtime_without_timers() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let error = runtime.block_on(Session::connect("localhost:2181")).unwrap_err();

@@ -33,16 +33,12 @@ impl Peer {
         peer
     }
 
-    pub(crate) async fn tell(&mut self, line: &str) {
-        self.input.write_all(format!("{line}\n").as_bytes()).await.expect("it listens");
-    }
-
     pub(crate) async fn said(&mut self) -> String {
         within("the peer's answer", self.output.next_line()).await.expect("it speaks").expect("it still runs")
     }
 
     pub(crate) async fn ask(&mut self, line: &str) -> String {
-        self.tell(line).await;
+        self.input.write_all(format!("{line}\n").as_bytes()).await.expect("it listens");
         self.said().await
     }
 

@@ -2,8 +2,8 @@
 
 use zklock::{FencingToken, Sequencer};
 
-use crate::support::{at, lose_no_count, output, run_on, until_queued, zklock};
-use zklock_test_support::{own_server, server, session, until_nothing_is_left};
+use crate::support::{at, output, run_on, until_queued, zklock};
+use zklock_test_support::{own_server, session};
 
 #[tokio::test]
 async fn the_command_finds_a_line_for_each_lock() {
@@ -30,17 +30,4 @@ async fn the_command_finds_a_line_for_each_lock() {
         zklock(&servers, &["verify", &claims]).await.is(1, "", "outdated");
     }
     until_queued(&session, "/lock/b", 0).await;
-}
-
-#[tokio::test]
-async fn those_who_name_the_locks_in_another_order_do_not_wait_for_each_other() {
-    let server = server().await;
-    let shells: [&[&str]; 3] = [
-        &["-q", "--lock", "/lock/a", "--lock", "/lock/b"],
-        &["-q", "--lock", "/lock/b", "--lock", "/lock/a"],
-        // One lock of them is enough to be kept out.
-        &["-q", "/lock/b"],
-    ];
-    lose_no_count(&server.connect_string(), 12, &shells).await;
-    until_nothing_is_left(&server).await;
 }

@@ -7,7 +7,6 @@ pub(crate) mod witness;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use futures::future::join_all;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
@@ -292,23 +291,6 @@ pub(crate) fn lines<T: AsyncRead>(pipe: &mut Option<T>) -> Lines<BufReader<T>> {
 /// Waits for the next line.
 pub(crate) async fn line(lines: &mut Lines<BufReader<impl AsyncRead + Unpin>>) -> String {
     within("a line", lines.next_line()).await.expect("text").expect("it goes on")
-}
-
-/// Shells that read a number, sleep, and write the next number, each so often under the locks that its options name. No
-/// number is lost.
-pub(crate) async fn lose_no_count(servers: &str, each: usize, shells: &[&[&str]]) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let counter = directory.path().join("counter");
-    std::fs::write(&counter, "0\n").expect("a file");
-    let script = format!("n=$(cat '{0}'); sleep 0.01; echo $((n + 1)) > '{0}'", counter.display());
-    let shell = async |options| {
-        for _ in 0..each {
-            output(run_on(servers, options, &script)).await.says(0, "");
-        }
-    };
-    join_all(shells.iter().map(|options| shell(*options))).await;
-    let counted = std::fs::read_to_string(&counter).expect("a number");
-    assert_eq!(counted, format!("{}\n", shells.len() * each));
 }
 
 /// Waits until the program has ended.
