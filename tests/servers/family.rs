@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
+use support::within;
 use zklock::ask::Asks;
 use zklock::election::CampaignError;
 use zklock::inspect::PathKind;
@@ -235,3 +236,23 @@ pub(crate) const FAMILY: &[Member] = &[
         handle!(it: it.claim("run"), it.try_claim("run"), |timeout| it.claim_timeout("run", timeout))
     }),
 ];
+
+/// Acquires what is free, or soon is.
+pub(crate) async fn acquired(handle: &Handle) -> Held {
+    within("a hold", handle.acquire()).await.expect("a hold")
+}
+
+/// Takes what excludes the member.
+pub(crate) async fn rival(member: Member, other: &Session, path: &str) -> Held {
+    acquired(&member.rival(other, path)).await
+}
+
+/// The next one gets all of it.
+pub(crate) async fn is_free(member: Member, other: &Session, path: &str) {
+    rival(member, other, path).await.release().await.expect("its release");
+}
+
+/// The number of a node.
+pub(crate) fn number(node: &str) -> u32 {
+    node[node.len() - 10..].parse().expect("a number")
+}

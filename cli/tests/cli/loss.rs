@@ -286,23 +286,6 @@ async fn one_that_is_to_go_on_goes_on_and_keeps_its_status() {
 }
 
 #[tokio::test]
-async fn a_daemon_is_started_again_after_a_loss() {
-    let server = server().await;
-    let daemon = run(&server.connect_string(), &["--restart"], PATH, "echo $ZKLOCK_TOKEN; exec sleep 1000");
-    let mut daemon = Running::start(daemon);
-    let mut tokens = vec![daemon.prints().await];
-    for _ in 0..2 {
-        delete_holder(&server, PATH).await;
-        tokens.push(daemon.prints().await);
-    }
-    // After a signal to end, it does not restart the command.
-    daemon.signal(Signal::TERM);
-    daemon.ends_with(143).await;
-    let tokens = tokens.iter().map(|token| token.parse::<i64>().unwrap()).collect::<Vec<_>>();
-    assert!(tokens.is_sorted_by(|earlier, later| earlier < later), "{tokens:?}");
-}
-
-#[tokio::test]
 async fn a_command_that_ends_as_the_lock_is_lost_is_one_or_the_other() {
     let server = zklock_test_support::server().await;
     let session = Session::connect(server.connect_string()).await.unwrap();

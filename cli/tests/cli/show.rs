@@ -84,22 +84,6 @@ async fn json_has_all_of_it() {
     assert!(shown.stdout.contains("DATA") && shown.stdout.contains("build 4711"), "{}", shown.stdout);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_nobody_holds() {
-    let (server, servers) = at(server().await);
-    // A directory without contenders is a free lock.
-    make(&operator(&server).await, "/lock/orders/notes").await;
-    zklock(&servers, "show /lock/orders").await.is(0, "nobody holds /lock/orders\n", "");
-    let nothing = json!({
-        "path": "/lock/orders", "contenders": [], "holders": [], "foreign": [], "once": [], "election": null,
-        "pool": null,
-    });
-    assert_eq!(zklock(&servers, "show /lock/orders --json").await.json(), nothing);
-    // A look creates no node.
-    assert_eq!(zklock(&servers, "show /lock/other").await.code, 66);
-    assert!(operator(&server).await.check_stat("/lock/other").await.unwrap().is_none());
-}
-
 /// As `grep -q` and `git diff --exit-code` do.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_exit_code_can_be_the_answer() {
