@@ -1,11 +1,40 @@
 //! The connection is lost and comes back within the session's life.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use support::{Server, eventually, linked, make, operator, own_server, patient, server, within};
+use futures::future::{Either, select};
+use support::{Server, eventually, linked, make, operator, own_server, patient, server, session, within};
 use zklock::{AcquireError, ConnectError, Session, SessionState};
 use zklock_testcontainers::{Link, RequestKind};
 use zookeeper_client::Acls;
+
+/// The server that resumes a session may be behind the one before, or partitioned. So its first answer is a quorum's.
+#[tokio::test]
+async fn a_resumed_session_reads_nothing_before_a_quorum_has_answered() {
+    let server = server().await;
+    // It holds nothing, so it has no heartbeats, which ask a quorum as well.
+    let (link, unlucky) = linked(&server, Duration::from_secs(20)).await;
+    let other = session(&server).await;
+    let (lock, theirs) = (unlucky.lock("/lock/orders").unwrap(), other.lock("/lock/orders").unwrap());
+    let guard = theirs.acquire().await.unwrap();
+    link.refuse();
+    link.cut();
+    eventually("the outage", async || unlucky.state() == SessionState::Disconnected).await;
+    let asked = link.hold_request(RequestKind::Multi);
+    link.accept();
+    let mut reading = pin!(lock.holder());
+    {
+        let asking = pin!(within("the quorum's write", asked.reached()));
+        if let Either::Left((holder, _)) = select(reading.as_mut(), asking).await {
+            panic!("it was read before: {holder:?}");
+        }
+    }
+    asked.release();
+    let holder = within("the read", reading).await.unwrap();
+    assert_eq!(holder.map(|holder| holder.path), Some(guard.node()));
+    guard.release().await.unwrap();
+}
 
 /// An outage that takes nearly the whole session timeout: whoever paused for long between two attempts would miss the rest.
 #[tokio::test]
