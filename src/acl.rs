@@ -83,3 +83,15 @@ impl Default for Acl {
         Self::open()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_has_all_that_it_was_given() {
+        let acl = Acl::open().and("ip", "::1", Permissions::READ | Permissions::DELETE);
+        let permissions = zk::Permission::READ | zk::Permission::DELETE;
+        assert_eq!(acl.0[1], zk::Acl::new(permissions, zk::AuthId::new("ip", "::1")));
+    }
+}

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use support::{enqueue, eventually, granted, linked, operator, queue, server, session, within};
+use support::{
+    enqueue, eventually, granted, linked, operator, queue, server, session, until_watched, within,
+};
 use zklock::election::CampaignError;
 use zklock::inspect::ForeignClient;
 use zklock::once::OnceOptions;
@@ -156,7 +158,21 @@ async fn a_directory_that_zklock_makes_lasts_as_kazoos_does() {
     assert_eq!(stat.ephemeral_owner, 0, "a container");
 }
 
-/// The other way: zklock's own queue, which kazoo is told to honour.
+/// The other way: zklock's own queue, which Curator's mutex honours.
+#[tokio::test]
+async fn curator_waits_for_zklocks_own_names() {
+    let server = server().await;
+    let lock = session(&server).await.lock(PATH).unwrap();
+    let mut peer = Peer::start(Client::Curator, &server, PATH, &["mutex"]).await;
+    let guard = acquired(&lock).await;
+    assert_eq!(peer.ask("acquire").await, "waiting");
+    // It watches the holder's node, and so does the holder.
+    until_watched(&server, 1, 1).await;
+    guard.release().await.unwrap();
+    assert_eq!(peer.said().await, "acquired");
+}
+
+/// kazoo has to be told to honour it.
 #[tokio::test]
 async fn kazoo_waits_for_zklocks_own_names_if_it_is_told_to() {
     let server = server().await;

@@ -109,6 +109,31 @@ async fn a_change_of_the_leader_costs_one_read() {
     assert_eq!(link.requests_of(RequestKind::AddWatch), 0);
 }
 
+/// Another server takes the place of the one that it observed, as if that one had lost its data.
+#[tokio::test]
+async fn an_observer_is_told_that_the_data_was_lost_and_begins_anew() {
+    let (before, after) = (own_server().await, own_server().await);
+    let lock = session(&before).await.lock(PATH).unwrap();
+    for _ in 0..10 {
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+    let former = lock.acquire().await.unwrap();
+    let (link, looking) = linked(&before, Duration::from_secs(2)).await;
+    let mut holders = looking.lock(PATH).unwrap().holders();
+    assert_eq!(node(&mut holders).await, Some(former.node()));
+
+    let present = session(&after).await.lock(PATH).unwrap().acquire().await.unwrap();
+    assert!(present.token() < former.token());
+    link.redirect(after.address());
+    link.cut();
+    let told = within("news of the data", holders.next()).await.unwrap().unwrap_err();
+    assert_eq!((told.before, told.now), (former.token(), present.token()));
+    assert_eq!(node(&mut holders).await, Some(present.node()));
+    // What is there now counts from here on.
+    present.release().await.unwrap();
+    assert_eq!(node(&mut holders).await, None);
+}
+
 #[tokio::test]
 async fn what_is_known_is_answered_at_once_while_zookeeper_is_paused() {
     let server = own_server().await;
