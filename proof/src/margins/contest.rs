@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
-use zklock::{AcquireError, Guard, LockOptions, LostReason, Session, guard::Exclusive};
+use zklock::{Guard, LockOptions, LostReason, Session};
 use zklock_test_support::{BOUND, Waiter, enqueue_behind, number, within};
 use zklock_testcontainers::{Ensemble, EnsembleBuilder, Link};
 use zookeeper_client::Client;
@@ -112,33 +111,26 @@ impl Contest {
 
     /// Waits until the holder has lost the lock and the waiter has got it. The loss must come first.
     pub(crate) async fn outcome(&mut self) -> Outcome {
-        outcome(&self.guard, &mut self.waiter).await
+        let Self { guard, waiter, .. } = self;
+        let lost = async {
+            assert_eq!(guard.lost().await, LostReason::Unconfirmed);
+            now()
+        };
+        let (lost, (next, granted)) = tokio::join!(within("the loss", lost), async {
+            let next = within("the grant", waiter).await.expect("no panic").expect("a guard");
+            let granted = now();
+            assert!(!guard.is_held(), "two guards at once");
+            assert!(next.is_held() && next.token() > guard.token());
+            (next, granted)
+        });
+        assert!(lost <= granted, "the loss comes first");
+        Outcome { margin: granted.seconds_after(lost), next }
     }
 }
 
-/// Waits until the holder has lost what it holds and the waiter has got it. The loss must come first.
-pub(crate) async fn outcome<K: 'static, N: 'static>(
-    guard: &Guard<K>,
-    waiter: &mut JoinHandle<Result<Guard<N>, AcquireError>>,
-) -> Outcome<N> {
-    let lost = async {
-        assert_eq!(guard.lost().await, LostReason::Unconfirmed);
-        now()
-    };
-    let (lost, (next, granted)) = tokio::join!(within("the loss", lost), async {
-        let next = within("the grant", waiter).await.expect("no panic").expect("a guard");
-        let granted = now();
-        assert!(!guard.is_held(), "two guards at once");
-        assert!(next.is_held() && next.token() > guard.token());
-        (next, granted)
-    });
-    assert!(lost <= granted, "the loss comes first");
-    Outcome { margin: granted.seconds_after(lost), next }
-}
-
-pub(crate) struct Outcome<K = Exclusive> {
+pub(crate) struct Outcome {
     /// Seconds from the loss to the grant.
     pub(crate) margin: f64,
     /// The next holder's.
-    pub(crate) next: Guard<K>,
+    pub(crate) next: Guard,
 }

@@ -7,7 +7,6 @@
 mod contest;
 mod cut_off;
 mod differing_servers;
-mod family;
 mod late_create;
 mod leader_death;
 mod operator;
@@ -16,7 +15,6 @@ mod peer;
 mod rolling_restart;
 mod scenario;
 mod stalled_server;
-mod stopped_process;
 
 use std::thread;
 

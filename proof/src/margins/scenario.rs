@@ -9,8 +9,8 @@ use super::late_create::Caller;
 use super::leader_death::Moment;
 use super::operator::{DELAY, closes_session, deletes_node};
 use super::{
-    cut_off, differing_servers, family, late_create, leader_death, operator, paused_server, rolling_restart,
-    stalled_server, stopped_process,
+    cut_off, differing_servers, late_create, leader_death, operator, paused_server, rolling_restart,
+    stalled_server,
 };
 use crate::harness::Row;
 
@@ -36,7 +36,6 @@ pub(crate) const SCENARIOS: &[Scenario] = scenarios![
     the_leaders_word_comes_late_to_the_holders_follower: stalled_server::follower_hears_late(),
     the_holders_client_is_cut_off_from_every_server: cut_off::client(),
     the_holders_server_is_paused: paused_server::past_its_timeout(),
-    a_follower_is_cut_off_under_the_whole_family: family::follower_is_cut_off(),
     the_leader_dies_before_it_gets_a_release:
         leader_death::release("the leader is killed before it gets its release", Moment::Sent),
     the_leader_dies_before_its_answer_to_a_release_is_seen:
@@ -60,6 +59,5 @@ pub(crate) const SCENARIOS: &[Scenario] = scenarios![
         operator::takes_the_lock("an operator closes its session", Duration::ZERO, closes_session),
     an_operator_closes_the_holders_session_and_waiters_delay:
         operator::takes_the_lock("the same, with a takeover delay of 1 s", DELAY, closes_session),
-    the_holders_process_is_stopped: stopped_process::and_continues(),
     a_rolling_restart_costs_nobody_the_lock: rolling_restart::costs_nobody_the_lock(),
 ];

@@ -3,7 +3,6 @@
 use std::future::{pending, ready};
 use std::time::Duration;
 
-use anyhow::bail;
 use clap::Args;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -72,10 +71,5 @@ pub(super) trait Lock: Send + Sized + 'static {
 
     fn token(&self) -> Option<FencingToken> {
         None
-    }
-
-    /// Writes the token to a node by a transaction under the lock.
-    fn commit(&self, _node: &str) -> impl Future<Output = anyhow::Result<()>> + Send {
-        async { bail!("it has no transactions") }
     }
 }

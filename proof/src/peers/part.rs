@@ -1,8 +1,8 @@
 //! A lock in Rust as a program that obeys lines, as `tests/peers` has them in other languages: see `Peer.java`.
 //!
 //! It knows some lines more. `check` and `inquire` answer `held`, `lost` or `silent`: by what the lock tells its holder, and by what
-//! the servers tell who asks them. `write` answers `writes TOKEN`, for a store that compares tokens. `commit NODE` writes the token to a
-//! node by a transaction under the lock. A call that fails answers `failed`, and why.
+//! the servers tell who asks them. `write` answers `writes TOKEN`, for a store that compares tokens. A call that fails answers
+//! `failed`, and why.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -72,7 +72,6 @@ async fn obey<L: Lock>(place: &Place) -> anyhow::Result<()> {
             ["write"] => {
                 println!("writes {}", first.token().map_or_else(String::new, |token| token.to_string()));
             }
-            ["commit", node] => answer("committed", first.commit(node).await),
             ["laps", count, milliseconds] => {
                 let count = count.parse()?;
                 let time = Duration::from_millis(milliseconds.parse()?);

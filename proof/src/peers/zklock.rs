@@ -88,11 +88,4 @@ impl Lock for Zklock {
     fn token(&self) -> Option<FencingToken> {
         self.guard.as_ref().map(AnyGuard::token)
     }
-
-    async fn commit(&self, node: &str) -> anyhow::Result<()> {
-        let guard = self.guard.as_ref().context("there is no guard")?;
-        let token = guard.token().to_string();
-        guard.transaction().set(node, token, None).commit().await?;
-        Ok(())
-    }
 }

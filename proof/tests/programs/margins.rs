@@ -28,7 +28,6 @@ scenarios![
     the_leaders_word_comes_late_to_the_holders_follower,
     the_holders_client_is_cut_off_from_every_server,
     the_holders_server_is_paused,
-    a_follower_is_cut_off_under_the_whole_family,
     the_leader_dies_before_it_gets_a_release,
     the_leader_dies_before_its_answer_to_a_release_is_seen,
     the_leader_dies_before_it_gets_a_create,
@@ -42,6 +41,5 @@ scenarios![
     an_operator_deletes_the_holders_node_and_waiters_delay,
     an_operator_closes_the_holders_session,
     an_operator_closes_the_holders_session_and_waiters_delay,
-    the_holders_process_is_stopped,
     a_rolling_restart_costs_nobody_the_lock,
 ];
