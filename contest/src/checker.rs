@@ -133,11 +133,10 @@ impl Verdict {
     }
 
     fn overlaps(&mut self, rules: &Rules, history: &History) {
-        let acts = OperatorActs::of(&history.faults);
         let is_foreign = |hold: &Hold| (rules.is_foreign)(hold.who.client);
         let until = |hold: &Hold| match is_foreign(hold) {
             true => unpaused(hold, &history.faults),
-            false => hold.valid_until(acts.took(hold)),
+            false => hold.valid_until(false),
         };
         let sampled = history.holds.iter().filter(|_| history.scope.sampled);
         let spans = sampled.map(|hold| (hold, hold.granted, until(hold)));
@@ -361,17 +360,6 @@ mod tests {
         // Its process was stopped, so that it could not look; had it been continued, it would have been told "valid".
         let promised = |it: &mut History| it.holds[1].seen.promised = Some(Instant(55));
         assert_eq!(verdict(promised), [(Overlaps, 1)]);
-        let with = |kind, session| {
-            verdict(|it| {
-                promised(it);
-                it.faults.push(Fault { session: Some(session), ..Fault::sample(kind, 35) });
-            })
-        };
-        for kind in [Effect::TakesHold, Effect::Writes] {
-            assert_eq!(with(kind, 2), [], "{kind:?} took it");
-            assert_eq!(with(kind, 1), [(Overlaps, 1)], "{kind:?} met another session");
-        }
-        assert_eq!(with(Effect::Foreseen, 2), [(Overlaps, 1)]);
     }
 
     /// Its session has moved to a server with a lower limit, so its lease was cut.

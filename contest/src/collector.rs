@@ -10,9 +10,8 @@ use crate::announcements::{Announcement, Tale};
 use crate::clock::Instant;
 use crate::history::{Attempt, End, Fault, HeardAsk, History, Hold, MadeAsk, Outcome};
 use crate::member::Member;
-use crate::nodes::Node;
-use crate::record::{Event, How, LOST_BY_THEN, Leaving, Record, Reply, Seen, UNCONFIRMED, Who};
-use crate::request::{Claim, Request};
+use crate::record::{Event, LOST_BY_THEN, Leaving, Record, Reply, Seen, UNCONFIRMED, Who};
+use crate::request::Request;
 use crate::runs::{Claimed, Refusal, Run, RunEnd};
 
 /// The signal that kills a process may come so long after the instant that is said of it.
@@ -32,10 +31,7 @@ pub struct Collector {
 
 struct Asking {
     at: Instant,
-    how: How,
     request: Request,
-    /// Whether it has a takeover delay.
-    delayed: bool,
     limit: Option<Duration>,
     requeued: bool,
 }
@@ -53,11 +49,9 @@ impl Collector {
         }
     }
 
-    /// Something was done to contenders of this member, or of all of them.
+    /// Something was done to contenders.
     pub fn add(&mut self, fault: &Fault) {
-        if fault.member.is_none_or(|member| member == self.member) {
-            self.history.faults.push(fault.clone());
-        }
+        self.history.faults.push(fault.clone());
     }
 
     /// The present holders, the latest first.
@@ -65,30 +59,6 @@ impl Collector {
         let mut holders: Vec<_> = self.holding.values().cloned().collect();
         holders.sort_by_key(|holder| std::cmp::Reverse(holder.granted));
         holders
-    }
-
-    /// Whether this one waits, and gives up by itself if that takes long.
-    pub fn gives_up(&self, who: Who) -> bool {
-        self.asking.get(&who).is_some_and(|asking| matches!(asking.how, How::Timeout | How::Cancel))
-    }
-
-    pub fn is_delayed(&self) -> bool {
-        self.asking.values().all(|asking| asking.delayed)
-    }
-
-    /// Whether the contender with this node has waited for so long by now, and will not leave. One that the tasks of a
-    /// process share stays as long as one of these tasks does.
-    pub fn stays(&self, node: &Node, long: Duration, now: Instant) -> bool {
-        let stays = |asking: &Asking| asking.how == How::Wait && now.since(asking.at) >= long;
-        let Some(who) = node.who else { return false };
-        if !who.is_process() {
-            return self.asking.get(&who).is_some_and(stays);
-        }
-        let in_line = |key: usize| Claim::exclusive(key).fits(self.member, &node.path);
-        let mut waiting = self.asking.iter().filter(|(other, _)| other.client == who.client);
-        let some_task_stays =
-            waiting.any(|(_, asking)| asking.request.key().is_some_and(in_line) && stays(asking));
-        node.age >= long && some_task_stays
     }
 
     pub fn has_finished(&self, who: Who) -> bool {
@@ -112,12 +82,11 @@ impl Collector {
         let Record { at, who, event, .. } = record;
         let (at, who) = (*at, *who);
         match event {
-            Event::Asks { how, request, delayed, limit, .. } => {
+            Event::Asks { request, limit, .. } => {
                 if let Request::Lead(value) = request {
                     self.announces(value, Announcement { at, who, token: None, is_campaign: true });
                 }
-                let (how, delayed, limit) = (*how, *delayed, *limit);
-                let asking = Asking { at, how, request: request.clone(), delayed, limit, requeued: false };
+                let asking = Asking { at, request: request.clone(), limit: *limit, requeued: false };
                 self.asking.insert(who, asking);
             }
             Event::LeftWithout { why } => {
@@ -170,7 +139,6 @@ impl Collector {
                     session: *session,
                     token: *token,
                     claims: claims.clone(),
-                    nodes: nodes.clone(),
                     is_whole: claims.len() == nodes.len() && fits,
                     weight: request.and_then(Request::weight),
                     is_keyed: request.is_some_and(|request| request.key().is_some()),
@@ -279,7 +247,7 @@ impl Collector {
     fn held(&mut self, who: Who, over: Instant, seen: Option<Seen>, end: End) {
         if let Some(hold) = self.holding.remove(&who) {
             let seen = seen.unwrap_or(hold.seen);
-            self.history.holds.push(Hold { seen, over, end, nodes: Vec::new(), ..hold });
+            self.history.holds.push(Hold { seen, over, end, ..hold });
         }
     }
 

@@ -17,8 +17,8 @@ use crate::runs::Runs;
 /// What a world lets be judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
-    /// Whether guards are compared by what their holders saw of them, and operators act while nothing else fails. A world that asks the guards
-    /// themselves has compared them already.
+    /// Whether guards are compared by what their holders saw of them, and no operator acts. A world that asks the guards themselves has
+    /// compared them already.
     pub sampled: bool,
     /// Whether the run was long enough to show what it is to show.
     pub proves: bool,
@@ -141,8 +141,6 @@ pub struct Hold {
     pub token: Option<FencingToken>,
     /// Which locks it holds, in the order in which they were named.
     pub claims: Vec<Claim>,
-    /// Its nodes, each with its directory, as long as it holds.
-    pub nodes: Vec<String>,
     /// Whether it has one node in the queue of each of them.
     pub is_whole: bool,
     pub weight: Option<u32>,
@@ -195,8 +193,6 @@ pub struct Fault {
     /// As reports call it.
     pub name: String,
     pub effect: Effect,
-    /// Whose contenders it met, if not those of every member.
-    pub member: Option<Member>,
     pub at: Instant,
     pub until: Instant,
     pub servers: Vec<usize>,
@@ -205,8 +201,6 @@ pub struct Fault {
     pub session: Option<i64>,
     /// The transaction that created the node that was written to.
     pub node: Option<i64>,
-    /// The holder at that moment.
-    pub holder: Option<Who>,
 }
 
 /// What a fault itself can do to a hold, from least to most.
@@ -220,9 +214,7 @@ pub enum Effect {
     Stops,
     /// An operator writes to the node of one that waits, and may hold by then.
     Writes,
-    /// An operator deletes the node of one that waits, or closes its session.
-    TakesPlace,
-    /// An operator does so to a holder.
+    /// An operator deletes the node of a contender, or closes its session.
     TakesHold,
 }
 
@@ -275,10 +267,6 @@ impl Left {
 }
 
 impl Hold {
-    pub fn has(&self, path: &str) -> bool {
-        self.nodes.iter().any(|node| node == path)
-    }
-
     /// The last instant at which the guard was valid, or would have said so: a stopped process cannot ask it. The promise of
     /// the lease stands, unless the holder gave the lock away or an operator took it.
     pub fn valid_until(&self, is_taken: bool) -> Instant {
@@ -326,7 +314,6 @@ impl Hold {
             session: 0,
             token: None,
             claims: Vec::new(),
-            nodes: Vec::new(),
             is_whole: true,
             weight: None,
             is_keyed: false,

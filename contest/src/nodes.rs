@@ -1,39 +1,30 @@
 //! What contenders have in ZooKeeper: nodes in queues, logs and records, as an operator reads them with a plain client.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::try_join_all;
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
 use crate::member::{LOGS, Member};
 use crate::record::{Entry, RunRecord, Who};
-use crate::request::is_shared;
 
 #[derive(Clone, Debug)]
 pub struct Node {
     /// With its directory.
     pub path: String,
-    pub shared: bool,
     pub session: i64,
     /// The transaction that created it.
     pub czxid: i64,
     /// Whose it is, unless its data was overwritten.
     pub who: Option<Who>,
-    /// How long it has been there, by the wall clock, which the servers have from the same machine.
-    pub age: Duration,
 }
 
 /// Everything of a member that an operator sees: queues, permits, the announcement.
 pub async fn view(operator: &Client, member: Member, locks: usize) -> Result<Vec<Node>, Error> {
-    let mut nodes = queues(operator, member, locks).await?.concat();
+    let mut nodes = try_join_all((0..locks).map(|lock| queue(operator, member.path(lock)))).await?.concat();
     nodes.extend(queue(operator, member.permits()).await?);
     nodes.extend(node(operator, member.announcement()).await?);
     Ok(nodes)
-}
-
-pub async fn queues(operator: &Client, member: Member, locks: usize) -> Result<Vec<Vec<Node>>, Error> {
-    try_join_all((0..locks).map(|lock| queue(operator, member.path(lock)))).await
 }
 
 /// Makes the logs of the locks, unless they are there.
@@ -80,8 +71,8 @@ pub async fn records(operator: &Client, member: Member) -> Result<Records, Error
     Ok((kept, ranges.into_values().next().unwrap_or_default()))
 }
 
-/// The contenders in this directory, the oldest first.
-pub async fn queue(operator: &Client, directory: String) -> Result<Vec<Node>, Error> {
+/// The contenders in this directory.
+async fn queue(operator: &Client, directory: String) -> Result<Vec<Node>, Error> {
     let names = match operator.list_children(&directory).await {
         Err(Error::NoNode) => Vec::new(),
         names => names?,
@@ -90,8 +81,6 @@ pub async fn queue(operator: &Client, directory: String) -> Result<Vec<Node>, Er
     for name in names {
         nodes.extend(node(operator, format!("{directory}/{name}")).await?);
     }
-    // The last ten digits are the number, whatever stands before.
-    nodes.sort_by(|one, other| number(&one.path).cmp(number(&other.path)));
     Ok(nodes)
 }
 
@@ -100,10 +89,7 @@ async fn node(operator: &Client, path: String) -> Result<Option<Node>, Error> {
         Err(Error::NoNode) => Ok(None),
         read => {
             let (data, stat) = read?;
-            let shared = path.rsplit('/').next().is_some_and(is_shared);
-            let (session, who, czxid, age) =
-                (stat.ephemeral_owner, owner(&data), stat.czxid, age(stat.ctime));
-            Ok(Some(Node { path, shared, session, czxid, who, age }))
+            Ok(Some(Node { path, session: stat.ephemeral_owner, czxid: stat.czxid, who: owner(&data) }))
         }
     }
 }
@@ -114,12 +100,7 @@ pub fn owner(data: &[u8]) -> Option<Who> {
     data.get("owner")?.as_str()?.parse().ok()
 }
 
-/// How long ago this was: milliseconds since the Unix epoch.
-fn age(created: i64) -> Duration {
-    let created = UNIX_EPOCH + Duration::from_millis(created.unsigned_abs());
-    SystemTime::now().duration_since(created).unwrap_or(Duration::ZERO)
-}
-
+/// The number of a sequential node: the last ten digits, whatever stands before.
 fn number(name: &str) -> &str {
     name.get(name.len().saturating_sub(10)..).unwrap_or(name)
 }

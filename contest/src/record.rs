@@ -32,9 +32,8 @@ pub struct Record {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// It begins to contend. With this patience; without any, for as long as it takes. Whether it has a takeover delay is said, too. Its
-    /// guard is valid for so long at most.
-    Asks { request: Request, how: How, patience: Option<Duration>, delayed: bool, limit: Option<Duration> },
+    /// It begins to contend. With this patience; without any, for as long as it takes. Its guard is valid for so long at most.
+    Asks { request: Request, how: How, patience: Option<Duration>, limit: Option<Duration> },
     /// It contends no more, and has no guard.
     LeftWithout { why: Leaving },
     /// It is about to leave its acquisition or its release unpolled for a while.
@@ -173,10 +172,6 @@ impl Who {
     /// The process of this client: its observer, or the contender that its tasks share.
     pub fn process(client: u16) -> Self {
         Self { client, task: 0 }
-    }
-
-    pub fn is_process(self) -> bool {
-        self.task == 0
     }
 }
 

@@ -108,7 +108,7 @@ mod tests {
 
     fn asks(number: u64) -> [Event; 1] {
         let request = Request::Run(Period { number, fails: false });
-        [Event::Asks { request, how: How::Wait, patience: None, delayed: false, limit: None }]
+        [Event::Asks { request, how: How::Wait, patience: None, limit: None }]
     }
 
     fn leaves(why: Leaving) -> [Event; 1] {

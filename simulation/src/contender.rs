@@ -104,7 +104,6 @@ pub(crate) async fn run(
     let client = number as u16 + 1;
     history::started(process, client);
     let orderer = Orderer::default();
-    orderer.give(Order::Delay(part.delay.unwrap_or_default()));
     let contest = contender::Part {
         member: part.member,
         client,
@@ -112,7 +111,7 @@ pub(crate) async fn run(
         seed: random.bits(),
         pace: part.pace,
         servers: part.servers.clone(),
-        delay: part.delay.filter(|_| part.member == Member::Queue).unwrap_or_default(),
+        delay: part.delay.unwrap_or_default(),
     };
     let orders = orderer.orders();
     let world = Simulated { process, part: part.clone(), is_closing: Arc::default(), beside: Arc::default() };

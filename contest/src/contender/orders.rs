@@ -13,8 +13,6 @@ pub enum Order {
     Stay(Duration),
     /// For so long from now, acquisitions and releases are not polled.
     Neglect(Duration),
-    /// A contender that comes to the queue from now on has this takeover delay.
-    Delay(Duration),
     /// Each contender is to be granted once more, and then to stop.
     Finish,
     /// Observers are to observe no more, and witnesses are to let go.
@@ -27,7 +25,6 @@ pub enum Order {
 struct Standing {
     stay: Option<Instant>,
     neglect: Option<Instant>,
-    delay: Duration,
     finish: bool,
     look_away: bool,
     end: bool,
@@ -44,7 +41,6 @@ impl Orderer {
         self.0.send_modify(|standing| match order {
             Order::Stay(time) => standing.stay = Some(Instant::now() + time),
             Order::Neglect(time) => standing.neglect = Some(Instant::now() + time),
-            Order::Delay(delay) => standing.delay = delay,
             Order::Finish => standing.finish = true,
             Order::LookAway => standing.look_away = true,
             Order::End => standing.end = true,
@@ -60,11 +56,6 @@ impl Orderer {
 impl Orders {
     pub fn is_to_finish(&self) -> bool {
         self.0.borrow().finish
-    }
-
-    /// The takeover delay of a contender that comes now.
-    pub fn delay(&self) -> Duration {
-        self.0.borrow().delay
     }
 
     /// Resolves at this instant, or later if it is to stay.

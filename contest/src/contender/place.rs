@@ -23,8 +23,7 @@ pub struct Part {
     pub pace: Pace,
     /// The servers, as the other client knows them.
     pub servers: String,
-    /// The takeover delay of zklock's contenders in a queue that another client shares; in other queues zero. A contender that does not wait
-    /// for ever waits for so much longer.
+    /// The takeover delay of zklock's contenders.
     pub delay: Duration,
 }
 

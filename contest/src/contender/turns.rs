@@ -14,10 +14,11 @@ use super::asker;
 use super::client::Client;
 use super::held::Held;
 use super::orders::Orders;
-use super::place::Place;
+use super::place::{Part, Place};
 use super::world::{Pace, World};
 use crate::clock::Instant;
 use crate::history::MAX_HOLD;
+use crate::member::Member;
 use crate::members::{Extras, Moment, Rules};
 use crate::record::{Entry, Event, How, LOST_BEFORE, LOST_BY_THEN, Leaving, Seen, Who};
 use crate::register::{Answer, Call, What};
@@ -131,9 +132,8 @@ impl<W: World> Contender<W> {
         // The other client knows none.
         let limit = request.limit(self.who.client, timeout, &mut self.terms);
         let limit = limit.filter(|_| !self.place.part.is_foreign());
-        let terms = Terms { delay: self.orders.delay(), limit };
-        let delayed = !terms.delay.is_zero();
-        self.say(Event::Asks { request: request.clone(), how, patience, delayed, limit });
+        let terms = Terms { delay: self.place.part.delay, limit };
+        self.say(Event::Asks { request: request.clone(), how, patience, limit });
         let dawdles = if is_last { None } else { self.dawdles() };
         let client = self.client.clone();
         let acquired = self.attend(dawdles, async {
@@ -235,7 +235,10 @@ impl<W: World> Contender<W> {
     }
 
     fn manner(&mut self) -> (How, Option<Duration>) {
-        let (more, timeout) = (self.place.part.delay, self.pace().timeout);
+        let Part { member, delay, .. } = *self.place.part;
+        // Behind each holder of the other client it waits for a delay.
+        let more = if member == Member::Queue { delay } else { Duration::ZERO };
+        let timeout = self.pace().timeout;
         match self.rng.u32(..100) {
             0..60 => (How::Wait, None),
             60..75 => (How::Timeout, Some(more + timeout / 13 + self.part_of(timeout * 6 / 5))),

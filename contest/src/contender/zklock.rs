@@ -115,7 +115,7 @@ impl<W: World> Zklock<W> {
                 Granted::Alone(acquired!(lock, options; acquire, acquire_timeout, try_acquire))
             }
             Request::Shared(lock) => {
-                let options = options.layout(Layout::Curator).takeover_delay(part.delay);
+                let options = options.layout(Layout::Curator);
                 let lock = session.lock(&member.path(*lock));
                 Granted::Alone(acquired!(lock, options; acquire, acquire_timeout, try_acquire))
             }

@@ -111,11 +111,8 @@ impl<'a> Judge<'a> {
         }
         // Who leads has announced itself under the lock. So nobody may lead any more who came before it. Where operators act beside
         // candidates without a delay, the world asks the guards themselves.
-        let sampled = self.history.scope.sampled;
-        let leads = |(hold, _, is_taken): &&(&Hold, Instant, bool)| {
-            hold.token < Some(*token) && (sampled || !is_taken)
-        };
-        for (hold, until, _) in self.valid.iter().filter(leads) {
+        let before = self.valid.iter().filter(|(hold, _, is_taken)| hold.token < Some(*token) && !is_taken);
+        for (hold, until, _) in before {
             let (who, lower, until) = (hold.who, hold.token, until.0);
             wrong.push(format!("{value}, with {token}, while {who} held with {lower:?} until {until}"));
         }
@@ -157,7 +154,7 @@ impl<'a> Judge<'a> {
         let Some((token, _)) = self.highest.get(&(tale.who, tale.observer)) else { return Vec::new() };
         let before = self.guards.iter().take(self.granted).filter(|(hold, ..)| hold.token < Some(*token));
         let before = before.max_by_key(|(hold, ..)| hold.token);
-        let follows = !self.history.scope.sampled && before.is_some_and(|(.., is_taken)| *is_taken);
+        let follows = before.is_some_and(|(.., is_taken)| *is_taken);
         let leads = |(hold, _, is_taken): &&(&Hold, Instant, bool)| {
             hold.token == Some(*token) && !is_taken && !follows
         };
@@ -290,7 +287,7 @@ mod tests {
     }
 
     fn fault(kind: Effect) -> Fault {
-        Fault { session: Some(1), holder: Some(ONE), ..Fault::sample(kind, 15) }
+        Fault { session: Some(1), ..Fault::sample(kind, 15) }
     }
 
     #[test]

@@ -231,13 +231,13 @@ mod tests {
     fn what_was_taken_from_the_process_was_taken_from_its_task() {
         let written = |node| {
             verdict(move |it| {
-                it.holds[4].seen.promised = Some(Instant(61));
+                it.holds[4].end = End::Lost(LostReason::NodeDeleted.to_string());
                 let session = Some(1);
                 it.faults.push(Fault { session, node, ..Fault::sample(Effect::Writes, 3) });
             })
         };
         assert_eq!(written(Some(7)), []);
-        assert_eq!(written(Some(8)), [(Overlaps, 1)]);
+        assert_eq!(written(Some(8)), [(Uncaused, 1)]);
     }
 
     #[test]

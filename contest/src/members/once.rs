@@ -159,7 +159,7 @@ fn is_left(history: &History, period: u64, kept: &RunRecord, at: Instant) -> boo
     claims.any(|claim| {
         let is_touched = history.faults.iter().any(|fault| {
             let is_meanwhile = fault.at <= until && fault.until >= claim.asked;
-            fault.node == Some(kept.token) || (fault.effect >= Effect::TakesPlace && is_meanwhile)
+            fault.node == Some(kept.token) || (fault.effect == Effect::TakesHold && is_meanwhile)
         });
         let until = claim.taken_back.unwrap_or(until);
         claim.is_unsure || is_touched || !history.runs.had_guards(owner.client, claim.asked, until)

@@ -4,8 +4,6 @@
 //! A guard of zklock's overlaps no other guard, and no hold of the other client. Such a hold ends where its client stops: at the first
 //! thing that it is told, `Disconnected` included. Its node may have gone long before. zklock's takeover delay has to cover that time.
 //! Two holds of the other client may overlap each other, and are counted.
-//!
-//! No operator acts: a holder of the other client does not notice that.
 
 use std::time::Duration;
 
@@ -27,7 +25,6 @@ pub const DELAY: Duration = Duration::from_secs(2 * TICK.as_secs() * SYNC_LIMIT 
 pub const RULES: Rules = Rules {
     is_foreign: |client| client.is_multiple_of(2),
     tasks: |client| if client % 8 == 3 { 2 } else { 1 },
-    has_operators: false,
     request: |_, _| Request::Shared(0),
     // zklock's wait out a delay behind each of them, and faults have to meet them holding.
     stretch: |client| if (RULES.is_foreign)(client) { 25 } else { 1 },

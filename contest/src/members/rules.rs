@@ -15,8 +15,6 @@ pub struct Rules {
     /// Whether the process of this client is another client's, in whose queue zklock contends. Its holders have no lease: two of them
     /// may hold at the same time.
     pub is_foreign: fn(u16) -> bool,
-    /// Whether operators act. Their acts take the lock at once, and only a takeover delay of all contenders covers them.
-    pub has_operators: bool,
     pub request: fn(&mut Rng, Moment) -> Request,
     /// How often each contender has to be granted after all faults are undone.
     pub last_turns: u32,
@@ -79,7 +77,6 @@ pub const ONE_LOCK: Rules = Rules {
     // In every third process two contend with each other.
     tasks: |client| if client.is_multiple_of(3) { 2 } else { 1 },
     is_foreign: |_| false,
-    has_operators: true,
     request: |_, _| Request::Lock(0),
     last_turns: 1,
     budget: |_| 0,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::pool::{POOL, has_waited, spans, untold};
+use super::pool::{POOL, has_waited, spans};
 use super::rules::{Moment, Rules};
 use crate::clock::Instant;
 use crate::history::{History, Hold};
@@ -28,14 +28,14 @@ pub const RULES: Rules = Rules {
     // Large requests are to be among them.
     last_turns: 8,
     broken: |history| {
-        // Another world asks the guards themselves, and its operators act at any time.
+        // Another world asks the guards themselves, and operators act there.
         if !history.scope.sampled {
             return Vec::new();
         }
         let crowded = grants(history).into_iter().filter(|(_, sum)| *sum > CAPACITY).map(|(hold, sum)| {
             format!("{} was granted at {}, and then {sum} of {CAPACITY} were held", hold.who, hold.granted.0)
         });
-        crowded.chain(untold(history)).chain(overtaken(history)).collect()
+        crowded.chain(overtaken(history)).collect()
     },
     proofs,
     ..POOL
@@ -128,21 +128,6 @@ mod tests {
         assert_eq!(verdict(|it| it.holds[0].weight = Some(3)), [(Broken, 1), (Unproven, 1)]);
         let found = verdict(|it| it.holds[2].granted = Instant(25));
         assert_eq!(found, [(Broken, 1), (Unproven, 1)], "the killed one still held");
-    }
-
-    #[test]
-    fn a_holder_that_is_not_told_is_broken() {
-        let taken = |kind, over| {
-            verdict(move |it| {
-                it.holds[2].end = End::Lost("its node is gone".into());
-                it.holds[2].over = Instant(over);
-                let (until, session, holder) = (Instant(46), Some(3), Some(THREE));
-                it.faults.push(Fault { until, session, holder, ..Fault::sample(kind, 45) });
-            })
-        };
-        assert_eq!(taken(Effect::TakesHold, 50), []);
-        assert_eq!(taken(Effect::TakesHold, 5 * SECOND), [(Broken, 1)]);
-        assert_eq!(taken(Effect::TakesPlace, 5 * SECOND), []);
     }
 
     #[test]

@@ -30,9 +30,6 @@ pub(crate) struct Torture {
     /// to fail.
     #[arg(long)]
     pub(crate) break_leases: bool,
-    /// Delete the nodes of each holder that is stopped shortly. Its guard cannot hear of that, so the run is to fail.
-    #[arg(long)]
-    pub(crate) break_nodes: bool,
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,11 +1,11 @@
 //! The client processes, the links between them and the servers, and what can be done to both.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde::Serialize;
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
 use zklock_contest::contender::Order;
@@ -36,13 +36,11 @@ pub(crate) struct Client {
     seed: u64,
     setup: Setup,
     heard: UnboundedSender<Heard>,
-    /// The takeover delay that it was told of: a process that is started anew has to be told, too.
-    delay: Mutex<Duration>,
     /// How much faster than true time its clocks are to run from the next start on, in parts per million.
     pub(crate) slew: AtomicI64,
     /// Stops its `CLOCK_BOOTTIME` if its clocks are slewed.
     pub(crate) brake: Brake,
-    life: tokio::sync::Mutex<Option<Life>>,
+    life: Mutex<Option<Life>>,
 }
 
 /// A process that was started and not yet made to end.
@@ -73,8 +71,8 @@ impl Client {
             true => slew::rate(u32::from(number / 2)),
             false => 0,
         };
-        let (delay, slew, life) = (Mutex::default(), AtomicI64::new(slew), tokio::sync::Mutex::default());
-        Ok(Self { number, links, seed, setup, heard, delay, slew, brake, life })
+        let (slew, life) = (AtomicI64::new(slew), Mutex::default());
+        Ok(Self { number, links, seed, setup, heard, slew, brake, life })
     }
 
     /// Its contenders for each member.
@@ -105,7 +103,7 @@ impl Client {
         let ending = Arc::<AtomicBool>::default();
         let listener = tokio::spawn(listen(self.number, voice, self.heard.clone(), ending.clone()));
         *self.life.lock().await = Some(Life { process, ending, listener });
-        self.order(Order::Delay(self.delay())).await
+        Ok(())
     }
 
     /// Ends the process with SIGKILL, if there is one. Returns the instant before the signal.
@@ -131,16 +129,6 @@ impl Client {
     /// Continues the process, if it has not been killed meanwhile.
     pub(crate) async fn resume(&self) -> anyhow::Result<()> {
         self.life.lock().await.as_ref().map_or(Ok(()), |life| life.process.resume())
-    }
-
-    fn delay(&self) -> Duration {
-        *self.delay.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Tells it the takeover delay of those that come to the queue from now on.
-    pub(crate) async fn set_delay(&self, delay: Duration) -> anyhow::Result<()> {
-        *self.delay.lock().unwrap_or_else(PoisonError::into_inner) = delay;
-        self.order(Order::Delay(delay)).await
     }
 
     /// Gives it an order, unless it is dead.

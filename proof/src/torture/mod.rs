@@ -16,12 +16,7 @@
 //!
 //! One server grants shorter session timeouts than the others. A session that was on it expires earlier.
 //!
-//! # What an operator takes
-//!
-//! An operator who deletes the holder's node, or closes its session, takes the lock at once. No lease foresees that; the
-//! takeover delay of the waiters covers it. So such an act is not combined with other faults. It comes only at a
-//! moment ([`victims`]) at which somebody has waited for a while, and every waiter has a [takeover delay](faults::TAKEOVER_DELAY). At all
-//! other times no contender has one: the lease alone keeps guards apart.
+//! No operator acts here: no lease foresees that. The margins, `tests/servers/matrix.rs` and the simulation have operators.
 //!
 //! # In the end
 //!
@@ -45,7 +40,6 @@ mod schedule;
 mod servers;
 mod slew;
 mod state;
-mod victims;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,7 +49,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::ValueEnum;
 use futures::future::try_join_all;
-use tokio::sync::{RwLock, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant as Timer, sleep, timeout};
 use zklock_contest::collector::Collector;
 use zklock_contest::contender::Order;
@@ -79,8 +73,7 @@ use state::State;
 
 use crate::harness::Ruling;
 
-/// How long it may take until every contender was granted its last times, when all servers serve again: some session
-/// timeouts, and a takeover delay each.
+/// How long it may take until every contender was granted its last times, when all servers serve again: some session timeouts.
 const FINISH_BOUND: Duration = Duration::from_secs(60);
 /// How much longer for each time that somebody is granted: slewed clients take seconds to become certain of a lease.
 const TURN_BOUND: Duration = Duration::from_secs(2);
@@ -105,11 +98,9 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<Ruling> {
         journal.path().display()
     );
     let length = Duration::from_secs(torture.seconds);
-    // Acts of operators would make overlaps where no takeover delay covers them.
-    let has_operators = members.iter().any(|member| rules(*member).has_operators);
     let plan = match torture.only {
         Some(kind) => schedule::only(kind, seed, length),
-        None => schedule::plan(seed, length, has_operators),
+        None => schedule::plan(seed, length),
     };
 
     let shim = slew::Shim::build().await?;
@@ -150,10 +141,8 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<Ruling> {
         clients: clients.clone(),
         state: state.clone(),
         members: aims,
-        breaks_nodes: torture.break_nodes,
         done,
         lives: AtomicU64::new(1),
-        peace: RwLock::default(),
     });
     let start = Timer::now();
     let omitted = injector.perform(plan, start).await?;

@@ -1,8 +1,7 @@
 //! Which faults there are to be, and when: a pure function of the seed and the length of the run.
 //!
-//! A plan goes round in cycles. Each begins with an operator's acts, one at a time and with nothing else going on:
-//! what an operator takes at once no lease foresees, and only the takeover delay of waiters covers it. Then comes everything
-//! else, several faults at a time, every kind at least once a cycle; then a calm, in which all of it ends.
+//! A plan goes round in cycles: a storm of several faults at a time, every kind at least once a cycle; then a calm, in which all of it
+//! ends.
 //!
 //! Whom a fault meets depends on what is going on when it is due, so the plan says only what to look for: the holder, or
 //! anyone, by a number that was drawn beforehand.
@@ -12,7 +11,10 @@ use std::time::Duration;
 use clap::ValueEnum;
 use fastrand::Rng;
 use serde::Serialize;
-use zklock_contest::history::Effect;
+use zklock_contest::history::{Effect, Fault};
+
+use crate::harness::now;
+use crate::harness::table::word;
 
 /// What can be done to the contenders and their servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ValueEnum)]
@@ -53,16 +55,6 @@ pub(crate) enum Kind {
     MoveSession,
     /// A client does not poll its acquisitions and releases for longer than half its session timeout, and then polls them on.
     Neglect,
-    /// An operator writes to the node of one that waits, by preference one that gives up by itself.
-    WriteWaiter,
-    /// An operator deletes the holder's node.
-    DeleteHolder,
-    /// An operator closes the holder's session.
-    CloseHolder,
-    /// An operator deletes the node of one that waits.
-    DeleteWaiter,
-    /// An operator closes the session of a client that waits.
-    CloseWaiter,
 }
 
 /// Whom a fault is to meet.
@@ -89,9 +81,7 @@ pub(crate) struct Planned {
     pub(crate) stay: Duration,
 }
 
-/// How long each of a cycle's acts of operators takes.
-const ACT: Duration = Duration::from_millis(3_500);
-/// How long everything else has.
+/// How long the faults of a cycle have.
 const STORM: Duration = Duration::from_secs(40);
 /// What is due at the end of the storm has ended by then, and the contenders have recovered.
 const CALM: Duration = Duration::from_secs(4);
@@ -109,7 +99,7 @@ const OF_SERVERS: [Kind; 6] = [
     Kind::KillServer,
 ];
 
-const OF_CLIENTS: [Kind; 11] = [
+const OF_CLIENTS: [Kind; 10] = [
     Kind::BlackHole,
     Kind::CutConnections,
     Kind::LoseReply,
@@ -120,13 +110,10 @@ const OF_CLIENTS: [Kind; 11] = [
     Kind::StopClock,
     Kind::MoveSession,
     Kind::Neglect,
-    Kind::WriteWaiter,
 ];
 
 /// How often each of these comes in a storm.
 const TIMES: usize = 2;
-
-const ACTS: [Kind; 4] = [Kind::DeleteHolder, Kind::CloseHolder, Kind::DeleteWaiter, Kind::CloseWaiter];
 
 impl Kind {
     /// Whether it is done to servers.
@@ -134,18 +121,10 @@ impl Kind {
         OF_SERVERS.contains(&self)
     }
 
-    /// Whether it must not meet another one: an operator's act against the holder, or against the next one.
-    pub(crate) fn is_act(self) -> bool {
-        ACTS.contains(&self)
-    }
-
     /// What it can do to a hold by itself.
     pub(crate) fn effect(self) -> Effect {
         match self {
             Self::StopShortly | Self::StopLong => Effect::Stops,
-            Self::WriteWaiter => Effect::Writes,
-            Self::DeleteWaiter | Self::CloseWaiter => Effect::TakesPlace,
-            Self::DeleteHolder | Self::CloseHolder => Effect::TakesHold,
             _ => Effect::Foreseen,
         }
     }
@@ -171,25 +150,19 @@ impl Kind {
             SlewClock => 100..500,
             MoveSession => 1_500..6_000,
             Neglect => 3_000..6_000,
-            WriteWaiter | CutConnections | CloseWaiter | DeleteHolder | CloseHolder | DeleteWaiter => 0..1,
+            CutConnections => 0..1,
         }
     }
 }
 
-/// The plan for a run of this length, with operators' acts or without. Equal arguments, equal plans.
-pub(crate) fn plan(seed: u64, length: Duration, has_operators: bool) -> Vec<Planned> {
+/// The plan for a run of this length. Equal arguments, equal plans.
+pub(crate) fn plan(seed: u64, length: Duration) -> Vec<Planned> {
     let mut rng = Rng::with_seed(seed);
     let mut plan = Vec::new();
     let mut start = Duration::from_secs(1);
     // The first minute has every kind; from then on there is more time to hold the lock in between.
     let mut pace = 1;
     while start < length {
-        let mut acts = if has_operators { ACTS.to_vec() } else { Vec::new() };
-        rng.shuffle(&mut acts);
-        for kind in acts {
-            plan.push(planned(&mut rng, start, kind));
-            start += ACT;
-        }
         storm(&mut rng, start, pace, &mut plan);
         start += STORM * pace + CALM;
         pace = 2;
@@ -198,6 +171,12 @@ pub(crate) fn plan(seed: u64, length: Duration, has_operators: bool) -> Vec<Plan
     plan.retain(|fault| fault.at + fault.lasts < length);
     plan.sort_by_key(|fault| fault.at);
     plan
+}
+
+impl Planned {
+    pub(crate) fn begins(&self) -> Fault {
+        Fault::begins(word(&self.kind), self.kind.effect(), now())
+    }
 }
 
 /// A plan with nothing but this, aimed at holders, one after the other.
@@ -254,14 +233,11 @@ fn storm(rng: &mut Rng, start: Duration, pace: u32, plan: &mut Vec<Planned>) {
 fn planned(rng: &mut Rng, at: Duration, kind: Kind) -> Planned {
     let lasts = Duration::from_millis(rng.u64(kind.range()));
     let aim = if rng.u32(..3) < 2 { Aim::Holder } else { Aim::Anyone };
-    let stay = Duration::from_millis(match kind.is_act() {
-        // Either way: what was confirmed when the waiters came is still fresh, or is not any more.
-        true => rng.u64(500..3_000),
-        // Most who are met are to be met holding, for as long as it lasts.
-        false if rng.u32(..4) < 3 || kind == Kind::StopClock => rng.u64(1_000..2_500),
-        false => 0,
-    });
-    let stay = if kind.is_act() || stay.is_zero() { stay } else { stay + lasts };
+    // Most who are met are to be met holding, for as long as it lasts.
+    let stay = match rng.u32(..4) < 3 || kind == Kind::StopClock {
+        true => lasts + Duration::from_millis(rng.u64(1_000..2_500)),
+        false => Duration::ZERO,
+    };
     Planned { at, lasts, kind, aim, pick: rng.u32(..), stay }
 }
 
@@ -274,35 +250,22 @@ mod tests {
     #[test]
     fn equal_seeds_have_equal_plans() {
         let length = Duration::from_secs(600);
-        assert_eq!(plan(7, length, true), plan(7, length, true));
-        assert_ne!(plan(7, length, true), plan(8, length, true));
+        assert_eq!(plan(7, length), plan(7, length));
+        assert_ne!(plan(7, length), plan(8, length));
     }
 
     #[test]
     fn a_minute_has_every_kind() {
         for seed in 0..100 {
             let kinds: BTreeSet<_> =
-                plan(seed, Duration::from_secs(60), true).iter().map(|fault| fault.kind).collect();
+                plan(seed, Duration::from_secs(60)).iter().map(|fault| fault.kind).collect();
             assert_eq!(kinds, Kind::value_variants().iter().copied().collect(), "seed {seed}");
         }
     }
 
     #[test]
-    fn acts_of_operators_meet_no_other_fault() {
-        for seed in 0..100 {
-            let plan = plan(seed, Duration::from_secs(300), true);
-            for act in plan.iter().filter(|fault| fault.kind.is_act()) {
-                for other in plan.iter().filter(|other| *other != act) {
-                    let apart = other.at >= act.at + ACT || other.at + other.lasts < act.at;
-                    assert!(apart, "seed {seed}: {act:?} and {other:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
     fn faults_overlap_one_another() {
-        let plan = plan(1, Duration::from_secs(120), true);
+        let plan = plan(1, Duration::from_secs(120));
         let overlapping = plan.windows(2).filter(|pair| pair[1].at < pair[0].at + pair[0].lasts).count();
         assert!(overlapping > 10, "{overlapping}");
     }

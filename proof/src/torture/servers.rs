@@ -1,13 +1,14 @@
 //! The servers: who leads, who is in trouble, and what an operator may ask and do.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use futures::future::try_join_all;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::timeout;
-use zklock_contest::history::{Hold, Left};
+use zklock_contest::history::Left;
 use zklock_contest::member::Member;
 use zklock_contest::members::{SYNC_LIMIT, TICK, rules};
 use zklock_contest::nodes::{Node, view};
@@ -29,13 +30,13 @@ const OPERATOR_TIMEOUT: Duration = Duration::from_secs(20);
 /// The ensemble, and which of its servers are in trouble.
 pub(crate) struct Servers {
     pub(crate) ensemble: Ensemble,
-    troubled: Mutex<[bool; SERVERS]>,
+    troubled: [Arc<Mutex<()>>; SERVERS],
 }
 
 /// A server that is in trouble until this is dropped: one at a time.
 pub(crate) struct Trouble {
     pub(crate) server: usize,
-    servers: Arc<Servers>,
+    _troubled: OwnedMutexGuard<()>,
 }
 
 impl Servers {
@@ -45,40 +46,28 @@ impl Servers {
             .property("syncLimit", SYNC_LIMIT.to_string())
             .property_of(LESSER, "maxSessionTimeout", LESSER_TIMEOUT.as_millis().to_string());
         let ensemble = ensemble.start().await.context("cannot start an ensemble")?;
-        Ok(Arc::new(Self { ensemble, troubled: Mutex::default() }))
-    }
-
-    fn troubled(&self) -> MutexGuard<'_, [bool; SERVERS]> {
-        self.troubled.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(Arc::new(Self { ensemble, troubled: Default::default() }))
     }
 
     /// Reserves a server for a fault, unless it is in trouble already.
-    pub(crate) fn reserve(self: &Arc<Self>, server: usize) -> Option<Trouble> {
-        let mut troubled = self.troubled();
-        let present = troubled.get_mut(server)?;
-        (!std::mem::replace(present, true)).then(|| Trouble { server, servers: self.clone() })
-    }
-
-    /// Whether no server is in trouble, and all of them serve.
-    pub(crate) async fn is_calm(&self) -> bool {
-        let calm = *self.troubled() == [false; SERVERS];
-        calm && timeout(ANSWER, self.ensemble.wait_until_serving()).await.is_ok_and(|served| served.is_ok())
+    pub(crate) fn reserve(&self, server: usize) -> Option<Trouble> {
+        let troubled = self.troubled.get(server)?.clone().try_lock_owned().ok()?;
+        Some(Trouble { server, _troubled: troubled })
     }
 
     pub(crate) async fn leader(&self) -> Option<usize> {
         timeout(ANSWER, self.ensemble.leader()).await.ok()?.ok()
     }
 
-    /// The server that each of these sessions is connected to, as far as the servers say.
-    pub(crate) async fn of_sessions(&self, holders: &[Hold]) -> BTreeMap<i64, usize> {
-        let mut of_sessions = BTreeMap::new();
+    /// The server that this session is connected to, as far as the servers say.
+    pub(crate) async fn of_session(&self, session: i64) -> Option<usize> {
         for server in 0..SERVERS {
             let asked = timeout(ANSWER, self.ensemble.admin(server, "cons")).await;
-            let Ok(Ok(connections)) = asked else { continue };
-            let its = |hold: &&Hold| connections.contains(&format!("sid={:#x},", hold.session));
-            of_sessions.extend(holders.iter().filter(its).map(|hold| (hold.session, server)));
+            if asked.is_ok_and(|asked| asked.is_ok_and(|it| it.contains(&format!("sid={session:#x},")))) {
+                return Some(server);
+            }
         }
-        of_sessions
+        None
     }
 
     /// Undoes every fault, and waits until all servers serve.
@@ -135,14 +124,6 @@ impl Servers {
     }
 }
 
-impl Drop for Trouble {
-    fn drop(&mut self) {
-        if let Some(present) = self.servers.troubled().get_mut(self.server) {
-            *present = false;
-        }
-    }
-}
-
 async fn operator_of(servers: &str) -> anyhow::Result<Client> {
     let connector = Client::connector().with_session_timeout(OPERATOR_TIMEOUT);
     let connected = timeout(PATIENCE, connector.connect(servers)).await;
@@ -174,8 +155,7 @@ mod tests {
     use super::*;
 
     fn node(path: &str, czxid: i64) -> Node {
-        let (path, age) = (path.to_owned(), Duration::ZERO);
-        Node { path, shared: false, session: 1, czxid, who: None, age }
+        Node { path: path.to_owned(), session: 1, czxid, who: None }
     }
 
     #[test]

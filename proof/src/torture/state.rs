@@ -103,11 +103,6 @@ impl State {
         timeout(limit, found).await.ok().flatten()
     }
 
-    /// Whether this is so of a member's contenders.
-    pub(crate) fn is(&self, member: Member, so: impl FnOnce(&Collector) -> bool) -> bool {
-        self.0.borrow().members.get(&member).is_some_and(so)
-    }
-
     /// Waits until this is so of all of them. Returns those of which it is not within the limit.
     pub(crate) async fn others_within(
         &self,

@@ -1,11 +1,8 @@
 //! Torture of all members at once, with a fixed seed, and of single ones that are broken on purpose.
 
-use serde_json::Value;
+use std::collections::BTreeSet;
 
-/// Which faults there are in a minute does not depend on the seed, only when they come.
-const KINDS: &str = "isolate_follower isolate_leader lose_quorum stall_server pause_server kill_server black_hole \
-                     cut_connections lose_reply stop_shortly stop_long kill_client slew_clock stop_clock move_session neglect \
-                     write_waiter delete_holder close_holder delete_waiter close_waiter";
+use serde_json::Value;
 
 /// All members in one run of a minute, under every kind of fault. Shorter runs need not show what each member is about, so this asks for
 /// what a minute always shows.
@@ -13,13 +10,12 @@ const KINDS: &str = "isolate_follower isolate_leader lose_quorum stall_server pa
 fn a_minute_of_torture_breaks_no_promise() {
     let report = torture(&["--seconds", "60"]);
     assert_eq!(report["ruling"], "PASS");
-    // It must have been a torture, or it proves nothing: a minute without any fault has thousands of holds.
-    for kind in KINDS.split(' ') {
-        let seen = number(&report["faults"][kind]) + number(&report["omitted"][kind]);
-        assert!(seen > 0, "{kind} was not even tried");
-    }
-    let sum = |counts: &Value| KINDS.split(' ').map(|kind| number(&counts[kind])).sum::<u64>();
-    let (faults, omitted) = (sum(&report["faults"]), sum(&report["omitted"]));
+    // It must have been a torture, or it proves nothing: a minute without any fault has thousands of holds. Which kinds of faults come in
+    // a minute does not depend on the seed, only when.
+    let [faults, omitted] = ["faults", "omitted"].map(|counts| report[counts].as_object().expect("counts"));
+    let kinds: BTreeSet<_> = faults.keys().chain(omitted.keys()).collect();
+    assert_eq!(kinds.len(), 16, "{kinds:?}");
+    let [faults, omitted] = [faults, omitted].map(|counts| counts.values().map(number).sum::<u64>());
     assert!(faults >= 12 && omitted <= 12, "{faults} faults, {omitted} not done");
     let members = report["members"].as_object().expect("figures of each member");
     assert_eq!(members.len(), 9);
@@ -60,12 +56,6 @@ fn torture_catches_a_shared_queue_without_a_delay() {
 #[test]
 fn torture_catches_leases_that_believe_a_slewed_clock() {
     catches(&["--member", "lock", "--break-leases", "--only", "stop_clock"], ["40", "60", "60", "60"]);
-}
-
-/// A stopped holder cannot hear that its node was deleted.
-#[test]
-fn torture_catches_deleted_nodes() {
-    catches(&["--member", "lock", "--break-nodes", "--only", "stop_shortly"], ["20", "60", "60"]);
 }
 
 fn catches<const N: usize>(arguments: &[&str], seconds: [&str; N]) {
