@@ -7,7 +7,7 @@ mod speech;
 pub(crate) mod table;
 
 pub(crate) use clock::{Instant, now, shown};
-pub(crate) use process::{Process, Voice, part, this_program};
+pub(crate) use process::{Ear, Process, Voice, part, this_program};
 pub(crate) use ruling::Ruling;
 pub(crate) use speech::{listen, say, to_line};
 pub(crate) use table::Row;

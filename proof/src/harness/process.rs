@@ -1,18 +1,24 @@
 //! A process of ours that is told what to do, and says what comes of it, a line at a time.
 
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::Mutex;
 
 /// The process. It is killed when this is dropped, stopped or not.
 pub(crate) struct Process {
     child: Child,
-    orders: ChildStdin,
+    pub(crate) ear: Ear,
 }
+
+/// What hears its orders.
+#[derive(Clone)]
+pub(crate) struct Ear(Arc<Mutex<ChildStdin>>);
 
 /// What it says.
 pub(crate) struct Voice(Lines<BufReader<ChildStdout>>);
@@ -30,14 +36,9 @@ impl Process {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         // Ctrl-C is for the first process, which ends the others.
         let mut child = command.process_group(0).spawn()?;
-        let orders = child.stdin.take().context("no pipe")?;
+        let ear = Ear(Arc::new(Mutex::new(child.stdin.take().context("no pipe")?)));
         let voice = child.stdout.take().context("no pipe")?;
-        Ok((Self { child, orders }, Voice(BufReader::new(voice).lines())))
-    }
-
-    /// Gives it an order: a line, with its end. A stopped process obeys once it is continued.
-    pub(crate) async fn tell(&mut self, line: &str) -> anyhow::Result<()> {
-        self.orders.write_all(line.as_bytes()).await.context("a client ended by itself")
+        Ok((Self { child, ear }, Voice(BufReader::new(voice).lines())))
     }
 
     /// Stops it, and returns once the kernel says that it is stopped.
@@ -68,6 +69,13 @@ impl Process {
     fn pid(&self) -> anyhow::Result<Pid> {
         let id = self.child.id().context("a client ended by itself")?;
         Pid::from_raw(id.try_into()?).context("no process id")
+    }
+}
+
+impl Ear {
+    /// Gives the process an order: a line, with its end. A stopped process obeys once it is continued.
+    pub(crate) async fn tell(&self, line: &str) -> anyhow::Result<()> {
+        self.0.lock().await.write_all(line.as_bytes()).await.context("a client ended by itself")
     }
 }
 

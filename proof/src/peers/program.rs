@@ -46,7 +46,7 @@ impl Program {
 
     /// Says a line to it.
     pub(crate) async fn tell(&mut self, line: &str) -> anyhow::Result<()> {
-        self.process.tell(&format!("{line}\n")).await.with_context(|| self.name.clone())
+        self.process.ear.tell(&format!("{line}\n")).await.with_context(|| self.name.clone())
     }
 
     /// Says a line to it, and returns what it answers, without the word by which the answer begins.

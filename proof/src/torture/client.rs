@@ -1,11 +1,11 @@
 //! A client process: contenders for each member, in a session each, which say what they see on standard output.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use zklock::Session;
 use zklock::session::SessionBuilder;
 use zklock_contest::clock::Instant;
@@ -15,64 +15,59 @@ use zklock_contest::members::TICK;
 use zklock_contest::record::Record;
 use zklock_contest::register::{Answer, Call};
 
-use super::part::{Part, SESSION_TIMEOUT};
-use super::register::Desk;
+use super::part::{Part, SESSION_TIMEOUT, Said, Told};
 use super::slew;
 use crate::harness::{listen, now, say};
 
 /// How long there may be no server.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A call, and who waits for the answer.
-type Asked = (Call, oneshot::Sender<Answer>);
-
 /// The world of real processes.
 #[derive(Clone)]
 struct Real {
     servers: String,
-    registers: Arc<BTreeMap<(Member, usize), mpsc::UnboundedSender<Asked>>>,
+    asked: Asked,
+}
+
+/// Who waits for the answers of the registers, in the order of their calls.
+#[derive(Clone, Default)]
+struct Asked(Arc<Mutex<VecDeque<oneshot::Sender<Answer>>>>);
+
+impl Asked {
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<oneshot::Sender<Answer>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Contends until it is told to finish, then waits to be told to end.
 pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
     let orderer = Orderer::default();
     let orders = orderer.orders();
+    let world = Real { servers: part.servers.clone(), asked: Asked::default() };
+    let asked = world.asked.clone();
     listen(move |line| match serde_json::from_str(&line) {
-        Ok(order) => orderer.give(order),
+        Ok(Told::Order(order)) => orderer.give(order),
+        Ok(Told::Answer(answer)) => {
+            let caller = asked.waiting().pop_front();
+            // It may have dropped its call.
+            let _ = caller.map(|caller| caller.send(answer));
+        }
         Err(error) => eprintln!("no order: {line}: {error}"),
     })?;
     slew::confirm(part.slew, part.setup.breaks_leases).await?;
-    let mut registers = BTreeMap::new();
-    for (member, addresses) in &part.setup.members {
-        for (lock, address) in addresses.iter().enumerate() {
-            let (ask, asked) = mpsc::unbounded_channel();
-            tokio::spawn(pass_on(Desk::connect(address).await?, asked));
-            registers.insert((*member, lock), ask);
-        }
-    }
-    let world = Real { servers: part.servers.clone(), registers: Arc::new(registers) };
-    let begun = part
-        .setup
-        .members
-        .iter()
-        .map(|(member, _)| Process::begin(world.clone(), part.of(*member), orders.clone()));
+    let members = part.setup.members.iter();
+    let begun = members.map(|member| Process::begin(world.clone(), part.of(*member), orders.clone()));
     let mut all = join_all(begun).await;
     join_all(all.iter_mut().map(Process::finish)).await;
     join_all(all.into_iter().map(Process::end)).await;
     Ok(())
 }
 
-/// Passes calls on, one after the other. Each is made, though its caller may have dropped it.
-async fn pass_on(mut desk: Desk, mut asked: mpsc::UnboundedReceiver<Asked>) {
-    while let Some((call, answered)) = asked.recv().await {
-        let Ok(answer) = desk.ask(call).await else { deserted() };
-        let _ = answered.send(answer);
+/// Says it. If nobody listens any more, the coordinator has ended, and so does this process.
+fn tell(said: &Said) {
+    if say(said).is_err() {
+        std::process::exit(3);
     }
-}
-
-/// Nobody listens any more: the coordinator has ended.
-fn deserted() -> ! {
-    std::process::exit(3)
 }
 
 impl World for Real {
@@ -81,18 +76,17 @@ impl World for Real {
     }
 
     fn say(&self, record: Record) {
-        if say(&record).is_err() {
-            deserted();
-        }
+        tell(&Said::Record(record));
     }
 
     async fn call(&self, member: Member, lock: usize, call: Call) -> Answer {
-        let (answered, answer) = oneshot::channel();
-        let register = self.registers.get(&(member, lock)).expect("each lock has a register");
-        if register.send((call, answered)).is_err() {
-            deserted();
+        let (caller, answer) = oneshot::channel();
+        {
+            let mut waiting = self.asked.waiting();
+            waiting.push_back(caller);
+            tell(&Said::Call(member, lock, call));
         }
-        answer.await.unwrap_or_else(|_| deserted())
+        answer.await.expect("callers wait for as long as the process lives")
     }
 
     fn session(&self) -> SessionBuilder {

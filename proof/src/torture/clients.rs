@@ -14,9 +14,10 @@ use zklock_contest::members::rules;
 use zklock_contest::record::{Record, Who};
 use zklock_testcontainers::{Ensemble, Link};
 
-use super::part::{Part, Setup};
+use super::part::{Part, Said, Setup, Told};
+use super::register::Registers;
 use super::slew::{self, Brake};
-use crate::harness::{Instant, Process, Voice, now, this_program, to_line};
+use crate::harness::{Ear, Instant, Process, Voice, now, this_program, to_line};
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -35,6 +36,7 @@ pub(crate) struct Client {
     pub(crate) links: Vec<Link>,
     seed: u64,
     setup: Setup,
+    registers: Registers,
     heard: UnboundedSender<Heard>,
     /// How much faster than true time its clocks are to run from the next start on, in parts per million.
     pub(crate) slew: AtomicI64,
@@ -59,6 +61,7 @@ impl Client {
         ensemble: &Ensemble,
         seed: u64,
         setup: Setup,
+        registers: Registers,
         heard: UnboundedSender<Heard>,
     ) -> anyhow::Result<Self> {
         let mut links = Vec::new();
@@ -72,19 +75,19 @@ impl Client {
             false => 0,
         };
         let (slew, life) = (AtomicI64::new(slew), Mutex::default());
-        Ok(Self { number, links, seed, setup, heard, slew, brake, life })
+        Ok(Self { number, links, seed, setup, registers, heard, slew, brake, life })
     }
 
     /// Its contenders for each member.
     pub(crate) fn contenders(&self) -> impl Iterator<Item = (Member, Who)> {
         let client = self.number;
-        self.setup.members.iter().flat_map(move |(member, _)| {
+        self.setup.members.iter().flat_map(move |member| {
             (1..=(rules(*member).tasks)(client)).map(move |task| (*member, Who { client, task }))
         })
     }
 
     /// Starts the process. `life` makes its seed differ from those of the processes before.
-    pub(crate) async fn start(&self, life: u64) -> anyhow::Result<()> {
+    pub(crate) async fn start(self: &Arc<Self>, life: u64) -> anyhow::Result<()> {
         // It makes sure that its clocks are slewed.
         self.brake.go()?;
         let slew = self.slew.load(Ordering::SeqCst);
@@ -101,7 +104,7 @@ impl Client {
         program.arg(serde_json::to_string(&part)?).envs(slew::environment(&self.setup, slew, &self.brake));
         let (process, voice) = Process::start(program).context("cannot start a client")?;
         let ending = Arc::<AtomicBool>::default();
-        let listener = tokio::spawn(listen(self.number, voice, self.heard.clone(), ending.clone()));
+        let listener = tokio::spawn(self.clone().listen(voice, process.ear.clone(), ending.clone()));
         *self.life.lock().await = Some(Life { process, ending, listener });
         Ok(())
     }
@@ -134,7 +137,7 @@ impl Client {
     /// Gives it an order, unless it is dead.
     pub(crate) async fn order(&self, order: Order) -> anyhow::Result<()> {
         match self.life.lock().await.as_mut() {
-            Some(life) => life.process.tell(&to_line(&order)?).await,
+            Some(life) => life.process.ear.tell(&to_line(&Told::Order(order))?).await,
             None => Ok(()),
         }
     }
@@ -142,7 +145,7 @@ impl Client {
     pub(crate) async fn end(&self) -> anyhow::Result<()> {
         let Some(mut life) = self.life.lock().await.take() else { return Ok(()) };
         life.ending.store(true, Ordering::SeqCst);
-        life.process.tell(&to_line(&Order::End)?).await?;
+        life.process.ear.tell(&to_line(&Told::Order(Order::End))?).await?;
         let status = life.process.ended().await?;
         life.listener.await.context("a listener failed")?;
         ensure!(status.success(), "client {} ended with {status}", self.number);
@@ -157,24 +160,30 @@ impl Client {
             _ => None,
         }
     }
-}
 
-/// Passes on what one process says, until it has ended.
-async fn listen(client: u16, mut voice: Voice, heard: UnboundedSender<Heard>, ending: Arc<AtomicBool>) {
-    loop {
-        match voice.next().await {
-            Ok(Some(record)) => drop(heard.send(Heard::Said(record))),
-            Ok(None) => break,
-            // The last line of one that was killed may be cut short.
-            Err(_) if ending.load(Ordering::SeqCst) => {}
-            // From here on its words would have a gap. It ends because its output is closed.
-            Err(error) => {
-                eprintln!("torture: client {client}: {error:#}");
-                break;
+    /// Passes on what one process says, until it has ended, and answers its calls of registers.
+    async fn listen(self: Arc<Self>, mut voice: Voice, ear: Ear, ending: Arc<AtomicBool>) {
+        let client = self.number;
+        loop {
+            match voice.next().await {
+                Ok(Some(Said::Record(record))) => drop(self.heard.send(Heard::Said(record))),
+                Ok(Some(Said::Call(member, lock, call))) => {
+                    let answer = Told::Answer(self.registers.take(member, lock, call));
+                    // The process may be dead by now.
+                    let _ = ear.tell(&to_line(&answer).expect("an answer is JSON")).await;
+                }
+                Ok(None) => break,
+                // The last line of one that was killed may be cut short.
+                Err(_) if ending.load(Ordering::SeqCst) => {}
+                // From here on its words would have a gap. It ends because its output is closed.
+                Err(error) => {
+                    eprintln!("torture: client {client}: {error:#}");
+                    break;
+                }
             }
         }
-    }
-    if !ending.load(Ordering::SeqCst) {
-        let _ = heard.send(Heard::Crashed { client, at: now() });
+        if !ending.load(Ordering::SeqCst) {
+            let _ = self.heard.send(Heard::Crashed { client, at: now() });
+        }
     }
 }

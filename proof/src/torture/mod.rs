@@ -48,7 +48,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use futures::future::try_join_all;
 use tokio::sync::mpsc;
 use tokio::time::{Instant as Timer, sleep, timeout};
 use zklock_contest::collector::Collector;
@@ -66,7 +65,7 @@ use faults::Injector;
 use journal::Journal;
 pub(crate) use part::Part;
 use part::Setup;
-use register::Register;
+use register::Registers;
 use report::Report;
 use servers::{Servers, left};
 use state::State;
@@ -105,31 +104,27 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<Ruling> {
 
     let shim = slew::Shim::build().await?;
     let servers = Servers::start().await?;
-    let mut registers = BTreeMap::new();
-    for member in &members {
-        let locks = rules(*member).locks;
-        if rules(*member).keeps_logs {
-            make_logs(&servers.operator().await?, *member, locks).await?;
-        }
-        let opened = try_join_all((0..locks).map(|_| Register::open())).await?;
-        registers.insert(*member, opened);
+    for member in members.iter().filter(|member| rules(**member).keeps_logs) {
+        make_logs(&servers.operator().await?, *member, rules(*member).locks).await?;
     }
+    let registers = Registers::default();
     let state = Arc::new(State::of(&members));
     let (heard, hearing) = mpsc::unbounded_channel();
     let (done, doing) = mpsc::unbounded_channel();
     let listener = tokio::spawn(listen(hearing, doing, state.clone(), journal));
-    let addresses = |opened: &Vec<Register>| opened.iter().map(|it| it.address().to_owned()).collect();
     let setup = Setup {
-        members: registers.iter().map(|(member, opened)| (*member, addresses(opened))).collect(),
+        members: members.clone(),
         delay: torture.takeover_delay.map_or(DELAY, Duration::from_millis),
         shim: shim.path(),
         breaks_leases: torture.break_leases,
     };
     let mut clients = Vec::new();
     for number in 1..=torture.clients {
-        let client = Client::new(number, &servers.ensemble, seed, setup.clone(), heard.clone()).await?;
+        let (setup, registers) = (setup.clone(), registers.clone());
+        let client = Client::new(number, &servers.ensemble, seed, setup, registers, heard.clone()).await?;
+        let client = Arc::new(client);
         client.start(0).await?;
-        clients.push(Arc::new(client));
+        clients.push(client);
     }
     drop(heard);
 
@@ -158,7 +153,7 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<Ruling> {
     for (member, end) in ends {
         let Some(history) = histories.get_mut(&member) else { continue };
         history.scope.proves = proves;
-        history.ledgers = registers[&member].iter().map(Register::ledger).collect();
+        history.ledgers = registers.ledgers(member);
         (history.starved, history.remains, history.logs) = (end.starved, end.remains, end.logs);
         (history.runs.records, history.runs.ranges) = (end.runs.records, end.runs.ranges);
         history.announcements.values.extend(end.announcements.values);

@@ -1,13 +1,14 @@
-//! What a client process is told at its start.
+//! What a client process is told at its start, and the lines that it says and hears then.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use zklock_contest::contender;
-use zklock_contest::contender::Pace;
+use zklock_contest::contender::{self, Order, Pace};
 use zklock_contest::member::Member;
 use zklock_contest::members::rules;
+use zklock_contest::record::Record;
+use zklock_contest::register::{Answer, Call};
 
 /// What every contender asks for.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
@@ -24,11 +25,27 @@ const PACE: Pace = Pace {
     last_turns: u32::MAX,
 };
 
+/// A line of a client process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Said {
+    Record(Record),
+    /// It calls the register of a member's lock.
+    Call(Member, usize, Call),
+}
+
+/// A line to a client process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Told {
+    Order(Order),
+    /// To its first call that was not answered.
+    Answer(Answer),
+}
+
 /// The same for all clients.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Setup {
-    /// What is contended for, and the addresses of the registers of its locks.
-    pub(crate) members: Vec<(Member, Vec<String>)>,
+    /// What is contended for.
+    pub(crate) members: Vec<Member>,
     /// The takeover delay of zklock's contenders in a queue that another client shares.
     pub(crate) delay: Duration,
     /// The library that slews the clocks of a process.
