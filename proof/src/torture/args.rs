@@ -30,7 +30,4 @@ pub(crate) struct Torture {
     /// to fail.
     #[arg(long)]
     pub(crate) break_leases: bool,
-    /// Print one JSON object.
-    #[arg(long)]
-    pub(crate) json: bool,
 }

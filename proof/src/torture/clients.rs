@@ -1,7 +1,7 @@
 //! The client processes, the links between them and the servers, and what can be done to both.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, ensure};
 use serde::Serialize;
@@ -38,8 +38,8 @@ pub(crate) struct Client {
     setup: Setup,
     registers: Registers,
     heard: UnboundedSender<Heard>,
-    /// How much faster than true time its clocks are to run from the next start on, in parts per million.
-    pub(crate) slew: AtomicI64,
+    /// How much faster than true time its clocks run, in parts per million.
+    slew: i64,
     /// Stops its `CLOCK_BOOTTIME` if its clocks are slewed.
     pub(crate) brake: Brake,
     life: Mutex<Option<Life>>,
@@ -71,10 +71,10 @@ impl Client {
         let brake = Brake::new(&setup.shim, number)?;
         let slew = match slew::is_slewed(number) {
             true if setup.breaks_leases => slew::BREAKING,
-            true => slew::rate(u32::from(number / 2)),
+            true => slew::rate(number),
             false => 0,
         };
-        let (slew, life) = (AtomicI64::new(slew), Mutex::default());
+        let life = Mutex::default();
         Ok(Self { number, links, seed, setup, registers, heard, slew, brake, life })
     }
 
@@ -90,18 +90,21 @@ impl Client {
     pub(crate) async fn start(self: &Arc<Self>, life: u64) -> anyhow::Result<()> {
         // It makes sure that its clocks are slewed.
         self.brake.go()?;
-        let slew = self.slew.load(Ordering::SeqCst);
         let servers: Vec<_> = self.links.iter().map(Link::address).collect();
         let drawn = u64::from(self.number) * 10_007 + life * 101;
         let part = Part {
             number: self.number,
             servers: servers.join(","),
             seed: self.seed.wrapping_mul(1_000_003).wrapping_add(drawn),
-            slew,
+            slew: self.slew,
             setup: self.setup.clone(),
         };
         let mut program = this_program("torture-client")?;
-        program.arg(serde_json::to_string(&part)?).envs(slew::environment(&self.setup, slew, &self.brake));
+        program.arg(serde_json::to_string(&part)?).envs(slew::environment(
+            &self.setup,
+            self.slew,
+            &self.brake,
+        ));
         let (process, voice) = Process::start(program).context("cannot start a client")?;
         let ending = Arc::<AtomicBool>::default();
         let listener = tokio::spawn(self.clone().listen(voice, process.ear.clone(), ending.clone()));

@@ -195,13 +195,7 @@ impl Injector {
         };
         let anyone = self.clients.get(planned.pick as usize % self.clients.len());
         let met = holder.as_ref().and_then(|holder| self.client(holder.who.client));
-        let Some(mut client) = met.or(anyone) else { return Ok(None) };
-        if planned.kind == Kind::SlewClock
-            && let Some(odd) = self.client((client.number - 1) | 1)
-        {
-            // The others' clocks stay true.
-            client = odd;
-        }
+        let Some(client) = met.or(anyone) else { return Ok(None) };
         let mut fault = Fault { client: Some(client.number), ..planned.begins() };
         match planned.kind {
             Kind::BlackHole | Kind::StopClock => {
@@ -257,9 +251,6 @@ impl Injector {
             _ => {
                 let Some(killed) = client.kill().await? else { return Ok(None) };
                 fault.at = killed;
-                if planned.kind == Kind::SlewClock {
-                    client.slew.store(slew::rate(planned.pick), Ordering::SeqCst);
-                }
                 sleep(planned.lasts).await;
                 client.start(self.lives.fetch_add(1, Ordering::SeqCst)).await?;
             }

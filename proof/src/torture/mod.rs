@@ -160,7 +160,7 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<Ruling> {
         history.announcements.uninformed = end.announcements.uninformed;
     }
     let report = Report::of(torture, seed, &histories, &faults, &omitted, &crashes);
-    report.print(torture.json)?;
+    println!("{}", serde_json::to_string_pretty(&report)?);
     journal.write(&report);
     if report.ruling != Ruling::Fail {
         journal.discard();

@@ -1,7 +1,6 @@
-//! The figures: a text, or one JSON object.
+//! The figures, as one JSON object.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::Serialize;
 use zklock_contest::checker::{Verdict, Wrong};
@@ -13,7 +12,6 @@ use super::args::Torture;
 use super::schedule::Kind;
 use super::slew;
 use crate::harness::Ruling;
-use crate::harness::table::title;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
@@ -50,21 +48,17 @@ struct Figures {
 /// A name, and how a history says what it stands for.
 type Count = (&'static str, fn(&History) -> usize);
 
-const COUNTS: [Count; 12] = [
+const COUNTS: [Count; 9] = [
     ("holds", |it| it.holds.len()),
-    // Those of a client without tokens; those whose holders' clocks were slewed; those that their processes passed on; those that were
-    // shared; those that made a claim.
-    ("without_token", |it| holds(it, |hold| hold.token.is_none())),
+    // Those whose holders' clocks were slewed, those that their processes passed on, and those that were shared.
     ("slewed", |it| holds(it, |hold| slew::is_slewed(hold.who.client))),
     ("passed_on", |it| holds(it, |hold| hold.token.is_some_and(|token| token.turn() > 0))),
     ("shared", |it| holds(it, |hold| hold.shares > 0)),
-    ("claimed", |it| holds(it, |hold| hold.has_claimed)),
     // Acquisitions and releases that were not polled for a while, and how often their sessions queued again in that time.
     ("neglected", |it| it.neglected as usize),
     ("requeued", |it| it.requeued as usize),
-    // Writes that the register accepted, those that it refused, and readers' reads.
+    // Writes that the register accepted.
     ("writes", |it| it.ledgers.iter().map(|ledger| ledger.writes.len()).sum()),
-    ("refused", |it| it.ledgers.iter().map(|ledger| ledger.refused_writes as usize).sum()),
     // Transactions that were committed under a lock, and what observers were told.
     ("entries", |it| it.logs.iter().map(Vec::len).sum()),
     ("told", |it| it.announcements.told.len()),
@@ -80,6 +74,7 @@ impl Figures {
             End::Lost(reason) => Some(reason.clone()),
             _ => None,
         });
+        let replies = history.asks.replies.iter();
         Self {
             acquisitions: count(history.attempts.iter().map(|attempt| attempt.outcome)),
             kinds: count(history.holds.iter().map(kind)),
@@ -87,7 +82,7 @@ impl Figures {
             losses: count(lost),
             failures: history.failures.clone(),
             unconfirmed: history.unconfirmed.clone(),
-            replies: history.asks.replies.iter().map(|(reply, number)| (plain(reply), *number)).collect(),
+            replies: replies.map(|(reply, number)| (format!("{reply:?}"), *number)).collect(),
             counts: COUNTS.map(|(name, count)| (name, count(history) as u64)).into(),
         }
     }
@@ -123,15 +118,6 @@ impl Report {
             omitted: count(omitted.iter().copied()),
             members: histories.iter().map(|(member, history)| (*member, Figures::of(history))).collect(),
         }
-    }
-
-    pub(crate) fn print(&self, json: bool) -> anyhow::Result<()> {
-        if json {
-            println!("{}", serde_json::to_string(self)?);
-        } else {
-            println!("{self}");
-        }
-        Ok(())
     }
 }
 
@@ -171,37 +157,6 @@ fn count<T: Ord>(things: impl Iterator<Item = T>) -> BTreeMap<T, u64> {
         *counts.entry(thing).or_default() += 1;
     }
     counts
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, seconds, clients, .. } = self;
-        writeln!(f, "seed {seed}, {clients} clients, {seconds} s of faults\n")?;
-        for (wrong, number) in &self.wrong {
-            let word = match (number, wrong) {
-                (0, _) => "ok",
-                (_, Wrong::Unproven) => "UNPROVEN",
-                (..) => "WRONG",
-            };
-            writeln!(f, "{word:<8} {number:>6} {wrong:?}: {}", title(wrong))?;
-        }
-        for example in &self.examples {
-            writeln!(f, "      {example}")?;
-        }
-        for (member, figures) in &self.members {
-            writeln!(f, "\n{member:<10}{}", plain(figures))?;
-        }
-        writeln!(f, "\nfaults      {}", plain(&self.faults))?;
-        writeln!(f, "not done    {}", plain(&self.omitted))?;
-        write!(f, "{}", plain(&self.ruling))
-    }
-}
-
-/// As JSON has it, without quotes and braces.
-fn plain(value: &impl Serialize) -> String {
-    let text = serde_json::to_string(value).unwrap_or_default();
-    let text = text.replace(['"', '{', '}'], "").replace(',', ", ").replace(':', " ");
-    if text.is_empty() || text == "null" { "none".to_owned() } else { text }
 }
 
 #[cfg(test)]

@@ -45,8 +45,6 @@ pub(crate) enum Kind {
     StopLong,
     /// A client's process is killed, and started again.
     KillClient,
-    /// The same to one whose clocks are slewed, and from then on they run at another rate, all but the one that nobody slews.
-    SlewClock,
     /// A holder one of whose clocks stands still is cut off from every server, until another one has long held. A lease that
     /// believed that clock would outlast this.
     StopClock,
@@ -99,14 +97,13 @@ const OF_SERVERS: [Kind; 6] = [
     Kind::KillServer,
 ];
 
-const OF_CLIENTS: [Kind; 10] = [
+const OF_CLIENTS: [Kind; 9] = [
     Kind::BlackHole,
     Kind::CutConnections,
     Kind::LoseReply,
     Kind::StopShortly,
     Kind::StopLong,
     Kind::KillClient,
-    Kind::SlewClock,
     Kind::StopClock,
     Kind::MoveSession,
     Kind::Neglect,
@@ -147,7 +144,6 @@ impl Kind {
             StopShortly => 100..2_900,
             StopLong => 4_500..8_000,
             KillClient => 200..5_000,
-            SlewClock => 100..500,
             MoveSession => 1_500..6_000,
             Neglect => 3_000..6_000,
             CutConnections => 0..1,

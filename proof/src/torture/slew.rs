@@ -80,8 +80,9 @@ pub(super) fn is_slewed(client: u16) -> bool {
     !client.is_multiple_of(2)
 }
 
-pub(super) fn rate(pick: u32) -> i64 {
-    RATES.get(pick as usize % RATES.len()).copied().unwrap_or_default()
+/// The rate of a client with slewed clocks. They take the rates in turn.
+pub(super) fn rate(client: u16) -> i64 {
+    RATES.get(usize::from(client / 2) % RATES.len()).copied().unwrap_or_default()
 }
 
 /// The environment of a process with slewed clocks.
