@@ -24,7 +24,7 @@ use client::Client;
 pub use guard::AnyGuard;
 pub use held::Held;
 pub use orders::{Order, Orderer, Orders};
-pub use peer::peer_lock;
+pub use peer::{peer_lock, trouble};
 pub use place::Part;
 use place::Place;
 use turns::Contender;

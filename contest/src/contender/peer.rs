@@ -37,7 +37,7 @@ pub struct PeerLock {
     trouble: Trouble,
 }
 
-/// The first thing that a client is told, except that it is connected.
+/// What a client is told of trouble.
 type Trouble = Shared<BoxFuture<'static, String>>;
 
 impl ZookeeperClient {
@@ -50,7 +50,8 @@ impl ZookeeperClient {
         let connector = Client::connector().with_session_timeout(self.timeout);
         let client = connector.connect(&self.servers).await.map_err(failed)?;
         let owner = format!(r#"{{"owner":"{who}"}}"#);
-        let trouble = trouble(client.state_watcher()).boxed().shared();
+        let trouble = trouble(client.state_watcher());
+        let trouble = trouble.map(|state| format!("its client was told {state:?}")).boxed().shared();
         tokio::select! {
             biased;
             why = trouble.clone() => Err(Leaving::Failed(why)),
@@ -72,11 +73,12 @@ impl ZookeeperClient {
     }
 }
 
-async fn trouble(mut told: StateWatcher) -> String {
+/// The first thing that a client is told, except that it is connected.
+pub async fn trouble(mut told: StateWatcher) -> SessionState {
     loop {
         let state = told.changed().await;
         if state != SessionState::SyncConnected {
-            return format!("its client was told {state:?}");
+            return state;
         }
     }
 }

@@ -41,14 +41,7 @@ pub(super) async fn crash(
     contestants: &[(Contestant, &Servers)],
     repetition: u32,
 ) -> anyhow::Result<Vec<Option<f64>>> {
-    let contests = contestants.iter().enumerate().map(async |(index, (contestant, servers))| {
-        let path = format!("/compare/{crash:?}-{repetition}-{index}");
-        Rivals::start(*contestant, servers, 0, &path, SESSION_TIMEOUT).await
-    });
-    let mut contests = try_join_all(contests).await?;
-    // Some locks end by themselves, so all are acquired now.
-    try_join_all(contests.iter_mut().map(Rivals::begin)).await?;
-    tokio::time::sleep(SETTLE + STEP * repetition).await;
+    let contests = contests(contestants, 0, &format!("{crash:?}"), repetition).await?;
     let outcomes = contests.into_iter().map(async |Rivals { mut first, mut second, link }| {
         let start = Instant::now();
         match crash {
@@ -70,16 +63,9 @@ pub(super) async fn cut(
     repetition: u32,
 ) -> anyhow::Result<Vec<(Contestant, Cut)>> {
     let Some(alone) = servers.follower().await? else { return Ok(Vec::new()) };
-    let contestants = contestants.iter().map(|(contestant, _)| *contestant);
-    let contestants: Vec<_> =
-        contestants.filter(|contestant| contestant.service() == servers.service).collect();
-    let contests = contestants.iter().enumerate().map(async |(index, contestant)| {
-        let path = format!("/compare/cut-{repetition}-{index}");
-        Rivals::start(*contestant, servers, alone, &path, SESSION_TIMEOUT).await
-    });
-    let mut contests = try_join_all(contests).await?;
-    try_join_all(contests.iter_mut().map(Rivals::begin)).await?;
-    tokio::time::sleep(SETTLE + STEP * repetition).await;
+    let mut contestants = contestants.to_vec();
+    contestants.retain(|(contestant, _)| contestant.service() == servers.service);
+    let contests = contests(&contestants, alone, "cut", repetition).await?;
     let start = Instant::now();
     servers.isolate(alone).await?;
     let outcomes = contests.into_iter().map(async |Rivals { mut first, mut second, link: _link }| {
@@ -110,5 +96,23 @@ pub(super) async fn cut(
     });
     let outcomes = try_join_all(outcomes).await;
     servers.heal().await?;
-    Ok(contestants.into_iter().zip(outcomes?).collect())
+    Ok(contestants.into_iter().map(|(contestant, _)| contestant).zip(outcomes?).collect())
+}
+
+/// A holder of each lock at this server, by its place as it was started, and one who waits.
+async fn contests(
+    contestants: &[(Contestant, &Servers)],
+    server: usize,
+    what: &str,
+    repetition: u32,
+) -> anyhow::Result<Vec<Rivals>> {
+    let contests = contestants.iter().enumerate().map(async |(index, (contestant, servers))| {
+        let path = format!("/compare/{what}-{repetition}-{index}");
+        Rivals::start(*contestant, servers, server, &path, SESSION_TIMEOUT).await
+    });
+    let mut contests = try_join_all(contests).await?;
+    // Some locks end by themselves, so all are acquired now.
+    try_join_all(contests.iter_mut().map(Rivals::begin)).await?;
+    tokio::time::sleep(SETTLE + STEP * repetition).await;
+    Ok(contests)
 }

@@ -7,7 +7,8 @@ use super::speed::{Cell, ROUND_TRIPS};
 use crate::harness::table::{self, quantile};
 use crate::peers::{Contestant, Service};
 
-const HEADS: &str = " | 8 contend, loopback | 8 contend, 1 ms | free, 1 ms | killed | vanished | told | granted | margin | against a late holder";
+const HEADS: &str =
+    " | 8 contend, loopback | 8 contend, 1 ms | free, 1 ms | killed | vanished | told | granted | margin";
 
 /// What was measured of one contestant.
 pub(super) struct Measured {
@@ -39,9 +40,7 @@ pub(super) fn print(rows: &[Measured], clients: &[u32]) {
         };
         let speeds = [row.contestant.name(), speed(8, none), speed(8, some), speed(1, some)];
         let crashes = [seconds(&row.killed), seconds(&row.vanished)];
-        let [told, granted, margin] = cut(row.contestant, &row.cuts);
-        let rest = [told, granted, margin, row.contestant.strictness().to_owned()];
-        [&speeds[..], &crashes, &rest].concat()
+        [&speeds[..], &crashes, &cut(row.contestant, &row.cuts)].concat()
     });
     table::print(HEADS, summary);
     let measured = rows.iter().any(|row| !row.cells.is_empty());

@@ -6,7 +6,7 @@ use zookeeper_client::{Client, OwnedLockClient, SessionState, StateWatcher};
 
 use super::contest::{LONG_TIMEOUT, TIMEOUT, plain};
 use crate::harness::{Instant, now};
-use zklock_contest::contender::peer_lock;
+use zklock_contest::contender::{peer_lock, trouble};
 
 /// One client holds the lock, one waits for it, as in a [`Contest`](super::contest::Contest).
 pub(crate) struct Peer {
@@ -33,9 +33,9 @@ impl Peer {
     /// Seconds from when the holder's client is told anything to when the waiter has the lock; negative if that comes
     /// first, so that two hold it.
     pub(crate) async fn margin(self) -> f64 {
-        let Self { mut told, waiter, _held } = self;
+        let Self { told, waiter, _held } = self;
         let told = within("the peer's loss", async {
-            while told.changed().await == SessionState::SyncConnected {}
+            trouble(told).await;
             now()
         });
         let (told, granted) = tokio::join!(told, within("the peer's grant", waiter));

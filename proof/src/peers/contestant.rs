@@ -89,22 +89,6 @@ impl Contestant {
         !matches!(self, Self::Permits | Self::CuratorPermits | Self::Raw)
     }
 
-    /// What keeps a holder that is cut off, or stopped, apart from the next one.
-    pub(crate) fn strictness(self) -> &'static str {
-        match self {
-            Self::Zklock | Self::Several | Self::Keys => {
-                "its guard ends before the next grant; fencing token"
-            }
-            Self::ZookeeperClient | Self::Curator | Self::Kazoo | Self::Go => {
-                "its user has to stop when the client is disconnected"
-            }
-            Self::Etcd => "its user has to watch `Done`, or put the lock's revision into each transaction",
-            Self::Postgres => "nobody tells it; the lock stays with the server's connection",
-            _ if self.service() == Service::Redis => "nobody tells it; no token",
-            _ => "",
-        }
-    }
-
     /// How it runs in a program of its own, by these servers and at this path.
     pub(crate) fn program(self, servers: &str, path: &str) -> anyhow::Result<Command> {
         let mut command = match self {

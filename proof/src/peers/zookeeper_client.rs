@@ -3,7 +3,8 @@
 use anyhow::Context;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use zookeeper_client::{Acls, Client, CreateMode, LockPrefix, SessionState};
+use zklock_contest::contender::trouble;
+use zookeeper_client::{Acls, Client, CreateMode, LockPrefix};
 
 use super::contestant::Contestant;
 use super::contract::{DATA, Lock, Place};
@@ -45,15 +46,6 @@ impl Lock for ZookeeperClient {
     }
 
     fn told(&self) -> BoxFuture<'static, String> {
-        let mut states = self.session.state_watcher();
-        let told = async move {
-            loop {
-                let state = states.changed().await;
-                if state != SessionState::SyncConnected {
-                    return format!("{state:?}");
-                }
-            }
-        };
-        told.boxed()
+        trouble(self.session.state_watcher()).map(|state| format!("{state:?}")).boxed()
     }
 }
