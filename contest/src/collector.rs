@@ -225,7 +225,7 @@ impl Collector {
     fn attempted(&mut self, who: Who, ended: Instant, outcome: Outcome) -> Option<Asking> {
         let asking = self.asking.remove(&who)?;
         let asked = asking.at;
-        self.history.attempts.push(Attempt { who, asked, ended, outcome });
+        self.history.attempts.push(Attempt { who, outcome });
         if let Request::Run(period) = asking.request {
             let ended = if outcome == Outcome::Killed { ended + SIGNAL } else { ended };
             self.history.runs.claims.push(Claimed {
@@ -291,7 +291,6 @@ impl Collector {
     /// What happened until this instant, in the order in which it began.
     pub fn finish(mut self, now: Instant) -> History {
         self.end(|_| true, now, Outcome::Pending);
-        self.history.attempts.sort_by_key(|attempt| attempt.asked);
         self.history.holds.sort_by_key(|hold| hold.granted);
         self.history.faults.sort_by_key(|fault| fault.at);
         self.history.runs.runs.sort_by_key(|run| run.granted);

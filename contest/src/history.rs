@@ -55,7 +55,6 @@ pub struct History {
     /// Acquisitions that were not polled for a while, and how often their sessions queued again meanwhile or then.
     pub neglected: u64,
     pub requeued: u64,
-    pub crashes: Vec<u16>,
     pub announcements: Announcements,
     pub asks: Asks,
     pub runs: Runs,
@@ -66,8 +65,6 @@ pub struct History {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt {
     pub who: Who,
-    pub asked: Instant,
-    pub ended: Instant,
     pub outcome: Outcome,
 }
 
@@ -80,14 +77,6 @@ impl History {
                 && conflict(&hold.claims, &next.claims)
         };
         self.holds.iter().filter(|hold| self.holds.iter().any(|next| is_next(hold, next))).count()
-    }
-}
-
-impl Attempt {
-    #[cfg(test)]
-    pub fn of(hold: &Hold) -> Self {
-        let Hold { who, asked, granted: ended, .. } = *hold;
-        Self { who, asked, ended, outcome: Outcome::Granted }
     }
 }
 

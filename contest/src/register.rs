@@ -64,9 +64,6 @@ pub struct Ledger {
     pub value: u64,
     pub writes: Vec<Write>,
     pub looks: Vec<Look>,
-    /// Reads and writes that were refused for their tokens.
-    pub refused_reads: u64,
-    pub refused_writes: u64,
 }
 
 impl Ledger {
@@ -89,8 +86,6 @@ impl Store {
             What::Read | What::Write { .. } => gate.admit(token).is_ok(),
         });
         if !is_admitted {
-            let is_write = matches!(what, What::Write { .. });
-            *(if is_write { &mut ledger.refused_writes } else { &mut ledger.refused_reads }) += 1;
             return None;
         }
         match what {
@@ -135,7 +130,6 @@ mod tests {
             (Some(5), What::Read, None),
         ]);
         assert_eq!((ledger.value, ledger.writes.len(), ledger.looks.len()), (1, 1, 0));
-        assert_eq!((ledger.refused_reads, ledger.refused_writes), (1, 1));
     }
 
     #[test]

@@ -19,6 +19,22 @@ pub fn spans(history: &History) -> Vec<(&Hold, Instant)> {
     history.holds.iter().map(|hold| (hold, hold.valid_until(acts.took(hold)))).collect()
 }
 
+/// What it takes of the pool.
+pub fn weight(hold: &Hold) -> u32 {
+    hold.weight.unwrap_or(1)
+}
+
+/// Each permit or slot, and what was held from its grant on, itself included.
+pub fn grants(history: &History) -> Vec<(&Hold, u32)> {
+    let mut held = Vec::<(u32, Instant)>::new();
+    let grants = spans(history).into_iter().map(|(hold, until)| {
+        held.retain(|(_, until)| *until > hold.granted);
+        held.push((weight(hold), until));
+        (hold, held.iter().map(|(weight, _)| weight).sum())
+    });
+    grants.collect()
+}
+
 pub fn has_waited(hold: &Hold, history: &History) -> bool {
     history.holds.iter().any(|before| (before.granted..before.over).contains(&hold.asked))
 }

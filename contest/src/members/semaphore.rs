@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::pool::{POOL, has_waited, spans};
+use super::pool::{POOL, grants, has_waited, spans, weight};
 use super::rules::{Moment, Rules};
 use crate::clock::Instant;
 use crate::history::{History, Hold};
@@ -60,21 +60,6 @@ fn proofs(history: &History) -> Vec<(bool, &'static str)> {
         ),
         (spans(history).iter().any(came_back), "no permit that was lost came back"),
     ]
-}
-
-fn weight(hold: &Hold) -> u32 {
-    hold.weight.unwrap_or_default()
-}
-
-/// Each permit, and what was held from its grant on, itself included.
-fn grants(history: &History) -> Vec<(&Hold, u32)> {
-    let mut held = Vec::<(u32, Instant)>::new();
-    let grants = spans(history).into_iter().map(|(hold, until)| {
-        held.retain(|(_, until)| *until > hold.granted);
-        held.push((weight(hold), until));
-        (hold, held.iter().map(|(weight, _)| weight).sum())
-    });
-    grants.collect()
 }
 
 /// Acquisitions that were admitted before others that came long before them, though nothing failed.
