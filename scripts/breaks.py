@@ -47,7 +47,7 @@ def build(patch):
 def look(minutes):
     """Runs the simulation until it finds something. Returns the violation, or nothing, and after how long that was."""
     began, hours, is_found = time.monotonic(), "0.0", False
-    command = [str(TARGET / "release" / "zklock-simulation"), "--jobs", "1", "--minutes", str(minutes)]
+    command = [str(TARGET / "release" / "zklock-simulation"), "--minutes", str(minutes)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         for line in running.stdout:
             if progress := re.search(r"([0-9.]+) simulated hours", line):

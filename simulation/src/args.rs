@@ -17,9 +17,6 @@ pub(crate) struct Args {
     /// The seed to begin with
     #[arg(long, value_name = "SEED")]
     pub(crate) from: Option<u64>,
-    /// How many seeds to run at a time
-    #[arg(long, default_value_t = 1)]
-    pub(crate) jobs: usize,
     /// The member to contend for, instead of a random one
     #[arg(long)]
     pub(crate) mode: Option<Member>,

@@ -33,7 +33,7 @@ use crate::takeover;
 use crate::trace::note;
 
 /// What must not be either where servers forget.
-const UNFORGOTTEN: [&str; 4] = ["Orphans", "Overstayed", "Unfinished", "Crashes"];
+const UNFORGOTTEN: [&str; 3] = ["Orphans", "Overstayed", "Unfinished"];
 
 /// One guard, from its grant on.
 #[derive(Clone)]

@@ -9,10 +9,7 @@ use zklock_contest::record::Who;
 use zklock_ensemble::Server;
 
 use crate::cluster::nanoseconds;
-use crate::part::Part;
-
-/// A holder begins to watch its node so long after its grant at the latest (docs/DESIGN.md).
-const SETTLING: u64 = 40 * MILLISECOND;
+use crate::part::{Part, SETTLING};
 
 /// A lease that has lapsed is confirmed by two writes, a lag after each other and a pause of a second after each.
 const CONFIRMING: u64 = 3_000 * MILLISECOND;
@@ -103,7 +100,7 @@ pub(crate) fn look(server: &Server) -> Vec<(i64, i64)> {
     server.ephemerals().for_each(|node| *found.entry(node.czxid).or_default() += 1);
     let now = world::now();
     INTERVENTIONS.with_borrow_mut(|Interventions { ended, there, gone, freed, bounds, .. }| {
-        freed.retain(|_, at| now <= *at + bounds.lease + SETTLING);
+        freed.retain(|_, at| now <= *at + bounds.lease + nanoseconds(SETTLING));
         let is_new = |czxid: &i64| !there.contains_key(czxid) && !gone.contains_key(czxid);
         let namesakes =
             server.ephemerals().filter(|node| freed.contains_key(node.path) && is_new(&node.czxid));
@@ -177,7 +174,7 @@ impl Interventions {
         let by_node = token.and_then(|token| self.ended.get(&Ended::Node(token)));
         let by_session = self.ended.get(&Ended::Session(session));
         let bound = match (in_quiet, by_session) {
-            (false, _) => lease + SETTLING,
+            (false, _) => lease + nanoseconds(SETTLING),
             (true, None) => told,
             // It may be resumed at that very moment (`LockOptions::takeover_delay`).
             (true, Some(_)) => told + lease / 5 * 2,

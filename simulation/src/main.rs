@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         print_trace();
     }
     let outcome = run(seed, &args.choices());
-    println!("{}", outcome.seen);
+    println!("seen {}", serde_json::to_string(&outcome.seen).expect("numbers"));
     outcome.violations.iter().for_each(|violation| println!("VIOLATION {violation}"));
     if outcome.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

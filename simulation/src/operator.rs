@@ -168,7 +168,8 @@ pub(crate) fn take(cluster: &mut Cluster, deed: Deed, part: &Part, client: Optio
     if is_session { cluster.end_session(session) } else { cluster.delete(&paths) }
 }
 
-fn directory(path: &str) -> &str {
+/// The directory of a node.
+pub(crate) fn directory(path: &str) -> &str {
     path.rsplit_once('/').map(|(directory, _)| directory).unwrap_or_default()
 }
 

@@ -6,6 +6,9 @@ use zklock_contest::contender::Pace;
 use zklock_contest::member::Member;
 use zklock_contest::members::rules;
 
+/// A holder begins to watch its node so long after its grant at the latest (docs/DESIGN.md).
+pub(crate) const SETTLING: Duration = Duration::from_millis(40);
+
 /// Whether its caller has the guard in the step in which that is granted. Otherwise zklock writes to a server in between, and the
 /// process may be stopped.
 pub(crate) fn is_given_at_once(member: Member) -> bool {

@@ -11,7 +11,7 @@ use zklock_contest::request::{Claim, Request, conflict};
 
 use crate::cluster::nanoseconds;
 use crate::interventions;
-use crate::part::Part;
+use crate::part::{Part, SETTLING};
 
 /// docs/guide/loss.md: when the ensemble is back, each process opens a new session within about 20 s.
 const REOPENED: Duration = Duration::from_secs(20);
@@ -67,7 +67,7 @@ impl Bounds {
 
     /// docs/guide/loss.md: an operator's deletion costs the guard within a round trip, or within some 40 ms of its grant.
     pub(crate) fn loss(&self) -> Duration {
-        self.round() + Duration::from_millis(40)
+        self.round() + SETTLING
     }
 
     /// docs/DESIGN.md, Observers: an observer is behind by an event and a read.

@@ -15,7 +15,7 @@ use crate::core::Core;
 use crate::faults::{self, Exposed, Fault, Kind};
 use crate::history::{self, Outcome, Stage};
 use crate::operator::Deed;
-use crate::part::Part;
+use crate::part::{Part, SETTLING};
 use crate::processes::{Processes, SCHEDULED};
 use crate::quiet::Bounds;
 use crate::seen::Seen;
@@ -49,8 +49,8 @@ const MOMENT: Duration = Duration::from_millis(1);
 /// clocks run at other rates, too, and a way is slow by a tick.
 const SHARED: u32 = 15;
 
-/// A holder watches its node 40 ms after its grant, and a scheduler may keep its process from that, and from hearing.
-const SETTLING: Duration = Duration::from_millis(40 + 300);
+/// For so long a scheduler may keep a process from watching its node, and from hearing.
+const SCHEDULING: Duration = Duration::from_millis(300);
 
 /// For so long zklock looks for the node of a create that was not answered.
 const LATE: Duration = Duration::from_secs(60);
@@ -190,8 +190,8 @@ impl Plan {
             false => Latency::default(),
         };
         // An event of a deletion may wait for a write under way, a read that sets the watch for the write before it.
-        let told =
-            SETTLING + Duration::from_nanos(latency.most) * 12 + (config.prep_delay + config.apply_delay) * 2;
+        let ways = Duration::from_nanos(latency.most) * 12;
+        let told = SETTLING + SCHEDULING + ways + (config.prep_delay + config.apply_delay) * 2;
         let delay = match which {
             _ if is_shared => Some(tick * SHARED),
             0 if is_operated => None,

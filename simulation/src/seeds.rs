@@ -3,8 +3,6 @@
 
 use std::io::Write;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,55 +34,37 @@ enum End {
 struct Sums(u64, Seen);
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let began = Instant::now();
-    let from = args.from.unwrap_or_else(|| {
-        let unix = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-        Random::new(unix.as_nanos() as u64).bits() >> 32
-    });
-    let next = AtomicU64::new(from);
-    let is_over = AtomicBool::new(false);
-    let (sums, failed) = (Mutex::new(Sums::default()), Mutex::new(None));
+    let unix = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+    let from = args.from.unwrap_or_else(|| Random::new(unix.as_nanos() as u64).bits() >> 32);
     let length = Duration::from_secs(60 * args.minutes);
-    thread::scope(|scope| {
-        for _ in 0..args.jobs {
-            scope.spawn(|| {
-                while began.elapsed() < length && !is_over.load(Ordering::Relaxed) {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    match tried(args, seed) {
-                        End::Passed(seen) => sums.lock().expect("sums").add(seen),
-                        End::Failed(_, violations) => {
-                            is_over.store(true, Ordering::Relaxed);
-                            failed.lock().expect("a failure").get_or_insert((seed, violations));
-                        }
-                    }
-                }
-                is_over.store(true, Ordering::Relaxed);
-            });
+    let (began, mut told, mut sums) = (Instant::now(), Instant::now(), Sums::default());
+    for seed in from.. {
+        if began.elapsed() >= length {
+            break;
         }
-        let mut told = Instant::now();
-        while !is_over.load(Ordering::Relaxed) {
-            thread::sleep(Duration::from_millis(50));
-            if told.elapsed() >= PROGRESS {
-                told = Instant::now();
-                println!("{}", sums.lock().expect("sums").line(began.elapsed()));
+        match tried(args, seed) {
+            End::Passed(seen) => sums.add(seen),
+            End::Failed(_, violations) => {
+                println!("{}", sums.line(began.elapsed()));
+                println!("FAIL: seed {seed}");
+                violations.iter().for_each(|violation| println!("  {violation}"));
+                let without = list(&shrunk(args, seed));
+                let without = if without.is_empty() { without } else { format!(" --without {without}") };
+                println!("again: zklock-simulation --seed {seed}{}{without} --trace", mode(args));
+                return ExitCode::FAILURE;
             }
         }
-    });
-    println!("{}", sums.lock().expect("sums").line(began.elapsed()));
-    if args.minutes >= PROVES && args.mode.is_none() {
-        let unproven = sums.into_inner().expect("sums").1.unproven();
-        unproven.iter().for_each(|missing| println!("not shown: {missing}"));
+        if told.elapsed() >= PROGRESS {
+            told = Instant::now();
+            println!("{}", sums.line(began.elapsed()));
+        }
     }
-    let Some((seed, violations)) = failed.into_inner().expect("a failure") else {
-        println!("PASS: nothing was wrong in the seeds from {from} on");
-        return ExitCode::SUCCESS;
-    };
-    println!("FAIL: seed {seed}");
-    violations.iter().for_each(|violation| println!("  {violation}"));
-    let without = shrunk(args, seed);
-    let without = if without.is_empty() { String::new() } else { format!(" --without {}", list(&without)) };
-    println!("again: zklock-simulation --seed {seed}{}{without} --trace", mode(args));
-    ExitCode::FAILURE
+    println!("{}", sums.line(began.elapsed()));
+    if args.minutes >= PROVES && args.mode.is_none() {
+        sums.1.unproven().iter().for_each(|missing| println!("not shown: {missing}"));
+    }
+    println!("PASS: nothing was wrong in the seeds from {from} on");
+    ExitCode::SUCCESS
 }
 
 fn mode(args: &Args) -> String {
@@ -129,7 +109,7 @@ fn end(args: &Args, seed: u64, without: &[usize], in_another_place: bool) -> End
     }
     let output = child.wait_with_output().expect("a child");
     let said = String::from_utf8_lossy(&output.stdout);
-    let seen = said.lines().find_map(Seen::read);
+    let seen = said.lines().find_map(|line| serde_json::from_str(line.strip_prefix("seen ")?).ok());
     if output.status.success()
         && let Some(seen) = seen
     {

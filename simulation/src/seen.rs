@@ -1,16 +1,16 @@
-//! What a run has seen, in numbers, and the line by which the run of one seed says so.
+//! What a run has seen, in numbers.
 
-use std::fmt;
 use std::ops::AddAssign;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use zklock_contest::history::History;
 use zklock_contest::member::Member;
 use zklock_contest::members::rules;
 
 /// What one run has seen, or several together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// Two runs that took the same steps have the same one.
     pub fingerprint: u64,
@@ -51,25 +51,6 @@ impl Seen {
         let nothing = History::default();
         let missing = to_show(&nothing, None).enumerate().filter(|(bit, _)| self.shown & 1 << bit == 0);
         missing.map(|(_, (member, _, missing))| format!("{member}: {missing}")).collect()
-    }
-
-    /// Reads the line.
-    pub fn read(line: &str) -> Option<Self> {
-        let numbers = line.strip_prefix("seen ")?.split(' ').map(str::parse);
-        let numbers = numbers.collect::<Result<Vec<u64>, _>>().ok()?;
-        let [fingerprint, seconds, faults, grants, losses, shown, ref slack @ ..] = numbers[..] else {
-            return None;
-        };
-        let (time, slack) = (Duration::from_secs(seconds), slack.first().copied());
-        Some(Self { fingerprint, time, faults, grants, losses, shown, slack })
-    }
-}
-
-impl fmt::Display for Seen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { fingerprint, time, faults, grants, losses, shown, slack } = self;
-        write!(f, "seen {fingerprint} {} {faults} {grants} {losses} {shown}", time.as_secs())?;
-        slack.iter().try_for_each(|slack| write!(f, " {slack}"))
     }
 }
 

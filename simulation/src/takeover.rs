@@ -26,6 +26,7 @@ use zklock_contest::request::is_shared;
 use zklock_ensemble::Server;
 
 use crate::cluster::{self, OSCILLATOR, SLEWED, nanoseconds};
+use crate::operator::directory;
 use crate::part::Part;
 
 /// A call of a contender.
@@ -104,7 +105,7 @@ pub(crate) fn look(server: &Server) {
             if let Some(who) = owner(data) {
                 owners.insert(node.0, who);
                 if calls.get(&who).is_some_and(|call| call.is_plain && call.began <= now) {
-                    came.entry((who, split(&node).0.to_owned())).or_insert(now);
+                    came.entry((who, directory(&node.1).to_owned())).or_insert(now);
                 }
             }
             there.insert(node, now);
@@ -162,10 +163,6 @@ pub(crate) fn closes(client: u16) {
     });
 }
 
-fn split(node: &Node) -> (&str, &str) {
-    node.1.rsplit_once('/').unwrap_or_default()
-}
-
 impl Takeovers {
     /// What is wrong if a contender with this node is granted at this instant, in a call that began then.
     fn early(
@@ -176,17 +173,17 @@ impl Takeovers {
         is_quiet: impl Fn(u64) -> bool,
     ) -> Option<String> {
         let since = *self.there.get(own).or_else(|| Some(&self.gone.get(own)?.0))?;
-        let ((directory, name), delay) = (split(own), self.delay?);
-        let is_lower = |node: &Node| node.0 < own.0 && split(node).0 == directory;
-        let reads = |node: &Node| is_shared(split(node).1);
-        let is_beside = is_shared(name) && self.there.keys().any(|node| is_lower(node) && reads(node));
-        let blocks = |node: &Node| is_lower(node) && !(is_shared(name) && reads(node));
+        let (queue, delay) = (directory(&own.1), self.delay?);
+        let is_lower = |node: &Node| node.0 < own.0 && directory(&node.1) == queue;
+        let reads = |node: &Node| node.1.rsplit('/').next().is_some_and(is_shared);
+        let is_beside = reads(own) && self.there.keys().any(|node| is_lower(node) && reads(node));
+        let blocks = |node: &Node| is_lower(node) && !(reads(own) && reads(node));
         if self.there.keys().any(blocks) {
             // Two guards: others judge that.
             return None;
         }
         // One whose session ended has come again, and a holder may have vanished while it waited.
-        let came = self.came.get(&(who, directory.to_owned())).map_or(since, |came| since.min(*came));
+        let came = self.came.get(&(who, queue.to_owned())).map_or(since, |came| since.min(*came));
         // Nobody waits for its own nodes, except for those of earlier calls.
         let is_own = |node: &Node, since: u64| self.owners.get(&node.0) == Some(&who) && since >= began;
         let blocking = self.gone.iter().filter(|(node, (_, gone))| blocks(node) && *gone >= came);
