@@ -15,8 +15,6 @@ pub struct Announcements {
     pub told: Vec<Tale>,
     /// What observers were told that could not follow any more.
     pub blinded: Vec<String>,
-    /// The observers that were not told who leads, or that nobody does, after all faults were over.
-    pub uninformed: Vec<Who>,
 }
 
 /// A value that a candidate campaigned with, or that a leader proclaimed.

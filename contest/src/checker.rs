@@ -42,8 +42,6 @@ pub enum Wrong {
     Divided,
     /// Announcements and ends of announcements that observers were told of, and should not have been.
     Misled,
-    /// Observers that were not told the present state, when all was over.
-    Uninformed,
     /// Guards that were valid, or promised to be, beyond their limit, and guards without a limit that ended by one.
     Overstayed,
     /// Asks that reached a holder whom they do not name, and askers that were told of an end too early.
@@ -89,9 +87,6 @@ impl Verdict {
         }
         for why in history.announcements.blinded.iter().filter(|_| history.scope.sampled) {
             verdict.find(Wrong::Misled, why.clone());
-        }
-        for who in &history.announcements.uninformed {
-            verdict.find(Wrong::Uninformed, format!("{who} was not told the present state in the end"));
         }
         for broken in (rules.broken)(history) {
             verdict.find(Wrong::Broken, broken);

@@ -4,8 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use zklock::FencingToken;
-
 use crate::announcements::{Announcement, Tale};
 use crate::clock::Instant;
 use crate::history::{Attempt, End, Fault, HeardAsk, History, Hold, MadeAsk, Outcome};
@@ -23,8 +21,6 @@ pub struct Collector {
     asking: BTreeMap<Who, Asking>,
     holding: BTreeMap<Who, Hold>,
     finished: BTreeSet<Who>,
-    /// The token of the leader that each observer was told of, if it was told anything: `None` if nobody leads.
-    told: BTreeMap<Who, Option<FencingToken>>,
     /// How many observers each process has opened.
     observers: BTreeMap<Who, u32>,
 }
@@ -44,7 +40,6 @@ impl Collector {
             asking: BTreeMap::new(),
             holding: BTreeMap::new(),
             finished: BTreeSet::new(),
-            told: BTreeMap::new(),
             observers: BTreeMap::new(),
         }
     }
@@ -63,11 +58,6 @@ impl Collector {
 
     pub fn has_finished(&self, who: Who) -> bool {
         self.finished.contains(&who)
-    }
-
-    /// Whether this observer has been told of the leader with this token, or that nobody leads, and of nothing else since.
-    pub fn is_informed(&self, who: Who, leader: Option<FencingToken>) -> bool {
-        self.told.get(&who) == Some(&leader)
     }
 
     pub fn doing(&self, who: Who) -> &'static str {
@@ -203,12 +193,8 @@ impl Collector {
                 self.announces(value, Announcement { at, who, token, is_campaign: false });
             }
             Event::Unannounced { why } => *self.history.failures.entry(why.clone()).or_default() += 1,
-            Event::Observes => {
-                *self.observers.entry(who).or_default() += 1;
-                self.told.remove(&who);
-            }
+            Event::Observes => *self.observers.entry(who).or_default() += 1,
             Event::Told { leader } => {
-                self.told.insert(who, leader.as_ref().map(|leader| leader.token));
                 let observer = self.observers.get(&who).copied().unwrap_or_default();
                 self.history.announcements.told.push(Tale { at, who, observer, leader: leader.clone() });
             }
@@ -275,7 +261,6 @@ impl Collector {
     }
 
     pub fn gone(&mut self, client: u16, at: Instant) {
-        self.told.retain(|who, _| who.client != client);
         self.end(|who| who.client == client, at, Outcome::Killed);
     }
 

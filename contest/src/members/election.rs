@@ -323,11 +323,6 @@ mod tests {
     }
 
     #[test]
-    fn every_observer_hears_of_the_end() {
-        assert_eq!(verdict(|it| it.announcements.uninformed.push(LOOKER)), [(Uninformed, 1)]);
-    }
-
-    #[test]
     fn observers_that_are_told_nothing_prove_nothing() {
         assert_eq!(verdict(|it| it.announcements.told.clear()), [(Unproven, 4)]);
         assert_eq!(verdict(|it| it.announcements.told.truncate(2)), [(Unproven, 2)]);

@@ -1,8 +1,8 @@
 //! Torture: client processes contend for locks on three real servers, while a seeded schedule takes both apart.
 //!
 //! ```text
-//!              coordinator: schedule, faults, register, history, checker
-//!                 | orders, signals        ^ records (lines of JSON)
+//!              coordinator: schedule, faults, registers, history, checker
+//!                 | orders, answers, signals   ^ records, calls (lines of JSON)
 //!                 v                        |
 //!   client process --- link ---+--> server 1 --+
 //!   client process --- link ---+--> server 2 --+-- the mesh between the servers
@@ -21,8 +21,7 @@
 //! # In the end
 //!
 //! All faults are undone, and each contender has to be granted once more, or as often as the member asks for. Then all
-//! contenders have finished, and their sessions stay open. A node or watch that is left now has no owner. Where clients observe, one more
-//! leader comes and goes before that, and every observer has to be told of both.
+//! contenders have finished, and their sessions stay open. A node or watch that is left now has no owner.
 //!
 //! Each server is asked by itself what is left. A node that only some of them have is no orphan: these servers have lost
 //! committed writes, and what such a run shows says nothing about a lock. ZooKeeper 3.9.3 does that (ZOOKEEPER-4925).
@@ -32,7 +31,6 @@ mod client;
 mod clients;
 mod faults;
 mod journal;
-mod last_leader;
 mod part;
 mod register;
 mod report;
@@ -56,7 +54,6 @@ use zklock_contest::history::{Fault, History};
 use zklock_contest::member::Member;
 use zklock_contest::members::{DELAY, rules};
 use zklock_contest::nodes::{logs, make_logs, records};
-use zklock_contest::record::Who;
 
 pub(crate) use args::Torture;
 pub(crate) use client::run as run_client;
@@ -156,8 +153,6 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<Ruling> {
         history.ledgers = registers.ledgers(member);
         (history.starved, history.remains, history.logs) = (end.starved, end.remains, end.logs);
         (history.runs.records, history.runs.ranges) = (end.runs.records, end.runs.ranges);
-        history.announcements.values.extend(end.announcements.values);
-        history.announcements.uninformed = end.announcements.uninformed;
     }
     let report = Report::of(torture, seed, &histories, &faults, &omitted, &crashes);
     println!("{}", serde_json::to_string_pretty(&report)?);
@@ -190,8 +185,7 @@ async fn listen(
     }
 }
 
-/// Undoes all faults, has every contender finish, and every observer be told of the last leader. Returns how the run ended, for each
-/// member. What belongs to none is the first one's.
+/// Undoes all faults, and has every contender finish. Returns how the run ended, for each member. What belongs to none is the first one's.
 async fn aftermath(
     servers: &Servers,
     clients: &[Arc<Client>],
@@ -214,21 +208,9 @@ async fn aftermath(
     let foreign = clients.iter().filter(is_foreign).count() as u32;
     let limit = FINISH_BOUND + TURN_BOUND * turns + DELAY * 2 * foreign;
     let starved = state.others_within(limit, &all, Collector::has_finished).await;
-    let observers: Vec<_> = clients
-        .iter()
-        .filter(|client| {
-            members.contains(&Member::Election) && (rules(Member::Election).observes)(client.number)
-        })
-        .map(|client| (Member::Election, Who::process(client.number)))
-        .collect();
     let mut ends: BTreeMap<Member, History> = members.iter().map(|it| (*it, History::default())).collect();
     for (member, who) in &starved {
         ends.entry(*member).or_default().starved.push(*who);
-    }
-    // A contender that is still in the queue would keep the last leader out.
-    if !observers.is_empty() && starved.is_empty() {
-        let announcements = last_leader::lead(servers, state, &observers).await?;
-        ends.entry(Member::Election).or_default().announcements = announcements;
     }
     for client in clients {
         client.order(Order::LookAway).await?;

@@ -18,7 +18,7 @@ use zookeeper_client::{Client, Error};
 pub(crate) const SERVERS: usize = 3;
 /// The server that grants shorter session timeouts than the others, and what it grants to those who ask for more.
 pub(crate) const LESSER: usize = 0;
-pub(crate) const LESSER_TIMEOUT: Duration = Duration::from_secs(3);
+const LESSER_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a question may take.
 const ANSWER: Duration = Duration::from_secs(2);
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::timeout;
-use zklock::FencingToken;
 use zklock_contest::collector::Collector;
 use zklock_contest::history::{Fault, History, Hold};
 use zklock_contest::member::Member;
@@ -116,16 +115,5 @@ impl State {
         let _in_time = timeout(limit, done).await.is_ok();
         let known = self.0.borrow();
         all.iter().filter(|one| !is_so(&known, one)).copied().collect()
-    }
-
-    /// Waits until all of these observers have been told of the leader with this token, or that nobody leads. Returns those
-    /// that have not within the limit.
-    pub(crate) async fn uninformed_within(
-        &self,
-        limit: Duration,
-        observers: &[(Member, Who)],
-        leader: Option<FencingToken>,
-    ) -> Vec<(Member, Who)> {
-        self.others_within(limit, observers, |collector, who| collector.is_informed(who, leader)).await
     }
 }
