@@ -130,6 +130,6 @@ fuzz: nextest ## Run the tests that read random input, `any_*`, over and over (S
 margins: servers ## Measure who is told first when something fails (docs/STRICTNESS.md; REPETITIONS=)
 	cargo run --release -p zklock-proof -- margins $(if $(REPETITIONS),--repetitions $(REPETITIONS))
 
-redis: servers ## Show what five Redis locks do under the same faults (docs/STRICTNESS.md)
+redis: servers ## Show what four Redis locks do under the same faults (docs/STRICTNESS.md)
 	scripts/have-redis.sh
 	cargo run --release -p zklock-proof -- redis

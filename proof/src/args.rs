@@ -26,7 +26,7 @@ pub(crate) enum Command {
     Torture(Torture),
     /// Let one thing fail under a holder, and measure who is told first: the holder or the next one.
     Margins(Margins),
-    /// Compare five locks on Redis with zklock under the same faults.
+    /// Compare four locks on Redis with zklock under the same faults.
     Redis(Redis),
     /// zklock beside every peer: handovers, crashes, and a server that is cut off. It needs `scripts/have-peers.sh all`.
     Compare(Compare),

@@ -3,7 +3,7 @@
 //! ```text
 //!   torture   everything fails at random, by a seed       who held the lock at the same time?
 //!   margins   one thing fails under a holder              who is told first, and by how much?
-//!   redis     the same faults for five locks on Redis     who held the lock at the same time?
+//!   redis     the same faults for four locks on Redis     who held the lock at the same time?
 //!   compare   the same for every peer                     how fast, how soon after a crash, who is told first?
 //! ```
 //!

@@ -39,8 +39,6 @@ pub(crate) enum Contestant {
     Postgres,
     /// SETNX, EXPIRE
     SetnxExpire,
-    /// SETNX, GETSET
-    SetnxGetset,
     /// Spring
     Spring,
     /// three locks at once
@@ -76,9 +74,7 @@ impl Contestant {
     pub(crate) fn service(self) -> Service {
         match self {
             Self::Etcd => Service::Etcd,
-            Self::Redisson | Self::SetNxPx | Self::SetnxExpire | Self::SetnxGetset | Self::Spring => {
-                Service::Redis
-            }
+            Self::Redisson | Self::SetNxPx | Self::SetnxExpire | Self::Spring => Service::Redis,
             Self::Postgres => Service::Postgres,
             _ => Service::ZooKeeper,
         }

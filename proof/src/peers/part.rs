@@ -14,7 +14,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use super::contestant::Contestant;
 use super::contract::{Lock, Place};
 use super::postgres::Postgres;
-use super::redis::{Redisson, SetNxPx, SetnxExpire, SetnxGetset, Spring};
+use super::redis::{Redisson, SetNxPx, SetnxExpire, Spring};
 use super::zklock::Zklock;
 use super::zookeeper_client::ZookeeperClient;
 use crate::harness::listen;
@@ -31,7 +31,6 @@ pub(crate) async fn play(place: &Place) -> anyhow::Result<()> {
         Contestant::Redisson => obey::<Redisson>(place).await,
         Contestant::SetNxPx => obey::<SetNxPx>(place).await,
         Contestant::SetnxExpire => obey::<SetnxExpire>(place).await,
-        Contestant::SetnxGetset => obey::<SetnxGetset>(place).await,
         Contestant::Spring => obey::<Spring>(place).await,
         Contestant::Postgres => obey::<Postgres>(place).await,
         Contestant::Curator

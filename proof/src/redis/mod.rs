@@ -1,4 +1,4 @@
-//! Why not Redis: the same faults against five locks on a real Redis, and against zklock.
+//! Why not Redis: the same faults against four locks on a real Redis, and against zklock.
 //!
 //! The locks are in `peers/redis/`, one file each. Each file says where its lock comes from and where it is weak. `fault.rs` has
 //! what is done to them. Each contender is a process of its own.

@@ -9,10 +9,9 @@ use crate::harness::{Ruling, table};
 use crate::peers::{Contestant, Service};
 
 /// The locks, and whether the store refuses writes of former holders.
-pub(super) const COLUMNS: [(Contestant, bool); 7] = [
+pub(super) const COLUMNS: [(Contestant, bool); 6] = [
     (Contestant::SetNxPx, false),
     (Contestant::SetnxExpire, false),
-    (Contestant::SetnxGetset, false),
     (Contestant::Spring, false),
     (Contestant::Redisson, false),
     (Contestant::Zklock, false),

@@ -4,11 +4,9 @@ mod client;
 mod redisson;
 mod set_nx_px;
 mod setnx_expire;
-mod setnx_getset;
 mod spring;
 
 pub(super) use redisson::Redisson;
 pub(super) use set_nx_px::SetNxPx;
 pub(super) use setnx_expire::SetnxExpire;
-pub(super) use setnx_getset::SetnxGetset;
 pub(super) use spring::Spring;
