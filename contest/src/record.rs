@@ -206,22 +206,3 @@ impl fmt::Display for Who {
         write!(f, "c{}.{}", self.client, self.task)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_record_is_one_line_and_comes_back() {
-        let seen = Seen { valid: Instant(5), promised: Some(Instant(9)) };
-        let record = Record {
-            at: Instant(7),
-            member: Member::Lock,
-            who: Who { client: 3, task: 1 },
-            event: Event::Lost { seen, reason: "two\nlines".to_owned() },
-        };
-        let line = serde_json::to_string(&record).unwrap();
-        assert!(!line.contains('\n'));
-        assert_eq!(serde_json::from_str::<Record>(&line).unwrap(), record);
-    }
-}

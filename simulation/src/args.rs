@@ -14,9 +14,6 @@ pub(crate) struct Args {
     /// How long to run seeds
     #[arg(long, default_value_t = 1, value_name = "MINUTES")]
     pub(crate) minutes: u64,
-    /// The seed to begin with
-    #[arg(long, value_name = "SEED")]
-    pub(crate) from: Option<u64>,
     /// The member to contend for, instead of a random one
     #[arg(long)]
     pub(crate) mode: Option<Member>,

@@ -35,7 +35,7 @@ struct Sums(u64, Seen);
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     let unix = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    let from = args.from.unwrap_or_else(|| Random::new(unix.as_nanos() as u64).bits() >> 32);
+    let from = Random::new(unix.as_nanos() as u64).bits() >> 32;
     let length = Duration::from_secs(60 * args.minutes);
     let (began, mut told, mut sums) = (Instant::now(), Instant::now(), Sums::default());
     for seed in from.. {

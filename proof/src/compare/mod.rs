@@ -22,7 +22,7 @@ use speed::Runner;
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
     /// Beside whom; zklock always takes part.
-    #[arg(long, value_enum, value_name = "PEERS", value_delimiter = ',', default_values_t = Contestant::PEERS, hide_default_value = true)]
+    #[arg(long, value_enum, value_name = "PEERS", value_delimiter = ',', default_values_t = Contestant::peers(), hide_default_value = true)]
     peers: Vec<Contestant>,
     /// How many clients contend.
     #[arg(long, value_name = "K", value_delimiter = ',', default_values_t = [1, 2, 8, 64], value_parser = clap::value_parser!(u32).range(1..=64))]

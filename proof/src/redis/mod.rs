@@ -23,15 +23,12 @@ pub(crate) struct Redis {
     /// How often each cell of the table is measured; the worst is shown.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     runs: u16,
-    /// How many servers the ZooKeeper ensemble has.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=5))]
-    zookeepers: u8,
 }
 
 /// Fails if zklock was not strict under a fault. Proves nothing if a lock on Redis did not have two holders where it must.
 pub(crate) async fn run(show: &Redis) -> anyhow::Result<Ruling> {
     eprintln!("Starting servers ..");
-    let ensemble = Ensemble::builder(show.zookeepers.into()).tick_time(TTL / 4);
+    let ensemble = Ensemble::builder(3).tick_time(TTL / 4);
     let (redis, zookeeper) =
         tokio::try_join!(Servers::start(Service::Redis), Servers::start_ensemble(ensemble))?;
     let cells = Fault::value_variants().iter().flat_map(|fault| COLUMNS.map(|column| (column, *fault)));

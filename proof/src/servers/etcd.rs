@@ -11,10 +11,11 @@ use tempfile::TempDir;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use zklock_test_support::eventually;
 use zklock_testcontainers::Link;
 
 use super::kept::Kept;
-use super::reach::{free_port, get, until};
+use super::reach::{free_port, get};
 
 const MEMBERS: usize = 3;
 
@@ -75,7 +76,7 @@ impl Etcd {
             tasks.spawn(lead(front, ways.collect()));
         }
         let etcd = Self { members, links, _fronts: tasks, _directory: directory };
-        etcd.until_healthy().await?;
+        etcd.until_healthy().await;
         Ok(etcd)
     }
 
@@ -83,15 +84,15 @@ impl Etcd {
         self.members.iter().map(|member| member.address.clone()).collect()
     }
 
-    async fn until_healthy(&self) -> anyhow::Result<()> {
-        until("etcd is not healthy; run `scripts/have-peers.sh all`", async || {
+    async fn until_healthy(&self) {
+        eventually("health of etcd, of `scripts/have-peers.sh all`", async || {
             let health = self.members.iter().map(|member| get(&member.address, "/health"));
             join_all(health)
                 .await
                 .into_iter()
                 .all(|health| health.is_ok_and(|health| health.contains(r#""true""#)))
         })
-        .await
+        .await;
     }
 
     /// The sum of a counter or gauge over its labels, without the streams that keep leases alive.
@@ -128,9 +129,9 @@ impl Etcd {
         self.links_of(member).for_each(Link::black_hole);
     }
 
-    pub(super) async fn heal(&self) -> anyhow::Result<()> {
+    pub(super) async fn heal(&self) {
         self.links.iter().for_each(|(.., link)| link.restore());
-        self.until_healthy().await
+        self.until_healthy().await;
     }
 }
 

@@ -10,14 +10,14 @@ use std::any::Any;
 
 use tokio::net::TcpStream;
 use tokio_postgres::NoTls;
-use zklock_test_support::Postgres;
+use zklock_test_support::{Postgres, eventually};
 use zklock_testcontainers::{Ensemble, EnsembleBuilder, Link};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::peers::Service;
 use etcd::Etcd;
 use kept::Kept;
-use reach::{free_port, until};
+use reach::free_port;
 pub(crate) use rivals::{Rivals, granted};
 
 pub(crate) struct Servers {
@@ -147,7 +147,7 @@ impl Servers {
                 ensemble.heal().await?;
                 ensemble.wait_until_serving().await?;
             }
-            Kind::Etcd(etcd) => etcd.heal().await?,
+            Kind::Etcd(etcd) => etcd.heal().await,
             Kind::One { .. } => {}
         }
         Ok(())
@@ -161,7 +161,7 @@ async fn redis() -> anyhow::Result<Servers> {
     let arguments = ["--bind", "127.0.0.1", "--port", &port.to_string(), "--dir", &path];
     let server = Kept::start("redis-server", arguments).await?;
     let listens = async || TcpStream::connect(("127.0.0.1", port)).await.is_ok();
-    until("Redis does not listen; run `scripts/have-peers.sh all`", listens).await?;
+    eventually("Redis, of `scripts/have-peers.sh all`", listens).await;
     one(Service::Redis, port, (server, directory)).await
 }
 
@@ -171,7 +171,7 @@ async fn postgres() -> anyhow::Result<Servers> {
     let url = format!("postgres://postgres@127.0.0.1:{port}/postgres");
     // It listens before it has started.
     let serves = async || tokio_postgres::connect(&url, NoTls).await.is_ok();
-    until("PostgreSQL does not serve; run `scripts/have-peers.sh all`", serves).await?;
+    eventually("PostgreSQL, of `scripts/have-peers.sh all`", serves).await;
     one(Service::Postgres, port, server).await
 }
 

@@ -1,25 +1,10 @@
 //! How servers of any kind are reached.
 
-use std::time::Duration;
-
-use anyhow::Context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How long servers may take to come up.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 pub(super) async fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0)).await?.local_addr()?.port())
-}
-
-pub(super) async fn until(otherwise: &str, look: impl AsyncFn() -> bool) -> anyhow::Result<()> {
-    let looks = async {
-        while !look().await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, looks).await.with_context(|| otherwise.to_owned())
 }
 
 pub(super) async fn get(address: &str, path: &str) -> std::io::Result<String> {

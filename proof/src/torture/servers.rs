@@ -12,6 +12,7 @@ use zklock_contest::history::Left;
 use zklock_contest::member::Member;
 use zklock_contest::members::{SYNC_LIMIT, TICK, rules};
 use zklock_contest::nodes::{Node, view};
+use zklock_test_support::number;
 use zklock_testcontainers::Ensemble;
 use zookeeper_client::{Client, Error};
 
@@ -115,10 +116,7 @@ impl Servers {
     async fn figures(&self, word: &str, key: &str) -> anyhow::Result<Vec<u64>> {
         let mut figures = Vec::new();
         for server in 0..SERVERS {
-            let answer = self.ensemble.admin(server, word).await?;
-            let value = answer.lines().find_map(|line| line.strip_prefix(key));
-            let value = value.and_then(|value| value.trim().parse().ok());
-            figures.push(value.with_context(|| format!("no {key} in the answer to {word}: {answer}"))?);
+            figures.push(number(&self.ensemble.admin(server, word).await?, key));
         }
         Ok(figures)
     }

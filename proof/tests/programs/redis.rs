@@ -7,7 +7,7 @@ const UNPROVEN: i32 = 3;
 #[test]
 fn redis_locks_have_two_holders_and_zklock_has_one() {
     for _ in 0..3 {
-        let output = crate::proof(&["redis", "--runs", "1", "--zookeepers", "1"]);
+        let output = crate::proof(&["redis", "--runs", "1"]);
         println!("{}", String::from_utf8_lossy(&output.stdout));
         if output.status.code() != Some(UNPROVEN) {
             assert!(output.status.success(), "zklock was not strict: {}", output.status);
