@@ -84,6 +84,11 @@ thread_local! {
     static INTERVENTIONS: RefCell<Interventions> = RefCell::default();
 }
 
+/// The directory of a node.
+pub(crate) fn directory(path: &str) -> &str {
+    path.rsplit_once('/').map(|(directory, _)| directory).unwrap_or_default()
+}
+
 /// Forgets what operators have done.
 pub(crate) fn begin(part: &Part) {
     let delay = nanoseconds(part.delay.unwrap_or_default());

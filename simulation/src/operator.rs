@@ -14,7 +14,7 @@ use zookeeper_client::{Client, Error, Stat};
 
 use crate::cluster::Cluster;
 use crate::history;
-use crate::interventions::{self, Ended, Others};
+use crate::interventions::{self, Ended, Others, directory};
 use crate::part::Part;
 use crate::trace::note;
 
@@ -142,15 +142,17 @@ pub(crate) fn take(cluster: &mut Cluster, deed: Deed, part: &Part, client: Optio
     } else {
         (deed, None)
     };
-    let is_met = |path: &str| path == chosen.path || directory.is_some_and(|it| self::directory(path) == it);
+    let is_met =
+        |path: &str| path == chosen.path || directory.is_some_and(|it| interventions::directory(path) == it);
     // Who is there for two timeouts has looked at the queue by then, or has lost the connection and will look again.
     let since = world::now().saturating_sub(2 * part.timeout.as_nanos() as u64);
     let known = || nodes.iter().filter(|(_, node)| interventions::is_there_since(node.czxid, since));
     let mut others = Others { tokens: known().map(|(_, node)| node.czxid).collect(), ..Others::default() };
     if rules(part.member).is_pool {
         let turnstile = part.member.path(0);
-        let waiting =
-            known().filter(|(_, node)| self::directory(node.path) == turnstile && node.owner != chosen.owner);
+        let waiting = known().filter(|(_, node)| {
+            interventions::directory(node.path) == turnstile && node.owner != chosen.owner
+        });
         others.in_turnstile = (since, waiting.filter_map(|(who, _)| *who).collect());
     }
     let session = chosen.owner;
@@ -166,11 +168,6 @@ pub(crate) fn take(cluster: &mut Cluster, deed: Deed, part: &Part, client: Optio
     }
     paths.extend(directory.map(str::to_owned));
     if is_session { cluster.end_session(session) } else { cluster.delete(&paths) }
-}
-
-/// The directory of a node.
-pub(crate) fn directory(path: &str) -> &str {
-    path.rsplit_once('/').map(|(directory, _)| directory).unwrap_or_default()
 }
 
 /// Writes to a node that goes with a session.

@@ -26,7 +26,7 @@ use zklock_contest::request::is_shared;
 use zklock_ensemble::Server;
 
 use crate::cluster::{self, OSCILLATOR, SLEWED, nanoseconds};
-use crate::operator::directory;
+use crate::interventions::directory;
 use crate::part::Part;
 
 /// A call of a contender.

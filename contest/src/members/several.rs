@@ -116,20 +116,4 @@ mod tests {
         let found = verdict(|it| it.holds.iter_mut().for_each(|hold| hold.claims.truncate(1)));
         assert_eq!(found, [(Unproven, 2)]);
     }
-
-    #[test]
-    fn requests_name_up_to_three_locks_and_none_twice() {
-        let mut rng = Rng::with_seed(3);
-        let moment = Moment { now: Instant(1), timeout: std::time::Duration::ZERO, capacity: 1 };
-        let mut sizes = [0; MOST + 1];
-        for _ in 0..1_000 {
-            let claims = request(&mut rng, moment).claims();
-            let mut locks: Vec<_> = claims.iter().map(|claim| claim.lock).collect();
-            locks.sort_unstable();
-            locks.dedup();
-            assert_eq!(locks.len(), claims.len());
-            sizes[claims.len()] += 1;
-        }
-        assert!(sizes[0] == 0 && sizes[1..].iter().all(|size| *size > 250), "{sizes:?}");
-    }
 }

@@ -39,7 +39,6 @@ mod servers;
 mod slew;
 mod state;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -50,10 +49,11 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant as Timer, sleep, timeout};
 use zklock_contest::collector::Collector;
 use zklock_contest::contender::Order;
-use zklock_contest::history::{Fault, History};
+use zklock_contest::history::{Fault, Remains};
 use zklock_contest::member::Member;
 use zklock_contest::members::{DELAY, rules};
 use zklock_contest::nodes::{logs, make_logs, records};
+use zklock_contest::record::Who;
 
 pub(crate) use args::Torture;
 pub(crate) use client::run as run_client;
@@ -81,10 +81,12 @@ const END_BOUND: Duration = Duration::from_secs(20);
 const PROVES: (u64, u64) = (120, 180);
 
 pub(crate) async fn run(torture: &Torture) -> anyhow::Result<Ruling> {
-    let members = match &torture.member[..] {
+    let mut members = match &torture.member[..] {
         [] => Member::value_variants().to_vec(),
         some => some.to_vec(),
     };
+    members.sort();
+    members.dedup();
     let seed = torture.seed.unwrap_or_else(|| fastrand::u64(..1_000_000_000));
     let journal = Journal::open()?;
     eprintln!(
@@ -140,19 +142,24 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<Ruling> {
     let omitted = injector.perform(plan, start).await?;
     tokio::time::sleep_until(start + length).await;
     drop(injector);
-    let ends = aftermath(&servers, &clients, &state, &members).await?;
+    let (starved, remains) = aftermath(&servers, &clients, &state, &members).await?;
 
     drop(clients);
     let mut journal = timeout(END_BOUND, listener).await.context("somebody still speaks")??;
     let (mut histories, faults, crashes) = state.finish();
     let proves =
         torture.only.is_none() && torture.seconds >= if members.len() == 1 { PROVES.0 } else { PROVES.1 };
-    for (member, end) in ends {
-        let Some(history) = histories.get_mut(&member) else { continue };
+    // The clients are gone, so nothing is added any more.
+    let operator = servers.operator().await?;
+    for ((member, history), remains) in histories.iter_mut().zip(remains) {
         history.scope.proves = proves;
-        history.ledgers = registers.ledgers(member);
-        (history.starved, history.remains, history.logs) = (end.starved, end.remains, end.logs);
-        (history.runs.records, history.runs.ranges) = (end.runs.records, end.runs.ranges);
+        history.ledgers = registers.ledgers(*member);
+        history.starved = starved.iter().filter(|(of, _)| of == member).map(|(_, who)| *who).collect();
+        history.remains = remains;
+        if rules(*member).keeps_logs {
+            history.logs = logs(&operator, *member, rules(*member).locks).await?;
+        }
+        (history.runs.records, history.runs.ranges) = records(&operator, *member).await?;
     }
     let report = Report::of(torture, seed, &histories, &faults, &omitted, &crashes);
     println!("{}", serde_json::to_string_pretty(&report)?);
@@ -185,13 +192,14 @@ async fn listen(
     }
 }
 
-/// Undoes all faults, and has every contender finish. Returns how the run ended, for each member. What belongs to none is the first one's.
+/// Undoes all faults, and has every contender finish and every client end. Returns the contenders that have not finished, and what is left of
+/// each member. What belongs to none is the first one's.
 async fn aftermath(
     servers: &Servers,
     clients: &[Arc<Client>],
     state: &State,
     members: &[Member],
-) -> anyhow::Result<BTreeMap<Member, History>> {
+) -> anyhow::Result<(Vec<(Member, Who)>, Vec<Remains>)> {
     servers.recover().await?;
     for client in clients {
         client.order(Order::Finish).await?;
@@ -208,10 +216,6 @@ async fn aftermath(
     let foreign = clients.iter().filter(is_foreign).count() as u32;
     let limit = FINISH_BOUND + TURN_BOUND * turns + DELAY * 2 * foreign;
     let starved = state.others_within(limit, &all, Collector::has_finished).await;
-    let mut ends: BTreeMap<Member, History> = members.iter().map(|it| (*it, History::default())).collect();
-    for (member, who) in &starved {
-        ends.entry(*member).or_default().starved.push(*who);
-    }
     for client in clients {
         client.order(Order::LookAway).await?;
     }
@@ -219,20 +223,19 @@ async fn aftermath(
     servers.recover().await?;
     let operators = servers.operators().await?;
     let deadline = Timer::now() + CLEAN_BOUND;
-    loop {
-        let mut is_clean = true;
-        for (number, member) in members.iter().enumerate() {
-            let remains = &mut ends.entry(*member).or_default().remains;
-            remains.nodes = left(&operators, *member).await?;
-            remains.watches = if number == 0 { servers.watches().await? } else { 0 };
-            is_clean &= remains.nodes.is_empty() && remains.watches == 0;
+    let mut remains = loop {
+        let mut remains = Vec::new();
+        for member in members {
+            remains.push(Remains { nodes: left(&operators, *member).await?, ..Remains::default() });
         }
+        remains[0].watches = servers.watches().await?;
+        let is_clean = remains.iter().all(|remains| *remains == Remains::default());
         // If a contender is still in the queue, a node may be its own. That the contender starves is reported anyway.
         if is_clean || !starved.is_empty() || Timer::now() >= deadline {
-            break;
+            break remains;
         }
         sleep(Duration::from_millis(100)).await;
-    }
+    };
     for client in clients {
         match starved.iter().any(|(_, who)| who.client == client.number) {
             true => drop(client.kill().await?),
@@ -240,19 +243,11 @@ async fn aftermath(
         }
     }
     let deadline = Timer::now() + CLEAN_BOUND;
-    let mut ephemerals = servers.ephemerals().await?;
-    while ephemerals > 0 && Timer::now() < deadline {
-        sleep(Duration::from_millis(100)).await;
-        ephemerals = servers.ephemerals().await?;
-    }
-    // The clients are gone, so nothing is added any more.
-    let operator = servers.operator().await?;
-    for (number, (member, end)) in ends.iter_mut().enumerate() {
-        end.remains.ephemerals = if number == 0 { ephemerals } else { 0 };
-        if rules(*member).keeps_logs {
-            end.logs = logs(&operator, *member, rules(*member).locks).await?;
+    loop {
+        remains[0].ephemerals = servers.ephemerals().await?;
+        if remains[0].ephemerals == 0 || Timer::now() >= deadline {
+            return Ok((starved, remains));
         }
-        (end.runs.records, end.runs.ranges) = records(&operator, *member).await?;
+        sleep(Duration::from_millis(100)).await;
     }
-    Ok(ends)
 }
