@@ -14,9 +14,6 @@ use crate::args::Args;
 /// A run that takes longer than this does not end: a process of it runs without a pause.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// One seed in so many runs twice, with another environment the second time.
-const TWICE: u64 = 16;
-
 /// A run of so many minutes is to show what each member is about. One that has not says so, and fails no more for that.
 const PROVES: u64 = 10;
 
@@ -42,7 +39,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         if began.elapsed() >= length {
             break;
         }
-        match tried(args, seed) {
+        match end(args, seed, &args.without) {
             End::Passed(seen) => sums.add(seen),
             End::Failed(_, violations) => {
                 println!("{}", sums.line(began.elapsed()));
@@ -75,27 +72,11 @@ fn list(numbers: &[usize]) -> String {
     numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Runs a seed, and now and then a second time.
-fn tried(args: &Args, seed: u64) -> End {
-    let first = end(args, seed, &args.without, false);
-    if seed.is_multiple_of(TWICE) && matches!(first, End::Passed(_)) {
-        let second = end(args, seed, &args.without, true);
-        if first != second {
-            return End::Failed(None, vec![format!("two runs differ: {first:?}, {second:?}")]);
-        }
-    }
-    first
-}
-
-fn end(args: &Args, seed: u64, without: &[usize], in_another_place: bool) -> End {
+fn end(args: &Args, seed: u64, without: &[usize]) -> End {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.arg("--seed").arg(seed.to_string()).args(args.mode.map(|member| format!("--mode={member}")));
     if !without.is_empty() {
         command.arg("--without").arg(list(without));
-    }
-    if in_another_place {
-        // Addresses on the stack move with the environment.
-        command.env("ZKLOCK_SIMULATION_FILLER", "x".repeat(5_000 + seed as usize % 1_000));
     }
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("this program");
     let began = Instant::now();
@@ -125,7 +106,7 @@ fn end(args: &Args, seed: u64, without: &[usize], in_another_place: bool) -> End
 /// Returns the faults without which the seed still fails: halves first, then single ones.
 fn shrunk(args: &Args, seed: u64) -> Vec<usize> {
     let began = Instant::now();
-    let End::Failed(Some(seen), _) = end(args, seed, &args.without, false) else {
+    let End::Failed(Some(seen), _) = end(args, seed, &args.without) else {
         println!("it cannot be shrunk: it passes the second time, or does not end");
         return args.without.clone();
     };
@@ -137,7 +118,7 @@ fn shrunk(args: &Args, seed: u64) -> Vec<usize> {
         for first in (0..all).step_by(size) {
             let more = (first..all.min(first + size)).filter(|number| !without.contains(number));
             let tried = without.iter().copied().chain(more).collect::<Vec<_>>();
-            if tried.len() > without.len() && matches!(end(args, seed, &tried, false), End::Failed(..)) {
+            if tried.len() > without.len() && matches!(end(args, seed, &tried), End::Failed(..)) {
                 without = tried;
                 print!(".");
                 let _ = std::io::stdout().flush();

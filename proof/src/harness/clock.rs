@@ -1,19 +1,11 @@
 //! The clock by which all processes of a run are compared: `CLOCK_MONOTONIC_RAW`, which all processes of a machine share and nobody
 //! slews.
 
-use std::sync::LazyLock;
-
 use rustix::time::{ClockId, clock_gettime};
 pub(crate) use zklock_contest::clock::Instant;
 
-/// The clock, or what shows it in a process whose every clock is slewed (`slew.c`).
-static CLOCK: LazyLock<ClockId> = LazyLock::new(|| match std::env::var_os("SLEW_RAW") {
-    Some(slewed) if !slewed.is_empty() => ClockId::RealtimeCoarse,
-    _ => ClockId::MonotonicRaw,
-});
-
 pub(crate) fn now() -> Instant {
-    shown(*CLOCK)
+    shown(ClockId::MonotonicRaw)
 }
 
 pub(crate) fn shown(clock: ClockId) -> Instant {

@@ -109,14 +109,14 @@ impl Contest {
         Self { holding, guard, waiter, waiting }
     }
 
-    /// Waits until the holder has lost the lock and the waiter has got it. The loss must come first.
-    pub(crate) async fn outcome(&mut self) -> Outcome {
+    /// Waits until the holder has lost the lock and the waiter has got it. The loss must come first. Returns the seconds in between.
+    pub(crate) async fn margin(&mut self) -> f64 {
         let Self { guard, waiter, .. } = self;
         let lost = async {
             assert_eq!(guard.lost().await, LostReason::Unconfirmed);
             now()
         };
-        let (lost, (next, granted)) = tokio::join!(within("the loss", lost), async {
+        let (lost, (_next, granted)) = tokio::join!(within("the loss", lost), async {
             let next = within("the grant", waiter).await.expect("no panic").expect("a guard");
             let granted = now();
             assert!(!guard.is_held(), "two guards at once");
@@ -124,13 +124,6 @@ impl Contest {
             (next, granted)
         });
         assert!(lost <= granted, "the loss comes first");
-        Outcome { margin: granted.seconds_after(lost), next }
+        granted.seconds_after(lost)
     }
-}
-
-pub(crate) struct Outcome {
-    /// Seconds from the loss to the grant.
-    pub(crate) margin: f64,
-    /// The next holder's.
-    pub(crate) next: Guard,
 }

@@ -24,12 +24,12 @@ pub(super) async fn follower(times: usize) -> Vec<Row> {
 
         ensemble.isolate(alone).await.unwrap();
         let margin = async {
-            let outcome = contest.outcome().await;
+            let margin = contest.margin().await;
             // What a client asks that trusts its server: the holder's node is there, the next holder's is not.
             let node = reader.check_stat(&contest.guard.node()).await.expect("an answer");
             assert!(node.is_some(), "the server that is cut off knows of the loss");
             assert_eq!(link.connections(), 1, "the holder was told by the end of its connection");
-            outcome.margin
+            margin
         };
         tokio::join!(margin, peer.margin()).into()
     })
@@ -50,13 +50,13 @@ pub(super) async fn leader(times: usize) -> Vec<Row> {
         let (lost, node) = (contest.guard.lost(), contest.guard.node());
 
         ensemble.isolate(alone).await.unwrap();
-        let (outcome, overlap, ()) = tokio::join!(contest.outcome(), peer.margin(), async {
+        let (margin, overlap, ()) = tokio::join!(contest.margin(), peer.margin(), async {
             within("the loss", lost).await;
             // It takes itself for the leader still: nothing but a write would have told.
             reader.sync(&node).await.expect("an answer");
             assert!(reader.check_stat(&node).await.expect("an answer").is_some());
         });
-        [outcome.margin, overlap]
+        [margin, overlap]
     })
     .await
 }
@@ -78,13 +78,13 @@ pub(super) async fn leader_and_reconnects(times: usize) -> Vec<Row> {
                 link.cut();
             }
         };
-        let outcome = tokio::select! {
-            outcome = contest.outcome() => outcome,
+        let margin = tokio::select! {
+            margin = contest.margin() => margin,
             () = cuts => unreachable!("it goes on for ever"),
         };
         // A connection that lasts so shortly is pinged once, when the session has been resumed on it.
         assert!(link.counts().pings > pings + 1, "the session was not resumed");
-        [outcome.margin]
+        [margin]
     })
     .await
 }
@@ -96,7 +96,7 @@ pub(super) async fn client(times: usize) -> Vec<Row> {
         let mut contest = Contest::start(behind(&links), ensemble.connect_string(), &path(repetition)).await;
         // Nothing passes, and nothing is closed, so that nothing tells the client.
         links.iter().for_each(Link::black_hole);
-        [contest.outcome().await.margin]
+        [contest.margin().await]
     })
     .await
 }

@@ -62,7 +62,7 @@ pub(super) async fn move_of_the_session(times: usize) -> Vec<Row> {
         let mut contest = contest(ensemble, link.address(), &path(repetition)).await;
         until_moved(&contest, ensemble, &link).await;
         ensemble.isolate(MEAGRE).await.unwrap();
-        [contest.outcome().await.margin]
+        [contest.margin().await]
     })
     .await
 }
@@ -78,7 +78,7 @@ pub(super) async fn rolling_change(times: usize) -> Vec<Row> {
         ensemble.wait_until_serving().await.unwrap();
         until_moved(&contest, &ensemble, &link).await;
         ensemble.isolate(MEAGRE).await.unwrap();
-        margins.record(contest.outcome().await.margin);
+        margins.record(contest.margin().await);
     }
     vec![margins]
 }

@@ -10,7 +10,6 @@ mod differing_servers;
 mod late_create;
 mod leader_death;
 mod operator;
-mod paused_server;
 mod peer;
 mod rolling_restart;
 mod scenario;

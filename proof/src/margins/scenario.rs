@@ -9,8 +9,7 @@ use super::late_create::Caller;
 use super::leader_death::Moment;
 use super::operator::{DELAY, closes_session, deletes_node};
 use super::{
-    cut_off, differing_servers, late_create, leader_death, operator, paused_server, rolling_restart,
-    stalled_server,
+    cut_off, differing_servers, late_create, leader_death, operator, rolling_restart, stalled_server,
 };
 use crate::harness::Row;
 

@@ -58,7 +58,7 @@ pub(super) async fn follower_hears_late(times: usize) -> Vec<Row> {
         ensemble.isolate(late).await.unwrap();
 
         let mut contest = Contest { holding, guard, waiter, waiting };
-        [contest.outcome().await.margin]
+        [contest.margin().await]
     })
     .await
 }

@@ -5,7 +5,6 @@ scenarios![
     a_holder_that_reconnects_to_a_leader_which_is_cut_off: cut_off::leader_and_reconnects(),
     the_leaders_word_comes_late_to_the_holders_follower: stalled_server::follower_hears_late(),
     the_holders_client_is_cut_off_from_every_server: cut_off::client(),
-    the_holders_server_is_paused: paused_server::past_its_timeout(),
     the_leader_dies_before_it_gets_a_release:
         leader_death::release("the leader is killed before it gets its release", Moment::Sent),
     the_leader_dies_before_its_answer_to_a_release_is_seen:

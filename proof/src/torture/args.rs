@@ -26,8 +26,4 @@ pub(crate) struct Torture {
     /// enough. With less, the run is to fail.
     #[arg(long, value_name = "MS")]
     pub(crate) takeover_delay: Option<u64>,
-    /// Slew every clock of each other process, also the one that nobody slews. Its leases last twice as long as they may, so the run is
-    /// to fail.
-    #[arg(long)]
-    pub(crate) break_leases: bool,
 }

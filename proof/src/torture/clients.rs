@@ -69,11 +69,7 @@ impl Client {
             links.push(Link::start(ensemble.address(server)).await?);
         }
         let brake = Brake::new(&setup.shim, number)?;
-        let slew = match slew::is_slewed(number) {
-            true if setup.breaks_leases => slew::BREAKING,
-            true => slew::rate(number),
-            false => 0,
-        };
+        let slew = slew::rate(number);
         let life = Mutex::default();
         Ok(Self { number, links, seed, setup, registers, heard, slew, brake, life })
     }

@@ -115,7 +115,6 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<Ruling> {
         members: members.clone(),
         delay: torture.takeover_delay.map_or(DELAY, Duration::from_millis),
         shim: shim.path(),
-        breaks_leases: torture.break_leases,
     };
     let mut clients = Vec::new();
     for number in 1..=torture.clients {

@@ -50,8 +50,6 @@ pub(crate) struct Setup {
     pub(crate) delay: Duration,
     /// The library that slews the clocks of a process.
     pub(crate) shim: PathBuf,
-    /// Whether the slewed clients have no other clock.
-    pub(crate) breaks_leases: bool,
 }
 
 /// The part of one client.

@@ -2,8 +2,6 @@
  * Slews the clocks of a process, as NTP would: CLOCK_MONOTONIC and CLOCK_BOOTTIME go on from the start of the process at
  * the rate in SLEW_PPM, in parts per million of true time. CLOCK_MONOTONIC_RAW is the true one, which nobody slews.
  *
- * With SLEW_RAW it slews CLOCK_MONOTONIC_RAW as well, and CLOCK_REALTIME_COARSE shows what that one should.
- *
  * And it stops CLOCK_BOOTTIME while there is a number in the file SLEW_STOP: at this time, in nanoseconds.
  */
 #define _GNU_SOURCE
@@ -16,8 +14,7 @@
 #include <unistd.h>
 
 static long long ppm;
-static long long begin[3];
-static int raw;
+static long long begin[2];
 static const volatile int64_t *stop;
 
 static long long nanoseconds(clockid_t clock) {
@@ -30,9 +27,6 @@ __attribute__((constructor)) static void start(void) {
     const char *rate = getenv("SLEW_PPM"), *file = getenv("SLEW_STOP");
     begin[0] = nanoseconds(CLOCK_MONOTONIC);
     begin[1] = nanoseconds(CLOCK_BOOTTIME);
-    begin[2] = nanoseconds(CLOCK_MONOTONIC_RAW);
-    const char *slew_raw = getenv("SLEW_RAW");
-    raw = slew_raw && *slew_raw;
     ppm = rate ? atoll(rate) : 0;
     void *page = mmap(NULL, sizeof *stop, PROT_READ, MAP_SHARED, open(file ? file : "", O_RDONLY), 0);
     /* Without it a run would prove less than it says. */
@@ -41,15 +35,14 @@ __attribute__((constructor)) static void start(void) {
 }
 
 int clock_gettime(clockid_t clock, struct timespec *time) {
-    if (raw && clock == CLOCK_REALTIME_COARSE) return syscall(SYS_clock_gettime, CLOCK_MONOTONIC_RAW, time);
     int failed = syscall(SYS_clock_gettime, clock, time);
-    int slewed = clock == CLOCK_MONOTONIC || clock == CLOCK_BOOTTIME || (raw && clock == CLOCK_MONOTONIC_RAW);
+    int slewed = clock == CLOCK_MONOTONIC || clock == CLOCK_BOOTTIME;
     if (failed == 0 && slewed) {
         long long true_time = time->tv_sec * 1000000000LL + time->tv_nsec;
         long long stopped = clock == CLOCK_BOOTTIME ? *stop : 0;
         if (stopped && true_time > stopped) true_time = stopped;
         /* A thousandth at a time, or it would overflow after some hours. */
-        long long shown = true_time + (true_time - begin[clock == CLOCK_BOOTTIME ? 1 : clock == CLOCK_MONOTONIC_RAW ? 2 : 0]) / 1000 * ppm / 1000;
+        long long shown = true_time + (true_time - begin[clock == CLOCK_BOOTTIME]) / 1000 * ppm / 1000;
         time->tv_sec = shown / 1000000000LL;
         time->tv_nsec = shown % 1000000000LL;
     }

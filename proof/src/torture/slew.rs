@@ -21,8 +21,6 @@ use crate::harness::{Instant, now, shown};
 /// In parts per million. chrony slews by 83,333 at the most, and leases allow for that on either side. The first rate is far
 /// beyond: a lease that did not look at the other clock would last twice as long as it may.
 const RATES: [i64; 3] = [-500_000, -83_333, 83_333];
-/// The rate at which leases last twice as long as they may, if no clock is true.
-pub(super) const BREAKING: i64 = RATES[0];
 /// For how long a process looks whether its clocks are slewed.
 const LOOK: Duration = Duration::from_millis(50);
 /// By how much it may err: far less than the rates differ.
@@ -80,9 +78,9 @@ pub(super) fn is_slewed(client: u16) -> bool {
     !client.is_multiple_of(2)
 }
 
-/// The rate of a client with slewed clocks. They take the rates in turn.
+/// How much faster than true time a client's clocks run. Those with slewed clocks take the rates in turn.
 pub(super) fn rate(client: u16) -> i64 {
-    RATES.get(usize::from(client / 2) % RATES.len()).copied().unwrap_or_default()
+    if is_slewed(client) { RATES[usize::from(client / 2) % RATES.len()] } else { 0 }
 }
 
 /// The environment of a process with slewed clocks.
@@ -93,16 +91,13 @@ pub(super) fn environment(setup: &Setup, slew: i64, brake: &Brake) -> Vec<(&'sta
             ("LD_PRELOAD", setup.shim.clone().into()),
             ("SLEW_PPM", slew.to_string().into()),
             ("SLEW_STOP", brake.0.clone().into()),
-            // The process says what happens by a clock that stays true.
-            ("SLEW_RAW", if setup.breaks_leases { "1" } else { "" }.into()),
         ],
     }
 }
 
 /// Fails unless this process's clocks are slewed so. Without the check, a run could prove less than it says.
-pub(super) async fn confirm(slew: i64, breaks_leases: bool) -> anyhow::Result<()> {
-    let raw = Some(ClockId::MonotonicRaw).filter(|_| breaks_leases);
-    for clock in [ClockId::Boottime, ClockId::Monotonic].into_iter().chain(raw) {
+pub(super) async fn confirm(slew: i64) -> anyhow::Result<()> {
+    for clock in [ClockId::Boottime, ClockId::Monotonic] {
         let begin = both(clock);
         sleep(LOOK).await;
         let end = both(clock);
