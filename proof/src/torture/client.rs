@@ -54,7 +54,7 @@ pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
         }
         Err(error) => eprintln!("no order: {line}: {error}"),
     })?;
-    slew::confirm(part.slew).await?;
+    slew::confirm(part.number).await?;
     let members = part.setup.members.iter();
     let begun = members.map(|member| Process::begin(world.clone(), part.of(*member), orders.clone()));
     let mut all = join_all(begun).await;

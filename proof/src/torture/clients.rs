@@ -38,8 +38,6 @@ pub(crate) struct Client {
     setup: Setup,
     registers: Registers,
     heard: UnboundedSender<Heard>,
-    /// How much faster than true time its clocks run, in parts per million.
-    slew: i64,
     /// Stops its `CLOCK_BOOTTIME` if its clocks are slewed.
     pub(crate) brake: Brake,
     life: Mutex<Option<Life>>,
@@ -69,9 +67,8 @@ impl Client {
             links.push(Link::start(ensemble.address(server)).await?);
         }
         let brake = Brake::new(&setup.shim, number)?;
-        let slew = slew::rate(number);
         let life = Mutex::default();
-        Ok(Self { number, links, seed, setup, registers, heard, slew, brake, life })
+        Ok(Self { number, links, seed, setup, registers, heard, brake, life })
     }
 
     /// Its contenders for each member.
@@ -92,15 +89,11 @@ impl Client {
             number: self.number,
             servers: servers.join(","),
             seed: self.seed.wrapping_mul(1_000_003).wrapping_add(drawn),
-            slew: self.slew,
             setup: self.setup.clone(),
         };
         let mut program = this_program("torture-client")?;
-        program.arg(serde_json::to_string(&part)?).envs(slew::environment(
-            &self.setup,
-            self.slew,
-            &self.brake,
-        ));
+        let slewed = slew::environment(&self.setup, self.number, &self.brake);
+        program.arg(serde_json::to_string(&part)?).envs(slewed);
         let (process, voice) = Process::start(program).context("cannot start a client")?;
         let ending = Arc::<AtomicBool>::default();
         let listener = tokio::spawn(self.clone().listen(voice, process.ear.clone(), ending.clone()));

@@ -59,8 +59,6 @@ pub(crate) struct Part {
     pub(crate) number: u16,
     pub(crate) servers: String,
     pub(crate) seed: u64,
-    /// How much faster than true time its clocks run, in parts per million.
-    pub(crate) slew: i64,
     pub(crate) setup: Setup,
 }
 

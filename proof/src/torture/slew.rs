@@ -78,25 +78,26 @@ pub(super) fn is_slewed(client: u16) -> bool {
     !client.is_multiple_of(2)
 }
 
-/// How much faster than true time a client's clocks run. Those with slewed clocks take the rates in turn.
-pub(super) fn rate(client: u16) -> i64 {
+/// How much faster than true time a client's clocks run, in parts per million. Those with slewed clocks take the rates in turn.
+fn rate(client: u16) -> i64 {
     if is_slewed(client) { RATES[usize::from(client / 2) % RATES.len()] } else { 0 }
 }
 
-/// The environment of a process with slewed clocks.
-pub(super) fn environment(setup: &Setup, slew: i64, brake: &Brake) -> Vec<(&'static str, OsString)> {
-    match slew {
-        0 => Vec::new(),
-        slew => vec![
-            ("LD_PRELOAD", setup.shim.clone().into()),
-            ("SLEW_PPM", slew.to_string().into()),
-            ("SLEW_STOP", brake.0.clone().into()),
-        ],
+/// The environment of a client's process.
+pub(super) fn environment(setup: &Setup, client: u16, brake: &Brake) -> Vec<(&'static str, OsString)> {
+    if !is_slewed(client) {
+        return Vec::new();
     }
+    vec![
+        ("LD_PRELOAD", setup.shim.clone().into()),
+        ("SLEW_PPM", rate(client).to_string().into()),
+        ("SLEW_STOP", brake.0.clone().into()),
+    ]
 }
 
-/// Fails unless this process's clocks are slewed so. Without the check, a run could prove less than it says.
-pub(super) async fn confirm(slew: i64) -> anyhow::Result<()> {
+/// Fails unless the clocks of this client's process are slewed so. Without the check, a run could prove less than it says.
+pub(super) async fn confirm(client: u16) -> anyhow::Result<()> {
+    let slew = rate(client);
     for clock in [ClockId::Boottime, ClockId::Monotonic] {
         let begin = both(clock);
         sleep(LOOK).await;
