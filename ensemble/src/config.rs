@@ -35,8 +35,6 @@ pub struct Config {
     pub prep_delay: Duration,
     /// How long a session that has expired does not close yet: its requests pass, and touches come too late to save it.
     pub expiry_delay: Duration,
-    /// Whether nodes may have a time to live: ZooKeeper's `extendedTypesEnabled`.
-    pub extended_types: bool,
     /// The address that every client has: its identity of the scheme `ip`.
     pub client_address: String,
     /// The nodes that are there from the first, parents first, each with the number of children that were created in it: as in data of
@@ -80,7 +78,6 @@ impl Config {
             apply_delay: Duration::ZERO,
             prep_delay: Duration::ZERO,
             expiry_delay: Duration::ZERO,
-            extended_types: false,
             client_address: "127.0.0.1".into(),
             nodes: Vec::new(),
             log_length: 10_000,

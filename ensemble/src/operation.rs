@@ -21,7 +21,6 @@ pub(crate) mod code {
     pub(crate) const MULTI: i32 = 14;
     pub(crate) const CREATE2: i32 = 15;
     pub(crate) const RECONFIG: i32 = 16;
-    pub(crate) const CHECK_WATCHES: i32 = 17;
     pub(crate) const REMOVE_WATCHES: i32 = 18;
     pub(crate) const CREATE_CONTAINER: i32 = 19;
     pub(crate) const CREATE_TTL: i32 = 21;
@@ -85,7 +84,6 @@ pub(crate) enum Read {
     Multi(Vec<Read>),
     SetWatches(Former),
     AddWatch { path: String, mode: i32 },
-    CheckWatches { path: String, kind: i32 },
     RemoveWatches { path: String, kind: i32 },
     WhoAmI,
 }
@@ -197,7 +195,6 @@ fn read_one(operation: i32, reader: &mut Reader<'_>) -> Result<Option<Read>, Mal
             Read::SetWatches(former)
         }
         code::ADD_WATCH => Read::AddWatch { path: reader.string()?, mode: reader.int()? },
-        code::CHECK_WATCHES => Read::CheckWatches { path: reader.string()?, kind: reader.int()? },
         code::REMOVE_WATCHES => Read::RemoveWatches { path: reader.string()?, kind: reader.int()? },
         code::WHO_AM_I => Read::WhoAmI,
         code::MULTI_READ => Read::Multi(read_multi(reader, read_many)?),

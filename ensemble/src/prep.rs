@@ -11,7 +11,7 @@ use crate::id::Now;
 use crate::operation::{Create, Write, code, error};
 use crate::sessions::{Owner, Tracker, milliseconds};
 use crate::transaction::{Change, Transaction};
-use crate::tree::{CONFIG, Kind, LONGEST_TTL, Record, Tree, parent, path_of};
+use crate::tree::{CONFIG, Kind, Record, Tree, parent, path_of};
 
 /// What the leader has proposed, and has not applied yet.
 #[derive(Debug)]
@@ -23,8 +23,6 @@ pub(crate) struct Preparation {
     pending: BTreeMap<String, VecDeque<Option<Prospect>>>,
     /// The paths of all pending changes, in their order.
     order: VecDeque<(i64, String)>,
-    /// Whether nodes may have a time to live.
-    extended_types: bool,
 }
 
 /// A node as it will be.
@@ -53,9 +51,9 @@ struct Context<'a> {
 
 impl Preparation {
     pub(crate) fn new(zxid: i64, config: &Config, now: Now, tree: &Tree) -> Self {
-        let Config { tick, expiry_delay, extended_types, .. } = *config;
+        let Config { tick, expiry_delay, .. } = *config;
         let sessions = Tracker::new(tick, expiry_delay, now.monotonic, &tree.sessions);
-        Self { zxid, sessions, pending: BTreeMap::new(), order: VecDeque::new(), extended_types }
+        Self { zxid, sessions, pending: BTreeMap::new(), order: VecDeque::new() }
     }
 
     /// Makes a transaction of a request. It fails inside if the request does.
@@ -202,15 +200,9 @@ impl Preparation {
 
     fn create(&mut self, context: &Context<'_>, create: &Create) -> Result<Change, i32> {
         let (kind, sequential) = mode(create.flags)?;
-        if matches!(kind, Kind::Ttl(_)) && !self.extended_types {
-            return Err(error::UNIMPLEMENTED);
+        if create.ttl >= 0 {
+            return Err(error::BAD_ARGUMENTS);
         }
-        let kind = match kind {
-            Kind::Ttl(_) if !(1..=LONGEST_TTL).contains(&create.ttl) => return Err(error::BAD_ARGUMENTS),
-            Kind::Ttl(_) => Kind::Ttl(create.ttl),
-            _ if create.ttl >= 0 => return Err(error::BAD_ARGUMENTS),
-            kind => kind,
-        };
         self.check_session(context)?;
         let above =
             parent(&create.path).filter(|_| !create.path.contains('\0')).ok_or(error::BAD_ARGUMENTS)?;
@@ -228,7 +220,7 @@ impl Preparation {
         if parent.record.kind() == Kind::Ephemeral {
             return Err(error::NO_CHILDREN_FOR_EPHEMERALS);
         }
-        // The operation decides about containers and times to live, the flags about everything else.
+        // The operation decides about containers, the flags about everything else.
         let kind = match (create.code, kind) {
             (code::CREATE_CONTAINER, _) => Kind::Container,
             (code::CREATE_TTL, kind) => kind,
@@ -320,7 +312,7 @@ impl Context<'_> {
     }
 }
 
-/// The kind of node that these flags ask for, and whether its name gets a number. The time to live comes later.
+/// The kind of node that these flags ask for, and whether its name gets a number.
 fn mode(flags: i32) -> Result<(Kind, bool), i32> {
     Ok(match flags {
         0 => (Kind::Persistent, false),
@@ -328,8 +320,8 @@ fn mode(flags: i32) -> Result<(Kind, bool), i32> {
         2 => (Kind::Persistent, true),
         3 => (Kind::Ephemeral, true),
         4 => (Kind::Container, false),
-        5 => (Kind::Ttl(0), false),
-        6 => (Kind::Ttl(0), true),
+        // A time to live.
+        5 | 6 => return Err(error::UNIMPLEMENTED),
         _ => return Err(error::BAD_ARGUMENTS),
     })
 }

@@ -167,10 +167,6 @@ impl<'a> Reading<'a> {
                 self.watches.add(path, self.connection, *mode).ok_or(error::MARSHALLING)?;
                 frame.int(0);
             }
-            Read::CheckWatches { path, kind } => {
-                let has = self.watches.has(path, self.connection, *kind).ok_or(error::MARSHALLING)?;
-                has.then_some(()).ok_or(error::NO_WATCHER)?;
-            }
             Read::RemoveWatches { path, kind } => {
                 let removed = self.watches.remove(path, self.connection, *kind).ok_or(error::MARSHALLING)?;
                 removed.then_some(()).ok_or(error::NO_WATCHER)?;

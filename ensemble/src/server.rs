@@ -160,7 +160,7 @@ impl Server {
             Role::Leading(leading) => match &leading.reign {
                 Some(reign) if !reign.established => Some(reign.patience),
                 reign => {
-                    let containers = self.tree.has_mortal() || !leading.dying.is_empty();
+                    let containers = self.tree.has_containers() || !leading.dying.is_empty();
                     let check = containers.then_some(leading.container_check);
                     let half = reign.as_ref().map(|reign| reign.next_half);
                     let commit =
@@ -275,7 +275,7 @@ impl Server {
             return;
         }
         if leading.dying.is_empty() {
-            leading.dying = tree.dying(milliseconds(now.wall) as i64);
+            leading.dying = tree.dying();
             leading.dying.reverse();
         }
         let dying = leading.dying.pop();

@@ -9,9 +9,6 @@ use crate::transaction::{Change, Transaction};
 use crate::wire::Frame;
 
 const CONTAINER: i64 = i64::MIN;
-const TTL: i64 = 0xFF << 56;
-/// The longest time to live, in milliseconds: 40 bits.
-pub(crate) const LONGEST_TTL: i64 = (1 << 40) - 1;
 pub(crate) const CONFIG: &str = "/zookeeper/config";
 /// Buckets of a `HashSet` that Java's programs say nothing about.
 const BUCKETS: u32 = 16;
@@ -21,8 +18,7 @@ pub(crate) struct Tree {
     /// By path. The root has the empty path, as children's paths without their last part have it.
     nodes: BTreeMap<String, Node>,
     ephemerals: BTreeMap<i64, HashSet>,
-    /// Containers, and nodes with a time to live.
-    mortal: BTreeSet<String>,
+    containers: BTreeSet<String>,
     /// The timeout of each session, in milliseconds.
     pub(crate) sessions: BTreeMap<i64, i32>,
     /// The last transaction that was applied.
@@ -57,7 +53,6 @@ pub(crate) enum Kind {
     Persistent,
     Ephemeral,
     Container,
-    Ttl(i64),
 }
 
 /// A node's metadata as clients see it.
@@ -120,7 +115,6 @@ impl Record {
         match self.owner {
             0 => Kind::Persistent,
             CONTAINER => Kind::Container,
-            owner if owner & TTL == TTL => Kind::Ttl(owner & LONGEST_TTL),
             _ => Kind::Ephemeral,
         }
     }
@@ -133,7 +127,6 @@ impl Kind {
             Self::Persistent => 0,
             Self::Ephemeral => session,
             Self::Container => CONTAINER,
-            Self::Ttl(milliseconds) => TTL | milliseconds,
         }
     }
 }
@@ -193,7 +186,7 @@ impl Tree {
         Self {
             nodes,
             ephemerals: BTreeMap::new(),
-            mortal: BTreeSet::new(),
+            containers: BTreeSet::new(),
             sessions: BTreeMap::new(),
             zxid: 0,
         }
@@ -238,22 +231,15 @@ impl Tree {
         })
     }
 
-    pub(crate) fn has_mortal(&self) -> bool {
-        !self.mortal.is_empty()
+    pub(crate) fn has_containers(&self) -> bool {
+        !self.containers.is_empty()
     }
 
-    /// The nodes that the leader's next check deletes: containers that had children, and nodes whose time is over.
-    pub(crate) fn dying(&self, time: i64) -> Vec<String> {
-        let dies = |node: &Node| {
-            node.children.is_empty()
-                && match node.record.kind() {
-                    // A container that never had a child stays: its creator may be about to create one.
-                    Kind::Container => node.record.creations > 0,
-                    Kind::Ttl(milliseconds) => time - node.record.mtime > milliseconds,
-                    Kind::Persistent | Kind::Ephemeral => false,
-                }
-        };
-        self.mortal.iter().filter(|path| self.nodes.get(*path).is_some_and(dies)).cloned().collect()
+    /// The nodes that the leader's next check deletes: containers that had children.
+    pub(crate) fn dying(&self) -> Vec<String> {
+        // A container that never had a child stays: its creator may be about to create one.
+        let dies = |node: &Node| node.children.is_empty() && node.record.creations > 0;
+        self.containers.iter().filter(|path| self.nodes.get(*path).is_some_and(dies)).cloned().collect()
     }
 
     /// Gives `/zookeeper/config` its contents: each server of an ensemble writes them by itself, in no transaction.
@@ -361,7 +347,7 @@ impl Tree {
             Kind::Ephemeral => {
                 self.ephemerals.entry(*owner).or_insert_with(|| HashSet::new(BUCKETS)).insert(path);
             }
-            Kind::Container | Kind::Ttl(_) => drop(self.mortal.insert(path.clone())),
+            Kind::Container => drop(self.containers.insert(path.clone())),
         }
         self.nodes.insert(path.clone(), node);
         happenings.push(Happening { what: What::Created, path: path.clone(), list: list.clone() });
@@ -378,7 +364,7 @@ impl Tree {
         if let Some(ephemerals) = self.ephemerals.get_mut(&node.record.owner) {
             ephemerals.remove(path);
         }
-        self.mortal.remove(path);
+        self.containers.remove(path);
         happenings.push(Happening { what: What::Deleted, path: path.into(), list: node.list });
         happenings.push(Happening {
             what: What::ChildrenChanged,

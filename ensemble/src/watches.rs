@@ -65,15 +65,6 @@ impl Watches {
         Some(())
     }
 
-    /// Whether the connection has such a watch. `None` if nothing has this number.
-    pub(crate) fn has(&self, path: &str, connection: ConnectionId, kind: i32) -> Option<bool> {
-        let (children, data) = self.kinds(kind)?;
-        if self.version == Version::V3_8_0 && !path.is_empty() && !path.contains('/') {
-            return None;
-        }
-        Some(self.children.has(path, connection, children) || self.data.has(path, connection, data))
-    }
-
     /// Removes watches of this kind, and says whether one was there. `None` if nothing has this number.
     pub(crate) fn remove(&mut self, path: &str, connection: ConnectionId, kind: i32) -> Option<bool> {
         let (children, data) = self.kinds(kind)?;
@@ -167,12 +158,6 @@ impl Table {
         self.recursive += usize::from(*kinds & RECURSIVE != 0);
         self.recursive -= usize::from(former & RECURSIVE != 0);
         self.paths.entry(connection).or_default().insert(path.into());
-    }
-
-    fn has(&self, path: &str, connection: ConnectionId, kinds: Kinds) -> bool {
-        let Some(watchers) = self.watchers.get(path) else { return false };
-        // (o) Version 3.8.0 asks whether anybody watches.
-        watchers.get(&connection).is_some_and(|has| has & kinds != 0) || self.replaces && kinds != 0
     }
 
     fn remove(&mut self, path: &str, connection: ConnectionId, kinds: Kinds) -> bool {

@@ -38,7 +38,6 @@ fn configuration(real: &Real) -> Config {
     let address = connections.trim_start_matches([' ', '/']).split(':').next().expect("our connection");
     Config {
         version,
-        extended_types: true,
         words: vec!["*".into()],
         min_session_timeout: SHORTEST,
         client_address: address.into(),
@@ -122,7 +121,6 @@ fn random_requests_get_the_replies_and_events_of_a_real_server() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let server = ZooKeeper::builder()
         .min_session_timeout(SHORTEST)
-        .java_property("zookeeper.extendedTypesEnabled", "true")
         .java_property("znode.container.checkIntervalMs", "3600000");
     let server = runtime.block_on(server.start()).expect("a server");
     let real = Real::new(vec![server.connect_string()]);
@@ -138,7 +136,6 @@ fn random_requests_to_three_servers_get_the_replies_and_events_of_real_ones() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let ensemble = Ensemble::builder(3)
         .min_session_timeout(SHORTEST)
-        .java_property("zookeeper.extendedTypesEnabled", "true")
         .java_property("znode.container.checkIntervalMs", "3600000");
     let ensemble = runtime.block_on(ensemble.start()).expect("an ensemble");
     let real = Real::new((0..3).map(|server| ensemble.address(server)).collect());

@@ -67,8 +67,8 @@ impl Generator {
         }
         let code = self.dice.pick(&[
             1, 1, 1, 1, 15, 15, 15, 15, 15, 19, 19, 21, 2, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 6, 7, 8, 8,
-            8, 9, 11, 12, 12, 12, 14, 14, 14, 14, 14, 14, 16, 17, 17, 18, 18, 18, 22, 22, 101, 103, 104, 105,
-            106, 106, 107,
+            8, 9, 11, 12, 12, 12, 14, 14, 14, 14, 14, 14, 16, 18, 18, 18, 22, 22, 101, 103, 104, 105, 106,
+            106, 107,
         ]);
         let code = match self.dice.below(100) {
             0 => 100,
@@ -192,9 +192,9 @@ impl Generator {
                 }
                 (body.int(-1).bool(true).int(-1), shown)
             }
-            17 | 18 => {
+            18 => {
                 let kind = self.dice.pick(&[1, 2, 3, 3, 4, 5]);
-                (named.int(kind), format!("watches({code}) {path} kind {kind}"))
+                (named.int(kind), format!("removeWatches {path} kind {kind}"))
             }
             101 | 105 => {
                 let since = self.zxid - self.dice.below(8) as i64;
