@@ -97,10 +97,10 @@ fn perform_command(arguments: Arguments, console: Console) -> Outcome {
     let outcome = runtime.block_on(async {
         match arguments.command {
             Command::Run(Run { wanted, terms }) => {
-                run::run_command(Goal::Wanted(wanted), terms, connection, console).await
+                run::run_under_lock(Goal::Wanted(wanted), terms, connection, console).await
             }
             Command::Lead(Lead { path, value, terms }) => {
-                run::run_command(Goal::Lead { path, value }, terms, connection, console).await
+                run::run_under_lock(Goal::Lead { path, value }, terms, connection, console).await
             }
             Command::Leader(leader) => leader::print_leader(leader, connection, console).await,
             Command::Show(show) => show::print_queue(show, connection, console).await,

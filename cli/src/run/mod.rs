@@ -1,9 +1,9 @@
 //! `zklock run`: a command that runs while the lock is held, and not a moment longer.
 
+mod ask_printer;
 mod context;
 mod control;
-mod grant;
-mod hearing;
+mod guard;
 mod job;
 mod kin;
 mod locks;
@@ -30,7 +30,7 @@ use crate::warden::{Descendants, RESERVE};
 use crate::{closing, duration};
 use context::Context;
 use kin::Kin;
-use shift::{Ending, Shift};
+use shift::{CommandEnd, Shift};
 pub(crate) use target::Goal;
 use target::{Taken, Target};
 use wait::wait_for_target;
@@ -40,7 +40,7 @@ use wait::wait_for_target;
 const DEFAULT_KILL_AFTER: Duration = Duration::from_secs(2);
 
 /// Runs a command under a lock, or as the leader of an election.
-pub(crate) async fn run_command(
+pub(crate) async fn run_under_lock(
     goal: Goal,
     terms: Terms,
     connection: &Connection,
@@ -110,8 +110,8 @@ async fn acquire_and_run(
         // read of a silence, too.
         let was_silent = context.connection.silence.take_told();
         let heard = if was_silent { console.max(Console::Normal) } else { console };
-        let grant = match waited {
-            Ok(Taken::Granted(grant)) => grant,
+        let guard = match waited {
+            Ok(Taken::Granted(guard)) => guard,
             Ok(Taken::Done(record))
                 if record.state == RecordState::Begun && unstarted == Some(record.token) =>
             {
@@ -134,34 +134,34 @@ async fn acquire_and_run(
             }
             Err(signal) => return Ok(exit::after_signal(signal)),
         };
-        let token = grant.token();
+        let token = guard.token();
         unstarted = Some(token);
-        // Of a pool, the grant says which part. Everything else has the names that the user gave.
-        let grant = if let Target::Part(_) = target { grant } else { grant.with_names(target.names()) };
-        let acquired = format!("acquired {}, token {token}", grant.names());
+        // Of a pool, the guard says which part. Everything else has the names that the user gave.
+        let guard = if let Target::Part(_) = target { guard } else { guard.with_names(target.names()) };
+        let acquired = format!("acquired {}, token {token}", guard.names());
         if context.says_that_it_waits.take() || was_silent {
             heard.note(acquired);
         } else {
             console.detail(acquired);
         }
-        match Shift::new(context, signals, grant, kill_after).run_command().await? {
-            Ending::Own(status) => return Ok(ExitCode::from(status)),
-            Ending::NeverBegun { told_to_end: Some(signal) } => {
+        match Shift::new(context, signals, guard, kill_after).run_command().await? {
+            CommandEnd::Own(status) => return Ok(ExitCode::from(status)),
+            CommandEnd::NeverBegun { told_to_end: Some(signal) } => {
                 target.tell_unended(console);
                 return Ok(exit::after_signal(signal));
             }
-            Ending::NeverBegun { told_to_end: None } => {
+            CommandEnd::NeverBegun { told_to_end: None } => {
                 let names = target.names();
                 context.say_that_it_waits(format_args!(
                     "{names} {} lost before CMD started; zklock waits again",
                     names.was()
                 ));
             }
-            Ending::Lost { told_to_end: None, .. } if terms.restart => {
+            CommandEnd::Lost { told_to_end: None, .. } if terms.restart => {
                 let names = target.names();
                 context.say_that_it_waits(format_args!("zklock waits for {names} again, to restart CMD"));
             }
-            Ending::Lost { code, .. } => {
+            CommandEnd::Lost { code, .. } => {
                 target.tell_unended(console);
                 return Ok(code.into());
             }

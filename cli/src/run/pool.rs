@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use zklock::{LockOptions, Semaphore, Session, Slots, semaphore::PoolError};
 use zookeeper_client::SessionId;
 
-use super::grant::Grant;
+use super::guard::CommandGuard;
 use super::kin::{Kin, Kinship};
 use super::locks::{Blocked, Names, Patience};
 use crate::failure::Failure;
@@ -63,7 +63,7 @@ impl Part {
     }
 
     /// Acquires it. `None` if it was not acquired in time.
-    pub(super) async fn acquire(&self, patience: Patience) -> Result<Option<Grant>, PoolError> {
+    pub(super) async fn acquire(&self, patience: Patience) -> Result<Option<CommandGuard>, PoolError> {
         let granted = self.acquire_within(patience).await?;
         if patience.is_none() && granted.is_none() && self.has_room().await {
             return self.acquire_within(Some(PASSING)).await;
@@ -71,15 +71,15 @@ impl Part {
         Ok(granted)
     }
 
-    async fn acquire_within(&self, patience: Patience) -> Result<Option<Grant>, PoolError> {
+    async fn acquire_within(&self, patience: Patience) -> Result<Option<CommandGuard>, PoolError> {
         Ok(match (&self.of, patience) {
-            (PartOf::Slots(slots), None) => slots.try_acquire().await?.map(Grant::slot),
-            (PartOf::Slots(slots), Some(time)) => slots.acquire_timeout(time).await?.map(Grant::slot),
+            (PartOf::Slots(slots), None) => slots.try_acquire().await?.map(CommandGuard::slot),
+            (PartOf::Slots(slots), Some(time)) => slots.acquire_timeout(time).await?.map(CommandGuard::slot),
             (PartOf::Semaphore(semaphore), None) => {
-                semaphore.try_acquire_many(self.weight).await?.map(Grant::permit)
+                semaphore.try_acquire_many(self.weight).await?.map(CommandGuard::permit)
             }
             (PartOf::Semaphore(semaphore), Some(time)) => {
-                semaphore.acquire_many_timeout(self.weight, time).await?.map(Grant::permit)
+                semaphore.acquire_many_timeout(self.weight, time).await?.map(CommandGuard::permit)
             }
         })
     }

@@ -10,13 +10,12 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use zklock::ask::{Ask, Asks};
 use zklock::{Lost, LostReason, ReleaseError, Sequencer, once::RecordError};
 
+use super::ask_printer::AskPrinter;
 use super::context::Context;
 use super::control::{Control, Stop};
-use super::grant::Grant;
-use super::hearing::Hearing;
+use super::guard::CommandGuard;
 use super::job::Job;
 use super::kin::TOKENS;
-use super::target;
 use crate::args::{OnAsk, OnLost};
 use crate::exit::Code;
 use crate::failure::Failure;
@@ -36,7 +35,8 @@ const UNASKED: Duration = Duration::from_secs(1);
 const STUCK: &str = "a process of CMD still runs after SIGKILL; it may belong to another user, or wait for a disk that does \
                      not answer; zklock waits until it ends";
 
-pub(super) enum Ending {
+/// How a command under a guard ended.
+pub(super) enum CommandEnd {
     /// The command ended by itself with this status, while the lock was held.
     Own(u8),
     /// The lock was lost, or held for as long as the user allows, and the command was ended.
@@ -55,7 +55,7 @@ pub(super) enum Ending {
 pub(super) struct Shift<'a> {
     context: &'a Context<'a>,
     signals: &'a mut Signals,
-    grant: Grant,
+    guard: CommandGuard,
     kill_after: Duration,
     control: Control,
     /// The end of the lease that the warden knows.
@@ -66,20 +66,20 @@ pub(super) struct Shift<'a> {
     told_to_end: Option<i32>,
     /// Whether an ask has ended the command, or has tried to.
     asked: bool,
-    hearing: Hearing,
+    ask_printer: AskPrinter,
 }
 
 impl<'a> Shift<'a> {
     pub(super) fn new(
         context: &'a Context<'_>,
         signals: &'a mut Signals,
-        grant: Grant,
+        guard: CommandGuard,
         kill_after: Duration,
     ) -> Self {
         Self {
             context,
             signals,
-            grant,
+            guard,
             kill_after,
             control: Control::new(),
             end: Duration::ZERO,
@@ -87,16 +87,16 @@ impl<'a> Shift<'a> {
             lost: None,
             told_to_end: None,
             asked: false,
-            hearing: Hearing::new(context.console),
+            ask_printer: AskPrinter::new(context.console),
         }
     }
 
     /// Runs the command. Returns after every process is gone and the lock is released or lost.
-    pub(super) async fn run_command(mut self) -> Result<Ending, Failure> {
+    pub(super) async fn run_command(mut self) -> Result<CommandEnd, Failure> {
         let context = self.context;
-        let mut lost = self.grant.lost();
+        let mut lost = self.guard.lost();
         let (None, Ok(variables)) = (lost.as_mut().now_or_never(), self.variables()) else {
-            return Ok(Ending::NeverBegun { told_to_end: None });
+            return Ok(CommandEnd::NeverBegun { told_to_end: None });
         };
         self.end = self.lease_end();
         let begin = Order::Begin {
@@ -111,11 +111,11 @@ impl<'a> Shift<'a> {
         let status = self.attend_command(&mut job, lost, children).await;
         let was_begun = job.group().is_some();
         let was_kept = job.wait_until_gone(|| context.console.warn(STUCK)).await;
-        self.hearing.finish_printing().await;
+        self.ask_printer.finish_printing().await;
         let told_to_end = self.told_to_end;
         match (status, self.lost) {
             (Some(status), _) => {
-                let names = self.grant.names().clone();
+                let names = self.guard.names().clone();
                 let end = self.end;
                 let released = match self.record_end(status).await {
                     Ok(shift) => shift.release_lock().await,
@@ -125,7 +125,7 @@ impl<'a> Shift<'a> {
                     Err(error) if status == 0 => return Err(error.into()),
                     Err(error) => {
                         context.console.warn(error);
-                        return Ok(Ending::Own(status));
+                        return Ok(CommandEnd::Own(status));
                     }
                 };
                 match released {
@@ -133,19 +133,19 @@ impl<'a> Shift<'a> {
                         let was = names.was();
                         context
                             .tell_loss(format_args!("{names} {was} lost, perhaps while CMD ran: {reason}"));
-                        Ok(Ending::Lost { code: exit_code(reason), told_to_end })
+                        Ok(CommandEnd::Lost { code: exit_code(reason), told_to_end })
                     }
-                    _ => Ok(Ending::Own(status)),
+                    _ => Ok(CommandEnd::Own(status)),
                 }
             }
             (None, Some(reason)) => {
                 // Every process is gone. What is still held need not wait for the background.
-                if is_overstay(reason) && self.grant.check().is_ok() {
+                if is_overstay(reason) && self.guard.check().is_ok() {
                     let _told = self.release_lock().await;
                 }
-                Ok(Ending::Lost { code: exit_code(reason), told_to_end })
+                Ok(CommandEnd::Lost { code: exit_code(reason), told_to_end })
             }
-            (None, None) if was_kept && !was_begun => Ok(Ending::NeverBegun { told_to_end }),
+            (None, None) if was_kept && !was_begun => Ok(CommandEnd::NeverBegun { told_to_end }),
             (None, None) => {
                 let _told = self.release_lock().await;
                 Err(Failure::internal("the warden of CMD failed, or somebody killed it; CMD has ended, too"))
@@ -164,7 +164,7 @@ impl<'a> Shift<'a> {
         job.reap_strangers();
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut asks = (self.context.terms.on_ask != OnAsk::Ignore).then(|| self.grant.asks());
+        let mut asks = (self.context.terms.on_ask != OnAsk::Ignore).then(|| self.guard.asks());
         let listening = Instant::now() + UNASKED;
         let mut own = None;
         loop {
@@ -184,7 +184,7 @@ impl<'a> Shift<'a> {
                         self.control.take_terminal_back(job);
                         own = self.was_its_own(by_itself, at).then_some(status);
                         if own.is_some() {
-                            let names = self.grant.names();
+                            let names = self.guard.names();
                             self.context.systemd.send_stopping(format_args!("CMD has ended; zklock releases {names}"));
                         }
                     }
@@ -212,10 +212,10 @@ impl<'a> Shift<'a> {
     /// Says that the service is up, if the guard says that it is held. The report that the command has started may come
     /// late: after a loss, or after this process was stopped.
     fn say_ready(&self) {
-        let is_ending = || self.grant.lost().now_or_never().is_some();
+        let is_ending = || self.guard.lost().now_or_never().is_some();
         if self.lost.is_none() && !is_ending() {
-            let names = self.grant.names();
-            self.context.systemd.send_ready(format_args!("holds {names}, token {}", self.grant.token()));
+            let names = self.guard.names();
+            self.context.systemd.send_ready(format_args!("holds {names}, token {}", self.guard.token()));
         }
     }
 
@@ -225,14 +225,14 @@ impl<'a> Shift<'a> {
         if by_itself && self.context.may_outlive_lock() {
             return true;
         }
-        let lost = self.lost.or_else(|| self.grant.check().err().map(|lost| lost.reason));
+        let lost = self.lost.or_else(|| self.guard.check().err().map(|lost| lost.reason));
         if by_itself && at < self.end && lost.is_none_or(is_foreseen) {
             return true;
         }
         // The warden ended it before this process knew of the loss.
         let reason = lost.unwrap_or(LostReason::Unconfirmed);
         if self.lost.replace(reason).is_none() {
-            let names = self.grant.names();
+            let names = self.guard.names();
             self.context.tell_loss(if is_overstay(reason) {
                 self.overstay_text("CMD has ended")
             } else {
@@ -255,7 +255,7 @@ impl<'a> Shift<'a> {
         if self.lost.is_some() {
             return;
         }
-        if let Err(lost) = self.grant.check() {
+        if let Err(lost) = self.guard.check() {
             return self.handle_loss(lost.reason, job);
         }
         // A pause within one of the two makes that one earlier, and the warden would believe it. The true end comes nearer if an
@@ -271,7 +271,7 @@ impl<'a> Shift<'a> {
     fn handle_loss(&mut self, reason: LostReason, job: &Job<'_>) {
         self.lost = Some(reason);
         let Context { terms, systemd, console, .. } = self.context;
-        let names = self.grant.names();
+        let names = self.guard.names();
         let is = names.is();
         let end = self.lease_end();
         if self.context.may_outlive_lock() {
@@ -315,13 +315,13 @@ impl<'a> Shift<'a> {
         let [who, path, why] = [&ask.who, &ask.path, &ask.why].map(|text| text::harmless(text));
         let by = time_text(ask.by());
         let fate = if ends { "; zklock sends SIGTERM to CMD" } else { "" };
-        self.hearing.print_soon(ends, format!("{who} asks for {path} by {by}: {why}{fate}"));
+        self.ask_printer.print_soon(ends, format!("{who} asks for {path} by {by}: {why}{fate}"));
     }
 
     /// The message for a lock that is near the longest time for which the user allows to hold it.
     fn overstay_text(&self, fate: &str) -> String {
         let longest = self.context.terms.max_hold.map(duration::text).unwrap_or_default();
-        format!("{} may be held for --max-hold {longest} only; {fate}", self.grant.names())
+        format!("{} may be held for --max-hold {longest} only; {fate}", self.guard.names())
     }
 
     /// How long the warden may take to end every process. Somebody may have stopped the warden.
@@ -361,7 +361,7 @@ impl<'a> Shift<'a> {
             Stop::StopsUs => {
                 self.control.take_terminal_back(job);
                 if !self.context.may_outlive_lock() {
-                    let left = duration::text(self.grant.remaining());
+                    let left = duration::text(self.guard.remaining());
                     console.note(format_args!(
                         "zklock and CMD are stopped; if nobody continues them within {left}, the warden ends CMD"
                     ));
@@ -384,27 +384,29 @@ impl<'a> Shift<'a> {
     }
 
     fn may_run(&self) -> bool {
-        self.grant.check().is_ok() || self.context.may_outlive_lock()
+        self.guard.check().is_ok() || self.context.may_outlive_lock()
     }
 
     /// Records how the command has ended, if it ran in a run. Every process is gone by now, and the lock is still held.
     async fn record_end(self, status: u8) -> Result<Self, RecordError> {
-        let failed = self.grant.run_name().filter(|_| status != 0);
-        let grant = self.grant.record_end(status).await?;
-        if let Some(name) = failed {
-            self.context.console.warn(target::failed_text(&name));
+        let failed = self.guard.run_name().filter(|_| status != 0);
+        let guard = self.guard.record_end(status).await?;
+        if let Some(run) = failed {
+            let console = self.context.console;
+            console
+                .warn(format_args!("run {run} is recorded as failed; it does not run again without --retry"));
         }
-        Ok(Self { grant, ..self })
+        Ok(Self { guard, ..self })
     }
 
     /// Releases the lock; if that fails, by the end of the session, unless the program goes on in it. An error if the lock turns out
     /// to be lost already, maybe while the command ran.
     async fn release_lock(self) -> Result<(), LostReason> {
-        let Self { context: Context { terms, session, console, .. }, signals, grant, end, lost, .. } = self;
-        let names = grant.names().clone();
+        let Self { context: Context { terms, session, console, .. }, signals, guard, end, lost, .. } = self;
+        let names = guard.names().clone();
         let goes_on = terms.restart && lost.is_some();
         let problem = tokio::select! {
-            released = grant.release() => match released {
+            released = guard.release() => match released {
                 Ok(()) => {
                     console.detail(format_args!("released {names}"));
                     return Ok(());
@@ -435,27 +437,27 @@ impl<'a> Shift<'a> {
     fn lease_end(&self) -> Duration {
         // The clock is read first, so that a pause between the two makes the result earlier.
         let now = clock::now();
-        now + self.grant.remaining()
+        now + self.guard.remaining()
     }
 
     /// The variables of the command's environment. Some of them have a line for each lock, because no path has a line
     /// break. A variable without a value is removed: it may be that of another `zklock run` around this one.
     fn variables(&self) -> Result<Vec<(&'static str, Option<String>)>, Lost> {
         let Context { terms, session, connection, kin, .. } = self.context;
-        let sequencers = self.grant.sequencers()?;
+        let sequencers = self.guard.sequencers()?;
         let access = |sequencer: &Sequencer| if sequencer.is_shared() { "shared" } else { "exclusive" };
         let known = |text: String| Some(text).filter(|_| !sequencers.is_empty());
         let always = [
-            ("ZKLOCK_PATH", Some(lines(self.grant.paths()))),
+            ("ZKLOCK_PATH", Some(lines(self.guard.paths()))),
             ("ZKLOCK_ACCESS", known(lines(sequencers.iter().map(access)))),
-            ("ZKLOCK_TOKEN", Some(self.grant.token().to_string())),
-            (TOKENS, Some(kin.tokens_with(self.grant.token(), session.id()))),
+            ("ZKLOCK_TOKEN", Some(self.guard.token().to_string())),
+            (TOKENS, Some(kin.tokens_with(self.guard.token(), session.id()))),
             ("ZKLOCK_SEQUENCER", known(lines(sequencers))),
             ("ZKLOCK_SESSION_TIMEOUT_MS", Some(session.timeout().as_millis().to_string())),
         ];
         // Those of a run, a slot or a permit around this one stay the command's own.
-        let special = self.grant.special();
-        let present = special.into_iter().chain(connection.variables());
+        let own = self.guard.own_variable();
+        let present = own.into_iter().chain(connection.variables());
         let present = present.map(|(name, value)| (name, Some(value)));
         let kept_back = systemd::kept_back(terms.notify).iter().map(|name| (*name, None));
         Ok(always.into_iter().chain(present).chain(kept_back).collect())

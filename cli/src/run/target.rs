@@ -5,7 +5,7 @@ use zklock::{
     once::{Claim, OnceOptions, Record, RecordState},
 };
 
-use super::grant::Grant;
+use super::guard::CommandGuard;
 use super::kin::Kin;
 use super::locks::{Blocked, Locks, Names, Patience};
 use super::pool::Part;
@@ -35,7 +35,7 @@ pub(super) enum Target {
 
 /// What a command waited for.
 pub(super) enum Taken {
-    Granted(Grant),
+    Granted(CommandGuard),
     /// The run must not happen.
     Done(Record),
 }
@@ -131,8 +131,8 @@ impl Target {
 
     /// Acquires the locks, and begins the run or announces the leader. `None` if the locks were not acquired in time.
     pub(super) async fn acquire(&self, patience: Patience) -> Result<Option<Taken>, Failure> {
-        let grant = match self {
-            Self::Locks(locks) => locks.acquire_all(patience).await?.map(Grant::locks),
+        let guard = match self {
+            Self::Locks(locks) => locks.acquire_all(patience).await?.map(CommandGuard::locks),
             Self::Once(_, once, name) => {
                 let claim = match patience {
                     None => once.try_claim(name).await?,
@@ -140,7 +140,7 @@ impl Target {
                 };
                 match claim {
                     Some(Claim::Recorded(record)) => return Ok(Some(Taken::Done(record))),
-                    Some(Claim::Run(run)) => Some(Grant::run(run)),
+                    Some(Claim::Run(run)) => Some(CommandGuard::run(run)),
                     None => None,
                 }
             }
@@ -149,16 +149,12 @@ impl Target {
                     None => election.try_campaign(value).await?,
                     Some(timeout) => election.campaign_timeout(value, timeout).await?,
                 };
-                leadership.map(Grant::leadership)
+                leadership.map(CommandGuard::leadership)
             }
             Self::Part(part) => part.acquire(patience).await?,
         };
-        Ok(grant.map(Taken::Granted))
+        Ok(guard.map(Taken::Granted))
     }
-}
-
-pub(super) fn failed_text(run: &str) -> String {
-    format!("run {run} is recorded as failed; it does not run again without --retry")
 }
 
 /// Says of a run that it does not begin, and what its record has.

@@ -56,14 +56,14 @@ async fn supervise(command: &[OsString]) -> io::Result<()> {
     holder.send(&Report::Started { group: head.as_raw_pid() });
 
     let mut warden = Warden { family: Family::of(head, descendants), ladder, stuck: None };
-    let mut is_held = true;
+    let mut has_holder = true;
     loop {
         let order = tokio::select! {
             _ = changed.recv() => None,
             _ = signals.next_signal() => None,
             () = sleep(warden.pause()) => None,
-            order = holder.receive(), if is_held => {
-                is_held = order.is_some();
+            order = holder.receive(), if has_holder => {
+                has_holder = order.is_some();
                 order
             }
         };
@@ -85,7 +85,7 @@ async fn supervise(command: &[OsString]) -> io::Result<()> {
         }
         let now = clock::now();
         let step = match order {
-            _ if !is_held => warden.ladder.kill_command(),
+            _ if !has_holder => warden.ladder.kill_command(),
             Some(order) => warden.obey_order(order, now),
             None => None,
         };

@@ -1,4 +1,4 @@
-//! What a command holds: locks, a run that has begun under its lock, the lead, or some of a pool.
+//! The guard of what a command holds: locks, a run that has begun under its lock, the lead, or some of a pool.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use zklock::{
 
 use super::locks::Names;
 
-/// What a command holds, and what its environment says of that.
-pub(super) struct Grant {
+/// The guard of what a command holds, of whichever kind, and what the command's environment says of that.
+pub(super) struct CommandGuard {
     held: Held,
     names: Names,
     sequencers: Result<Vec<Sequencer>, Lost>,
     /// The variable that only its kind has: the name of a run, the index of a slot, or the weight of a permit.
-    special: Option<(&'static str, String)>,
+    own_variable: Option<(&'static str, String)>,
 }
 
 enum Held {
@@ -39,7 +39,7 @@ macro_rules! ask_guard {
     };
 }
 
-impl Grant {
+impl CommandGuard {
     pub(super) fn locks(guard: MultiGuard) -> Self {
         let sequencers = guard.sequencers();
         Self::new(Held::Guard(guard.into_any()), sequencers)
@@ -47,8 +47,8 @@ impl Grant {
 
     pub(super) fn run(run: Run) -> Self {
         let sequencers = run.guard().sequencer().map(|it| vec![it]);
-        let special = Some(("ZKLOCK_ONCE", run.name().to_owned()));
-        Self { special, ..Self::new(Held::Run(run), sequencers) }
+        let own_variable = Some(("ZKLOCK_ONCE", run.name().to_owned()));
+        Self { own_variable, ..Self::new(Held::Run(run), sequencers) }
     }
 
     pub(super) fn leadership(leadership: Leadership) -> Self {
@@ -59,19 +59,19 @@ impl Grant {
     /// Nobody can check a permit or a slot.
     pub(super) fn permit(permit: Permit) -> Self {
         let names = Names::permits(permit.path(), permit.weight());
-        let special = Some(("ZKLOCK_PERMITS", permit.weight().to_string()));
-        Self { names, special, ..Self::new(Held::Guard(permit.into_any()), Ok(Vec::new())) }
+        let own_variable = Some(("ZKLOCK_PERMITS", permit.weight().to_string()));
+        Self { names, own_variable, ..Self::new(Held::Guard(permit.into_any()), Ok(Vec::new())) }
     }
 
     pub(super) fn slot(slot: Slot) -> Self {
         let names = Names::slot(slot.path(), slot.index());
-        let special = Some(("ZKLOCK_SLOT", slot.index().to_string()));
-        Self { names, special, ..Self::new(Held::Guard(slot.into_any()), Ok(Vec::new())) }
+        let own_variable = Some(("ZKLOCK_SLOT", slot.index().to_string()));
+        Self { names, own_variable, ..Self::new(Held::Guard(slot.into_any()), Ok(Vec::new())) }
     }
 
     fn new(held: Held, sequencers: Result<Vec<Sequencer>, Lost>) -> Self {
         let names = ask_guard!(held, guard => Names::of(guard.paths()));
-        Self { held, names, sequencers, special: None }
+        Self { held, names, sequencers, own_variable: None }
     }
 
     pub(super) fn with_names(self, names: Names) -> Self {
@@ -87,8 +87,8 @@ impl Grant {
         self.sequencers.as_deref().map_err(Clone::clone)
     }
 
-    pub(super) fn special(&self) -> Option<(&'static str, String)> {
-        self.special.clone()
+    pub(super) fn own_variable(&self) -> Option<(&'static str, String)> {
+        self.own_variable.clone()
     }
 
     /// The name of the run that has begun, if this is one.

@@ -17,13 +17,13 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// How long the end of the command waits until the last line is printed.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-pub(super) struct Hearing {
+pub(super) struct AskPrinter {
     console: Console,
     recent: Vec<Instant>,
     printer: Option<(SyncSender<String>, JoinHandle<()>)>,
 }
 
-impl Hearing {
+impl AskPrinter {
     pub(super) fn new(console: Console) -> Self {
         Self { console, recent: Vec::new(), printer: None }
     }
@@ -65,11 +65,11 @@ mod tests {
 
     #[test]
     fn ten_lines_are_printed_in_a_minute_and_those_that_matter() {
-        let mut hearing = Hearing::new(Console::Quiet);
+        let mut printer = AskPrinter::new(Console::Quiet);
         let began = Instant::now();
-        assert!((0..LINES).all(|_| hearing.admits(false, began)));
-        assert!(!hearing.admits(false, began + MINUTE / 2));
-        assert!(hearing.admits(true, began + MINUTE / 2));
-        assert!(hearing.admits(false, began + MINUTE));
+        assert!((0..LINES).all(|_| printer.admits(false, began)));
+        assert!(!printer.admits(false, began + MINUTE / 2));
+        assert!(printer.admits(true, began + MINUTE / 2));
+        assert!(printer.admits(false, began + MINUTE));
     }
 }
