@@ -4,32 +4,31 @@ use std::process::ExitCode;
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use zklock::Session;
 use zklock::ask::{Answer, AskError, Request};
 use zklock::inspect::{Contender, Kind};
 use zookeeper_client::Permission;
 
 use crate::args::Ask;
-use crate::connection::Connection;
+use crate::connection::{Connection, Inquiry};
 use crate::console::Console;
 use crate::exit::{self, Code};
 use crate::failure::{Failure, Outcome};
 use crate::queue::{Entry, time_text};
-use crate::{duration, place, signals, text};
+use crate::{duration, signals, text, unheld};
 
 pub(crate) async fn ask_holders(ask: Ask, connection: &Connection, console: Console) -> Outcome {
     let mut ending = signals::listen_to(signals::FATAL).map_err(Failure::internal)?;
     // The ask goes with the session.
-    let ask_or_end = async |session: &Session| {
+    let ask_or_end = async |inquiry: Inquiry<'_>| {
         tokio::select! {
-            outcome = ask_in_session(&ask, session, console) => outcome,
+            outcome = ask_in_session(&ask, inquiry) => outcome,
             Some(signal) = ending.next() => Ok(exit::after_signal(signal)),
         }
     };
     connection.in_session(console, ask_or_end).await
 }
 
-async fn ask_in_session(ask: &Ask, session: &Session, console: Console) -> Outcome {
+async fn ask_in_session(ask: &Ask, Inquiry { session, console, .. }: Inquiry<'_>) -> Outcome {
     let path = ask.path.as_str();
     let within = duration::text(ask.within);
     let mut request = Request::new(&ask.reason, ask.within);
@@ -43,7 +42,7 @@ async fn ask_in_session(ask: &Ask, session: &Session, console: Console) -> Outco
         request = request.slot(index);
     }
     let Some(asking) = session.ask(path, request).await.map_err(|error| ask_failure(error, path))? else {
-        let unheld = place::unheld(session, path).await;
+        let unheld = unheld::describe_unheld(session, path).await;
         if ask.sequence.is_some() || ask.slot.is_some() {
             unheld?;
             let number = ask.sequence.map(|number| format!(" with the sequence {number}"));

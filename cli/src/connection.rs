@@ -129,6 +129,14 @@ enum Credentials {
     Sasl(String, String),
 }
 
+/// A command that looks: its session, which holds no lock, and what it needs beside that.
+#[derive(Clone, Copy)]
+pub(crate) struct Inquiry<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) connection: &'a Connection,
+    pub(crate) console: Console,
+}
+
 /// An attempt to establish a session, and the option that bounds it.
 struct Attempt {
     began: Instant,
@@ -156,8 +164,7 @@ impl Connection {
     /// The same, with the session timeout that the servers grant if they do not grant the one that was asked for.
     pub(crate) async fn session_as_granted(&self) -> Result<Session, Failure> {
         let attempt = self.new_attempt(Duration::MAX);
-        let builder = || self.builder();
-        let connected = self.tell_if_late(&attempt, connect_as_granted(builder)).await?;
+        let connected = self.tell_if_late(&attempt, connect_as_granted(|| self.builder())).await?;
         self.with_identity(connected, &attempt).await
     }
 
@@ -165,7 +172,7 @@ impl Connection {
     pub(crate) async fn in_session<T>(
         &self,
         console: Console,
-        look: impl AsyncFnOnce(&Session) -> Result<T, Failure>,
+        look: impl AsyncFnOnce(Inquiry<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         self.in_this_session(self.session_to_look().await?, console, look).await
     }
@@ -175,11 +182,11 @@ impl Connection {
         &self,
         session: Session,
         console: Console,
-        look: impl AsyncFnOnce(&Session) -> Result<T, Failure>,
+        look: impl AsyncFnOnce(Inquiry<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         self.silence.note_answer("", console);
         let seen = tokio::select! {
-            seen = look(&session) => seen,
+            seen = look(Inquiry { session: &session, connection: self, console }) => seen,
             never = self.watch_silence(&session, "", console) => match never {},
         };
         closing::close_session(&session).await;
@@ -197,19 +204,19 @@ impl Connection {
     }
 
     pub(crate) async fn session_to_look(&self) -> Result<Session, Failure> {
-        self.tell_if_late(&self.new_attempt(Duration::MAX), self.session_with_any_tick()).await
-    }
-
-    async fn session_with_any_tick(&self) -> Result<Session, Failure> {
         let attempt = self.new_attempt(Duration::MAX);
-        let connected = match connect_as_granted(|| self.builder()).await? {
-            // No lease is possible with the longer tick and the session timeout that was asked for. With the longest session
-            // timeout one is. What is said of other sessions is right with the longer tick.
-            Err(ConnectError::TickUnknown { longer, .. }) => {
-                connect_as_granted(|| Ok(self.builder()?.tick(longer).session_timeout(LONG_TIMEOUT))).await?
+        let connecting = async {
+            match connect_as_granted(|| self.builder()).await {
+                // No lease is possible with the longer tick and the session timeout that was asked for. With the longest session
+                // timeout one is. What is said of other sessions is right with the longer tick.
+                Ok(Err(ConnectError::TickUnknown { longer, .. })) => {
+                    connect_as_granted(|| Ok(self.builder()?.tick(longer).session_timeout(LONG_TIMEOUT)))
+                        .await
+                }
+                connected => connected,
             }
-            connected => connected,
         };
+        let connected = self.tell_if_late(&attempt, connecting).await?;
         self.with_identity(connected, &attempt).await
     }
 

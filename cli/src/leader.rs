@@ -6,38 +6,30 @@ use std::time::Duration;
 use zklock::{Election, Session};
 
 use crate::args::Leader;
-use crate::connection::Connection;
+use crate::connection::{Connection, Inquiry};
 use crate::console::Console;
 use crate::election::Announcement;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
 use crate::found::Found;
-use crate::{output, place, signals, text};
+use crate::{acl, output, signals, text, unheld};
 
 /// How often it looks whether the server has refused to answer.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) async fn print_leader(leader: Leader, connection: &Connection, console: Console) -> Outcome {
-    connection
-        .in_session(console, async |session| print_in_session(&leader, connection, session, console).await)
-        .await
+    connection.in_session(console, async |inquiry| print_in_session(&leader, inquiry).await).await
 }
 
-async fn print_in_session(
-    leader: &Leader,
-    connection: &Connection,
-    session: &Session,
-    console: Console,
-) -> Outcome {
+async fn print_in_session(leader: &Leader, inquiry: Inquiry<'_>) -> Outcome {
+    let Inquiry { session, console, .. } = inquiry;
     let election = session.election(&leader.path)?;
     if leader.watch {
         if let Ok(None) = election.leader().await {
             console.note(nobody_leads(session, &election).await);
         }
-        return signals::until_signal(output::while_read(print_changes(
-            leader, connection, session, &election, console,
-        )))
-        .await;
+        let changes = print_changes(leader, &election, inquiry);
+        return signals::until_signal(output::while_read(changes)).await;
     }
     let found = election.leader().await?;
     let is_led = found.is_some();
@@ -80,19 +72,14 @@ async fn describe_path(session: &Session, election: &Election) -> Result<String,
         _ if session.child_count(path).await?.is_none() => "does not exist".to_owned(),
         _ => match session.lock(path)?.foreign_contenders().await?.len() {
             0 => "exists, and has no candidate".to_owned(),
-            foreign => format!("has no candidate of zklock's, but {}", place::others_text(foreign)),
+            foreign => format!("has no candidate of zklock's, but {}", unheld::foreign_text(foreign)),
         },
     })
 }
 
 /// Prints each change until nobody reads it.
-async fn print_changes(
-    leader: &Leader,
-    connection: &Connection,
-    session: &Session,
-    election: &Election,
-    console: Console,
-) -> Outcome {
+async fn print_changes(leader: &Leader, election: &Election, inquiry: Inquiry<'_>) -> Outcome {
+    let Inquiry { session, connection, console } = inquiry;
     let mut leaders = election.observe();
     let mut looks = tokio::time::interval(LOOK);
     let mut refusal = None;
@@ -105,7 +92,7 @@ async fn print_changes(
                     let asked = election.leader().await.err().map(Failure::from);
                     let asked = asked.filter(|failure| failure.forbidden_path().is_some());
                     let cause = match asked {
-                        Some(forbidden) => place::with_acl_explained(forbidden, connection).await.to_string(),
+                        Some(forbidden) => acl::explain_refusal(forbidden, connection).await.to_string(),
                         None => cause.clone(),
                     };
                     console.warn(format_args!("the server refuses to say who leads: {cause}; zklock asks again"));

@@ -17,14 +17,14 @@ use crate::election::{IN_FLIGHT, LedElection};
 use crate::failure::{Failure, Outcome};
 use crate::layout::Layout;
 use crate::pool::{Shares, Stock};
-use crate::queue::Entry;
+use crate::queue::{Entry, known_text};
 use crate::table::{self, Column};
-use crate::{output, place};
+use crate::{output, unheld};
 
 /// Prints the locks that somebody holds, in the order of their paths.
 pub(crate) async fn print_locks(list: List, connection: &Connection, console: Console) -> Outcome {
     let (exists, hidden, locks) =
-        connection.in_session(console, async |session| find_locks(session, &list).await).await?;
+        connection.in_session(console, async |inquiry| find_locks(inquiry.session, &list).await).await?;
     if hidden > 0 {
         let nodes = if hidden == 1 { "node" } else { "nodes" };
         console.note(format_args!(
@@ -42,14 +42,14 @@ pub(crate) async fn print_locks(list: List, connection: &Connection, console: Co
             ("HOLDER", true, &Listed::holder_text),
             ("ARRIVED", true, &|lock| lock.holder.since_text(now)),
             ("WAITING", true, &|lock| lock.waiting.to_string()),
-            ("LAYOUT", is_shared, &Listed::layout_text),
+            ("LAYOUT", is_shared, &|lock| known_text(lock.layout.map(Layout::text))),
             ("ZKLOCK", is_shared, &|lock| lock.zklocks.to_string()),
             ("FOREIGN", has_foreign, &|lock| lock.foreign.to_string()),
         ];
         let table = table::of_columns(&columns, &locks);
         output::print(&table)?;
     }
-    if exists { Ok(ExitCode::SUCCESS) } else { Err(place::missing(&list.root)) }
+    if exists { Ok(ExitCode::SUCCESS) } else { Err(unheld::missing_failure(&list.root)) }
 }
 
 /// Whether a node exists, how many nodes below it are hidden, and the locks there.
@@ -115,10 +115,6 @@ impl From<HeldPool> for Listed {
 }
 
 impl Listed {
-    fn layout_text(&self) -> String {
-        self.layout.map_or_else(|| "-".to_owned(), Layout::text)
-    }
-
     fn holder_text(&self) -> String {
         if let Some(election) = &self.election {
             return election.text();

@@ -7,6 +7,7 @@
 //!         +-- ./report                       in a process group of its own
 //! ```
 
+mod acl;
 mod args;
 mod ask;
 mod civil;
@@ -29,7 +30,6 @@ mod ls;
 mod manual;
 mod number;
 mod output;
-mod place;
 mod pool;
 mod question;
 mod queue;
@@ -44,6 +44,7 @@ mod systemd;
 mod table;
 mod terminal;
 mod text;
+mod unheld;
 mod verify;
 mod warden;
 mod word;
@@ -117,7 +118,7 @@ fn perform_command(arguments: Arguments, console: Console) -> Outcome {
     });
     let outcome = match outcome {
         Err(failure) => Err(runtime.block_on(async {
-            let failure = place::with_acl_explained(failure, connection).await;
+            let failure = acl::explain_refusal(failure, connection).await;
             connection.with_tls_failures(failure).await
         })),
         outcome => outcome,

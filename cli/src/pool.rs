@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use zklock::{
     QueryError, Session,
-    inspect::{Contender, ForeignContender, HeldPool, Kind},
+    inspect::{ForeignContender, HeldPool, Kind},
 };
 
 use crate::failure::Failure;
@@ -204,7 +204,10 @@ impl Pool {
             (None, None) => return Ok(None),
         };
         if let Stock::Slots { .. } = stock {
-            held.sort_by_key(slot_index);
+            held.sort_by_key(|holder| match holder.kind {
+                Kind::Slot(index) => index,
+                _ => u32::MAX,
+            });
         }
         let holders = held.iter().map(Entry::from).collect::<Vec<_>>();
         let held = holders.iter().map(share_of).sum();
@@ -241,8 +244,9 @@ impl Pool {
             (number.to_string(), entry)
         });
         let waiting = self.waiting.iter().map(|entry| {
-            let place = if entry.position == 0 { "next".to_owned() } else { format!("+{}", entry.position) };
-            (place, entry)
+            let position =
+                if entry.position == 0 { "next".to_owned() } else { format!("+{}", entry.position) };
+            (position, entry)
         });
         let rows = held.chain(waiting).collect::<Vec<_>>();
         let has_data = rows.iter().any(|(_, entry)| entry.data.is_some());
@@ -264,13 +268,6 @@ pub(crate) fn share_of(holder: &Entry) -> u64 {
     match holder.kind {
         Kind::Permit(weight) => weight.into(),
         _ => 1,
-    }
-}
-
-fn slot_index(holder: &Contender) -> u32 {
-    match holder.kind {
-        Kind::Slot(index) => index,
-        _ => u32::MAX,
     }
 }
 

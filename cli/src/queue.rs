@@ -83,10 +83,6 @@ impl Stranger {
     pub(crate) fn name_text(&self) -> String {
         text::harmless(self.node.rsplit('/').next().unwrap_or_default())
     }
-
-    pub(crate) fn session_text(&self) -> String {
-        known_text(self.session)
-    }
 }
 
 /// The lock at this path. Its queue is that of the given client; or if none is given, that of a client with which a contender of

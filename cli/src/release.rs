@@ -21,15 +21,16 @@ use crate::failure::{Failure, Outcome};
 use crate::found::Found;
 use crate::pool::{Pool, Stock};
 use crate::queue::{self, Entry};
-use crate::{closing, place, question, text};
+use crate::{closing, question, text, unheld};
 
 /// Shows the holders, asks the user, and deletes the holders' nodes. Only readers are several.
 pub(crate) async fn release_by_force(release: Release, connection: &Connection, console: Console) -> Outcome {
     let path = release.path.as_str();
     // A question needs the facts it is about, even with --quiet.
     let console = if release.yes { console } else { Console::Normal };
-    let Chosen { holders: chosen, spared, what, next } =
-        connection.in_session(console, async |session| choose_holders(&release, session).await).await?;
+    let Chosen { holders: chosen, spared, what, next } = connection
+        .in_session(console, async |inquiry| choose_holders(&release, inquiry.session).await)
+        .await?;
     if !release.yes {
         question::check_terminal()?;
     }
@@ -117,7 +118,7 @@ async fn choose_holders(release: &Release, session: &Session) -> Result<Chosen, 
         let holders = vec![named_holder(&pool, release)?];
         return Ok(Chosen { holders, spared: 0, what, next: pool.waiting.into_iter().next() });
     }
-    let unheld = if queue.is_empty() { place::unheld(session, path).await? } else { String::new() };
+    let unheld = if queue.is_empty() { unheld::describe_unheld(session, path).await? } else { String::new() };
     if let (Some(index), false) = (release.slot, queue.is_empty()) {
         return Err(Failure::usage(format_args!(
             "{path} is {}, so it has no slot {index}; leave out --slot",

@@ -2,37 +2,36 @@
 
 use std::process::ExitCode;
 
-use zklock::{AcquireError, Session, inspect::Kind, semaphore::PoolError};
+use zklock::{AcquireError, inspect::Kind, semaphore::PoolError};
 use zookeeper_client::Permission;
 
 use crate::args::Resize;
-use crate::connection::Connection;
+use crate::connection::{Connection, Inquiry};
 use crate::console::Console;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
 use crate::pool::{self, Pool, Stock};
 use crate::queue::Entry;
 use crate::text::counted;
-use crate::{place, question};
+use crate::{question, unheld};
 
 /// Asks the user if more is held than the new number allows, or if contenders wait, and changes the number.
 pub(crate) async fn resize_pool(resize: Resize, connection: &Connection, console: Console) -> Outcome {
     let resized =
-        connection.in_session(console, async |session| resize_in(session, &resize, console).await).await;
+        connection.in_session(console, async |inquiry| resize_in_session(&resize, inquiry).await).await;
     console.note(resized?);
     Ok(ExitCode::SUCCESS)
 }
 
 /// Changes the number, and returns what the user is to know of that.
-async fn resize_in(
-    session: &Session,
-    Resize { path, number, yes }: &Resize,
-    console: Console,
+async fn resize_in_session(
+    resize: &Resize,
+    Inquiry { session, console, .. }: Inquiry<'_>,
 ) -> Result<String, Failure> {
-    let path = path.as_str();
-    let number = *number;
+    let path = resize.path.as_str();
+    let number = resize.number;
     let Some(pool) = Pool::at(session, path).await? else {
-        place::count_children(session, path).await?;
+        unheld::count_children(session, path).await?;
         // An ACL may hide what it is.
         session.semaphore(path, 1)?.permits().await?;
         session.lock(&pool::turnstile(path))?.contenders().await?;
@@ -40,7 +39,7 @@ async fn resize_in(
     };
     let excess = excess_text(&pool, number);
     let concerns = excess.clone().into_iter().chain(refusal_text(&pool, path, number)).collect::<Vec<_>>();
-    if !concerns.is_empty() && !yes {
+    if !concerns.is_empty() && !resize.yes {
         question::check_terminal()?;
         // A question needs the facts it is about, even with --quiet.
         let console = console.max(Console::Normal);

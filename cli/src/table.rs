@@ -10,14 +10,16 @@ const WIDEST: usize = 80;
 
 const GAP: usize = 2;
 
-/// The lines of a table. Its cells may be texts of other clients. Each row has as many cells as the header.
-pub(crate) fn aligned<'a>(
-    header: impl AsRef<[&'a str]>,
-    rows: impl IntoIterator<Item = impl AsRef<[String]>>,
-) -> String {
-    let fit = |row: &[String]| row.iter().map(|cell| cut_to(&harmless(cell), WIDEST)).collect::<Vec<_>>();
-    let rows = rows.into_iter().map(|row| fit(row.as_ref())).collect::<Vec<_>>();
-    let header = header.as_ref();
+/// A column: its name, whether it is shown, and the text of an item. That may be a text of another client.
+pub(crate) type Column<'a, T> = (&'static str, bool, &'a dyn Fn(&T) -> String);
+
+/// The lines of a table with a row for each item.
+pub(crate) fn of_columns<T>(columns: &[Column<'_, T>], items: &[T]) -> String {
+    let shown = columns.iter().filter(|(_, shown, _)| *shown);
+    let header = shown.clone().map(|(name, ..)| *name).collect::<Vec<_>>();
+    let cell = |item, text: &dyn Fn(&T) -> String| cut_to(&harmless(&text(item)), WIDEST);
+    let row = |item| shown.clone().map(|(.., text)| cell(item, text)).collect::<Vec<_>>();
+    let rows = items.iter().map(row).collect::<Vec<_>>();
     let mut widths = header.iter().map(|name| name.width()).collect::<Vec<_>>();
     for row in &rows {
         for (widest, cell) in widths.iter_mut().zip(row) {
@@ -25,22 +27,12 @@ pub(crate) fn aligned<'a>(
         }
     }
     let bold = Style::new().bold();
-    let mut text = format!("{bold}{}{bold:#}\n", row_text(header, &widths));
+    let mut text = format!("{bold}{}{bold:#}\n", row_text(&header, &widths));
     for row in &rows {
         text.push_str(&row_text(row, &widths));
         text.push('\n');
     }
     text
-}
-
-/// A column: its name, whether it is shown, and the text of an item.
-pub(crate) type Column<'a, T> = (&'static str, bool, &'a dyn Fn(&T) -> String);
-
-pub(crate) fn of_columns<T>(columns: &[Column<'_, T>], items: &[T]) -> String {
-    let shown = columns.iter().filter(|(_, shown, _)| *shown);
-    let header = shown.clone().map(|(name, ..)| *name).collect::<Vec<_>>();
-    let row = |item| shown.clone().map(|(.., text)| text(item)).collect::<Vec<_>>();
-    aligned(header, items.iter().map(row))
 }
 
 fn row_text(cells: &[impl AsRef<str>], widths: &[usize]) -> String {
@@ -71,14 +63,13 @@ fn cut_to(cell: &str, widest: usize) -> String {
 mod tests {
     use super::*;
 
-    fn plain(text: &str) -> String {
-        anstream::adapter::strip_str(text).to_string()
-    }
-
     #[test]
     fn columns_are_as_wide_as_their_widest_cell_on_a_terminal() {
-        let rows = [["\u{8def}\u{8def}", "1"], ["a", "22"]].map(|row| row.map(str::to_owned));
-        assert_eq!(plain(&aligned(["ID", "N"], rows)), "ID    N\n\u{8def}\u{8def}  1\na     22\n");
+        let columns: [Column<'_, [&str; 2]>; 2] =
+            [("ID", true, &|row| row[0].to_owned()), ("N", true, &|row| row[1].to_owned())];
+        let table = of_columns(&columns, &[["\u{8def}\u{8def}", "1"], ["a", "22"]]);
+        let plain = anstream::adapter::strip_str(&table).to_string();
+        assert_eq!(plain, "ID    N\n\u{8def}\u{8def}  1\na     22\n");
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use futures::future::join_all;
-use zklock::{Sequencer, Session};
+use zklock::Sequencer;
 
 use crate::args::Verify;
-use crate::connection::Connection;
+use crate::connection::{Connection, Inquiry};
 use crate::console::Console;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
@@ -17,8 +17,8 @@ pub(crate) async fn verify_sequencers(verify: Verify, connection: &Connection, c
     // No path has a line break, so a line is a sequencer.
     let lines = verify.sequencers.iter().flat_map(|text| text.split('\n'));
     let sequencers = lines.map(str::parse::<Sequencer>).collect::<Result<Vec<_>, _>>()?;
-    let verified = async |session: &Session| {
-        Ok(join_all(sequencers.iter().map(|it| session.verify_sequencer(it))).await)
+    let verified = async |inquiry: Inquiry<'_>| {
+        Ok(join_all(sequencers.iter().map(|it| inquiry.session.verify_sequencer(it))).await)
     };
     let answers = connection.in_session(console, verified).await?;
     let mut failures = answers.into_iter().filter_map(Result::err).map(Failure::from).collect::<Vec<_>>();

@@ -20,10 +20,10 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{Either, join, join_all, select, try_join, try_join_all};
 use jiff::Timestamp;
-use zklock::{Session, inspect::ForeignClient};
+use zklock::inspect::ForeignClient;
 
 use crate::args::Doctor;
-use crate::connection::Connection;
+use crate::connection::{Connection, Inquiry};
 use crate::console::Console;
 use crate::exit::Code;
 use crate::failure::{Failure, Outcome};
@@ -32,7 +32,7 @@ use crate::layout::Layout;
 use crate::pool::Shares;
 use crate::queue::{Entry, entries, holders};
 use crate::servers::{Contact, Questioner, ask_contacts};
-use crate::{output, place};
+use crate::{acl, output, unheld};
 use finding::Severity;
 use seen::{Holder, Lengths, Queue, Seen, Server, Wishes};
 
@@ -40,6 +40,7 @@ const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The results of a session: its lengths, and the queues of the locks to look at.
 type Looks = (Lengths, Vec<Queue>);
+
 pub(crate) async fn print_report(doctor: Doctor, connection: &Connection, console: Console) -> Outcome {
     let (seen, failure) = gather_facts(&doctor, connection, console).await?;
     let findings = finding::find_all(&seen);
@@ -101,21 +102,21 @@ async fn ask_all(
         Either::Right((servers, session)) if servers.iter().any(|server| server.words.is_ok()) => {
             (servers, session.await)
         }
-        Either::Right((servers, _)) => (servers, Err(nobody_reachable(connection))),
+        Either::Right((servers, _)) => {
+            let named = connection.connect_string();
+            let message = format!("no server of {named:?} can be reached");
+            (servers, Err(Failure::new(Code::Unreachable, message)))
+        }
     })
-}
-
-fn nobody_reachable(connection: &Connection) -> Failure {
-    let servers = connection.connect_string();
-    Failure::new(Code::Unreachable, format_args!("no server of {servers:?} can be reached"))
 }
 
 /// A session as locks would have it. If its timeout is not granted, no lock could use it, but the doctor reports on it.
 async fn open_session(connection: &Connection, doctor: &Doctor, console: Console) -> Result<Looks, Failure> {
     let session = connection.session_as_granted().await?;
-    let look = async |session: &Session| {
-        let queues = doctor.locks.iter().map(|path| examine_path(connection, session, path, doctor.layout));
+    let look = async |inquiry: Inquiry<'_>| {
+        let queues = doctor.locks.iter().map(|path| examine_path(inquiry, path, doctor.layout));
         let queues = try_join_all(queues).await?;
+        let session = inquiry.session;
         let lengths = Lengths {
             tick: session.tick(),
             timeout: session.timeout(),
@@ -127,15 +128,10 @@ async fn open_session(connection: &Connection, doctor: &Doctor, console: Console
     connection.in_this_session(session, console, look).await
 }
 
-async fn examine_path(
-    connection: &Connection,
-    session: &Session,
-    path: &str,
-    layout: Option<Layout>,
-) -> Result<Queue, Failure> {
-    match read_path(connection, session, path, layout).await {
+async fn examine_path(inquiry: Inquiry<'_>, path: &str, layout: Option<Layout>) -> Result<Queue, Failure> {
+    match read_path(inquiry, path, layout).await {
         Err(failure) if failure.forbidden_path().is_some() => {
-            let refused = place::with_acl_explained(failure, connection).await.to_string();
+            let refused = acl::explain_refusal(failure, inquiry.connection).await.to_string();
             Ok(Queue { path: path.to_owned(), refused: Some(refused), ..Queue::default() })
         }
         queue => queue,
@@ -143,8 +139,7 @@ async fn examine_path(
 }
 
 async fn read_path(
-    connection: &Connection,
-    session: &Session,
+    Inquiry { session, connection, .. }: Inquiry<'_>,
     path: &str,
     layout: Option<Layout>,
 ) -> Result<Queue, Failure> {
@@ -170,15 +165,14 @@ async fn read_path(
     });
     let theirs = contenders.iter().filter(|contender| contender.client.is_some()).count();
     let contenders = contenders.len().saturating_sub(alike + theirs);
-    let missing = if is_missing { Some(place::missing_at(session, path).await.to_string()) } else { None };
+    let missing =
+        if is_missing { Some(unheld::explain_missing(session, path).await.to_string()) } else { None };
     let directory = lock.path().to_owned();
-    let open = place::is_open(connection, &directory).await.then_some(directory);
-    let path = path.to_owned();
-    let refused = None;
+    let open = acl::is_open_to_all(connection, &directory).await.then_some(directory);
     Ok(Queue {
-        path,
+        path: path.to_owned(),
         missing,
-        refused,
+        refused: None,
         open,
         layout,
         contenders,

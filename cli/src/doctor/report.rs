@@ -8,8 +8,9 @@ use anstyle::{AnsiColor, Style};
 use super::finding::{Finding, Severity};
 use super::seen::{Lengths, Seen, Server};
 use crate::duration::text as length;
+use crate::queue::known_text;
 use crate::servers::Mode;
-use crate::table;
+use crate::table::{self, Column};
 use crate::text::{harmless, message};
 
 /// The whole report. It has colours; printing removes them where the output is no terminal. A failure follows it.
@@ -38,8 +39,18 @@ pub(super) fn problems_text(findings: &[Finding]) -> String {
 }
 
 fn servers_text(seen: &Seen) -> String {
-    let header = ["SERVER", "MODE", "VERSION", "TICK", "LONGEST SESSION"];
-    let mut text = table::aligned(header, seen.servers.iter().map(server_row));
+    let columns: [Column<'_, Server>; 5] = [
+        ("SERVER", true, &|server| server.address.to_string()),
+        ("MODE", true, &|server| server.mode().map_or("unreachable".to_owned(), Mode::to_string)),
+        ("VERSION", true, &|server| {
+            known_text(server.words.as_ref().ok().and_then(|words| words.version.as_ref()))
+        }),
+        ("TICK", true, &|server| known_text(server.settings.map(|settings| length(settings.tick)))),
+        ("LONGEST SESSION", true, &|server| {
+            known_text(server.visit.as_ref().ok().map(|visit| length(visit.longest_timeout)))
+        }),
+    ];
+    let mut text = table::of_columns(&columns, &seen.servers);
     let mut identities = seen.visits().flat_map(|visit| &visit.identities).collect::<Vec<_>>();
     identities.sort();
     identities.dedup();
@@ -53,20 +64,6 @@ fn servers_text(seen: &Seen) -> String {
         let _infallible = writeln!(text, "\nThe servers know this client as {identities}.{caveat}");
     }
     text
-}
-
-fn server_row(server: &Server) -> [String; 5] {
-    let unknown = || "-".to_owned();
-    let words = server.words.as_ref().ok();
-    let visit = server.visit.as_ref().ok();
-    let tick = server.settings.map(|settings| length(settings.tick));
-    [
-        server.address.to_string(),
-        server.mode().map_or("unreachable".to_owned(), Mode::to_string),
-        words.and_then(|words| words.version.clone()).unwrap_or_else(unknown),
-        tick.unwrap_or_else(unknown),
-        visit.map_or_else(unknown, |visit| length(visit.longest_timeout)),
-    ]
 }
 
 fn lengths_text(session: &Lengths) -> String {

@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use futures::future::{join_all, join3};
 use tokio::time::{Instant, timeout_at};
 use zklock::session::ServerAddress;
-use zookeeper_client::{Client, Error};
 
 use super::seen::{Server, Visit};
 use crate::servers::{Questioner, Words, ask_conf, ask_srvr, parse_members, refusal_text};
@@ -38,18 +37,15 @@ pub(super) async fn examine_server(questioner: &Questioner, address: ServerAddre
 /// A session with this server alone.
 async fn visit_server(questioner: &Questioner, address: &ServerAddress) -> Result<Visit, String> {
     let client = questioner.client(address).await?;
-    let visit = read_visit(&client).await.map_err(|error| refusal_text(&error));
-    closing::close_client(client).await;
-    visit
-}
-
-async fn read_visit(client: &Client) -> Result<Visit, Error> {
     let config = client.get_config().await.ok();
     let identities = client.list_auth_users().await.unwrap_or_default();
     // The session may have ended by now, for instance because the server rejects the credentials.
-    client.check_stat("/").await?;
+    let answered = client.check_stat("/").await;
+    let longest_timeout = client.session_timeout();
+    closing::close_client(client).await;
+    answered.map_err(|error| refusal_text(&error))?;
     Ok(Visit {
-        longest_timeout: client.session_timeout(),
+        longest_timeout,
         members: config.map(|(config, _)| parse_members(&String::from_utf8_lossy(&config))),
         identities: identities.iter().map(|user| format!("{}:{}", user.scheme(), user.user())).collect(),
     })

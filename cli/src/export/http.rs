@@ -31,13 +31,13 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
-pub(super) async fn serve_scans(listener: TcpListener, scans: Scans) {
+pub(super) async fn serve_scans(listener: TcpListener, scans: &Arc<Scans>) {
     let free = Arc::new(Semaphore::new(CONNECTIONS));
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(REQUEST).keep_alive(false);
     loop {
         // Nobody closes the semaphore.
-        let place = free.clone().acquire_owned().await.ok();
+        let permit = free.clone().acquire_owned().await.ok();
         let Ok((stream, _)) = listener.accept().await else {
             sleep(PAUSE).await;
             continue;
@@ -47,12 +47,15 @@ pub(super) async fn serve_scans(listener: TcpListener, scans: Scans) {
         let connection = server.serve_connection(TokioIo::new(stream), answer);
         tokio::spawn(async move {
             let _broken = timeout(LONGEST, connection).await;
-            drop(place);
+            drop(permit);
         });
     }
 }
 
-async fn answer_request(request: Request<Incoming>, scans: Scans) -> Result<Response<String>, Infallible> {
+async fn answer_request(
+    request: Request<Incoming>,
+    scans: Arc<Scans>,
+) -> Result<Response<String>, Infallible> {
     let is_read = [Method::GET, Method::HEAD].contains(request.method());
     let (status, text) = match (request.uri().path(), is_read) {
         ("/metrics", true) => (StatusCode::OK, metrics::page_of(scans.young_scan().await.as_deref())),

@@ -12,10 +12,9 @@ mod scan;
 use std::io;
 use std::process::ExitCode;
 
+use futures::StreamExt;
 use tokio::net::TcpListener;
 use tokio::signal::unix::SignalKind;
-
-use futures::StreamExt;
 
 use crate::args::Export;
 use crate::connection::Connection;
@@ -38,11 +37,11 @@ pub(crate) async fn serve_metrics(wish: Export, connection: &Connection, console
     let listener = TcpListener::bind(&wish.listen).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(Failure::internal)?;
     console.note(format_args!("listening at http://{address}/metrics"));
-    let (scans, asked) = Scans::new();
+    let scans = Scans::new();
     let mut session = None;
     let outcome = tokio::select! {
-        failure = scan::keep_scanning(&wish, connection, addresses, &mut session, asked, console) => Err(failure),
-        () = http::serve_scans(listener, scans) => Ok(ExitCode::SUCCESS),
+        failure = scan::keep_scanning(&wish, connection, addresses, &mut session, &scans, console) => Err(failure),
+        () = http::serve_scans(listener, &scans) => Ok(ExitCode::SUCCESS),
         _ = signals.next() => Ok(ExitCode::SUCCESS),
     };
     if let Some(session) = &session {

@@ -65,31 +65,23 @@ impl Tree {
     }
 }
 
-/// What asks for scans. All clones ask the same [`keep_scanning`].
-#[derive(Clone)]
+/// The latest scan, and the wish for another one, which [`keep_scanning`] fulfils.
 pub(super) struct Scans {
-    ask: Arc<Notify>,
-    latest: watch::Receiver<Option<Arc<Scan>>>,
-}
-
-/// The other end of [`Scans`].
-pub(super) struct Asked {
-    ask: Arc<Notify>,
+    ask: Notify,
     latest: watch::Sender<Option<Arc<Scan>>>,
 }
 
 impl Scans {
-    pub(super) fn new() -> (Self, Asked) {
-        let ask = Arc::new(Notify::new());
-        let (sender, latest) = watch::channel(None);
+    pub(super) fn new() -> Arc<Self> {
+        let scans = Self { ask: Notify::new(), latest: watch::Sender::new(None) };
         // The first scan is nobody's, and shows what is wrong with the options.
-        ask.notify_one();
-        (Self { ask: ask.clone(), latest }, Asked { ask, latest: sender })
+        scans.ask.notify_one();
+        Arc::new(scans)
     }
 
     /// The latest scan; and if that is old, the next one, unless it takes too long. `None` if no scan has ended yet.
     pub(super) async fn young_scan(&self) -> Option<Arc<Scan>> {
-        let mut latest = self.latest.clone();
+        let mut latest = self.latest.subscribe();
         let known = latest.borrow_and_update().clone();
         if known.as_ref().is_none_or(|scan| Instant::now() >= scan.young_until) {
             self.ask.notify_one();
@@ -106,7 +98,7 @@ pub(super) async fn keep_scanning(
     connection: &Connection,
     addresses: Vec<ServerAddress>,
     session: &mut Option<Session>,
-    asked: Asked,
+    scans: &Scans,
     console: Console,
 ) -> Failure {
     if let Err(failure) = connection.tls() {
@@ -114,7 +106,7 @@ pub(super) async fn keep_scanning(
     }
     let mut was_up = true;
     loop {
-        asked.ask.notified().await;
+        scans.ask.notified().await;
         let began = Instant::now();
         let tls = connection.tls().ok().flatten().map(|tls| tls.config);
         let asked_each = join_all(addresses.iter().map(|address| ask_server(tls.as_ref(), address)));
@@ -142,7 +134,7 @@ pub(super) async fn keep_scanning(
         let ended = Instant::now();
         let took = began.elapsed();
         let young_until = ended + wish.min_interval.max(took);
-        asked.latest.send_replace(Some(Arc::new(Scan { ended, took, young_until, servers, tree })));
+        scans.latest.send_replace(Some(Arc::new(Scan { ended, took, young_until, servers, tree })));
         sleep_until(young_until).await;
     }
 }

@@ -17,18 +17,17 @@ use crate::text::{counted, message};
 /// The pause between two looks. Reading a long queue takes time as well.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What the path was at the last look, and how far the queue's numbers went.
+/// The last look, what the path was so far, and how far the queue's numbers went.
 #[derive(Default)]
 struct Log {
+    last: Option<Sight>,
     what: Option<&'static str>,
     highest: Option<i32>,
-    foreign: usize,
 }
 
 /// Prints each change until nobody reads it. It fails if the path cannot be read at first.
 pub(super) async fn print_changes(mut eye: Eye<'_>) -> Outcome {
     let mut log = Log::default();
-    let mut last = None;
     let mut trouble = None;
     loop {
         let looked = eye.look_at_path().await;
@@ -36,12 +35,10 @@ pub(super) async fn print_changes(mut eye: Eye<'_>) -> Outcome {
         let lines = match looked {
             Ok(sight) => {
                 let again = trouble.take().map(|_: String| "can look again".to_owned());
-                let changes = log.changes(last.as_ref(), &sight);
-                last = Some(sight);
-                again.into_iter().chain(changes).collect()
+                again.into_iter().chain(log.changes(sight)).collect()
             }
-            Err(failure) if last.is_none() => return Err(failure),
-            Err(failure) => match eye.session().failure() {
+            Err(failure) if log.last.is_none() => return Err(failure),
+            Err(failure) => match eye.session.failure() {
                 Some(cause) => return Err(cause.into()),
                 None => {
                     let told = trouble.replace(failure.to_string());
@@ -49,7 +46,7 @@ pub(super) async fn print_changes(mut eye: Eye<'_>) -> Outcome {
                 }
             },
         };
-        let path = last.as_ref().map_or("", |sight| &sight.path);
+        let path = log.last.as_ref().map_or("", |sight| &sight.path);
         for line in lines {
             // Any client may have written some of it.
             let line = message(&format!("{path} {line}"));
@@ -63,14 +60,14 @@ pub(super) async fn print_changes(mut eye: Eye<'_>) -> Outcome {
 
 impl Log {
     /// What differs from the last look, a line for each change.
-    fn changes(&mut self, last: Option<&Sight>, sight: &Sight) -> Vec<String> {
+    fn changes(&mut self, sight: Sight) -> Vec<String> {
         let holders = sight.holders();
         let waiters = sight.waiting();
         let highest = holders.iter().chain(&waiters).filter_map(|entry| entry.sequence).max();
         let waiting = waiters.len();
         let is_other = sight.what.is_some_and(|what| what != self.what.unwrap_or(LOCK));
         let mut lines = Vec::new();
-        match last {
+        match &self.last {
             None => {
                 let held = holders.iter().map(|entry| entry_text(entry)).collect::<Vec<_>>().join("; ");
                 let held = if held.is_empty() { "nobody".to_owned() } else { held };
@@ -106,12 +103,12 @@ impl Log {
                 }
             }
         }
-        if sight.foreign > 0 && sight.foreign != self.foreign {
+        if sight.foreign > 0 && self.last.as_ref().is_none_or(|last| last.foreign != sight.foreign) {
             lines.push(format!("has {} of other clients or layouts", counted(sight.foreign, "contender")));
         }
-        self.foreign = sight.foreign;
         self.highest = highest.or(self.highest);
         self.what = sight.what.or(self.what);
+        self.last = Some(sight);
         lines
     }
 }
@@ -162,12 +159,7 @@ mod tests {
     #[test]
     fn each_change_is_a_line_and_nobody_is_forgotten() {
         let mut log = Log::default();
-        let mut last = None;
-        let mut changes = |sight: Sight| {
-            let changes = log.changes(last.as_ref(), &sight);
-            last = Some(sight);
-            changes
-        };
+        let mut changes = |sight: Sight| log.changes(sight);
         assert_eq!(changes(sight_of(&[], &[])), ["held by nobody; 0 waiting"]);
         assert_eq!(changes(sight_of(&[("a", 3)], &[])), ["granted to a, token 3"]);
         assert_eq!(changes(sight_of(&[("a", 3)], &[])), [""; 0]);

@@ -10,19 +10,18 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use zklock::Session;
 
 use crate::args::Show;
-use crate::connection::Connection;
+use crate::connection::{Connection, Inquiry};
 use crate::console::Console;
 use crate::election::LedElection;
 use crate::exit::Code;
 use crate::failure::Outcome;
 use crate::found::Found;
 use crate::pool::Pool;
-use crate::queue::{self, Entry, Stranger};
+use crate::queue::{self, Entry, Stranger, known_text};
 use crate::table::{self, Column};
-use crate::{output, place, signals};
+use crate::{output, signals, unheld};
 use runs::RunRecord;
 use sight::Eye;
 use vigil::Vigil;
@@ -46,17 +45,11 @@ struct Shown<'a> {
 
 /// Prints the queue, or its changes until a signal.
 pub(crate) async fn print_queue(show: Show, connection: &Connection, console: Console) -> Outcome {
-    connection
-        .in_session(console, async |session| print_in_session(&show, connection, session, console).await)
-        .await
+    connection.in_session(console, async |inquiry| print_in_session(&show, inquiry).await).await
 }
 
-async fn print_in_session(
-    show: &Show,
-    connection: &Connection,
-    session: &Session,
-    console: Console,
-) -> Outcome {
+async fn print_in_session(show: &Show, inquiry: Inquiry<'_>) -> Outcome {
+    let Inquiry { session, console, .. } = inquiry;
     if show.watch {
         return signals::until_signal(output::while_read(log::print_changes(Eye::new(session, show)))).await;
     }
@@ -70,15 +63,15 @@ async fn print_in_session(
     // Whatever is there, the path exists then.
     let is_used = is_held || pool.is_some() || !foreign.is_empty() || !once.is_empty();
     let unheld = if is_used {
-        Ok(place::unheld_beside(&show.path, show.layout, foreign.len()))
+        Ok(unheld::unheld_text(&show.path, show.layout, foreign.len()))
     } else {
-        place::unheld(session, &show.path).await
+        unheld::describe_unheld(session, &show.path).await
     };
     // With --exit-code the code is the answer, and a quiet user reads nothing else.
     if !(show.exit_code && console.is_quiet()) {
         let holders = match &pool {
-            Some(pool) => vigil::ask_pool_vigils(connection, session, pool).await?,
-            None => vigil::ask_vigils(connection, session, lock.path(), &contenders).await?,
+            Some(pool) => vigil::ask_pool_vigils(inquiry, pool).await?,
+            None => vigil::ask_vigils(inquiry, lock.path(), &contenders).await?,
         };
         let seen = Shown { path: &show.path, contenders, holders, foreign, once, election, pool };
         match &unheld {
@@ -124,8 +117,12 @@ fn shown_text(seen: &Shown<'_>, unheld: &str) -> String {
 }
 
 fn strangers_text(foreign: &[Stranger]) -> String {
-    let row = |stranger: &Stranger| [stranger.name_text(), stranger.client.clone(), stranger.session_text()];
-    table::aligned(["FOREIGN CONTENDER", "CLIENT", "SESSION"], foreign.iter().map(row))
+    let columns: [Column<'_, Stranger>; 3] = [
+        ("FOREIGN CONTENDER", true, &Stranger::name_text),
+        ("CLIENT", true, &|stranger| stranger.client.clone()),
+        ("SESSION", true, &|stranger| known_text(stranger.session)),
+    ];
+    table::of_columns(&columns, foreign)
 }
 
 fn queue_text(queue: &[Entry], now: Timestamp) -> String {

@@ -53,14 +53,13 @@ pub(super) async fn read_records(session: &Session, path: &str) -> Result<Vec<Ru
 
 /// The last records, one a line.
 pub(super) fn records_text(runs: &[RunRecord]) -> String {
-    runs.iter().take(SHOWN).map(record_line).collect()
-}
-
-fn record_line(run: &RunRecord) -> String {
-    let name = text::harmless(&run.name);
-    let owner = text::harmless(&run.owner);
-    let at = run.ended.as_ref().or(run.begun.as_ref()).map(|at| format!(" at {at}")).unwrap_or_default();
-    format!("run {name} {} on {owner}{at}\n", run.state)
+    let line = |run: &RunRecord| {
+        let name = text::harmless(&run.name);
+        let owner = text::harmless(&run.owner);
+        let at = run.ended.as_ref().or(run.begun.as_ref()).map(|at| format!(" at {at}")).unwrap_or_default();
+        format!("run {name} {} on {owner}{at}\n", run.state)
+    };
+    runs.iter().take(SHOWN).map(line).collect()
 }
 
 fn time_to_the_second(at: SystemTime) -> Option<String> {

@@ -13,7 +13,7 @@ pub(super) const LOCK: &str = "is a lock";
 
 /// What looks at the path again and again.
 pub(super) struct Eye<'a> {
-    session: &'a Session,
+    pub(super) session: &'a Session,
     show: &'a Show,
     last: LastSeen,
 }
@@ -41,10 +41,6 @@ pub(super) struct Sight {
 impl<'a> Eye<'a> {
     pub(super) fn new(session: &'a Session, show: &'a Show) -> Self {
         Self { session, show, last: LastSeen::Nowhere }
-    }
-
-    pub(super) fn session(&self) -> &'a Session {
-        self.session
     }
 
     /// Looks. It asks for the kind anew once nobody is left.

@@ -7,11 +7,10 @@ use std::time::Duration;
 use futures::future::join;
 use jiff::Timestamp;
 use serde::Serialize;
-use zklock::Session;
 use zklock::inspect::Kind;
 use zookeeper_client::SessionId;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Inquiry};
 use crate::failure::Failure;
 use crate::pool::Pool;
 use crate::queue::{Entry, holders};
@@ -57,27 +56,21 @@ pub(super) struct Vigil {
 }
 
 pub(super) async fn ask_vigils(
-    connection: &Connection,
-    session: &Session,
+    inquiry: Inquiry<'_>,
     path: &str,
     queue: &[Entry],
 ) -> Result<Vec<Vigil>, Failure> {
     let holders = holders(queue).iter().take(MOST);
-    ask_each(connection, session, holders, first_since(connection, path, queue)).await
+    ask_each(inquiry, holders, first_since(inquiry.connection, path, queue)).await
 }
 
 /// Asks about those who hold something of this pool. Since when they hold it, nothing shows.
-pub(super) async fn ask_pool_vigils(
-    connection: &Connection,
-    session: &Session,
-    pool: &Pool,
-) -> Result<Vec<Vigil>, Failure> {
-    ask_each(connection, session, pool.holders.iter(), ready(None)).await
+pub(super) async fn ask_pool_vigils(inquiry: Inquiry<'_>, pool: &Pool) -> Result<Vec<Vigil>, Failure> {
+    ask_each(inquiry, pool.holders.iter(), ready(None)).await
 }
 
 async fn ask_each(
-    connection: &Connection,
-    session: &Session,
+    inquiry: Inquiry<'_>,
     holders: impl Iterator<Item = &Entry>,
     since: impl Future<Output = Option<Timestamp>>,
 ) -> Result<Vec<Vigil>, Failure> {
@@ -86,9 +79,9 @@ async fn ask_each(
         return Ok(Vec::new());
     }
     let sessions = holders.iter().map(|(_, session)| session.0).collect::<Vec<_>>();
-    let (contacts, since) = join(ask_contacts(connection, &sessions), since).await;
+    let (contacts, since) = join(ask_contacts(inquiry.connection, &sessions), since).await;
     let now = Timestamp::now();
-    let own = (session.tick(), session.timeout());
+    let own = (inquiry.session.tick(), inquiry.session.timeout());
     let known = holders.iter().zip(contacts?);
     Ok(known.map(|((entry, id), contact)| vigil(entry, *id, contact, since, now, own)).collect())
 }
@@ -177,11 +170,11 @@ impl Vigil {
     /// Some sentences about one that holds a lock.
     pub(super) fn text(&self) -> String {
         let owner = &self.owner;
-        let place =
+        let position =
             if self.is_first { "been the first in the queue" } else { "held it beside the first reader" };
         let since = match &self.held_since_at_latest {
-            Some(since) => format!("{owner} has {place} since {since}, or longer."),
-            None => format!("{owner}: nothing shows since when it has {place}."),
+            Some(since) => format!("{owner} has {position} since {since}, or longer."),
+            None => format!("{owner}: nothing shows since when it has {position}."),
         };
         since + &self.life_text() + "\n"
     }

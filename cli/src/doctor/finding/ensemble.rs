@@ -198,24 +198,21 @@ fn voters(seen: &Seen) -> usize {
     }
 }
 
-/// Whether a name stands for several hosts. Each connection may lead to another one, so servers cannot be counted.
+/// Whether a name stands for several hosts. Each connection may lead to another one, so servers cannot be counted. One host may
+/// have an IPv4 and an IPv6 address.
 fn is_ambiguous(seen: &Seen) -> bool {
-    seen.servers.iter().any(|server| count_hosts_of_a_kind(server) > 1)
-}
-
-/// The hosts of a name. One host may have an IPv4 and an IPv6 address.
-fn count_hosts_of_a_kind(server: &Server) -> usize {
-    let four = server.hosts.iter().filter(|host| host.is_ipv4()).count();
-    four.max(server.hosts.len() - four)
+    seen.servers.iter().any(|server| {
+        let four = server.hosts.iter().filter(|host| host.is_ipv4()).count();
+        four > 1 || server.hosts.len() - four > 1
+    })
 }
 
 /// The number of servers of which this holds. A server that is named twice counts once.
 fn count_distinct(seen: &Seen, holds: impl Fn(&Server) -> bool) -> usize {
+    let endpoint = |server: &Server| {
+        let host = server.hosts.iter().min().map_or(server.address.host.clone(), ToString::to_string);
+        (host, server.address.port)
+    };
     let servers = seen.servers.iter().filter(|server| holds(server));
     servers.map(endpoint).collect::<BTreeSet<_>>().len()
-}
-
-fn endpoint(server: &Server) -> (String, u16) {
-    let host = server.hosts.iter().min().map_or(server.address.host.clone(), ToString::to_string);
-    (host, server.address.port)
 }

@@ -1,98 +1,16 @@
-//! What a path is to the servers, beyond locks: whether it is there, and whom its ACL admits.
+//! Whom an ACL admits, as said to a client that it refuses.
 
 use std::collections::BTreeSet;
 
-use zklock::Session;
-use zookeeper_client::{Acl, AuthUser, Client, Error, Permission};
+use zookeeper_client::{Acl, Client, Error, Permission};
 
 use crate::closing;
 use crate::connection::Connection;
-use crate::exit::Code;
 use crate::failure::Failure;
-use crate::layout::Layout;
-use crate::pool::{self, Pool};
-use crate::text::{counted, harmless, message};
-
-/// How many children a path has. It is a failure if the path is not there. No ACL hides that.
-pub(crate) async fn count_children(session: &Session, path: &str) -> Result<usize, Failure> {
-    match session.child_count(path).await? {
-        Some(children) => Ok(children),
-        None => Err(missing_at(session, path).await),
-    }
-}
-
-/// The failure of a question about a path that is not there, and that may be one of `run --permits` or `--slot`: PATH/NUMBER.
-pub(crate) async fn missing_at(session: &Session, path: &str) -> Failure {
-    let missing = missing(path);
-    let Some((parent, number)) = pool::split_path(path) else { return missing };
-    match Pool::at(session, parent).await {
-        Ok(Some(pool)) => Failure::new(
-            Code::Nothing,
-            format_args!("{path} does not exist, but {parent} {}; leave out /{number}", pool.stock.what()),
-        )
-        .expected(),
-        _ => missing,
-    }
-}
-
-/// The failure of a question about a path that is not there.
-pub(crate) fn missing(path: &str) -> Failure {
-    Failure::new(
-        Code::Nothing,
-        format_args!(
-            "{} does not exist. If nobody has used this lock for a minute or more, ZooKeeper has removed it, and the lock is free. \
-             Otherwise check the spelling",
-            harmless(path)
-        ),
-    )
-    .expected()
-}
-
-/// Says of a path that nobody holds it in this queue, and how many foreign contenders are there.
-pub(crate) fn unheld_beside(path: &str, layout: Option<Layout>, foreign: usize) -> String {
-    let path = harmless(path);
-    let there = others_text(foreign);
-    match (foreign, layout) {
-        (0, _) => format!("nobody holds {path}"),
-        (_, None) => format!("no contender of zklock holds {path}, but {there}"),
-        (_, Some(layout)) => format!("nobody holds {path} in a queue of {}, but {there}", layout.text()),
-    }
-}
-
-pub(crate) fn others_text(foreign: usize) -> String {
-    let are = if foreign == 1 { "is" } else { "are" };
-    format!("{} of other clients or layouts {are} there", counted(foreign, "contender"))
-}
-
-/// Says of a path that nobody holds it, and which locks below it somebody holds, or that foreign contenders are there. It is a
-/// failure if the path does not exist.
-pub(crate) async fn unheld(session: &Session, path: &str) -> Result<String, Failure> {
-    let children = count_children(session, path).await?;
-    let foreign = match session.lock(path) {
-        Ok(lock) => lock.foreign_contenders().await?.len(),
-        Err(_) => 0,
-    };
-    if foreign > 0 {
-        let path = harmless(path);
-        return Ok(format!("{}; to see them, run `zklock show {path}`", unheld_beside(&path, None, foreign)));
-    }
-    // What may not be listed is not counted.
-    let below = if children > 0 { session.locks_below(path).await.ok() } else { None };
-    let held = below.map_or(0, |below| below.locks.len() + below.pools.len());
-    let path = harmless(path);
-    Ok(match held {
-        0 => format!("nobody holds {path}"),
-        1 => format!("nobody holds {path}. One lock below it is held; to see it, run `zklock ls {path}`"),
-        several => {
-            format!(
-                "nobody holds {path}. {several} locks below it are held; to see them, run `zklock ls {path}`"
-            )
-        }
-    })
-}
+use crate::text::{harmless, message};
 
 /// Adds to a refusal by an ACL who this client is, whom the ACL admits, and which options may help.
-pub(crate) async fn with_acl_explained(failure: Failure, connection: &Connection) -> Failure {
+pub(crate) async fn explain_refusal(failure: Failure, connection: &Connection) -> Failure {
     let Some((forbidden, needed)) = failure.forbidden_path() else { return failure };
     match find_acl(connection, forbidden).await {
         Some((users, path, acl)) => {
@@ -107,18 +25,19 @@ pub(crate) async fn with_acl_explained(failure: Failure, connection: &Connection
 }
 
 /// Asks who this client is to the servers, and which ACL guards a path. `None` if the servers do not say.
-async fn find_acl(connection: &Connection, path: &str) -> Option<(Vec<AuthUser>, String, Option<Vec<Acl>>)> {
+async fn find_acl(connection: &Connection, path: &str) -> Option<(Vec<String>, String, Option<Vec<Acl>>)> {
     let client = connection.client().await.ok()?;
-    let users = client.list_auth_users().await;
+    // Servers before 3.7 do not say it.
+    let users = client.list_auth_users().await.unwrap_or_default();
     let acl = nearest_acl(&client, path).await;
     closing::close_client(client).await;
     let (path, acl) = acl?;
-    // Servers before 3.7 do not say it.
-    Some((users.unwrap_or_default(), path, acl))
+    let users = users.iter().map(|user| format!("{}:{}", user.scheme(), user.user()));
+    Some((users.collect(), path, acl))
 }
 
 /// Whether everybody may create nodes in this directory. False if the servers do not show its ACL.
-pub(crate) async fn is_open(connection: &Connection, directory: &str) -> bool {
+pub(crate) async fn is_open_to_all(connection: &Connection, directory: &str) -> bool {
     let Some((_, path, Some(acl))) = find_acl(connection, directory).await else { return false };
     let creates =
         |acl: &Acl| identity_text(acl) == "world:anyone" && acl.permission().has(Permission::CREATE);
@@ -126,12 +45,11 @@ pub(crate) async fn is_open(connection: &Connection, directory: &str) -> bool {
 }
 
 /// Says whose credentials help: those to whom the ACL grants what it does not grant to these users, of what they need.
-fn advice_text(users: &[AuthUser], acl: &[Acl], needed: &[Permission]) -> String {
+fn advice_text(users: &[String], acl: &[Acl], needed: &[Permission]) -> String {
     let grants = |who: &str, one: Permission| {
         acl.iter().any(|acl| identity_text(acl) == who && acl.permission().has(one))
     };
-    let users = users.iter().map(|user| format!("{}:{}", user.scheme(), user.user()));
-    let users = users.chain(["world:anyone".to_owned()]).collect::<Vec<_>>();
+    let users = [users, &["world:anyone".to_owned()]].concat();
     let is_granted = |one: &Permission| users.iter().any(|user| grants(user, *one));
     let missing = needed.iter().copied().filter(|one| !is_granted(one)).collect::<Vec<_>>();
     // The password may be wrong. Or the ACL of another node refuses, where the same identities may help.
@@ -185,8 +103,7 @@ async fn nearest_acl(client: &Client, path: &str) -> Option<(String, Option<Vec<
     }
 }
 
-fn both_sides(users: &[AuthUser], path: &str, acl: Option<&[Acl]>) -> String {
-    let users = users.iter().map(|user| format!("{}:{}", user.scheme(), user.user())).collect::<Vec<_>>();
+fn both_sides(users: &[String], path: &str, acl: Option<&[Acl]>) -> String {
     let us = if users.is_empty() {
         "the servers do not say who this client is".to_owned()
     } else {
@@ -235,7 +152,7 @@ mod tests {
     fn only_those_help_who_have_what_is_missing() {
         let [read, create, delete] = [Permission::READ, Permission::CREATE, Permission::DELETE];
         let acl = |scheme, id, permission| Acl::new(permission, AuthId::new(scheme, id));
-        let alice = [AuthUser::new("ip", "127.0.0.1"), AuthUser::new("digest", "alice")];
+        let alice = ["ip:127.0.0.1", "digest:alice"].map(str::to_owned);
         let said = |acl: &[Acl]| advice_text(&alice, acl, &[read, create, delete]);
         let anyone = acl("world", "anyone", read);
         let some = [anyone.clone(), acl("digest", "bob:x", create), acl("sasl", "carol", create | delete)];
@@ -255,25 +172,11 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_both_sides() {
-        let users = [AuthUser::new("ip", "127.0.0.1"), AuthUser::new("digest", "alice")];
-        let granting = |permission| [Acl::new(permission, AuthId::new("digest", "bob:x"))];
-        let us = "the servers know this client as ip:127.0.0.1 and digest:alice";
-        let caveat = "servers accept any password for digest:alice, and only an ACL checks it";
-        let said = |acl: Option<&[Acl]>| both_sides(&users, "/lock", acl);
-        assert_eq!(
-            said(Some(&granting(Permission::ALL))),
-            format!("{us}, and the ACL of /lock grants digest:bob everything; {caveat}")
-        );
-        let some = granting(Permission::READ | Permission::CREATE);
-        assert!(said(Some(&some)).contains("grants digest:bob READ+CREATE"));
-        assert_eq!(said(None), format!("{us}, and do not show it the ACL of /lock; {caveat}"));
+    fn a_server_before_3_7_does_not_say_who_the_client_is() {
+        let said = "the servers do not say who this client is, and do not show it the ACL of /lock";
+        assert_eq!(both_sides(&[], "/lock", None), said);
         for option in ["--digest-file", "--sasl digest-md5", "--tls-cert"] {
             assert!(options_for(&|_| true).contains(option));
         }
-        assert_eq!(
-            both_sides(&[], "/lock", None),
-            "the servers do not say who this client is, and do not show it the ACL of /lock"
-        );
     }
 }
