@@ -47,8 +47,13 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 
     // Before the connection: its heading would stand over these options, too.
-    #[command(flatten)]
-    verbosity: Verbosity,
+    /// Print errors only. A lock that is not acquired within --timeout is not an error
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+
+    /// Print each step, and zklock's log
+    #[arg(long, short, global = true)]
+    verbose: bool,
 
     #[command(flatten)]
     pub(crate) connection: Connection,
@@ -73,10 +78,10 @@ impl Arguments {
 
     /// Where messages go, and how many.
     pub(crate) fn console(&self) -> Console {
-        match self.verbosity {
-            Verbosity { quiet: true, .. } => Console::Quiet,
-            Verbosity { verbose: true, .. } => Console::Verbose,
-            Verbosity { .. } => Console::Normal,
+        match (self.quiet, self.verbose) {
+            (true, _) => Console::Quiet,
+            (false, true) => Console::Verbose,
+            (false, false) => Console::Normal,
         }
     }
 }
@@ -130,17 +135,6 @@ fn without_empty_variable(option: Arg) -> Arg {
     let help = option.get_help().map(ToString::to_string).unwrap_or_default();
     let help = format!("{help} [env: {}=]", name.to_string_lossy());
     option.env(None::<&'static str>).help(help)
-}
-
-#[derive(Args, Debug)]
-struct Verbosity {
-    /// Print errors only. A lock that is not acquired within --timeout is not an error
-    #[arg(long, short, global = true, conflicts_with = "verbose")]
-    quiet: bool,
-
-    /// Print each step, and zklock's log
-    #[arg(long, short, global = true)]
-    verbose: bool,
 }
 
 #[derive(Debug, Subcommand)]

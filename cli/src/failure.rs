@@ -353,11 +353,4 @@ mod tests {
         assert_eq!(AcquireError::Unanswered { path: path.clone(), waited }.failure().code, Code::Unreachable);
         assert_eq!(QueryError::Unanswered { path, waited }.failure().code, Code::Unreachable);
     }
-
-    #[test]
-    fn a_conflict_status_replaces_no_other_code() {
-        let status = |code| Failure::new(code, "").with_conflict_status(Some(9)).exit_code();
-        assert_eq!(status(Code::NotAcquired), ExitCode::from(9));
-        assert_eq!(status(Code::Unreachable), ExitCode::from(69));
-    }
 }

@@ -32,14 +32,9 @@ pub(crate) const TTOU: i32 = Signal::TTOU.as_raw();
 pub(crate) const FATAL: [SignalKind; 4] =
     [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::quit(), SignalKind::terminate()];
 
-/// The signals that mean the command and not this process, but for SIGTSTP and SIGCONT.
-fn passed_on() -> impl Iterator<Item = SignalKind> {
-    FATAL.into_iter().chain([
-        SignalKind::user_defined1(),
-        SignalKind::user_defined2(),
-        SignalKind::window_change(),
-    ])
-}
+/// The other signals that mean the command and not this process, but for SIGTSTP and SIGCONT.
+const PASSED_ON: [SignalKind; 3] =
+    [SignalKind::user_defined1(), SignalKind::user_defined2(), SignalKind::window_change()];
 
 /// How long a SIGTSTP is kept that has not stopped this process.
 const KEPT: Duration = Duration::from_millis(100);
@@ -78,7 +73,8 @@ impl Signals {
     pub(crate) fn listen() -> io::Result<Self> {
         use signal::Signal::{SIGCONT, SIGTSTP, SIGTTOU};
         let ignored = ignored_signals();
-        let arriving = listen_to(passed_on().filter(|kind| !ignored(kind.as_raw_value())))?;
+        let passed_on = FATAL.into_iter().chain(PASSED_ON);
+        let arriving = listen_to(passed_on.filter(|kind| !ignored(kind.as_raw_value())))?;
         let stops = if ignored(TSTP) { SigSet::empty() } else { SIGTSTP.into() };
         let signals = Self {
             arriving,

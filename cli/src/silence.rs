@@ -106,7 +106,13 @@ impl Silence {
             loop {
                 sleep(PAUSE).await;
                 let _question = self.begin_question();
-                while !is_answer(&session.child_count("/").await) {
+                // A refusal is an answer, too.
+                while let Err(
+                    QueryError::SessionOver { .. }
+                    | QueryError::Disconnected { .. }
+                    | QueryError::Unanswered { .. },
+                ) = session.child_count("/").await
+                {
                     sleep(LOOK).await;
                 }
                 self.note_answer(waiting, console);
@@ -156,14 +162,6 @@ impl Silence {
             }
         }
     }
-}
-
-/// Whether a server has said something, if only a refusal.
-fn is_answer<T>(asked: &Result<T, QueryError>) -> bool {
-    !matches!(
-        asked,
-        Err(QueryError::SessionOver { .. } | QueryError::Disconnected { .. } | QueryError::Unanswered { .. })
-    )
 }
 
 #[cfg(test)]

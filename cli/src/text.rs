@@ -48,11 +48,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_thing_is_one() {
-        assert_eq!([1_u32, 2].map(|number| counted(number, "slot")), ["1 slot", "2 slots"]);
-    }
-
-    #[test]
     fn an_age_has_no_fractions() {
         let of = |millis| age(Duration::from_millis(millis));
         assert_eq!([of(0), of(999), of(1999), of(200_000)], ["<1s", "<1s", "1s", "3m 20s"]);

@@ -62,7 +62,8 @@ impl Control {
             return Stop::IsNotOurs;
         }
         self.stopped = Some(signal);
-        self.had_terminal = self.has_terminal(job);
+        let has_terminal = |terminal: &Terminal| job.group().is_some_and(|group| terminal.listens_to(group));
+        self.had_terminal = self.terminal.as_ref().is_some_and(has_terminal);
         match signal {
             TTIN | TTOU if self.told_to_stop && !is_orphaned() => Stop::StopsUs,
             TTIN | TTOU if self.is_in_foreground() => Stop::GoesOn,
@@ -133,10 +134,5 @@ impl Control {
         if let (Some(terminal), Some(group)) = (&self.terminal, job.group()) {
             terminal.take_back_from(group);
         }
-    }
-
-    fn has_terminal(&self, job: &Job<'_>) -> bool {
-        let group = job.group();
-        group.is_some_and(|group| self.terminal.as_ref().is_some_and(|terminal| terminal.listens_to(group)))
     }
 }
