@@ -39,21 +39,23 @@ pub(crate) mod sealed {
             name: &str,
         ) -> impl Future<Output = sqlx::Result<Option<Marks>>> + Send;
 
-        /// Makes a row. If there is one by now, it stays as it is.
-        fn insert(
+        /// Writes the row with this name, by [`INSERT`](super::INSERT) or [`UPDATE`](super::UPDATE).
+        fn write(
             connection: &mut Self::Connection,
-            name: &str,
-            marks: Marks,
-        ) -> impl Future<Output = sqlx::Result<()>> + Send;
-
-        /// Changes a row that is [locked](Self::lock).
-        fn update(
-            connection: &mut Self::Connection,
+            statement: &'static str,
             name: &str,
             marks: Marks,
         ) -> impl Future<Output = sqlx::Result<()>> + Send;
     }
 }
+
+/// Makes a row. If there is one by now, it stays as it is.
+pub(crate) const INSERT: &str = "INSERT INTO zklock_fences (name, zxid, turn, shared_zxid, shared_turn) \
+                                 VALUES ($1, $2, $3, $4, $5) ON CONFLICT (name) DO NOTHING";
+
+/// Changes a row that is [locked](sealed::Rows::lock).
+pub(crate) const UPDATE: &str =
+    "UPDATE zklock_fences SET zxid = $2, turn = $3, shared_zxid = $4, shared_turn = $5 WHERE name = $1";
 
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 macro_rules! rows {
@@ -73,23 +75,15 @@ macro_rules! rows {
                 row.map(Marks::from_columns).transpose()
             }
 
-            async fn insert(connection: &mut $connection, name: &str, marks: Marks) -> sqlx::Result<()> {
-                let sql = "INSERT INTO zklock_fences (name, zxid, turn, shared_zxid, shared_turn) \
-                           VALUES ($1, $2, $3, $4, $5) ON CONFLICT (name) DO NOTHING";
+            async fn write(
+                connection: &mut $connection,
+                statement: &'static str,
+                name: &str,
+                marks: Marks,
+            ) -> sqlx::Result<()> {
                 let (zxid, turn, shared_zxid, shared_turn) = marks.columns();
-                let query =
-                    sqlx::query(sql).bind(name).bind(zxid).bind(turn).bind(shared_zxid).bind(shared_turn);
-                query.execute(connection).await?;
-                Ok(())
-            }
-
-            async fn update(connection: &mut $connection, name: &str, marks: Marks) -> sqlx::Result<()> {
-                let sql = "UPDATE zklock_fences SET zxid = $2, turn = $3, shared_zxid = $4, shared_turn = $5 \
-                           WHERE name = $1";
-                let (zxid, turn, shared_zxid, shared_turn) = marks.columns();
-                let query =
-                    sqlx::query(sql).bind(name).bind(zxid).bind(turn).bind(shared_zxid).bind(shared_turn);
-                query.execute(connection).await?;
+                let query = sqlx::query(statement).bind(name).bind(zxid).bind(turn);
+                query.bind(shared_zxid).bind(shared_turn).execute(connection).await?;
                 Ok(())
             }
         }

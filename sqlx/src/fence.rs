@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use sqlx::Pool;
 
-use crate::database::FenceDatabase;
+use crate::database::{FenceDatabase, INSERT, UPDATE};
 use crate::error::FenceError;
 use crate::holder::{Holder, OneLock};
 use crate::marks::Marks;
@@ -142,8 +142,8 @@ impl Fence {
                 marks.admit(holder).map_err(|stale| FenceError::Stale { fence: name.clone(), stale })?;
             match row {
                 // Not locked: another transaction may make it first. Then the next round judges by that row.
-                None => DB::insert(connection, name, admitted).await?,
-                Some(_) if admitted != marks => DB::update(connection, name, admitted).await?,
+                None => DB::write(connection, INSERT, name, admitted).await?,
+                Some(_) if admitted != marks => DB::write(connection, UPDATE, name, admitted).await?,
                 Some(_) => continue,
             }
             unchanged = false;
