@@ -27,10 +27,12 @@ pub(crate) enum Closing {
 
 /// Resumes session `id` at the server at `address`, and closes it. After an error, it may be closed or not.
 pub(crate) async fn close(address: &str, id: i64) -> io::Result<Closing> {
+    // `RequestHeader` with the number 1; there is nothing behind it.
+    let close = [1_i32.to_be_bytes(), CLOSE_SESSION.to_be_bytes()].concat();
     let conversation = async {
         let mut stream = TcpStream::connect(address).await?;
         // In one piece: the session's own client, which the server may drop now, must not resume it in between.
-        stream.write_all(&[frame(&handshake(id)), frame(&close_request())].concat()).await?;
+        stream.write_all(&[frame(&handshake(id)), frame(&close)].concat()).await?;
         if granted_timeout(&read_frame(&mut stream).await?)? <= 0 {
             return Ok(Closing::Unknown);
         }
@@ -45,11 +47,6 @@ fn handshake(id: i64) -> Vec<u8> {
     let length = password.len() as u32;
     let (timeout, id) = (10_000_i32.to_be_bytes(), id.to_be_bytes());
     [&[0; 4 + 8][..], &timeout, &id, &length.to_be_bytes(), &password, &[0]].concat()
-}
-
-/// `RequestHeader` with the number 1; there is nothing behind it.
-fn close_request() -> Vec<u8> {
-    [1_i32.to_be_bytes(), CLOSE_SESSION.to_be_bytes()].concat()
 }
 
 /// From `ConnectResponse`: zero or less if the server knows no such session.

@@ -18,6 +18,7 @@ use std::time::Duration;
 pub(crate) use connection::{Connection, Toward};
 pub use counts::Counts;
 pub(crate) use frame::Framer;
+use handle::Owned;
 pub use handle::{Held, LostReply};
 pub use kind::RequestKind;
 use rule::{Action, Rule};
@@ -131,16 +132,9 @@ impl Link {
         self.shared.lock().refuse = true;
     }
 
-    /// Ends [`refuse`](Self::refuse) and [`lose_handshakes`](Self::lose_handshakes).
+    /// Ends [`refuse`](Self::refuse).
     pub fn accept(&self) {
-        let mut control = self.shared.lock();
-        (control.refuse, control.lose_handshakes) = (false, false);
-    }
-
-    /// Loses the answer to the handshake of every new connection, until [`accept`](Self::accept). The server establishes or
-    /// resumes a session; its client gets no answer, and is cut off. Current connections stay.
-    pub fn lose_handshakes(&self) {
-        self.shared.lock().lose_handshakes = true;
+        self.shared.lock().refuse = false;
     }
 
     /// From now on, gives a new session to each client that asks to resume one, as servers other than ZooKeeper do. Current
@@ -161,19 +155,19 @@ impl Link {
     /// is delivered. Calling this twice loses two replies. If the connection breaks by itself before the reply, the next
     /// request of that kind takes its place.
     pub fn lose_reply(&self, kind: RequestKind) -> LostReply {
-        LostReply::new(self.arm(kind, Action::LoseReply), Arc::downgrade(&self.shared))
+        LostReply(self.arm(kind, Action::LoseReply))
     }
 
     /// Holds back the reply to the next request of `kind`, and everything after it on that connection, until the handle
     /// is released or dropped.
     pub fn hold_reply(&self, kind: RequestKind) -> Held {
-        Held::new(self.arm(kind, Action::HoldReply), Arc::downgrade(&self.shared))
+        Held(self.arm(kind, Action::HoldReply))
     }
 
     /// Holds back the next request of `kind`, and everything after it on that connection, until the handle is released
     /// or dropped.
     pub fn hold_request(&self, kind: RequestKind) -> Held {
-        Held::new(self.arm(kind, Action::HoldRequest), Arc::downgrade(&self.shared))
+        Held(self.arm(kind, Action::HoldRequest))
     }
 
     /// What passed so far.
@@ -201,10 +195,10 @@ impl Link {
         self.shared.lock().black_hole
     }
 
-    fn arm(&self, kind: RequestKind, action: Action) -> Arc<Rule> {
+    fn arm(&self, kind: RequestKind, action: Action) -> Owned {
         let rule = Rule::new(kind, action);
         self.shared.lock().rules.push(rule.clone());
-        rule
+        Owned { rule, link: Arc::downgrade(&self.shared) }
     }
 }
 

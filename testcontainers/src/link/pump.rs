@@ -61,8 +61,6 @@ enum Verdict {
     Forward,
     Hold(Arc<Rule>),
     Lose(Arc<Rule>),
-    /// The connection ends here.
-    Close,
 }
 
 impl Way {
@@ -100,7 +98,6 @@ impl Way {
                 let verdict = match (self.toward, std::mem::replace(&mut greeted, true)) {
                     (Toward::Server, true) => self.judge_request(&frame),
                     (Toward::Client, true) => self.judge_reply(&frame),
-                    (Toward::Client, false) if self.link.lock().lose_handshakes => Verdict::Close,
                     (Toward::Client, false) => Verdict::Forward,
                     (Toward::Server, false) => {
                         if self.link.lock().renew_sessions {
@@ -111,7 +108,6 @@ impl Way {
                 };
                 match verdict {
                     Verdict::Forward => {}
-                    Verdict::Close => return self.link.close(&self.connection),
                     Verdict::Hold(rule) => {
                         self.pass(std::mem::take(&mut passing));
                         rule.advance(Stage::Reached);

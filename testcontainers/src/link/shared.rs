@@ -35,7 +35,6 @@ pub(crate) struct Control {
     /// Whether nothing passes toward the server, and toward the client.
     pub(super) stalled: [bool; 2],
     pub(super) refuse: bool,
-    pub(super) lose_handshakes: bool,
     pub(super) renew_sessions: bool,
     /// The pause between two bytes toward clients.
     pub(super) drip: Option<Duration>,
