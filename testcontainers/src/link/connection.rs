@@ -1,6 +1,6 @@
 //! One client's connection through a link: its two sockets, its two lanes, and the requests that wait for replies.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::TcpStream;
 use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -24,11 +24,11 @@ pub(crate) struct Connection {
     pub(super) id: u64,
     client: TcpStream,
     server: OnceLock<TcpStream>,
-    to_server: Lane,
-    to_client: Lane,
+    /// Toward the server, and toward the client.
+    lanes: [Lane; 2],
     closed: AtomicBool,
-    /// Requests whose replies are still to come, by transaction id.
-    pending: Mutex<HashMap<i32, VecDeque<Pending>>>,
+    /// Requests whose replies are still to come, each with its transaction id.
+    pending: Mutex<VecDeque<(i32, Pending)>>,
 }
 
 /// A request whose reply is still to come.
@@ -45,8 +45,7 @@ impl Connection {
             id,
             client,
             server: OnceLock::new(),
-            to_server: Lane::default(),
-            to_client: Lane::default(),
+            lanes: Default::default(),
             closed: AtomicBool::new(false),
             pending: Mutex::default(),
         })
@@ -63,8 +62,7 @@ impl Connection {
     /// Closes both sockets, and wakes every thread of this connection except those that wait on the link's state.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        self.to_server.close();
-        self.to_client.close();
+        self.lanes.iter().for_each(Lane::close);
         abort(&self.client);
         if let Some(server) = self.server.get() {
             abort(server);
@@ -72,10 +70,7 @@ impl Connection {
     }
 
     pub(super) fn lane(&self, toward: Toward) -> &Lane {
-        match toward {
-            Toward::Server => &self.to_server,
-            Toward::Client => &self.to_client,
-        }
+        &self.lanes[toward as usize]
     }
 
     /// The socket that bytes come from.
@@ -95,27 +90,24 @@ impl Connection {
     }
 
     pub(super) fn expect_reply(&self, xid: i32, request: Pending) {
-        self.pending().entry(xid).or_default().push_back(request);
+        self.pending().push_back((xid, request));
     }
 
-    /// The request that a reply belongs to.
+    /// The request that a reply belongs to. Several may have one transaction id, as pings do.
     pub(super) fn take_request(&self, xid: i32) -> Option<Pending> {
         let mut pending = self.pending();
-        let entry = pending.get_mut(&xid).and_then(VecDeque::pop_front);
-        if pending.get(&xid).is_some_and(VecDeque::is_empty) {
-            pending.remove(&xid);
-        }
-        entry
+        let index = pending.iter().position(|(of, _)| *of == xid)?;
+        pending.remove(index).map(|(_, request)| request)
     }
 
     /// Rules that wait for a reply which this connection will not see any more.
     pub(super) fn take_unmet_rules(&self) -> Vec<Arc<Rule>> {
         let mut pending = self.pending();
-        let rules = pending.drain().flat_map(|(_, queue)| queue).filter_map(|entry| entry.rule);
+        let rules = pending.drain(..).filter_map(|(_, request)| request.rule);
         rules.filter(|rule| rule.stage() == Stage::Armed).collect()
     }
 
-    fn pending(&self) -> MutexGuard<'_, HashMap<i32, VecDeque<Pending>>> {
+    fn pending(&self) -> MutexGuard<'_, VecDeque<(i32, Pending)>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -88,7 +88,7 @@ impl Link {
     }
 
     pub(crate) fn set_stalled(&self, toward: Toward, stalled: bool) {
-        self.shared.set_stalled(toward, stalled);
+        self.shared.change(|control| control.stalled[toward as usize] = stalled);
     }
 
     /// The address for clients to connect to, as `127.0.0.1:port`.
@@ -100,7 +100,7 @@ impl Link {
     ///
     /// The delay applies to what arrives from now on. Messages never overtake each other. Zero switches the delay off.
     pub fn set_round_trip(&self, added: Duration) {
-        self.shared.set_one_way(added / 2);
+        self.shared.lock().one_way = added / 2;
     }
 
     /// Lets no byte pass either way, as if every packet were dropped. Connections stay open. New ones are accepted, and
@@ -114,7 +114,10 @@ impl Link {
     /// Connections that were open before go on. What their ends sent meanwhile arrives now, as TCP's retransmissions would
     /// bring it. Connections that were made meanwhile are closed: on a real network they would not have come about.
     pub fn restore(&self) {
-        self.shared.restore();
+        self.shared.change(|control| {
+            control.black_hole = false;
+            control.end_stillborn();
+        });
     }
 
     /// Closes every current connection abruptly, for both ends. New ones are accepted.
@@ -145,7 +148,7 @@ impl Link {
 
     /// Passes one byte toward each client, and then another after this pause. `None` ends that.
     pub fn drip(&self, pause: Option<Duration>) {
-        self.shared.set_drip(pause);
+        self.shared.change(|control| control.drip = pause);
     }
 
     /// Loses the reply to the next request of `kind`: the request reaches the server, the link swallows the reply, and

@@ -137,7 +137,8 @@ impl Way {
     }
 
     fn send(self: &Arc<Self>, item: Item) {
-        self.connection.lane(self.toward).send(self, item, self.link.one_way());
+        let delay = self.link.lock().one_way;
+        self.connection.lane(self.toward).send(self, item, delay);
     }
 
     fn judge_request(&self, frame: &[u8]) -> Verdict {

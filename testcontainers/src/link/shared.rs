@@ -2,10 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::TcpStream;
-use std::sync::{
-    Arc, Condvar, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::connection::{Connection, Toward};
@@ -19,8 +16,6 @@ use crate::listener::abort;
 pub(crate) struct Shared {
     /// Cuts what passes into frames.
     pub(super) framer: Framer,
-    /// Half the added round trip, in nanoseconds.
-    one_way: AtomicU64,
     control: Mutex<Control>,
     /// Signalled when a thread that waits on `control` should look again.
     changed: Condvar,
@@ -31,6 +26,8 @@ pub(crate) struct Shared {
 pub(crate) struct Control {
     /// Where new connections lead.
     pub(crate) upstream: String,
+    /// Half the added round trip.
+    pub(super) one_way: Duration,
     pub(super) black_hole: bool,
     /// Whether nothing passes toward the server, and toward the client.
     pub(super) stalled: [bool; 2],
@@ -51,7 +48,7 @@ impl Control {
         self.connections.len() + self.stillborn.len()
     }
 
-    fn end_stillborn(&mut self) {
+    pub(super) fn end_stillborn(&mut self) {
         for client in self.stillborn.drain(..) {
             abort(&client);
         }
@@ -62,7 +59,6 @@ impl Shared {
     pub(super) fn new(upstream: String, framer: Framer) -> Arc<Self> {
         Arc::new(Self {
             framer,
-            one_way: AtomicU64::new(0),
             control: Mutex::new(Control { upstream, ..Control::default() }),
             changed: Condvar::new(),
         })
@@ -73,12 +69,10 @@ impl Shared {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn one_way(&self) -> Duration {
-        Duration::from_nanos(self.one_way.load(Ordering::SeqCst))
-    }
-
-    pub(super) fn set_one_way(&self, delay: Duration) {
-        self.one_way.store(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX), Ordering::SeqCst);
+    /// Changes what the link is told, and wakes the threads that wait for such a change.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Control)) {
+        change(&mut self.lock());
+        self.changed.notify_all();
     }
 
     /// Takes a client's connection in. Returns it if it is to be served now.
@@ -98,15 +92,6 @@ impl Shared {
         Some(connection)
     }
 
-    /// Ends a black hole, and the connections that were made meanwhile.
-    pub(super) fn restore(&self) {
-        let mut control = self.lock();
-        control.black_hole = false;
-        control.end_stillborn();
-        drop(control);
-        self.changed.notify_all();
-    }
-
     pub(super) fn cut(&self) {
         let mut control = self.lock();
         let connections: Vec<_> = control.connections.values().cloned().collect();
@@ -121,32 +106,15 @@ impl Shared {
     pub(super) fn close(&self, connection: &Connection) {
         connection.close();
         let unmet = connection.take_unmet_rules();
-        let mut control = self.lock();
-        control.connections.remove(&connection.id);
-        control.rules.splice(0..0, unmet);
-        drop(control);
-        self.changed.notify_all();
-    }
-
-    /// Holds back what goes toward one end, or passes it on.
-    pub(super) fn set_stalled(&self, toward: Toward, stalled: bool) {
-        self.lock().stalled[toward as usize] = stalled;
-        self.changed.notify_all();
-    }
-
-    /// Slows what goes toward clients, or no more.
-    pub(super) fn set_drip(&self, pause: Option<Duration>) {
-        self.lock().drip = pause;
-        self.changed.notify_all();
+        self.change(|control| {
+            control.connections.remove(&connection.id);
+            control.rules.splice(0..0, unmet);
+        });
     }
 
     /// Waits until bytes may pass toward this end. Returns false once the connection is closed.
     pub(crate) fn wait_open(&self, connection: &Connection, toward: Toward) -> bool {
-        let control = self.changed.wait_while(self.lock(), |it| {
-            (it.black_hole || it.stalled[toward as usize]) && !connection.is_closed()
-        });
-        drop(control.unwrap_or_else(PoisonError::into_inner));
-        !connection.is_closed()
+        self.wait_while(connection, |control| control.black_hole || control.stalled[toward as usize])
     }
 
     /// Waits until the next byte toward a client is due. Returns false if it need not wait, because nothing drips.
@@ -160,20 +128,21 @@ impl Shared {
 
     /// Waits until the test lets go of `rule`. Returns false once the connection is closed.
     pub(super) fn wait_released(&self, connection: &Connection, rule: &Rule) -> bool {
-        let control = self.lock();
-        let control =
-            self.changed.wait_while(control, |_| rule.stage() < Stage::Over && !connection.is_closed());
-        drop(control.unwrap_or_else(PoisonError::into_inner));
+        self.wait_while(connection, |_| rule.stage() < Stage::Over)
+    }
+
+    fn wait_while(&self, connection: &Connection, is_so: impl Fn(&Control) -> bool) -> bool {
+        let waits = |control: &mut Control| is_so(control) && !connection.is_closed();
+        drop(self.changed.wait_while(self.lock(), waits).unwrap_or_else(PoisonError::into_inner));
         !connection.is_closed()
     }
 
     /// Ends a rule, met or not.
     pub(super) fn finish(&self, rule: &Arc<Rule>) {
-        let mut control = self.lock();
-        control.rules.retain(|it| !Arc::ptr_eq(it, rule));
-        rule.advance(Stage::Over);
-        drop(control);
-        self.changed.notify_all();
+        self.change(|control| {
+            control.rules.retain(|it| !Arc::ptr_eq(it, rule));
+            rule.advance(Stage::Over);
+        });
     }
 
     /// Counts a request, and takes the rules that want it: one for the request itself, one for its reply.
