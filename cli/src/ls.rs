@@ -19,6 +19,7 @@ use crate::layout::Layout;
 use crate::pool::{Shares, Stock};
 use crate::queue::{Entry, known_text};
 use crate::table::{self, Column};
+use crate::text::counted;
 use crate::{output, unheld};
 
 /// Prints the locks that somebody holds, in the order of their paths.
@@ -26,9 +27,9 @@ pub(crate) async fn print_locks(list: List, connection: &Connection, console: Co
     let (exists, hidden, locks) =
         connection.in_session(console, async |inquiry| find_locks(inquiry.session, &list).await).await?;
     if hidden > 0 {
-        let nodes = if hidden == 1 { "node" } else { "nodes" };
         console.note(format_args!(
-            "these credentials may not list {hidden} {nodes}, so zklock did not see the nodes below"
+            "these credentials may not list {}, so zklock did not see the nodes below",
+            counted(hidden, "node")
         ));
     }
     if list.json {

@@ -326,17 +326,20 @@ pub(crate) mod tests {
         }
     }
 
+    /// So many seconds after the contender came.
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_000_000_000 + seconds).unwrap()
+    }
+
     #[test]
     fn a_clock_ahead_of_ours_has_no_age() {
         let entry = entry("a", 1, 7);
-        let at = |seconds: i64| Timestamp::from_second(1_000_000_000 + seconds).unwrap();
         assert_eq!(entry.since_text(at(200)), "2001-09-09T01:46:40Z (3m 20s)");
         assert_eq!(entry.since_text(at(-1)), "2001-09-09T01:46:40Z");
     }
 
     #[test]
     fn a_clock_that_is_more_than_a_minute_off_is_told() {
-        let at = |seconds: i64| Timestamp::from_second(1_000_000_000 + seconds).unwrap();
         let created = |seconds| {
             let created = Some(at(seconds));
             Entry { created, newest: created, ..entry("a", 1, 7) }

@@ -14,6 +14,7 @@ use super::locks::{Blocked, Names, Patience};
 use crate::failure::Failure;
 use crate::pool::{PermitsOf, Pool, SlotOf, share_of};
 use crate::queue::Entry;
+use crate::text::counted;
 
 /// How long others may take that are just passing the turnstile. Without any wait, of several commands that start at once
 /// all but one would find it busy, though there is room for all.
@@ -104,12 +105,8 @@ impl Part {
         if let Some(oldest) = pool.oldest() {
             let _infallible =
                 write!(about, ", by {}{}", oldest.owner_text(), oldest.came_text(Timestamp::now()));
-            match pool.holders.len() - 1 {
-                0 => {}
-                1 => about.push_str(", and 1 other"),
-                others => {
-                    let _infallible = write!(about, ", and {others} others");
-                }
+            if pool.holders.len() > 1 {
+                let _infallible = write!(about, ", and {}", counted(pool.holders.len() - 1, "other"));
             }
         }
         if !pool.waiting.is_empty() {

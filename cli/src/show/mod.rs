@@ -21,6 +21,7 @@ use crate::found::Found;
 use crate::pool::Pool;
 use crate::queue::{self, Entry, Stranger, known_text};
 use crate::table::{self, Column};
+use crate::text::counted;
 use crate::{output, signals, unheld};
 use runs::RunRecord;
 use sight::Eye;
@@ -89,8 +90,7 @@ fn shown_text(seen: &Shown<'_>, unheld: &str) -> String {
     let now = Timestamp::now();
     let mut text = String::new();
     if let Some(election) = &seen.election {
-        let candidates = if queue.len() == 1 { "candidate" } else { "candidates" };
-        text += &format!("{}, {} {candidates}\n", election.text(), queue.len());
+        text += &format!("{}, {}\n", election.text(), counted(queue.len(), "candidate"));
     }
     match &seen.pool {
         Some(pool) => text += &pool.shown_text(now),

@@ -242,54 +242,52 @@ mod tests {
     use super::*;
     use crate::queue::tests::entry;
 
+    /// One that holds this, as of a fixed time, with a tick of 2 s and an own session timeout of 10 s.
+    fn vigil_of(kind: Kind, contact: Contact) -> Vigil {
+        let now = Timestamp::from_second(1_000_000_000).unwrap();
+        let own = (Duration::from_secs(2), Duration::from_secs(10));
+        vigil(&Entry { kind, ..entry("a", 1, 7) }, SessionId(1), contact, None, now, own)
+    }
+
+    fn heard(ago: u64, timeout: u64, but: Option<&str>) -> Contact {
+        let [ago, timeout] = [ago, timeout].map(Duration::from_secs);
+        Contact::Heard { ago, timeout, by: "zk1".to_owned(), but: but.map(str::to_owned) }
+    }
+
     #[test]
     fn the_time_at_which_a_lock_is_free_needs_a_session_timeout() {
-        let seconds = Duration::from_secs;
-        let now = Timestamp::from_second(1_000_000_000).unwrap();
         let of = |contact| {
-            let vigil = vigil(&entry("a", 1, 7), SessionId(1), contact, None, now, (seconds(2), seconds(10)));
+            let vigil = vigil_of(Kind::Exclusive, contact);
             (vigil.text(), vigil.free_by)
         };
         let (said, free_by) = of(Contact::Gone);
         let bound = "free within 13s from now, by 2001-09-09T01:46:53Z, if its session timeout is 10s, unless the leader changes.";
         assert!(said.ends_with(&format!("{bound}\n")), "{said}");
         assert_eq!(free_by, None);
-        let (said, free_by) =
-            of(Contact::Heard { ago: seconds(4), timeout: seconds(20), by: "zk1".to_owned(), but: None });
+        let (said, free_by) = of(heard(4, 20, None));
         assert!(said.ends_with("zk1 answered it 4s ago. If it is dead, the lock is free by 2001-09-09T01:46:59Z, unless the leader changes.\n"), "{said}");
         assert_eq!(free_by.as_deref(), Some("2001-09-09T01:46:59Z"));
         assert!(!of(Contact::Unknown("no cons".to_owned())).0.contains("If it is dead"));
-        let but = Some("zk2: refused".to_owned());
-        let (said, free_by) =
-            of(Contact::Heard { ago: seconds(4), timeout: seconds(20), by: "zk1".to_owned(), but });
+        let (said, free_by) = of(heard(4, 20, Some("zk2: refused")));
         let unknown = "zk1 answered it 4s ago. Another server may have answered it since (zk2: refused). So nothing shows by when the lock is free if it is dead.";
         assert!(said.ends_with(&format!("{unknown}\n")) && free_by.is_none(), "{said}");
     }
 
     #[test]
     fn of_a_pool_those_that_may_be_dead_are_told_each() {
-        let seconds = Duration::from_secs;
-        let now = Timestamp::from_second(1_000_000_000).unwrap();
-        let of = |kind, contact| {
-            let entry = Entry { kind, ..entry("a", 1, 7) };
-            vigil(&entry, SessionId(1), contact, None, now, (seconds(2), seconds(10)))
-        };
-        let heard =
-            |ago| Contact::Heard { ago: seconds(ago), timeout: seconds(10), by: "zk1".to_owned(), but: None };
-        let unknown = || Contact::Unknown("zk2: refused".to_owned());
         let seen = [
-            of(Kind::Slot(0), heard(1)),
-            of(Kind::Slot(3), heard(6)),
-            of(Kind::Permit(2), heard(6)),
-            of(Kind::Slot(4), unknown()),
-            of(Kind::Slot(5), heard(2)),
+            vigil_of(Kind::Slot(0), heard(1, 10, None)),
+            vigil_of(Kind::Slot(3), heard(6, 10, None)),
+            vigil_of(Kind::Permit(2), heard(6, 10, None)),
+            vigil_of(Kind::Slot(4), Contact::Unknown("zk2: refused".to_owned())),
+            vigil_of(Kind::Slot(5), heard(2, 10, None)),
         ];
         let told = "a with slot 3: zk1 answered it 6s ago. If it is dead, slot 3 is free by 2001-09-09T01:46:47Z, unless the leader changes.\n\
             a with 2 permits: zk1 answered it 6s ago. If it is dead, 2 permits are free by 2001-09-09T01:46:47Z, unless the leader changes.\n\
             Of 1 holder the servers do not say whether it lives (a: zk2: refused).\n\
             Of 2 holders the servers have heard within half the session timeout.\n";
         assert_eq!(pool_text(&seen), told);
-        let many = [(); MOST + 2].map(|()| of(Kind::Slot(1), Contact::Gone));
+        let many = [(); MOST + 2].map(|()| vigil_of(Kind::Slot(1), Contact::Gone));
         assert!(
             pool_text(&many)
                 .ends_with("\nOf 2 more holders the servers have not heard for so long, either.\n")

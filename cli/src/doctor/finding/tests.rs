@@ -78,6 +78,17 @@ fn visit(seen: &mut Seen, index: usize) -> &mut Visit {
     seen.servers[index].visit.as_mut().unwrap()
 }
 
+/// No server tells its settings.
+fn silence(seen: &mut Seen) {
+    seen.servers.iter_mut().for_each(|server| server.settings = None);
+}
+
+/// No server tells its settings, and an option gives the tick.
+fn silence_with_tick(seen: &mut Seen) {
+    silence(seen);
+    seen.wishes.tick = Some(seconds(2));
+}
+
 fn lose(seen: &mut Seen, index: usize) {
     seen.servers[index].words = Err("connection refused".into());
     seen.servers[index].visit = Err("it closes the connection".into());
@@ -136,13 +147,8 @@ fn a_tick_may_be_another_one_than_leases_are_reckoned_with() {
     };
     assert_found(given, &[(Warning, "settings-differ")], &[]);
     // A tick that no server tells may be another one than the limits say.
-    let silent = |seen: &mut Seen| (0..3).for_each(|index| seen.servers[index].settings = None);
-    assert_found(silent, &[(Note, "tick-unknown")], &["derives 2s"]);
-    let told = |seen: &mut Seen| {
-        silent(seen);
-        seen.wishes.tick = Some(seconds(2));
-    };
-    assert_found(told, &[], &[]);
+    assert_found(silence, &[(Note, "tick-unknown")], &["derives 2s"]);
+    assert_found(silence_with_tick, &[], &[]);
 }
 
 #[test]
@@ -241,25 +247,21 @@ fn an_ensemble_has_several_voters_that_know_each_other() {
         &["lacks server.3 (zk3:2181), server.4 (zk4:2181)"],
     );
     // Without its own word, a server is known by its address.
-    let silent = |seen: &mut Seen| (0..3).for_each(|index| seen.servers[index].settings = None);
     let by_address = |seen: &mut Seen| {
-        silent(seen);
-        seen.wishes.tick = Some(seconds(2));
+        silence_with_tick(seen);
         seen.servers.remove(1);
         words(seen, 0).mode = Mode::Leader;
     };
     assert_found(by_address, &[missing], &["--servers lacks server.2 (zk2:2181)"]);
     let stranger = |seen: &mut Seen| {
-        silent(seen);
-        seen.wishes.tick = Some(seconds(2));
+        silence_with_tick(seen);
         seen.servers[0].hosts = vec![[10, 0, 0, 9].into()];
         seen.servers[0].address.host = "zk9".into();
     };
     assert_found(stranger, &[(Warning, "no-member")], &["zk9:2181 is in --servers, but no member"]);
     // Behind a proxy no address says who is who.
     let proxied = |seen: &mut Seen| {
-        silent(seen);
-        seen.wishes.tick = Some(seconds(2));
+        silence_with_tick(seen);
         for server in &mut seen.servers {
             server.address.port = 9000;
         }
