@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 /// The exit codes of the program itself. Where `sysexits.h` has a word for it, the number is the one from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(clap::ValueEnum))]
 pub(crate) enum Code {
     /// The question was answered, with no.
     No = 1,
@@ -76,6 +77,8 @@ Exit codes:
 mod tests {
     use std::fmt::Write as _;
 
+    use clap::ValueEnum;
+
     use super::*;
 
     /// Each row of the table: the exit code, its name, and the reasons.
@@ -105,21 +108,8 @@ mod tests {
 
     #[test]
     fn the_table_has_each_code() {
-        for code in [
-            Code::No,
-            Code::Usage,
-            Code::Nothing,
-            Code::Unreachable,
-            Code::Internal,
-            Code::NotAcquired,
-            Code::Lost,
-            Code::NotAuthorized,
-            Code::FailedBefore,
-            Code::HeldTooLong,
-            Code::NotExecutable,
-            Code::NotFound,
-        ] {
-            let number = (code as u8).to_string();
+        for code in Code::value_variants() {
+            let number = (*code as u8).to_string();
             assert!(rows().iter().any(|(exit, ..)| *exit == number), "{code:?}");
         }
     }

@@ -28,13 +28,13 @@ pub(crate) async fn release_by_force(release: Release, connection: &Connection, 
     let path = release.path.as_str();
     // A question needs the facts it is about, even with --quiet.
     let console = if release.yes { console } else { Console::Normal };
-    let Chosen { holders: chosen, spared, what, next } = connection
+    let Chosen { holders: chosen, spared, leads, next } = connection
         .in_session(console, async |inquiry| choose_holders(&release, inquiry.session).await)
         .await?;
     if !release.yes {
         question::check_terminal()?;
     }
-    for line in holders_text(path, &chosen, what).lines() {
+    for line in chosen.iter().flat_map(|holder| holder_lines(path, holder, leads)) {
         console.note(line);
     }
     console.note(consequence_text(next.as_ref(), spared));
@@ -49,7 +49,7 @@ pub(crate) async fn release_by_force(release: Release, connection: &Connection, 
         Failure::forbidden(node, &[Permission::READ], problem)
     })?;
     let whom = match chosen.as_slice() {
-        [holder] => format!("Take {} from this holder?", part_text(holder, what)),
+        [holder] => format!("Take {} from this holder?", held_text(holder, leads)),
         several => format!("Take the lock from these {} readers?", several.len()),
     };
     if !release.yes && !question::ask_user(&whom).await? {
@@ -62,9 +62,13 @@ pub(crate) async fn release_by_force(release: Release, connection: &Connection, 
     closing::close_client(client).await;
     let taken = removed.iter().filter(|removed| removed.is_ok()).count();
     if let (1.., Some(holder)) = (taken, chosen.first()) {
+        let held = held_text(holder, leads);
         console.note(match holder.kind {
-            Kind::Exclusive | Kind::Shared => lock_taken_text(path, taken, spared, what),
-            Kind::Permit(_) | Kind::Slot(_) => part_taken_text(path, holder, what),
+            Kind::Exclusive | Kind::Shared => lock_taken_text(path, &held, taken, spared),
+            Kind::Permit(_) | Kind::Slot(_) => format!(
+                "{held} of {path} was taken from the holder. The holder learns {WHEN} it may act as if it still held it. The next \
+                 contender may take it at once, unless it has a takeover delay"
+            ),
         });
     }
     let mut failures = removed.into_iter().filter_map(Result::err).collect::<Vec<_>>();
@@ -83,28 +87,13 @@ pub(crate) async fn release_by_force(release: Release, connection: &Connection, 
 const WHEN: &str = "of this within a round trip. A holder that is stopped or cut off learns of this later, and its lease ends \
      after 9.1 s at most with the default session timeout. Until then";
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
-    Lock,
-    Lead,
-}
-
-impl What {
-    fn text(self) -> &'static str {
-        match self {
-            Self::Lock => "the lock",
-            Self::Lead => "the lead",
-        }
-    }
-}
-
 struct Chosen {
     /// Those that are to lose it, one at least.
     holders: Vec<Entry>,
     /// How many others keep it.
     spared: usize,
-    /// What it is, unless they hold a part of a pool.
-    what: What,
+    /// Whether it is the lead of an election.
+    leads: bool,
     /// The first one that waits.
     next: Option<Entry>,
 }
@@ -112,17 +101,17 @@ struct Chosen {
 async fn choose_holders(release: &Release, session: &Session) -> Result<Chosen, Failure> {
     let path = release.path.as_str();
     let Found { lock, election, pool, .. } = Found::at(session, path, None).await?;
-    let what = if election.is_some() { What::Lead } else { What::Lock };
+    let leads = election.is_some();
     let queue = lock.contenders().await?;
     if let Some(pool) = pool.filter(|pool| queue.is_empty() && !pool.holders.is_empty()) {
         let holders = vec![named_holder(&pool, release)?];
-        return Ok(Chosen { holders, spared: 0, what, next: pool.waiting.into_iter().next() });
+        return Ok(Chosen { holders, spared: 0, leads, next: pool.waiting.into_iter().next() });
     }
     let unheld = if queue.is_empty() { unheld::describe_unheld(session, path).await? } else { String::new() };
     if let (Some(index), false) = (release.slot, queue.is_empty()) {
         return Err(Failure::usage(format_args!(
             "{path} is {}, so it has no slot {index}; leave out --slot",
-            if what == What::Lead { "an election" } else { "a lock" }
+            if leads { "an election" } else { "a lock" }
         )));
     }
     let queue = queue::entries(&queue);
@@ -141,7 +130,7 @@ async fn choose_holders(release: &Release, session: &Session) -> Result<Chosen, 
     match (chosen.is_empty(), release.sequence) {
         (false, _) => {
             let spared = holders.len() - chosen.len();
-            Ok(Chosen { holders: chosen, spared, what, next: queue.get(holders.len()).cloned() })
+            Ok(Chosen { holders: chosen, spared, leads, next: queue.get(holders.len()).cloned() })
         }
         (true, Some(number)) if !holders.is_empty() => {
             Err(Failure::new(Code::No, format_args!("no holder of {path} has the sequence {number}")))
@@ -184,33 +173,30 @@ fn named_holder(pool: &Pool, release: &Release) -> Result<Entry, Failure> {
     }
 }
 
-fn part_text(holder: &Entry, what: What) -> String {
+/// What a holder has.
+fn held_text(holder: &Entry, leads: bool) -> String {
     match holder.kind {
-        Kind::Exclusive | Kind::Shared => what.text().to_owned(),
+        Kind::Exclusive | Kind::Shared => if leads { "the lead" } else { "the lock" }.to_owned(),
         Kind::Permit(1) => "the permit".to_owned(),
         Kind::Permit(weight) => format!("the permit of weight {weight}"),
         Kind::Slot(index) => format!("slot {index}"),
     }
 }
 
-fn holders_text(path: &str, holders: &[Entry], what: What) -> String {
-    let describe = |holder: &Entry| {
-        let held = match holder.kind {
-            Kind::Exclusive if what == What::Lead => format!("{path} is led by"),
-            Kind::Exclusive => format!("{path} is held by"),
-            Kind::Shared => format!("{path} is held by the reader"),
-            Kind::Permit(_) | Kind::Slot(_) => format!("{} of {path} is held by", part_text(holder, what)),
-        };
-        format!(
-            "{held} {}\n  in the queue since {}\n  node {}\n  session {}\n  token {}",
-            holder.owner_text(),
-            holder.since_text(Timestamp::now()),
-            holder.node,
-            holder.session_text(),
-            holder.token_text(),
-        )
+fn holder_lines(path: &str, holder: &Entry, leads: bool) -> [String; 5] {
+    let held = match holder.kind {
+        Kind::Exclusive if leads => format!("{path} is led by"),
+        Kind::Exclusive => format!("{path} is held by"),
+        Kind::Shared => format!("{path} is held by the reader"),
+        Kind::Permit(_) | Kind::Slot(_) => format!("{} of {path} is held by", held_text(holder, leads)),
     };
-    holders.iter().map(describe).collect::<Vec<_>>().join("\n")
+    [
+        format!("{held} {}", holder.owner_text()),
+        format!("  in the queue since {}", holder.since_text(Timestamp::now())),
+        format!("  node {}", holder.node),
+        format!("  session {}", holder.session_text()),
+        format!("  token {}", holder.token_text()),
+    ]
 }
 
 /// Who is next, and for how long two may run.
@@ -232,15 +218,7 @@ fn consequence_text(next: Option<&Entry>, spared: usize) -> String {
     )
 }
 
-fn part_taken_text(path: &str, holder: &Entry, what: What) -> String {
-    format!(
-        "{} of {path} was taken from the holder. The holder learns {WHEN} it may act as if it \
-         still held it. The next contender may take it at once, unless it has a takeover delay",
-        part_text(holder, what)
-    )
-}
-
-fn lock_taken_text(path: &str, taken: usize, spared: usize, what: What) -> String {
+fn lock_taken_text(path: &str, held: &str, taken: usize, spared: usize) -> String {
     let (from, subject) = match taken {
         1 => ("the holder".to_owned(), format!("The holder learns {WHEN} it may act as if it still held")),
         several => {
@@ -252,7 +230,7 @@ fn lock_taken_text(path: &str, taken: usize, spared: usize, what: What) -> Strin
         1 => "1 other reader still holds it".to_owned(),
         others => format!("{others} other readers still hold it"),
     };
-    format!("{path} was taken from {from}. {subject} {}. {next}", what.text())
+    format!("{path} was taken from {from}. {subject} {held}. {next}")
 }
 
 async fn delete_node(client: &Client, node: &str, token: i64) -> Result<(), Failure> {

@@ -35,7 +35,7 @@ use zklock::{FencingToken, Guard, Leadership, Lost, ReadGuard, Sequencer};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Holder<'g> {
     token: FencingToken,
     is_reader: bool,
@@ -99,7 +99,7 @@ impl sealed::AbsolutePath for Sequencer {
     }
 }
 
-trait Check {
+trait Check: fmt::Debug {
     fn check(&self) -> Result<(), Lost>;
 }
 
@@ -136,14 +136,5 @@ impl From<FencingToken> for Holder<'_> {
 impl From<&Sequencer> for Holder<'_> {
     fn from(sequencer: &Sequencer) -> Self {
         Self { token: sequencer.token(), is_reader: sequencer.is_shared(), guard: None }
-    }
-}
-
-impl fmt::Debug for Holder<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Holder")
-            .field("token", &self.token)
-            .field("is_reader", &self.is_reader)
-            .finish_non_exhaustive()
     }
 }

@@ -91,7 +91,7 @@ pub(crate) fn parse_members(config: &str) -> Vec<Member> {
 fn parse_member(line: &str) -> Option<Member> {
     let (id, rest) = line.trim().strip_prefix("server.")?.split_once('=')?;
     let (peers, client) = rest.split_once(';').unwrap_or((rest, ""));
-    let (peer, _) = split_host(peers.split('|').next().filter(|peer| !peer.is_empty())?);
+    let peer = host_of(peers.split('|').next().filter(|peer| !peer.is_empty())?);
     let (host, port) = client.rsplit_once(':').map_or(("", client), |(host, port)| (host, port));
     let is_any = matches!(host.trim_matches(['[', ']']), "" | "0.0.0.0" | "::" | "0:0:0:0:0:0:0:0");
     let host = if is_any { peer } else { host };
@@ -104,10 +104,10 @@ fn parse_member(line: &str) -> Option<Member> {
     })
 }
 
-/// Splits a host from what stands behind it. The host may be an IPv6 address in brackets.
-fn split_host(text: &str) -> (&str, &str) {
+/// The host in front of the ports. It may be an IPv6 address in brackets.
+fn host_of(text: &str) -> &str {
     let begin = text.find(']').unwrap_or(0);
-    text.split_at(text[begin..].find(':').map_or(text.len(), |colon| begin + colon))
+    text[begin..].find(':').map_or(text, |colon| &text[..begin + colon])
 }
 
 fn line_behind<'a>(answer: &'a str, key: &str) -> Option<&'a str> {

@@ -157,32 +157,25 @@ mod tests {
     }
 
     #[test]
-    fn it_is_asked_first_and_killed_after_its_grace() {
-        let mut ladder = Ladder::new(Some(after(5.0)));
-        assert_eq!(ladder.stop_command(GRACE, Some(after(5.0)), NOW), Some(Step::Terminate));
-        assert_eq!(ladder.next_step_at(), Some(after(2.0)));
-        assert_eq!(ladder.due_step(after(1.9)), None);
-        assert_eq!(ladder.due_step(after(2.0)), Some(Step::Kill));
-    }
-
-    #[test]
-    fn no_grace_is_longer_than_the_lease() {
-        let mut ladder = Ladder::new(Some(after(1.0)));
-        assert_eq!(ladder.stop_command(GRACE, Some(after(1.0)), NOW), Some(Step::Terminate));
-        assert_eq!(ladder.due_step(after(0.75)), Some(Step::Kill));
-    }
-
-    #[test]
-    fn without_any_grace_it_is_killed_at_once() {
-        assert_eq!(Ladder::new(None).stop_command(Duration::ZERO, None, NOW), Some(Step::Kill));
-        assert_eq!(Ladder::new(None).stop_command(GRACE, Some(after(0.2)), NOW), Some(Step::Kill));
-    }
-
-    #[test]
-    fn a_loss_that_nobody_foresaw_leaves_the_grace() {
-        let mut ladder = Ladder::new(Some(after(0.5)));
-        assert_eq!(ladder.stop_command(GRACE, None, NOW), Some(Step::Terminate));
-        assert_eq!(ladder.next_step_at(), Some(after(2.0)));
+    fn it_is_asked_first_and_killed_after_its_grace_or_before_the_lease_ends() {
+        // The lease, the grace, the end that the order names, and when SIGKILL follows SIGTERM; `None` if it comes at once. A loss that
+        // nobody foresaw names no end, and leaves the grace.
+        for (lease, grace, end, kill) in [
+            (Some(5.0), GRACE, Some(5.0), Some(2.0)),
+            (Some(1.0), GRACE, Some(1.0), Some(0.75)),
+            (Some(0.5), GRACE, None, Some(2.0)),
+            (None, GRACE, Some(0.2), None),
+            (None, Duration::ZERO, None, None),
+        ] {
+            let mut ladder = Ladder::new(lease.map(after));
+            let first = if kill.is_some() { Step::Terminate } else { Step::Kill };
+            assert_eq!(ladder.stop_command(grace, end.map(after), NOW), Some(first), "{lease:?} {end:?}");
+            assert_eq!(ladder.next_step_at(), kill.map(after), "{lease:?} {end:?}");
+            if let Some(kill) = kill {
+                assert_eq!(ladder.due_step(after(kill - 0.01)), None);
+                assert_eq!(ladder.due_step(after(kill)), Some(Step::Kill));
+            }
+        }
     }
 
     #[test]
