@@ -28,12 +28,8 @@ fn files(folder: &str) -> Vec<String> {
     names
 }
 
-/// The `run` of this command line, and that it is a `lead`.
-#[track_caller]
-fn parsed<'a>(words: impl IntoIterator<Item = &'a str>) -> (Arguments, bool) {
-    let arguments = Arguments::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
-    let leads = matches!(arguments.command, Command::Lead(_));
-    (arguments, leads)
+fn leads(arguments: &Arguments) -> bool {
+    matches!(arguments.command, Command::Lead(_))
 }
 
 fn terms_of(arguments: &Arguments) -> &Terms {
@@ -65,13 +61,13 @@ fn units_run_what_the_program_takes() {
             value
         };
         let command = value("ExecStart").replace("%H", "host");
-        let (arguments, leads) = parsed(command.split_whitespace());
+        let arguments = Arguments::try_parse_from(command.split_whitespace()).unwrap();
         leaves_time(&arguments, Duration::from_secs(value("TimeoutStopSec").parse().unwrap()));
         assert_eq!(value("KillMode"), "mixed");
         // A loss comes with no ping for as long as the command takes to end.
         let watchdog = Duration::from_secs(value("WatchdogSec").parse().unwrap());
         assert!(watchdog > terms_of(&arguments).kill_after.unwrap() + REST);
-        leaders.push(leads);
+        leaders.push(leads(&arguments));
     }
     assert_eq!(leaders, [true, false]);
 }
@@ -102,8 +98,8 @@ fn manifests_run_what_the_program_takes() {
                 }
             }
             assert!(known("ZKLOCK_SERVERS"));
-            let (arguments, leads) = parsed(words);
-            assert_eq!(leads, kind == "Deployment");
+            let arguments = Arguments::try_parse_from(words).unwrap();
+            assert_eq!(leads(&arguments), kind == "Deployment");
             let terms = terms_of(&arguments);
             assert!(terms.owner.is_some(), "an owner that operators know");
             let grace = pod["terminationGracePeriodSeconds"].as_integer().unwrap();

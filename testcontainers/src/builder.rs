@@ -21,21 +21,18 @@ macro_rules! builder {
             /// [`max_session_timeout`](Self::max_session_timeout) are set. With ticks of 200 ms, a client that asks for 10 s
             /// gets 4 s: see [short ticks](crate#short-ticks). A follower that hears nothing from its leader, and a leader that
             /// hears nothing from a quorum, give up after `syncLimit` = 5 ticks.
-            pub fn tick_time(mut self, tick: Duration) -> Self {
-                self.options.tick_time = Some(tick);
-                self
+            pub fn tick_time(self, tick: Duration) -> Self {
+                self.property("tickTime", tick.as_millis().to_string())
             }
 
             /// The shortest session timeout that servers grant; two ticks unless set.
-            pub fn min_session_timeout(mut self, timeout: Duration) -> Self {
-                self.options.min_session_timeout = Some(timeout);
-                self
+            pub fn min_session_timeout(self, timeout: Duration) -> Self {
+                self.property("minSessionTimeout", timeout.as_millis().to_string())
             }
 
             /// The longest session timeout that servers grant; twenty ticks unless set.
-            pub fn max_session_timeout(mut self, timeout: Duration) -> Self {
-                self.options.max_session_timeout = Some(timeout);
-                self
+            pub fn max_session_timeout(self, timeout: Duration) -> Self {
+                self.property("maxSessionTimeout", timeout.as_millis().to_string())
             }
 
             /// Any line of `zoo.cfg`. It replaces the default of the same name.

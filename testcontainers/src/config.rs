@@ -1,11 +1,6 @@
 //! What a server is configured with: `zoo.cfg`, system properties, and files that it starts from.
 
-use std::time::Duration;
-
 use crate::{Backend, Error};
-
-/// The default tick.
-const TICK: Duration = Duration::from_secs(2);
 
 /// ZooKeeper knows by the ends of these names what the files contain.
 const IDENTITY: &str = "server.pem";
@@ -14,9 +9,6 @@ const CLIENTS: &str = "clients.pem";
 /// Options of a server or an ensemble, as its builder collected them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
-    pub(crate) tick_time: Option<Duration>,
-    pub(crate) min_session_timeout: Option<Duration>,
-    pub(crate) max_session_timeout: Option<Duration>,
     pub(crate) properties: Vec<(String, String)>,
     /// Properties of one server of an ensemble, by its index.
     pub(crate) properties_of: Vec<(usize, String, String)>,
@@ -69,13 +61,13 @@ impl Options {
     /// Refuses options with which the server would fail or, worse, that it would misread.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let invalid = |text: String| Err(Error::InvalidOption(text));
-        if self.tick_time.is_some_and(|tick| tick.as_millis() == 0) {
-            return invalid("tick_time must be at least 1 ms".into());
-        }
         let of_one = self.properties_of.iter().map(|(_, key, value)| (key, value));
         for (key, value) in self.properties.iter().map(|(key, value)| (key, value)).chain(of_one) {
             if key.is_empty() || key.contains(['=', '\n']) || value.contains('\n') {
                 return invalid(format!("property {key:?} = {value:?} is no line of zoo.cfg"));
+            }
+            if key == "tickTime" && value == "0" {
+                return invalid("tick_time must be at least 1 ms".into());
             }
         }
         for (key, value) in &self.java_properties {
@@ -109,7 +101,7 @@ impl Options {
             lines.retain(|(it, _)| it != key);
             lines.push((key.to_owned(), value));
         };
-        set("tickTime", self.tick_time.unwrap_or(TICK).as_millis().to_string());
+        set("tickTime", "2000".into());
         set("initLimit", "10".into());
         set("syncLimit", "5".into());
         set("dataDir", layout.data.clone());
@@ -120,12 +112,6 @@ impl Options {
         set("standaloneEnabled", layout.members.is_empty().to_string());
         set("admin.enableServer", "false".into());
         set("4lw.commands.whitelist", "*".into());
-        if let Some(timeout) = self.min_session_timeout {
-            set("minSessionTimeout", timeout.as_millis().to_string());
-        }
-        if let Some(timeout) = self.max_session_timeout {
-            set("maxSessionTimeout", timeout.as_millis().to_string());
-        }
         for member in &layout.members {
             let Member { id, host, quorum_port, election_port } = member;
             let role = if self.observers.contains(&(id - 1)) { ":observer" } else { "" };

@@ -95,11 +95,11 @@ pub(crate) async fn ask_contacts(connection: &Connection, sessions: &[i64]) -> R
     let deadline = Instant::now() + PATIENCE;
     let servers = connection.servers()?;
     let number = servers.len();
-    let answers = join_all(servers.into_iter().enumerate().map(|(place, address)| {
+    let answers = join_all(servers.into_iter().enumerate().map(|(index, address)| {
         let questioner = &questioner;
         async move {
             // One of them says whether all are named, also if none has a connection of these sessions.
-            let is_first = place == 0;
+            let is_first = index == 0;
             let asking = ask_server(questioner, &address, (number, is_first), sessions, deadline);
             let answer = timeout_at(deadline, asking).await;
             answer.unwrap_or_else(|_| Err(format!("{address} did not answer in time")))

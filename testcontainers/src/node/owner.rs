@@ -34,7 +34,7 @@ containers=$(docker ps --all --quiet --filter "label=$1")
 /// This process, as `where/id/start`. An engine may serve several machines, and process ids are used again.
 pub(super) fn label() -> String {
     let id = std::process::id();
-    format!("{}/{id}/{}", place(), start_of(id).unwrap_or_default())
+    format!("{}/{id}/{}", host_and_namespace(), start_of(id).unwrap_or_default())
 }
 
 /// The label of one container of this process.
@@ -43,7 +43,7 @@ pub(super) fn label_of(port: &Port) -> String {
 }
 
 /// Host and process namespace. Process ids mean something only within these.
-fn place() -> String {
+fn host_and_namespace() -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     format!("{host}:{}", namespace.display())
@@ -63,7 +63,7 @@ fn is_dead(label: &str) -> bool {
         return false;
     };
     // Without /proc nothing is certain.
-    let certain = start_of(std::process::id()).is_some() && there == place();
+    let certain = start_of(std::process::id()).is_some() && there == host_and_namespace();
     certain && id.parse().is_ok_and(|id| start_of(id).as_deref() != Some(start))
 }
 
