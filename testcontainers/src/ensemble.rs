@@ -9,7 +9,7 @@ use crate::config::Options;
 use crate::mesh::Mesh;
 use crate::node::Node;
 use crate::platform::Platform;
-use crate::server::{Server, State, poll};
+use crate::server::{Server, Standing, State, poll};
 use crate::session::{self, Closing};
 use crate::{Backend, Error};
 
@@ -232,9 +232,7 @@ impl Ensemble {
     /// an isolated old leader still believes that it leads.
     pub async fn leader(&self) -> Result<usize, Error> {
         poll("a leader", LEADER_WAIT, || async {
-            let asked = self.reachable().await;
-            let answers = join_all(asked.iter().map(|server| server.standing())).await;
-            let leaders = answers.into_iter().flatten().filter(|standing| standing.mode == "leader");
+            let leaders = self.standings().await.into_iter().filter(|standing| standing.mode == "leader");
             // For a moment after healing, two servers may say that they lead. The one with the later epoch does.
             leaders.max_by_key(|standing| standing.epoch).map(|standing| standing.index)
         })
@@ -243,10 +241,14 @@ impl Ensemble {
 
     /// The servers that follow at this moment, among those that are not killed, paused or isolated.
     pub async fn followers(&self) -> Result<Vec<usize>, Error> {
-        let asked = self.reachable().await;
-        let answers = join_all(asked.iter().map(|server| server.standing())).await;
-        let followers = answers.into_iter().flatten().filter(|standing| standing.mode == "follower");
+        let followers = self.standings().await.into_iter().filter(|standing| standing.mode == "follower");
         Ok(followers.map(|standing| standing.index).collect())
+    }
+
+    /// What the servers that can be asked say of themselves, as far as they serve.
+    async fn standings(&self) -> Vec<Standing> {
+        let answers = join_all(self.reachable().await.into_iter().map(Server::standing)).await;
+        answers.into_iter().flatten().collect()
     }
 
     /// Asks server `index` a four-letter word: `srvr`, `mntr`, `wchs`, `cons`, `dump`, `ruok`; all are enabled. A server has

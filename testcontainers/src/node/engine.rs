@@ -40,16 +40,11 @@ impl Engine {
             owner::watch();
             Ok(Self { bridge, has_image: client.inspect_image(&image::descriptor()).await.is_ok() })
         };
-        let search = async {
-            match tokio::time::timeout(PATIENCE, search).await {
-                Ok(found) => found,
-                Err(_) => Err(format!("the engine does not answer within {PATIENCE:?}")),
-            }
+        let bounded = async {
+            let late = |_| Err(format!("the engine does not answer within {PATIENCE:?}"));
+            tokio::time::timeout(PATIENCE, search).await.unwrap_or_else(late)
         };
-        match on_runtime("find an engine", search).await {
-            Ok(found) => found,
-            Err(error) => Err(error.to_string()),
-        }
+        on_runtime("find an engine", bounded).await.map_err(|error| error.to_string())?
     }
 
     pub(crate) fn proxy_host(&self) -> Ipv4Addr {
