@@ -74,6 +74,8 @@ impl Hold {
 pub struct Outcome {
     /// What it has seen.
     pub seen: Seen,
+    /// The events of the library that it has reached.
+    pub reached: BTreeSet<String>,
     /// What must not be.
     pub violations: Vec<String>,
 }

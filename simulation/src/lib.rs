@@ -58,7 +58,8 @@
 //!
 //! ## Processes
 //!
-//! - **A process has one thread**, and loses the processor only where it reads a clock. Holds: the torture, `make test`.
+//! - **A process has one thread**, and loses the processor only where it reads a clock. Holds: the torture, `make test`. If its machine
+//!   is suspended meanwhile, its next reading of a clock that stops then is too late by the suspension. Holds: the other clocks bound it.
 //! - **The program `zklock`, `fork`, copies of processes**: none here. Holds: tests of the program. Copies are open (`zklock::guard`).
 //! - **Losers drop their guards within a session timeout.** Holds with a limit: `tests/servers/max_hold.rs`.
 //! - **Nobody who holds or waits closes the session in quiet time.** Holds: `tests/servers/close.rs`.
@@ -107,6 +108,7 @@ mod interventions;
 mod operator;
 mod part;
 mod peers;
+mod probes;
 mod processes;
 mod quiet;
 mod run;
@@ -116,6 +118,7 @@ mod takeover;
 mod trace;
 
 pub use history::Outcome;
+pub use probes::unreached;
 pub use run::{Choices, run};
 pub use seen::Seen;
 pub use trace::print_trace;

@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     }
     let outcome = run(seed, &args.choices());
     println!("seen {}", serde_json::to_string(&outcome.seen).expect("numbers"));
+    outcome.reached.iter().for_each(|message| println!("reached {message}"));
     outcome.violations.iter().for_each(|violation| println!("VIOLATION {violation}"));
     if outcome.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

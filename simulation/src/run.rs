@@ -16,6 +16,7 @@ use crate::faults::{self, Exposed, Fault, Kind};
 use crate::history::{self, Outcome, Stage};
 use crate::operator::Deed;
 use crate::part::{Part, SETTLING};
+use crate::probes;
 use crate::processes::{Processes, SCHEDULED};
 use crate::quiet::Bounds;
 use crate::seen::Seen;
@@ -71,8 +72,9 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     unfinished.into_iter().for_each(history::wrong);
     let (fingerprint, time) = (system.cluster.world.fingerprint(), system.time);
     drop(system);
-    let Outcome { seen, violations } = history::end(member, timeout);
-    Outcome { seen: Seen { fingerprint, time, faults, slack: slack::seen(), ..seen }, violations }
+    let outcome = history::end(member, timeout);
+    let seen = Seen { fingerprint, time, faults, slack: slack::seen(), ..outcome.seen };
+    Outcome { seen, reached: probes::take(), ..outcome }
 }
 
 /// A system and its faults, as they are drawn.

@@ -1,13 +1,14 @@
 //! Runs seeds until the time is over. Each seed has a process of its own, because a run depends on everything that its
 //! process has done before.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use world::Random;
-use zklock_simulation::Seen;
+use zklock_simulation::{Seen, unreached};
 
 use crate::args::Args;
 
@@ -17,18 +18,27 @@ const LONGEST: Duration = Duration::from_secs(120);
 /// A run of so many minutes is to show what each member is about. One that has not says so, and fails no more for that.
 const PROVES: u64 = 10;
 
+/// Events of the library that so few seeds have reached are listed, too.
+const RARELY: u64 = 3;
+
 /// The pause between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum End {
-    Passed(Seen),
+    /// With what it has seen, and which of the library's events it has reached.
+    Passed(Seen, Vec<String>),
     /// With what it has seen, if it came to an end.
     Failed(Option<Seen>, Vec<String>),
 }
 
 #[derive(Default)]
-struct Sums(u64, Seen);
+struct Sums {
+    seeds: u64,
+    seen: Seen,
+    /// In how many seeds each event of the library was reached.
+    reached: BTreeMap<String, u64>,
+}
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     let unix = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
@@ -40,7 +50,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             break;
         }
         match end(args, seed, &args.without) {
-            End::Passed(seen) => sums.add(seen),
+            End::Passed(seen, reached) => sums.add(seen, reached),
             End::Failed(_, violations) => {
                 println!("{}", sums.line(began.elapsed()));
                 println!("FAIL: seed {seed}");
@@ -58,7 +68,13 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     }
     println!("{}", sums.line(began.elapsed()));
     if args.minutes >= PROVES && args.mode.is_none() {
-        sums.1.unproven().iter().for_each(|missing| println!("not shown: {missing}"));
+        let Sums { seeds, seen, reached } = sums;
+        seen.unproven().iter().for_each(|missing| println!("not shown: {missing}"));
+        for (message, number) in reached.iter().filter(|(_, number)| **number <= RARELY) {
+            println!("reached in {number} of {seeds} seeds: {message}");
+        }
+        let has = |message: &str| reached.keys().any(|it| it.starts_with(message));
+        unreached(has).expect("the source").iter().for_each(|message| println!("not reached: {message}"));
     }
     println!("PASS: nothing was wrong in the seeds from {from} on");
     ExitCode::SUCCESS
@@ -94,7 +110,8 @@ fn end(args: &Args, seed: u64, without: &[usize]) -> End {
     if output.status.success()
         && let Some(seen) = seen
     {
-        return End::Passed(seen);
+        let reached = said.lines().filter_map(|line| line.strip_prefix("reached "));
+        return End::Passed(seen, reached.map(str::to_owned).collect());
     }
     let errors = String::from_utf8_lossy(&output.stderr);
     let lines = said.lines().filter_map(|line| line.strip_prefix("VIOLATION "));
@@ -131,13 +148,16 @@ fn shrunk(args: &Args, seed: u64) -> Vec<usize> {
 }
 
 impl Sums {
-    fn add(&mut self, seen: Seen) {
-        self.0 += 1;
-        self.1 += seen;
+    fn add(&mut self, seen: Seen, reached: Vec<String>) {
+        self.seeds += 1;
+        self.seen += seen;
+        for message in reached {
+            *self.reached.entry(message).or_default() += 1;
+        }
     }
 
     fn line(&self, took: Duration) -> String {
-        let Self(seeds, Seen { time, faults, grants, losses, slack, .. }) = self;
+        let Self { seeds, seen: Seen { time, faults, grants, losses, slack, .. }, .. } = self;
         let hours = time.as_secs_f64() / 3600.0;
         let rate = time.as_secs_f64() / took.as_secs_f64();
         let slack = slack.map_or("-".to_owned(), |millionths| format!("{:.4}", millionths as f64 / 1e6));

@@ -8,6 +8,8 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Metadata, Subscriber};
 
+use crate::probes;
+
 thread_local! {
     static IS_PRINTED: Cell<bool> = const { Cell::new(false) };
 }
@@ -48,6 +50,7 @@ impl Subscriber for Lines {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
+        probes::note(event);
         if !IS_PRINTED.get() {
             return;
         }

@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake};
 
 use futures::task::AtomicWaker;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use crate::mutex::Mutex;
 use crate::zk::{LOOKS, Late, Looked, ZkSession};
@@ -115,6 +115,7 @@ impl<W: Work> Future for Attended<W> {
         let mut slot = self.shared.work.lock();
         let Some(work) = slot.as_mut() else { return Poll::Ready(None) };
         if alarm.calm() {
+            debug!("a caller is polled late");
             late.note();
         }
         quiet.store(fastrand::u32(..SPREAD), Ordering::Relaxed);

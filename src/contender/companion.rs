@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::FutureExt;
+use tracing::debug;
 use zklock_recipe::Tries;
 use zklock_recipe::companion::{CompanionCommand, CompanionEvent};
 
@@ -14,6 +15,7 @@ use crate::zk::ZkSession;
 /// the session.
 pub(super) fn take_back(session: &Arc<ZkSession>, companion: Arc<SharedCompanion>) {
     let Some(mut command) = companion.handle(CompanionEvent::Left) else { return };
+    debug!("a contender's node has gone without its companion, so zklock takes the companion back");
     let asked = session.clone();
     let mut tries = Tries::default();
     let mut connection = None;

@@ -195,11 +195,13 @@ impl Driver {
             return;
         }
         if self.ticket.take().is_some_and(|ticket| ticket.withdraw()) {
+            debug!("an acquisition is given up before its create is sent");
             self.handle(Event::Withheld);
         }
         if !self.machine.is_ended() {
             let session = self.session.clone();
             let paths = self.paths();
+            debug!(paths, "a contender without a caller leaves in the background");
             let finish = self.ended().map(move |end| match end {
                 End::Refused(refusal) => {
                     warn!(%paths, ?refusal, "the server refuses to delete a contender's node; the node stays until its session ends");
@@ -231,6 +233,7 @@ impl Driver {
                 self.members[index].pending = Some(pending);
             }
             Effect::ExpectLate(index) => {
+                debug!("zklock goes on looking for the node of a create that was not answered");
                 self.session.expect_late(self.members[index].entry.lock.clone(), self.id);
             }
             Effect::EndSession(index, refusal) => {
@@ -303,6 +306,7 @@ impl Driver {
                     .boxed()
             }
             (Together::Confirm, Certainty::Unsure) => {
+                debug!("a grant waits until a quorum has shown the nodes on this connection");
                 let nodes = self.nodes();
                 let answer = self
                     .session
@@ -344,14 +348,21 @@ impl Driver {
         let Ground { certainty, search } = ground;
         match alone {
             Alone::Find => {
+                debug!("a create was not answered, so zklock looks for its node");
                 let id = self.id;
                 let searches = self.session.searches.clone();
                 self.ask_for(index, tries, None, move |wire| {
                     requests::find(wire.client.clone(), lock, id, searches, search)
                 })
             }
-            Alone::Recover(own) => self
-                .ask_for(index, tries, None, move |wire| requests::recover(wire.client.clone(), lock, own)),
+            Alone::Recover(own) => {
+                debug!(
+                    "zklock looks whether the contender's node is still there before it deletes the node by name"
+                );
+                self.ask_for(index, tries, None, move |wire| {
+                    requests::recover(wire.client.clone(), lock, own)
+                })
+            }
             Alone::List => {
                 let own = self.machine.own(index);
                 self.ask_for(index, tries, None, move |wire| requests::list(wire.client.clone(), lock, own))
@@ -365,6 +376,7 @@ impl Driver {
                 })
             }
             Alone::Delay => {
+                debug!("a predecessor has gone without a release, so the takeover delay begins");
                 let delay = self.session.pause(lock.options.takeover_delay);
                 let ended = |end| Report::All(Event::SessionOver(end));
                 let heard = move |over: Option<_>| over.map_or(Report::One(index, Event::Delayed), ended);
@@ -374,6 +386,7 @@ impl Driver {
                 self.ask_for(index, tries, None, move |wire| requests::watch_own(wire.watching(), lock, own))
             }
             Alone::Review => {
+                debug!("a holder lists its queue, because only a release has shown that nobody blocks it");
                 self.ask_for(index, tries, None, |wire| requests::review(wire.client.clone(), lock))
             }
             Alone::Release(own) => self.ask_for(index, tries, certainty.connection(), move |wire| {
@@ -446,6 +459,7 @@ impl Work for Driver {
 
     /// Makes the next poll look again at the nodes that the contenders watch, as if the watches were lost.
     fn doubt(&mut self) {
+        debug!("a waiter has heard nothing for long, so it looks again");
         self.members.iter_mut().for_each(Member::doubt);
     }
 

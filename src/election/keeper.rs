@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::{Either, pending, select};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use zklock_recipe::candidacy::{
     self, Candidacy, CandidacyCommand, CandidacyEvent, Proclamation, SeenAnnouncement,
 };
@@ -80,6 +80,10 @@ impl Announcer {
         let mut course = Course::begin(session.clone(), keeper, CandidacyEvent::Begin.into());
         let keep_up = async move {
             while let Some(outcome) = course.outcome().await {
+                debug_assert!(
+                    sender.borrow().0 <= outcome.0,
+                    "an older proclamation is told after a newer one"
+                );
                 sender.send_modify(|last| *last = outcome);
             }
         };
@@ -209,11 +213,13 @@ impl Keeper {
                 Ok(_) => CandidacyEvent::Announced,
                 Err(TransactionError::Lost(_)) => CandidacyEvent::Over,
                 Err(TransactionError::Unknown { .. } | TransactionError::Throttled { .. }) => {
+                    debug!("an announcement was not answered");
                     CandidacyEvent::Unanswered
                 }
                 Err(TransactionError::Condition { problem: ConditionProblem::NodeExists, .. })
                     if !replace =>
                 {
+                    debug!("somebody else's announcement is in the way");
                     CandidacyEvent::Contested
                 }
                 Err(TransactionError::Condition {
@@ -255,7 +261,12 @@ impl Keeper {
             };
             let seen = |Announced { data, session }| SeenAnnouncement { session, value: data };
             let event = match found {
-                Ok(found) => CandidacyEvent::Looked(found.map(|(_, found)| seen(found))),
+                Ok(found) => {
+                    if found.is_none() {
+                        debug!("a leader does not find its announcement");
+                    }
+                    CandidacyEvent::Looked(found.map(|(_, found)| seen(found)))
+                }
                 Err(zklock_recipe::Event::Refused(_)) => CandidacyEvent::Hidden,
                 Err(_) => CandidacyEvent::Unanswered,
             };

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Either, select};
+use tracing::debug;
 use zklock_recipe::acquisition::Certainty;
 
 use super::hold::turn::Turn;
@@ -140,7 +141,10 @@ pub(crate) async fn send(
     let connection = loop {
         match held.certainty() {
             Certainty::Seen(connection) => break connection,
-            Certainty::Unsure => turn.verify().await.map_err(TransactionError::Lost)?,
+            Certainty::Unsure => {
+                debug!("a transaction waits until a quorum has shown the holder's nodes on this connection");
+                turn.verify().await.map_err(TransactionError::Lost)?
+            }
         }
     };
     turn.check().map_err(TransactionError::Lost)?;
@@ -163,6 +167,7 @@ pub(crate) async fn send(
     let outcome = match answer {
         LinkAnswer::Given(outcome, _) => outcome,
         LinkAnswer::Lost | LinkAnswer::Over(_) => {
+            debug!("nobody knows whether a transaction was committed");
             return Err(TransactionError::Unknown { path: held.path.clone() });
         }
     };

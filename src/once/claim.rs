@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use tracing::warn;
+use tracing::{debug, warn};
 use zklock_recipe::claim::{self as recipe, ClaimCommand, ClaimEvent, ClaimOutcome, ClaimTarget};
 use zklock_recipe::{Refusal, Tries};
 
@@ -276,7 +276,10 @@ impl Procedure for Claiming {
 
     fn handle(&mut self, heard: ClaimHeard) -> Vec<Self::Command> {
         match &heard {
-            ClaimEvent::Unanswered => self.tries.failed(),
+            ClaimEvent::Unanswered => {
+                debug!("a request of a claim was not answered");
+                self.tries.failed();
+            }
             ClaimEvent::Verified => {}
             _ => self.tries.answered(),
         }
@@ -322,6 +325,7 @@ impl Procedure for Claiming {
                 async move { ledger.write_begin(&guard, &name, attempt, rest).await }.boxed()
             }
             ClaimCommand::Verify => async move {
+                debug!("a claim asks a quorum whether it still has the lock");
                 guard.verify().await.map_or_else(|_| ClaimEvent::Lost, |()| ClaimEvent::Verified)
             }
             .boxed(),
@@ -331,6 +335,7 @@ impl Procedure for Claiming {
                 guard.release().map(|_| ClaimEvent::Released).boxed()
             }
             ClaimCommand::Restore(record, before) => {
+                debug!("a run has begun that nobody executes, so its record is put back");
                 let path = ledger.record_path(&name);
                 async move { ledger.restore_record(&guard, path, record.version, before).await }.boxed()
             }

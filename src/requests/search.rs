@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::FutureExt;
 use futures::future::{join, try_join_all};
-use tracing::warn;
+use tracing::{debug, warn};
 use uuid::Uuid;
 use zklock_recipe::acquisition::{Certainty, Search};
 use zklock_recipe::transaction::UNTOUCHED;
@@ -36,7 +36,12 @@ pub(crate) async fn find(
 ) -> Reply {
     match searches.join(client, search).await {
         Ok(found) => match found.own_node(&lock, id) {
-            Ok(own) => Event::Recovered(own),
+            Ok(own) => {
+                if own.is_some() {
+                    debug!("the node of a create that was not answered is there");
+                }
+                Event::Recovered(own)
+            }
             // That node may be ours. A second node of ours would wait behind it for ever.
             Err(refusal) => Event::Refused(refusal),
         },
@@ -207,6 +212,8 @@ impl Searches {
         let before = match running {
             // If it begins right now, it begins after this call did.
             Some((search, begun)) if which == Search::Present || !begun.load(Ordering::Acquire) => {
+                drop(latest);
+                debug!("several look for their nodes by one search");
                 return search;
             }
             Some((search, _)) => Some(search),
@@ -257,6 +264,7 @@ impl Searches {
                 Some(None) => (None, Refusal::NotAuthorized),
             };
             if !known.contains(&path) && !self.knows(&path, czxid) {
+                debug!(path, "a search finds a node of this session whose contender nobody can tell");
                 found.unclear.push((path, refusal));
             }
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Either, pending, select};
-use tracing::warn;
+use tracing::{debug, warn};
 use uuid::Uuid;
 use zklock_recipe::admission::{Admission, AdmissionCommand, AdmissionEvent, AdmissionOutcome, SeenPool};
 use zklock_recipe::{
@@ -167,6 +167,7 @@ impl Procedure for Admitting {
             AdmissionCommand::Tell(outcome) => return Performed::Told(outcome),
             AdmissionCommand::Depart => drop(self.turnstile.take()),
             AdmissionCommand::Forfeit => {
+                debug!("the place in a turnstile is lost");
                 if let Some(turnstile) = self.turnstile.take() {
                     turnstile.touched();
                 }
@@ -180,17 +181,27 @@ impl Procedure for Admitting {
             AdmissionCommand::ExpectLate => self.session.expect_late(self.statement.permits.clone(), self.id),
             AdmissionCommand::EndSession(refusal) => self.end_session(&refusal),
             AdmissionCommand::GiveBack(own, connection) => {
+                debug!("a permit is given back whose caller has gone");
                 drop(MadePermit::new(self.session.clone(), &self.statement, own, connection));
             }
             AdmissionCommand::Look => return Performed::Request(self.look_at_pool()),
-            AdmissionCommand::Create => return Performed::Request(self.create_pool()),
+            AdmissionCommand::Create => {
+                debug!("a pool does not exist yet");
+                return Performed::Request(self.create_pool());
+            }
             AdmissionCommand::Watch(seen) => return Performed::Request(self.watch_pool(seen)),
             AdmissionCommand::Wait => return Performed::Request(self.wait_for_change()),
-            AdmissionCommand::Delay => return Performed::Request(self.wait_for_delay()),
+            AdmissionCommand::Delay => {
+                debug!("a permit may have gone without a release, so the takeover delay begins");
+                return Performed::Request(self.wait_for_delay());
+            }
             AdmissionCommand::Attempt(kind, seen) => {
                 return Performed::Request(self.send_attempt(kind, seen));
             }
-            AdmissionCommand::Recover => return Performed::Request(self.recover_attempt()),
+            AdmissionCommand::Recover => {
+                debug!("a transaction for a permit was not answered, so zklock looks for its node");
+                return Performed::Request(self.recover_attempt());
+            }
             AdmissionCommand::Leave => return Performed::Request(self.leave_turnstile()),
         }
         Performed::Done

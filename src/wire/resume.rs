@@ -14,7 +14,7 @@ use futures::FutureExt;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use zklock_recipe::{Sent, SessionEnd};
 use zookeeper_client::{Error, SessionInfo, SessionState};
 
@@ -161,11 +161,14 @@ impl Connections {
             loop {
                 let mut present = match served.take() {
                     Some(served) => served,
-                    None => match self.ask_servers(&[]).await {
-                        // Nobody sends requests on this connection, so its number does not matter.
-                        Ok((_, opened)) => Served::start(u64::MAX, opened),
-                        Err(end) => return self.ended(end),
-                    },
+                    None => {
+                        debug!("the session has no connection, so zklock opens another one to close it");
+                        match self.ask_servers(&[]).await {
+                            // Nobody sends requests on this connection, so its number does not matter.
+                            Ok((_, opened)) => Served::start(u64::MAX, opened),
+                            Err(end) => return self.ended(end),
+                        }
+                    }
                 };
                 present.connection.settle().await;
                 // A client that is dropped asks its server to close the session.
@@ -200,6 +203,9 @@ impl Connections {
         let mut refused = Vec::<&Server>::new();
         loop {
             let (server, opened) = self.ask_servers(&refused).await?;
+            if opened.granted < self.lease.lengths().timeout {
+                debug!(granted = ?opened.granted, "a server grants less than the one before, as it resumes the session");
+            }
             let Ok(number) = self.lease.resumed(opened.granted) else {
                 // Heartbeats cannot keep a lease in this session any more, whichever server resumes it. The next
                 // session may find a server that grants more, or reports the problem to the user.
@@ -218,6 +224,7 @@ impl Connections {
                     return Ok(served);
                 }
             }
+            debug!("a server has resumed the session, and no quorum acknowledges a write there");
             self.lease.disconnected();
             let state = timeout(Duration::ZERO, served.gone()).await;
             if let Some(end @ SessionEnd::Expired) = state.ok().and_then(requests::end) {
@@ -252,12 +259,20 @@ impl Connections {
                 // the answer is lost. So the session goes to no server before that timeout is known.
                 let Some(least) = self.dialer.least_grant(server, round).await else { continue };
                 if !self.lease.attempting(least) {
+                    debug!(
+                        ?least,
+                        "no request to resume the session is sent now: it might bring the end of the lease nearer"
+                    );
                     continue;
                 }
                 match self.dialer.resume(server, &self.session, round).await {
                     Ok(opened) => return Ok((server, opened)),
-                    Err(Error::SessionExpired) => return Err(SessionEnd::Expired),
+                    Err(Error::SessionExpired) => {
+                        debug!("a server says that the session has expired");
+                        return Err(SessionEnd::Expired);
+                    }
                     Err(error) => {
+                        debug!(%error, "no server answers a request to resume the session");
                         rejections += usize::from(matches!(error, Error::AuthFailed));
                         self.lease.attempt_failed();
                     }

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tracing::{Level, debug, enabled};
 use zklock_recipe::{Lapse, Lease, Lengths, Moment, Present, Proof, Sent, SessionEnd, SessionLease, Term};
 
 use crate::clock;
@@ -58,11 +59,15 @@ impl SharedLease {
     /// lease.
     pub(crate) fn credit(self: &Arc<Self>, answer: &impl Evidence, sent: Sent) {
         if let Some(end) = answer.session_end() {
+            debug!(?end, "an answer says that the session is over");
             self.ended_quietly(end);
         }
         let proof = answer.proof();
         if proof == Proof::Nothing {
             return;
+        }
+        if enabled!(Level::DEBUG) && proof == Proof::Quorum {
+            self.tell_late(sent);
         }
         self.lease.send_if_modified(|lease| lease.credit(proof, sent, clock::now()) || self.was_suspended());
         // Answers may come late, so an earlier request changes nothing. Only heartbeats wake the observers: a session may have
@@ -73,6 +78,15 @@ impl SharedLease {
             }
             proof == Proof::Leader
         });
+    }
+
+    /// Tells of an answer that comes late.
+    fn tell_late(&self, sent: Sent) {
+        if self.remaining().is_zero() {
+            debug!("a quorum's answer comes after the lease has ended");
+        } else if clock::now().least_since(sent.at) > self.lengths().validity() / 2 {
+            debug!("a quorum's answer comes after half of the lease that it proves");
+        }
     }
 
     /// Wakes all if the machine was suspended since they were last woken for that: their timers stood still.
@@ -89,6 +103,8 @@ impl SharedLease {
         let was_suspended = suspended.saturating_sub(*before) > SHORT;
         if was_suspended {
             *before = suspended;
+            drop(before);
+            debug!("the machine was suspended");
         }
         was_suspended
     }

@@ -14,6 +14,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, select};
 use futures::task::AtomicWaker;
 use tokio::sync::watch;
+use tracing::debug;
 use zklock_recipe::acquisition::Certainty;
 use zklock_recipe::{End, Event, Kind, Lapse, Limit, Moment, Outcome, Own, Term};
 
@@ -161,6 +162,7 @@ impl Held {
     /// Tells of a loss: those who wait for it, the metrics, and subscribers. Foreign code runs, so callers hold no mutex.
     fn tell(&self, Mark { loss, is_news }: Mark) -> LostReason {
         if is_news {
+            debug!(path = self.path, reason = ?loss.reason, "a hold ends");
             self.fate.send_modify(|_| {});
         }
         self.ended(loss, false);
@@ -225,6 +227,7 @@ impl Held {
             let ends = fate.turn == turn && remaining <= margin;
             ends.then(|| Loss { reason, from: clock::now().plus(remaining) })
         })?;
+        debug!("a holder is told of an end that is near");
         Some((self.tell(mark), left))
     }
 
@@ -244,6 +247,7 @@ impl Held {
         let mut driver = self.driver.lock();
         // No transaction of this turn follows, so none makes a companion behind the look for it.
         let mark = self.mark_for(LostReason::NodeDeleted);
+        debug!("a server shows that a holder's node is gone or was written to");
         if let Some(driver) = driver.as_mut() {
             drop(driver.handle(Event::OwnTouched));
         }
@@ -380,6 +384,7 @@ impl Held {
             });
         }
         drop(slot);
+        debug!(passes, "a turn ends, and a task waits for the next one");
         if passes {
             self.fate.send_modify(|_| {});
             let near = self.near_loss().and_then(LostReason::label);

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
+use tracing::debug;
 use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Event, Tries};
 
@@ -93,6 +94,7 @@ impl Turn {
         }
         // Every guard says that it is lost before the node goes.
         if held.lost_by_now().is_some() {
+            debug!("a turn has lasted for its max_hold, so zklock gives the lock up");
             self.forfeit();
         }
     }
@@ -157,6 +159,7 @@ impl Turn {
 
     /// The token of this turn.
     pub(crate) fn token(&self) -> FencingToken {
+        debug_assert!(self.czxid() > 0, "a token without a transaction");
         FencingToken::of_turn(self.czxid(), self.number)
     }
 

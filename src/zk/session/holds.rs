@@ -8,6 +8,7 @@ use futures::future::{BoxFuture, join};
 use slab::Slab;
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use tracing::debug;
 
 use super::background::Background;
 use super::confirmation::confirm;
@@ -90,7 +91,8 @@ impl Holds {
 
     /// Removes a node of a guard.
     pub(crate) fn remove(&self, key: usize) {
-        self.held.lock().try_remove(key);
+        let removed = self.held.lock().try_remove(key);
+        debug_assert!(removed.is_some(), "the node of a hold is removed twice");
     }
 
     fn has_any(&self) -> bool {
@@ -174,7 +176,10 @@ pub(crate) async fn beat(holds: Weak<Holds>, lease: Arc<SharedLease>, mut reques
         if let LinkAnswer::Given(Some(there), _) = looked_at {
             looked = *key;
             let gone = next.iter().zip(there).filter(|(_, is_there)| !is_there);
-            gone.filter_map(|((_, node), _)| node.holder.upgrade()).for_each(|holder| holder.node_is_gone());
+            for holder in gone.filter_map(|((_, node), _)| node.holder.upgrade()) {
+                debug!("a heartbeat shows that a holder's node is gone");
+                holder.node_is_gone();
+            }
         }
     }
 }
@@ -193,6 +198,7 @@ pub(crate) async fn note_ends(holds: Weak<Holds>, lease: Arc<SharedLease>) {
         let calm = if telemetry::tells_of_holds() { lease.calm() } else { Duration::MAX };
         let was_at_risk = std::mem::replace(&mut is_at_risk, calm.is_zero());
         if has_ended || is_at_risk && !was_at_risk {
+            debug!(has_ended, "the heartbeats fail");
             let Some(holds) = holds.upgrade() else { return };
             // A guard that goes meanwhile must not find this mutex locked.
             let holders = holds.held.lock().iter().map(|(_, node)| node.holder.clone()).collect::<Vec<_>>();
