@@ -205,8 +205,11 @@ impl Acquisition {
     pub fn handle(&mut self, input: Input, present: Present) -> Vec<Effect> {
         let search = if let Input::Lost(_) = input { Search::Present } else { Search::After };
         let mut commands = Vec::new();
+        let is_over = input.session_end().is_some();
         let heard = self.interpret_input(input, present);
         self.take_in(heard, search, present, &mut commands);
+        let asks = |command: &Effect| matches!(command, Effect::All(..) | Effect::One(..));
+        debug_assert!(!is_over || !commands.iter().any(asks), "a request follows the end of the session");
         commands
     }
 
@@ -361,8 +364,13 @@ impl Acquisition {
                 self.take_in(Report::All(Event::SessionOver(end)), search, present, commands);
             }
             Output::Tell(outcome) => {
-                if let Outcome::Ended(..) = outcome {
-                    self.expect_late(commands);
+                match &outcome {
+                    Outcome::Granted(_, term) => {
+                        debug_assert_eq!(present.term, Ok(*term), "a grant without a lease");
+                        debug_assert!(self.seen().is_some(), "a grant without a sight of each node");
+                    }
+                    Outcome::Lost(_) => {}
+                    Outcome::Ended(..) => self.expect_late(commands),
                 }
                 commands.push(Effect::Tell(outcome));
             }

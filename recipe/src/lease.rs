@@ -219,8 +219,13 @@ impl Lease {
         if floor < self.lengths.timeout && !self.remaining(now).is_zero() {
             return false;
         }
+        let left = self.remaining(now);
         self.attempt_failed();
         self.disconnected();
+        debug_assert!(
+            self.remaining(now) == left,
+            "a request to resume the session brings the end of the lease nearer"
+        );
         self.connection = LeaseConnection::Attempted { since: now, floor };
         true
     }
@@ -330,7 +335,9 @@ impl Lease {
         if self.connection() != Some(connection) {
             return false;
         }
-        let lapsed = self.remaining(now).is_zero();
+        let before = self.deadline;
+        let left = self.remaining(now);
+        let lapsed = left.is_zero();
         while let Some(report) = self.reports.front().copied() {
             if !sent.has_reached(report.reported) {
                 break;
@@ -347,6 +354,12 @@ impl Lease {
         if self.doubt.is_none() {
             self.deadline = self.known.plus(self.lengths.validity());
         }
+        let longest = sent.plus(self.lengths.validity());
+        debug_assert!(
+            self.deadline == before || longest.has_reached(self.deadline),
+            "an answer proves more than a lease from its request on"
+        );
+        debug_assert!(self.remaining(now) >= left, "evidence brings the end of a lease nearer");
         if lapsed && !self.remaining(now).is_zero() {
             self.term.0 += 1;
         }

@@ -166,6 +166,10 @@ impl<W: Clone, G, E: Clone> LineMachine<W, G, E> {
 
     /// The contender is granted the lock: a hold begins.
     pub fn granted(&mut self, guard: G) -> (HoldNumber, Step<W, G>) {
+        debug_assert!(
+            !matches!(self.has, Has::Offered { .. } | Has::Held),
+            "a process has two holds of one lock"
+        );
         (self.begin(), self.hand_on(guard, true))
     }
 
