@@ -70,6 +70,9 @@ pub(crate) enum Kind {
     /// A process and the leader are cut off from all others, and for a while from each other. The other servers start again, and elect
     /// another leader at once. This one takes itself for the leader until `syncLimit` is over.
     Deposed(u32),
+    /// The server of a process reaches its leader no more, and the others refuse the process. It asks that server for its session once
+    /// more, behind what it has asked for before, and then another one. Then all of that reaches the leader.
+    Stuck(u32),
     /// The connections between two hosts are reset.
     Reset(Host, Host),
     /// Bytes between two hosts take up to so long.
@@ -203,6 +206,7 @@ fn length(random: &mut Random, timeout: Duration, kind: &Kind) -> Duration {
         // A network is slow for long, and a clock is slewed for long.
         (0, Kind::Slewed(..) | Kind::SlewedServer(..) | Kind::Slow(..) | Kind::Far(..)) => timeout * 20,
         (_, Kind::Deposed(_)) => timeout * 5,
+        (_, Kind::Stuck(_)) => timeout,
         (0, _) => timeout / 10,
         (1, _) => timeout * 3,
         _ => timeout * 3 / 2,
@@ -214,7 +218,7 @@ fn kind(random: &mut Random, world: &Exposed, place: Place) -> Kind {
     let Exposed { servers, processes, slowest, .. } = *world;
     let Place { process, server: this, other } = place;
     let rates = [SECOND / 2, SECOND / 1000 * 917, SECOND / 1000 * 1083];
-    match random.below(28) {
+    match random.below(29) {
         0 => Kind::OneWay(this, other),
         1 => Kind::OneWay(other, this),
         2 => Kind::Cut(this, other),
@@ -257,6 +261,7 @@ fn kind(random: &mut Random, world: &Exposed, place: Place) -> Kind {
         24 => Kind::Overloaded(this),
         25 => Kind::Deposed(process),
         26 => Kind::Closed(process),
+        27 => Kind::Stuck(process),
         _ => Kind::Set(process, [-7200, -5, 5, 86_400][random.below(4) as usize]),
     }
 }
@@ -293,6 +298,11 @@ impl Fault {
         }
         history::disturbed(true, 0);
         self.apply(cluster, &processes, true);
+        if let Kind::Stuck(process) = self.kind
+            && let (Some(server), Some(leader)) = (cluster.world.server_of(host(process)), cluster.elected())
+        {
+            stick(cluster, &processes, host(process), (server, leader), self.lasts);
+        }
         if let Some((process, Some(leader))) = deposed {
             let others = processes.hosts().into_iter().filter(|other| is_server(*other) && *other != leader);
             for other in others {
@@ -374,9 +384,39 @@ impl Fault {
             Kind::Set(process, seconds) if begins => processes.with(process, |id| {
                 cluster.world.turn_clocks(id, |clocks, _| clocks.set(now, seconds * SECOND as i64));
             }),
-            Kind::Reset(..) | Kind::Set(..) | Kind::Operated(_) | Kind::Pair(_) | Kind::Deposed(_) => {}
+            Kind::Reset(..)
+            | Kind::Set(..)
+            | Kind::Operated(_)
+            | Kind::Pair(_)
+            | Kind::Deposed(_)
+            | Kind::Stuck(_) => {}
         }
     }
+}
+
+/// What a server has to say to the leader is stuck until this time is over. Its client asks it for the session again after a quarter
+/// of the time, and another server after a half.
+fn stick(
+    cluster: &mut Cluster,
+    processes: &Processes,
+    client: Host,
+    (server, leader): (Host, Host),
+    lasts: Duration,
+) {
+    let others = processes.hosts().into_iter().filter(move |it| is_server(*it) && *it != server);
+    let others = others.collect::<Vec<_>>();
+    cut(cluster, server, leader, true);
+    others.iter().for_each(|other| cluster.world.refuse(client, *other, true));
+    cluster.after(lasts / 4, move |cluster| cluster.reset(client, server));
+    cluster.after(lasts / 2, move |cluster| {
+        others.iter().for_each(|other| cluster.world.refuse(client, *other, false));
+        cluster.world.refuse(client, server, true);
+        cluster.reset(client, server);
+    });
+    cluster.after(lasts, move |cluster| {
+        cut(cluster, server, leader, false);
+        cluster.world.refuse(client, server, false);
+    });
 }
 
 fn stop(cluster: &mut Cluster, id: ProcessId, begins: bool) {

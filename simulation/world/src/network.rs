@@ -144,6 +144,8 @@ pub(crate) struct Network {
     pub(crate) connections: BTreeMap<ConnectionId, Connection>,
     opened: u64,
     listening: BTreeSet<Host>,
+    /// Clients, and the servers that a firewall keeps them from.
+    refused: BTreeSet<(Host, Host)>,
     cuts: BTreeSet<(Host, Host)>,
     latencies: BTreeMap<(Host, Host), Latency>,
     awaited: Vec<Awaited>,
@@ -239,6 +241,14 @@ impl Network {
         let ids = self.connections.iter().filter(|(_, connection)| connection.server == host);
         for id in ids.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.finish(heap, id, Segment::Reset);
+        }
+    }
+
+    pub(crate) fn refuse(&mut self, client: Host, server: Host, refuses: bool) {
+        if refuses {
+            self.refused.insert((client, server));
+        } else {
+            self.refused.remove(&(client, server));
         }
     }
 
@@ -408,7 +418,10 @@ impl Network {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let server = connection.server;
         match (connection.far, segment) {
-            (Far::Unopened, Segment::Open) if self.listening.contains(&server) => {
+            (Far::Unopened, Segment::Open)
+                if self.listening.contains(&server)
+                    && !self.refused.contains(&(connection.client, server)) =>
+            {
                 connection.far = Far::Open;
                 self.push(heap, id, Direction::ToClient, Segment::Open);
                 self.happened.push_back(Happening::Accepted(server, id));

@@ -199,6 +199,11 @@ impl World {
         state::with(|state| state.network.send(&mut state.heap, connection, bytes));
     }
 
+    /// Has a firewall refuse the client's new connections to this server, or let them pass again.
+    pub fn refuse(&mut self, client: Host, server: Host, refuses: bool) {
+        state::with(|state| state.network.refuse(client, server, refuses));
+    }
+
     /// Closes the server's end of a connection; what was written before arrives first.
     pub fn close(&mut self, connection: ConnectionId) {
         state::with(|state| state.network.close(&mut state.heap, connection));
