@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Breaks the library by each patch in simulation/breaks/, and has the simulation look for what is wrong: on one core, for ten
-minutes at most. Prints what was found. Fails if a patch does not apply or build, or if a break was not found."""
+minutes at most. Prints what was found, and who found the mistake first, if it was once made. Fails if a patch does not apply or
+build, or if a break was not found."""
 
 import argparse
 import os
@@ -14,6 +15,16 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SCRATCH = ROOT / "target" / "breaks"
 TREE, TARGET = SCRATCH / "tree", SCRATCH / "target"
+
+
+def number_of(patch):
+    return int(patch.name.split("-")[0])
+
+
+def finder_of(patch):
+    """Who found the mistake first, by the patch; "-" if nobody has made it."""
+    found = re.search(r"^Found first by (.+)\.$", patch.read_text(), flags=re.MULTILINE)
+    return found.group(1) if found else "-"
 
 
 def copy():
@@ -45,19 +56,22 @@ def build(patch):
 
 
 def look(minutes):
-    """Runs the simulation until it finds something. Returns the violation, or nothing, and after how long that was."""
-    began, hours, is_found = time.monotonic(), "0.0", False
+    """Runs the simulation until it finds something. Returns the violation and its seed, or nothing, and after how long that was."""
+    began = time.monotonic()
+    hours = "0.0"
+    seed = None
     command = [str(TARGET / "release" / "zklock-simulation"), "--minutes", str(minutes)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         for line in running.stdout:
             if progress := re.search(r"([0-9.]+) simulated hours", line):
                 hours = progress.group(1)
-            if is_found:
+            if seed:
                 # The faults of the seed need not be made fewer.
                 running.terminate()
-                return line.strip(), time.monotonic() - began, hours
-            is_found = line.startswith("FAIL")
-    return None, time.monotonic() - began, hours
+                return line.strip(), seed, time.monotonic() - began, hours
+            if failed := re.match(r"FAIL: seed (\d+)", line):
+                seed = failed.group(1)
+    return None, None, time.monotonic() - began, hours
 
 
 def main():
@@ -66,22 +80,24 @@ def main():
     parser.add_argument("--minutes", type=int, default=10, help="how long to look for each at most")
     parser.add_argument("--check", action="store_true", help="see whether the patches apply, and no more")
     arguments = parser.parse_args()
-    patches = sorted((ROOT / "simulation" / "breaks").glob("*.patch"))
-    patches = [patch for patch in patches if not arguments.numbers or int(patch.name[:2]) in arguments.numbers]
+    patches = sorted((ROOT / "simulation" / "breaks").glob("*.patch"), key=number_of)
+    patches = [patch for patch in patches if not arguments.numbers or number_of(patch) in arguments.numbers]
     copy()
     for patch in patches:
         apply(patch, "--check")
     if arguments.check:
         return
     missed = 0
-    print("| break | found by | after | simulated hours |\n|---|---|---|---|", flush=True)
+    print("| break | found | by which check | seed | seconds | simulated hours | found first by |\n|---|---|---|---|---|---|---|", flush=True)
     for patch in patches:
         apply(patch)
         build(patch)
-        violation, seconds, hours = look(arguments.minutes)
+        violation, seed, seconds, hours = look(arguments.minutes)
         apply(patch, "--reverse")
         missed += violation is None
-        print(f"| {patch.stem} | {violation or '**not found**'} | {seconds:.0f} s | {hours} |", flush=True)
+        found = "yes" if violation else "**no**"
+        columns = [patch.stem, found, violation or "-", seed or "-", f"{seconds:.0f}", hours, finder_of(patch)]
+        print(f"| {' | '.join(columns)} |", flush=True)
     sys.exit(1 if missed else 0)
 
 

@@ -50,7 +50,14 @@ impl Peers {
 
     /// A cut has ended that began then. Each connection sends again what it has sent in vain, and later messages come behind that.
     /// Returns when to look whether something has arrived.
-    pub(crate) fn mend(&mut self, world: &World, from: Host, to: Host, began: u64, random: &mut Random) -> Vec<u64> {
+    pub(crate) fn mend(
+        &mut self,
+        world: &World,
+        from: Host,
+        to: Host,
+        began: u64,
+        random: &mut Random,
+    ) -> Vec<u64> {
         let now = world.now();
         let mut instants = Vec::new();
         for (_, lane) in self.between(from, to) {
