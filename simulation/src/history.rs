@@ -24,8 +24,8 @@ use zklock_contest::register::{Answer, Call, Store};
 use zklock_contest::request::{Claim, Request, conflict};
 use zklock_ensemble::Server;
 
-use crate::cluster::{self, Cluster, Moment};
-use crate::interventions::{self, Taken};
+use crate::cluster::{self, Cluster, Moment, nanoseconds};
+use crate::interventions::{self, Orphan, Taken};
 use crate::part::{Part, is_given_at_once};
 use crate::quiet::{Outside, Quiet};
 use crate::seen::{Seen, shown};
@@ -133,6 +133,8 @@ struct History {
     quiet: Quiet,
     /// The holds that an operator has ended, by their numbers.
     taken: BTreeSet<u64>,
+    /// The announcements that were found wrong, by the transactions that created them.
+    orphans: BTreeSet<i64>,
     outcome: Outcome,
 }
 
@@ -224,12 +226,20 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
         _ => {}
     }
     if let Some((token, leads)) = led {
-        announced(token, *at, leads);
+        announced(who.client, token, *at, leads);
     }
     HISTORY.with_borrow_mut(|history| {
         match event {
             Event::Asks { request, .. } => drop(history.asked.insert(*who, (*at, request.clone()))),
             Event::Granted { session, claims, token, .. } => {
+                if let Some((_, Request::Lead(value))) = history.asked.get(who) {
+                    let (who, value) = (*who, value.clone());
+                    cluster::later(*at, move |_| {
+                        if !interventions::was_announced(&value) {
+                            wrong(format!("{who} leads with {value}, which was never announced"));
+                        }
+                    });
+                }
                 let (asked, permit) = match history.asked.get(who) {
                     Some((asked, request)) => (*asked, request.part_of_pool()),
                     None => (*at, None),
@@ -273,14 +283,16 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
 }
 
 /// Observers are to know soon that somebody leads, or leads no more.
-fn announced(token: FencingToken, at: u64, leads: bool) {
+fn announced(client: u16, token: FencingToken, at: u64, leads: bool) {
     let bound = HISTORY.with_borrow(|history| history.quiet.counts(at).then(|| history.quiet.bounds.tale()));
     let Some(bound) = bound else { return };
     cluster::later(at + bound.as_nanos() as u64, move |_| {
         // Faults outside a core may have ended meanwhile.
         let told = HISTORY.with_borrow(|history| {
-            let is_judged = history.stage < Stage::Eviction && history.quiet.counts(at);
-            if is_judged { history.quiet.told(token, at, leads) } else { Vec::new() }
+            let quiet = &history.quiet;
+            let is_judged =
+                history.stage < Stage::Eviction && quiet.counts(at) && !quiet.is_apart(client, at);
+            if is_judged { quiet.told(token, at, leads) } else { Vec::new() }
         });
         told.into_iter().for_each(wrong);
     });
@@ -489,6 +501,10 @@ pub(crate) fn applied(world: &World, server: &Server) {
         add(&Fault { session: Some(session), node: Some(node), ..fault });
     }
     takeover::look(server);
+    look_at_announcement(world.now(), server);
+    if interventions::sees_another_announcement(server) {
+        announces(world.now());
+    }
     if HISTORY.with_borrow(|history| history.forgets) {
         return;
     }
@@ -506,6 +522,44 @@ pub(crate) fn applied(world: &World, server: &Server) {
         } else if hold.given_up.is_some() || is_valid(world, number, &hold) {
             wrong(format!("the guard of {}, {:?}, is valid, and its node is gone", hold.who, hold.token));
         }
+    }
+}
+
+/// Observers learn of an announcement, or of its end, soon after it, even if their connections break.
+fn announces(now: u64) {
+    let bound = HISTORY.with_borrow(|history| history.quiet.counts(now).then(|| history.quiet.bounds.news()));
+    let Some(bound) = bound else { return };
+    cluster::later(now + nanoseconds(bound), move |_| {
+        let Some(token) = interventions::announced_since(now).map(|token| token.map(FencingToken::new))
+        else {
+            return;
+        };
+        // Faults outside a core may have ended meanwhile.
+        let misled = HISTORY.with_borrow(|history| {
+            let is_judged = history.stage < Stage::Eviction && history.quiet.counts(now);
+            if is_judged { history.quiet.misled(token, now) } else { Vec::new() }
+        });
+        misled.into_iter().for_each(wrong);
+    });
+}
+
+/// A connection of this client is about to break, and nothing else is wrong.
+pub(crate) fn breaks(client: u16, now: u64) {
+    HISTORY.with_borrow_mut(|history| history.quiet.breaks(client, now));
+}
+
+/// Nobody announces itself whose node is gone. A leader whose node goes takes its announcement back soon, if nothing is wrong.
+fn look_at_announcement(now: u64, server: &Server) {
+    let Some(Orphan { czxid, since, is_late }) = interventions::look_at_announcement(server) else { return };
+    let is_wrong = HISTORY.with_borrow_mut(|history| {
+        let is_quiet = history.faults == 0 && history.stage != Stage::Core;
+        let bound = nanoseconds(history.quiet.bounds.takes_back());
+        let is_overdue = is_quiet && now > since.max(history.quiet_from) + bound;
+        (is_overdue || is_late && !history.forgets) && history.orphans.insert(czxid)
+    });
+    if is_wrong {
+        let when = if is_late { "made behind that" } else { "still there" };
+        wrong(format!("a leader's node is gone since {since}, and its announcement is {when}, zxid {czxid}"));
     }
 }
 

@@ -55,8 +55,8 @@ struct Interventions {
     ended: BTreeMap<Ended, Others>,
     /// Since when nodes are there, and how many, by the transaction that created them.
     there: BTreeMap<i64, (u64, usize)>,
-    /// Since when one of them is gone.
-    gone: BTreeMap<i64, u64>,
+    /// Since when one of them is gone, and by which transaction at the latest.
+    gone: BTreeMap<i64, (u64, i64)>,
     /// When operators last removed the node of this path.
     freed: BTreeMap<String, u64>,
     /// The nodes that were written to, or may have been.
@@ -67,6 +67,11 @@ struct Interventions {
     capacity: u32,
     resizes: Vec<Resize>,
     bounds: Bounds,
+    /// Where leaders announce themselves, and the announcements that servers have had, with those that operators wrote.
+    announcement: String,
+    announced: BTreeSet<String>,
+    /// The last transaction that a server has shown, the token of its announcement, and since when that is announced.
+    present: (i64, Option<i64>, u64),
 }
 
 /// How long a guard may be valid after an operator has ended its node (docs/guide/loss.md).
@@ -94,7 +99,8 @@ pub(crate) fn begin(part: &Part) {
     let delay = nanoseconds(part.delay.unwrap_or_default());
     let bounds = Bounds { told: nanoseconds(part.told), lease: nanoseconds(part.timeout), delay };
     let capacity = rules(part.member).capacity;
-    drop(INTERVENTIONS.replace(Interventions { capacity, bounds, ..Interventions::default() }));
+    let announcement = part.member.announcement();
+    drop(INTERVENTIONS.replace(Interventions { capacity, bounds, announcement, ..Interventions::default() }));
 }
 
 /// A server that serves has these nodes now. Returns the tokens and sessions of those that have the name of one that an operator has
@@ -119,12 +125,62 @@ pub(crate) fn look(server: &Server) -> Vec<(i64, i64)> {
         there.retain(|czxid, (_, number)| {
             let is_there = *czxid > server.zxid() || found.get(czxid) == Some(number);
             if !is_there {
-                gone.insert(*czxid, now);
+                gone.insert(*czxid, (now, server.zxid()));
             }
             is_there
         });
         namesakes
     })
+}
+
+/// An announcement whose leader's node is gone.
+pub(crate) struct Orphan {
+    pub(crate) czxid: i64,
+    /// Since when the node is gone.
+    pub(crate) since: u64,
+    /// Whether the announcement was made behind that.
+    pub(crate) is_late: bool,
+}
+
+/// A server that serves has these nodes now. Returns its announcement if that is an orphan.
+pub(crate) fn look_at_announcement(server: &Server) -> Option<Orphan> {
+    INTERVENTIONS.with_borrow_mut(|Interventions { announcement, announced, gone, .. }| {
+        let node = server.ephemerals().find(|node| node.path == *announcement)?;
+        let data = String::from_utf8_lossy(node.data).into_owned();
+        let token = token_of(&data)?;
+        announced.insert(data);
+        let (since, zxid) = *gone.get(&token)?;
+        Some(Orphan { czxid: node.czxid, since, is_late: node.czxid > zxid })
+    })
+}
+
+/// A server that serves has these nodes now. Returns whether the announcement has changed, if no other server has shown more.
+pub(crate) fn sees_another_announcement(server: &Server) -> bool {
+    INTERVENTIONS.with_borrow_mut(|Interventions { announcement, present, .. }| {
+        let (zxid, before, since) = *present;
+        if server.zxid() <= zxid {
+            return false;
+        }
+        let node = server.ephemerals().find(|node| node.path == *announcement);
+        let token = node.and_then(|node| token_of(&String::from_utf8_lossy(node.data)));
+        *present = (server.zxid(), token, if token == before { since } else { world::now() });
+        token != before
+    })
+}
+
+/// The token that has been announced since this instant, or that none has been.
+pub(crate) fn announced_since(instant: u64) -> Option<Option<i64>> {
+    INTERVENTIONS.with_borrow(|it| (it.present.2 <= instant).then_some(it.present.1))
+}
+
+fn token_of(announcement: &str) -> Option<i64> {
+    announcement.split_once("\"token\":")?.1.split(',').next()?.parse().ok()
+}
+
+/// Whether a server has had an announcement of this value.
+pub(crate) fn was_announced(value: &str) -> bool {
+    let value = format!("\"value\":\"{value}\"");
+    INTERVENTIONS.with_borrow(|it| it.announced.iter().any(|data| data.contains(&value)))
 }
 
 /// Whether a node with this token has been there for so long.
@@ -134,7 +190,7 @@ pub(crate) fn is_there_since(token: i64, instant: u64) -> bool {
 
 /// Since when a node with this token is gone, if it is.
 pub(crate) fn gone_since(token: i64) -> Option<u64> {
-    INTERVENTIONS.with_borrow(|it| it.gone.get(&token).copied())
+    INTERVENTIONS.with_borrow(|it| it.gone.get(&token).map(|(since, _)| *since))
 }
 
 /// Whether an operator has ended this session or the node with this token, or written to it, or is about to.
@@ -174,7 +230,7 @@ impl Interventions {
     /// What an operator has ended of a hold, and by when its guard has to be lost.
     fn ended(&self, taken: Taken) -> Option<(&Others, u64)> {
         let Taken { token, session, granted, in_quiet, is_late } = taken;
-        let gone = token.and_then(|token| self.gone.get(&token))?;
+        let (gone, _) = *token.and_then(|token| self.gone.get(&token))?;
         let Bounds { told, lease, delay } = self.bounds;
         let by_node = token.and_then(|token| self.ended.get(&Ended::Node(token)));
         let by_session = self.ended.get(&Ended::Session(session));
@@ -188,7 +244,7 @@ impl Interventions {
         // behind that, and then at most waits until its lease is confirmed.
         let looks = in_quiet && delay > 0 && !is_late;
         let latest = if looks { granted.min(gone + lease + CONFIRMING) } else { granted };
-        Some((by_node.or(by_session)?, latest.max(*gone) + bound))
+        Some((by_node.or(by_session)?, latest.max(gone) + bound))
     }
 }
 

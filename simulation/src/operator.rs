@@ -12,6 +12,7 @@ use zklock_contest::nodes::{Records, logs, make_logs, owner, records};
 use zklock_contest::record::Entry;
 use zookeeper_client::{Client, Error, Stat};
 
+use crate::announcement;
 use crate::cluster::Cluster;
 use crate::history;
 use crate::interventions::{self, Ended, Others, directory};
@@ -30,7 +31,7 @@ pub(crate) enum Deed {
     EndSession,
     /// It deletes the node of the one contender that is left, and no announcement.
     Evict,
-    /// It writes the data of a contender's node once more.
+    /// It writes the data of a contender's node once more, or another value to a leader's announcement.
     Touch,
     /// It gives a pool this capacity.
     Resize(u32),
@@ -52,7 +53,7 @@ pub(crate) async fn run(deed: Deed, part: Part, mut random: Random) {
         // These take no time.
         Deed::Delete | Deed::Clear | Deed::EndSession => Ok(()),
         Deed::Prepare => return prepare(client, &part).await,
-        Deed::Evict => return evict(client, &part).await,
+        Deed::Evict => return evict(client, &part, random).await,
         Deed::Resize(capacity) => return resize(client, capacity, &part).await,
     };
     if let Err(error) = done {
@@ -101,7 +102,7 @@ async fn prepare(mut client: Client, part: &Part) {
     }
 }
 
-async fn connect(part: &Part) -> Client {
+pub(crate) async fn connect(part: &Part) -> Client {
     loop {
         let connector = Client::connector().with_session_timeout(part.timeout);
         match timeout(part.timeout, connector.connect(&part.servers)).await {
@@ -176,11 +177,21 @@ async fn touch(client: &Client, part: &Part, random: &mut Random) -> Result<(), 
     nodes.retain(|node| part.member != Member::Queue || node.path.contains(OURS));
     let Some(oldest) = nodes.iter().min_by_key(|node| node.stat.czxid) else { return Ok(()) };
     let any = &nodes[random.below(nodes.len() as u64) as usize];
-    let Ephemeral { path, stat } = if random.once_in(2) { oldest } else { any };
+    let chosen = if random.once_in(2) { oldest } else { any };
+    let announced = nodes.iter().find(|node| node.path == part.member.announcement());
+    let announced = announced.filter(|it| it.path != chosen.path && random.once_in(2));
+    for node in [chosen].into_iter().chain(announced) {
+        write(client, part, node).await?;
+    }
+    Ok(())
+}
+
+async fn write(client: &Client, part: &Part, Ephemeral { path, stat }: &Ephemeral) -> Result<(), Error> {
     note("operator", format_args!("touches {path}, zxid {}", stat.czxid));
     say(Deed::Touch, part, path, (stat.ephemeral_owner, stat.czxid));
     interventions::touching(stat.czxid);
     let (data, _) = client.get_data(path).await?;
+    let data = if *path == part.member.announcement() { announcement::forged(&data) } else { data };
     let stat = client.set_data(path, &data, None).await?;
     interventions::written(stat.czxid);
     Ok(())
@@ -197,11 +208,15 @@ fn say(deed: Deed, part: &Part, path: &str, (session, node): (i64, i64)) {
     });
 }
 
-/// Deletes the nodes of contenders, until one has lost what it held.
-async fn evict(mut client: Client, part: &Part) {
+/// Deletes the nodes of contenders, until one has lost what it held. The announcement of a leader is harmed before.
+async fn evict(mut client: Client, part: &Part, mut random: Random) {
     while !history::was_evicted() {
         // Long enough for it to be granted what it has asked for.
         sleep(part.timeout + part.delay.unwrap_or_default()).await;
+        let is_election = part.member == Member::Election;
+        if is_election && announcement::harm(&mut client, part, &mut random).await.is_err() {
+            client = connect(part).await;
+        }
         let nodes = ephemerals(&client).await.unwrap_or_default();
         // A pool's turnstile is held on the way only.
         let is_pool = rules(part.member).is_pool;
@@ -213,7 +228,11 @@ async fn evict(mut client: Client, part: &Part) {
             note("operator", format_args!("evicts {}", node.path));
             interventions::ending(Ended::Node(node.stat.czxid), Others::default());
             say(Deed::Evict, part, &node.path, (node.stat.ephemeral_owner, node.stat.czxid));
-            if client.delete(&node.path, None).await.is_err() {
+            let evicted = match is_election {
+                true => announcement::evict(&client, part, &node.path, &mut random).await,
+                false => client.delete(&node.path, None).await,
+            };
+            if evicted.is_err() {
                 client = connect(part).await;
             }
         }

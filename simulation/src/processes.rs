@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use world::{Host, Latency, MILLISECOND, Preemption, ProcessId, Random};
+use zklock_contest::member::Member;
 
+use crate::announcement;
 use crate::cluster::{Cluster, host, server};
 use crate::contender;
 use crate::history;
@@ -129,6 +131,14 @@ impl Processes {
         }
         let clocks = cluster.clocks();
         cluster.world.spawn(OPERATOR, clocks, Preemption::default(), |_| operator::run(deed, part, random));
+    }
+
+    /// Breaks connections of an election's processes for a while, though nothing else is wrong.
+    pub(crate) fn disturb(&self, cluster: &mut Cluster) {
+        let State { part, random, .. } = &mut *self.0.borrow_mut();
+        if part.member == Member::Election {
+            announcement::disturb(cluster, part, random);
+        }
     }
 
     /// Has an operator look at what is left of contenders that have finished, and say what is wrong with it.

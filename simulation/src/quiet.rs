@@ -70,9 +70,19 @@ impl Bounds {
         self.round() + SETTLING
     }
 
+    /// A scheduler stops a process for up to two timeouts. Then it takes an announcement back that its node has left, by a few requests.
+    pub(crate) fn takes_back(&self) -> Duration {
+        self.timeout * 3 + Duration::from_secs(2)
+    }
+
     /// docs/DESIGN.md, Observers: an observer is behind by an event and a read.
     pub(crate) fn tale(&self) -> Duration {
         self.round() * 2
+    }
+
+    /// As that, if its connection breaks meanwhile.
+    pub(crate) fn news(&self) -> Duration {
+        self.timeout + self.tale()
     }
 }
 
@@ -144,6 +154,8 @@ pub(crate) struct Quiet {
     neglecting: BTreeMap<Who, u64>,
     /// Since when each observer observes, and of whom it was told last.
     observers: BTreeMap<Who, (u64, Option<FencingToken>)>,
+    /// Until when clients may be without a connection, though nothing else is wrong.
+    apart: BTreeMap<u16, u64>,
     /// When each node was granted first.
     turns: BTreeMap<(u16, i64), u64>,
     /// When an operator did something last.
@@ -405,6 +417,25 @@ impl Quiet {
         }
     }
 
+    /// What is wrong with what observers were told, if this has been announced since then.
+    pub(crate) fn misled(&self, token: Option<FencingToken>, at: u64) -> Vec<String> {
+        let inside = self.observers.iter().filter(|(who, _)| !self.is_outside(who.client));
+        let wrong = inside.filter(|(_, (since, last))| *since <= at && *last != token);
+        wrong
+            .map(|(who, (_, last))| format!("{who} was told of {last:?}, and {token:?} is announced"))
+            .collect()
+    }
+
+    /// The connection of this client is about to break. It is there again, and what waited for it is done, half a timeout later.
+    pub(crate) fn breaks(&mut self, client: u16, now: u64) {
+        self.apart.insert(client, now + nanoseconds(self.bounds.timeout / 2));
+    }
+
+    /// Whether this client may have been without a connection at this instant, or later.
+    pub(crate) fn is_apart(&self, client: u16, at: u64) -> bool {
+        self.apart.get(&client).is_some_and(|until| *until > at)
+    }
+
     /// A process is gone.
     pub(crate) fn gone(&mut self, client: u16) {
         self.waiting.retain(|who, _| who.client != client);
@@ -458,6 +489,7 @@ impl Quiet {
         let is_its = |holder: &Holder| holder.token == Some(token) && holder.releases.is_none();
         let is_present = self.holding.values().any(is_its);
         let inside = self.observers.iter().filter(|(who, _)| !self.is_outside(who.client));
+        let inside = inside.filter(|(who, _)| !self.is_apart(who.client, at));
         let told = inside.filter(|(_, (since, _))| *since <= at && leads == is_present);
         let wrong = told.filter(|(_, (_, last))| leads != (*last == Some(token)));
         let says = if leads { "does not know" } else { "still names" };

@@ -318,6 +318,7 @@ impl System {
         if let Some(capacity) = self.capacity {
             self.all.operate(&mut self.cluster, Deed::Resize(capacity), None);
         }
+        self.all.disturb(&mut self.cluster);
         self.run(self.timeout * 4);
         history::enter(Stage::Last);
         // From one who finishes to the next one: a killed contender's session, acquisitions before the last one with their
