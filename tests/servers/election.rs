@@ -173,6 +173,22 @@ async fn an_operator_who_deletes_the_announcement_has_it_made_again() {
     until_all_is_gone(&server, &client).await;
 }
 
+/// An operator deletes the node of a leader that resigns, and nobody answers the resignation.
+#[tokio::test]
+async fn an_announcement_that_a_resignation_has_missed_is_taken_back() {
+    let (server, link, session) = linked_session(Duration::from_secs(20)).await;
+    let client = operator(&server).await;
+    let leadership = election(&session).campaign("one").await.unwrap();
+    let (node, resignation) = (leadership.node(), link.hold_request(RequestKind::Multi));
+    let resigning = tokio::spawn(leadership.resign());
+    within("the resignation", resignation.reached()).await;
+    client.delete(&node, None).await.unwrap();
+    link.cut();
+    drop(resignation);
+    let _outcome = within("the outcome", resigning).await;
+    until_all_is_gone(&server, &client).await;
+}
+
 /// A server withholds the end of a node from a session that may not read it.
 #[tokio::test]
 async fn an_announcement_that_was_hidden_and_is_deleted_is_made_again() {
