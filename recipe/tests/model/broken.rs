@@ -5,13 +5,13 @@ use super::contest::{
     FOUND, GRANTED, IN_VAIN, LIMITED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER, ONE_KIND, SEEN, STUCK, TOLD,
     replay, valid_guards,
 };
+use super::exploration::{refute, refute_each};
 use super::follower::Streams;
 use super::mutant::Mutant;
 use super::nodes::Make;
 use super::setup::{Fault::*, Flaw, Setup, mixed, of, timed, tries, waiters, waits};
 use super::step::Step;
 use super::{asked, clipped, evicted, forged, gaining, neglectful, searching};
-use crate::world::exploration::{refute, refute_each};
 
 /// Each fault that a machine can have, a model in which it shows, and the rule by which it does.
 #[test]

@@ -3,20 +3,19 @@
 use zklock_recipe::transaction::{Operation, Problem};
 use zklock_recipe::{Own, Takeover};
 
+use super::exploration::Run;
 use super::follower::Down;
 use super::mutant::Mutant;
-use super::nodes::Data;
 use super::requests::{Address, Message, Shown};
-use super::run::Run;
-use crate::world::ensemble::{Kind, Watch};
-use crate::world::tree::{Change, Committed, Name, Named, Path, Transaction, deletion};
+use super::server::{Kind, Watch};
+use super::tree::{Change, Committed, Name, Named, Path, Transaction, deletion};
 
 impl Run<'_> {
     /// The leader carries a transaction out, and tells the follower what that changes.
     pub(crate) fn commit(
         &mut self,
         session: usize,
-        transaction: Transaction<Data>,
+        transaction: Transaction,
     ) -> Result<Vec<Own>, (usize, Problem)> {
         let committed = self.carry_out(session, &transaction)?;
         if !committed.changes.is_empty() {
@@ -28,7 +27,7 @@ impl Run<'_> {
     pub(crate) fn carry_out(
         &mut self,
         session: usize,
-        transaction: &[Operation<Named<Data>>],
+        transaction: &[Operation<Named>],
     ) -> Result<Committed, (usize, Problem)> {
         let mut tree = self.world.leader.tree.clone();
         let committed = tree.commit(session, transaction)?;
@@ -67,12 +66,12 @@ impl Run<'_> {
 
     /// Tells contenders what their watches show.
     pub(crate) fn notify(&mut self, fired: &[(Watch, Change)]) {
-        for &(Watch { session: party, path, kind }, _) in fired {
+        for &(Watch { party, path, kind }, _) in fired {
             let Path::Child(queue, place) = path else { continue };
             let contender = &self.world.contenders[party];
             let seat = contender.seat_in(queue);
             let own = seat.and_then(|seat| contender.acquisition.own(seat));
-            let is_other = |watch: &Watch| (watch.session, watch.path) == (party, path) && watch.kind != kind;
+            let is_other = |watch: &Watch| (watch.party, watch.path) == (party, path) && watch.kind != kind;
             let other = fired.iter().find(|(watch, _)| is_other(watch)).map(|(_, change)| *change);
             let shown = match (kind, other) {
                 (Kind::Data, None) if own.is_some_and(|own| own.place == place) => Shown::Touched,
@@ -80,7 +79,7 @@ impl Run<'_> {
                 (Kind::Data, None) if matches!(self.setup.mutant, Some(Mutant::TrustsWrites)) => {
                     Shown::Touched
                 }
-                (Kind::Data | Kind::Persistent, _) => continue,
+                (Kind::Data, _) => continue,
                 (Kind::Children, Some(Change::Written)) => Shown::Released,
                 (Kind::Children, Some(_)) => Shown::Deleted,
                 (Kind::Children, None) => Shown::WrittenAndDeleted,
@@ -95,7 +94,7 @@ impl Run<'_> {
         let queue = address.seat.map(|seat| self.world.queue(address.party, seat));
         let goes = |watch: &Watch| {
             let here = |queue| matches!(watch.path, Path::Child(index, _) if index == queue);
-            watch.session == address.party && queue.is_none_or(here)
+            watch.party == address.party && queue.is_none_or(here)
         };
         let contender = &mut self.world.contenders[address.party];
         contender.addressed(address).for_each(|seated| seated.watch = None);

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use zklock_recipe::acquisition::{Acquisition, Input};
 use zklock_recipe::{Arrival, Event, Kind, Limit, Own, Patience, QueuePlace, Takeover, Term};
 
+use super::exploration::Run;
 use super::findings::Witness;
 use super::nodes::Party;
-use super::run::Run;
 use super::setup::{Actor, Seat};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -7,14 +7,14 @@ use stateright::Property;
 use zklock_recipe::{Kind, Own};
 
 use super::contender::{Caller, Contender, Seated, Target};
+use super::exploration::{Contest, Rule, State, next, take};
 use super::foreigner::Stay;
 use super::nodes::{Make, Party};
 use super::queues::World;
 use super::session::at;
 use super::setup::{Fault, Setup};
 use super::step::Step;
-use crate::world::exploration::{self, Rule, State, next, take};
-use crate::world::tree::Path;
+use super::tree::Path;
 
 pub(crate) const ONE_HOLDER: Rule = "at most one guard is valid";
 pub(crate) const NO_ORPHAN: Rule = "no node is left without an owner";
@@ -38,8 +38,6 @@ pub(crate) const TOLD: Rule = "a settled holder without a node is told";
 pub(crate) const FOUND: Rule = "a settled holder that is blocked finds that out";
 pub(crate) const LIMITED: Rule = "no guard is valid at its limit";
 pub(crate) const GRANTED: Rule = "every waiter whose session lives is granted in the end";
-
-pub(crate) type Contest = exploration::Contest<Setup>;
 
 /// What an operator does is not foreseen.
 pub(crate) fn tolerates(setup: &Setup, rule: Rule) -> bool {
@@ -70,8 +68,8 @@ pub(crate) fn properties(setup: &Setup) -> Vec<Property<Contest>> {
                 server.watches.iter().map(|watch| {
                     let Path::Child(queue, place) = watch.path else { unreachable!("{watch:?}") };
                     let node = server.tree.node(queue, place);
-                    let own = node.is_some_and(|node| node.data.creator == watch.session);
-                    (queue, watch.session, watch.kind, own)
+                    let own = node.is_some_and(|node| node.data.creator == watch.party);
+                    (queue, watch.party, watch.kind, own)
                 })
             });
             let mut watches = watches.collect::<Vec<_>>();
@@ -96,7 +94,7 @@ pub(crate) fn properties(setup: &Setup) -> Vec<Property<Contest>> {
     ];
     // Whoever may give up is granted or gives up, so this would say nothing; and time ends.
     if !setup.giving_up && setup.clock.is_none() {
-        properties.push(Property::eventually(GRANTED, |_: &Contest, world: &State<Setup>| {
+        properties.push(Property::eventually(GRANTED, |_: &Contest, world: &State| {
             let done = |contender: &Contender| {
                 contender.acquisition.is_ended() || world.sessions[contender.session].over
             };
@@ -178,14 +176,14 @@ fn two_hold(world: &World) -> bool {
 }
 
 /// Nothing is under way, and only callers can do something, and askers.
-fn is_calm(contest: &Contest, world: &State<Setup>) -> bool {
+fn is_calm(contest: &Contest, world: &State) -> bool {
     !contest.goes_on_without(world, |step| matches!(step, Step::LetGo(_) | Step::ForeignerLeaves(_)))
 }
 
 /// Whether the nodes of these contenders' members are there, once nothing is under way.
 fn have_their_nodes(
     contest: &Contest,
-    world: &State<Setup>,
+    world: &State,
     whose: impl Fn(&Contender) -> bool,
     which: impl Fn(&Seated) -> bool,
 ) -> bool {
@@ -205,9 +203,9 @@ fn is_free(world: &World, party: Party) -> bool {
 }
 
 /// Takes these steps, each of which must be possible, with everything that arrives by itself between them.
-pub(crate) fn replay(setup: &Setup, steps: &[Step]) -> State<Setup> {
-    let mut world = State::<Setup>::new(World::new(setup), &setup.faults);
-    let settle = |world: &mut State<Setup>| {
+pub(crate) fn replay(setup: &Setup, steps: &[Step]) -> State {
+    let mut world = State::new(setup);
+    let settle = |world: &mut State| {
         while let Some(arrival) = world.arrival(setup) {
             take(setup, world, arrival, &|_| ());
         }

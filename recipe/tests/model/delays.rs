@@ -12,9 +12,9 @@ use zklock_recipe::acquisition::Input;
 use zklock_recipe::{Event, Kind, QueuePlace, Report};
 
 use super::contest::DELAYED;
+use super::exploration::Run;
 use super::findings::Witness;
 use super::nodes::{Party, exclude_each_other};
-use super::run::Run;
 
 impl Run<'_> {
     /// A contender has been granted.

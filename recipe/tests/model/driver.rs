@@ -10,11 +10,11 @@ use zklock_recipe::{
 
 use super::contender::{Caller, Contender, Pending, Seated, Target};
 use super::contest::{AWAITED, BY_ITSELF, CAUSED, IN_TURN, KEPT, SEEN, TOKENS, UNASKED};
+use super::exploration::Run;
 use super::findings::Witness;
 use super::foreigner::Stay;
 use super::nodes::{Party, exclude_each_other};
 use super::requests::{Address, Message, Request, Sent, Shown, Trust};
-use super::run::Run;
 use super::session::{Assurance, Number, at, seconds};
 use super::setup::{Actor, Clock, Fault, Flaw};
 

@@ -5,11 +5,11 @@
 
 use zklock_recipe::transaction::Operation;
 
-use super::nodes::{Data, Server};
+use super::exploration::Run;
 use super::requests::{Address, Message, Sent};
-use super::run::Run;
+use super::server::Server;
 use super::setup::Flaw;
-use crate::world::tree::{Named, Transaction, deletion};
+use super::tree::{Named, Transaction, deletion};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Follower {
@@ -45,7 +45,7 @@ pub(crate) enum Up {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Down {
     /// Of this session.
-    Transaction(usize, Transaction<Data>),
+    Transaction(usize, Transaction),
     /// The session has ended, and with it its nodes.
     Over(usize),
     /// To what was forwarded for this session. Nothing, if a read answers it.
@@ -161,7 +161,7 @@ impl Run<'_> {
         }
     }
 
-    fn follow(&mut self, session: usize, transaction: &[Operation<Named<Data>>]) {
+    fn follow(&mut self, session: usize, transaction: &[Operation<Named>]) {
         let Some(follower) = &mut self.world.follower else { return };
         let committed = follower.server.tree.commit(session, transaction);
         let Ok(committed) = committed else { unreachable!("the leader has carried it out") };

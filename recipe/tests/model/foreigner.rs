@@ -12,12 +12,12 @@ use zklock_recipe::transaction::Operation;
 use zklock_recipe::{Kind, nodes};
 
 use super::contest::valid_guards;
+use super::exploration::Run;
 use super::findings::Witness;
 use super::nodes::{Data, Make, Party};
 use super::queues::World;
-use super::run::Run;
 use super::step::Step;
-use crate::world::tree::{Name, Named, Node, Path};
+use super::tree::{Name, Named, Node, Path};
 
 /// They contend in the first queue.
 const QUEUE: usize = 0;
@@ -62,7 +62,7 @@ impl World {
                 }
                 Stay::Waiting => {
                     steps.push(Step::ForeignerLeaves(index));
-                    let is_first = |(_, first): &(_, Node<Data>)| first.data.creator == self.foreign(index);
+                    let is_first = |(_, first): &(_, Node)| first.data.creator == self.foreign(index);
                     let first = self.leader.tree.children(QUEUE).first();
                     if foreigner.contends() && first.is_some_and(is_first) {
                         steps.push(Step::ForeignerHolds(index));

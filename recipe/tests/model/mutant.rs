@@ -11,7 +11,7 @@ use zklock_recipe::{
 use super::contender::Contender;
 use super::nodes::ASK;
 use super::requests::Shown;
-use crate::world::present::TERM;
+use super::session::TERM;
 
 /// Which rule a machine, a group or an acquisition breaks. The compiler tells of one that no test seeds.
 #[derive(Clone, Copy, Debug)]

@@ -1,19 +1,12 @@
 //! What the queues' nodes have for data, and what is asked of a tree with queues.
 
-use std::iter;
-
 use zklock_recipe::transaction::UNTOUCHED;
 use zklock_recipe::{Kind, Own, QueuePlace};
 
-use super::setup::Setup;
-use crate::world::ensemble;
-use crate::world::tree::{Node, Numbered, Path, Tree};
+use super::tree::{Node, Path, Tree};
 
 /// A contender, by its index in the world. Those of other clients come behind ours.
 pub(crate) type Party = usize;
-
-/// In a server, each contender sets watches of its own.
-pub(crate) type Server = ensemble::Server<Data>;
 
 /// What the model notes of a node. A contender finds its node by that only as long as nobody has written to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -54,14 +47,9 @@ impl Make {
     }
 }
 
-impl Tree<Data> {
-    pub(crate) fn of_queues(setup: &Setup) -> Self {
-        let directories = iter::repeat_n(setup.directory.then(Data::default), setup.queues());
-        Self::new(directories, (0..setup.queues()).map(Numbered::Children))
-    }
-
+impl Tree {
     /// The node of a contender's name.
-    pub(crate) fn node(&self, queue: usize, place: QueuePlace) -> Option<&Node<Data>> {
+    pub(crate) fn node(&self, queue: usize, place: QueuePlace) -> Option<&Node> {
         self.get(Path::Child(queue, place))
             .filter(|node| matches!(node.data.make, Make::Ours | Make::Lookalike | Make::Forger))
     }
@@ -77,7 +65,7 @@ impl Tree<Data> {
     }
 
     /// The first such node of a queue.
-    pub(crate) fn find(&self, queue: usize, is_it: impl Fn(&Node<Data>) -> bool) -> Option<Own> {
+    pub(crate) fn find(&self, queue: usize, is_it: impl Fn(&Node) -> bool) -> Option<Own> {
         let (place, node) = self.children(queue).iter().find(|(_, node)| is_it(node))?;
         Some(Own { place: *place, czxid: node.czxid })
     }
@@ -94,7 +82,7 @@ impl Tree<Data> {
     }
 
     /// The nodes of all queues.
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = (Path, &Node<Data>)> {
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (Path, &Node)> {
         let queues = 0..self.directories.len();
         queues.flat_map(|queue| {
             self.children(queue).iter().map(move |(place, node)| (Path::Child(queue, *place), node))

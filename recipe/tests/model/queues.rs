@@ -5,10 +5,11 @@ use std::hash::{Hash, Hasher};
 use super::contender::{Contender, Pending};
 use super::follower::Follower;
 use super::foreigner::Foreigner;
-use super::nodes::{Data, Party, Server};
+use super::nodes::Party;
+use super::server::Server;
 use super::session::{Number, Session};
 use super::setup::{Actor, Setup};
-use crate::world::tree::{Node, Path, Tree};
+use super::tree::{Node, Path, Tree};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct World {
@@ -54,7 +55,7 @@ pub(crate) struct Tokens {
 impl World {
     pub(crate) fn new(setup: &Setup) -> Self {
         let sessions = setup.contenders.iter().map(|actor| actor.session + 1).max().unwrap_or(0);
-        let leader = Server::new(Tree::of_queues(setup));
+        let leader = Server::new(Tree::new(setup.queues(), setup.directory));
         let contender = |actor: &Actor| Contender::new(actor, actor.seats.iter().map(|_| setup.takeover));
         Self {
             follower: (!setup.following.is_empty()).then(|| Follower::new(leader.clone())),
@@ -108,8 +109,8 @@ impl World {
         let nodes = self.sessions[session].late.iter().filter_map(|(party, queue)| {
             let contender = &self.contenders[*party];
             let own = contender.seat_in(*queue).and_then(|seat| contender.acquisition.own(seat));
-            let unknown = |node: &Node<Data>| own.is_none_or(|own| own.czxid != node.czxid);
-            let is_late = |node: &Node<Data>| node.data.creator == *party && node.data.late && unknown(node);
+            let unknown = |node: &Node| own.is_none_or(|own| own.czxid != node.czxid);
+            let is_late = |node: &Node| node.data.creator == *party && node.data.late && unknown(node);
             tree.find(*queue, is_late).map(|late| Path::Child(*queue, late.place))
         });
         nodes.into_iter().next()

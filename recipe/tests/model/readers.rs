@@ -1,11 +1,11 @@
 //! Readers and writers of one queue.
 
 use super::contest::{DELAYED, IN_VAIN, ONE_HOLDER, UNASKED};
+use super::exploration::{explored, refute, refute_each};
 use super::findings::Witness::*;
 use super::mutant::Mutant;
 use super::setup::{Actor, Clock, Fault::*, Flaw, Look, Setup, of, reads, tries, waits};
 use super::step::Step;
-use crate::world::exploration::{explored, refute, refute_each};
 
 /// One writer and two readers. Each may come first.
 fn one_writer() -> Setup {

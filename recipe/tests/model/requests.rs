@@ -10,14 +10,14 @@ use zklock_recipe::{
 
 use super::contender::Target;
 use super::contest::{FIRST_RELEASES, NOT_ANOTHERS};
+use super::exploration::Run;
 use super::findings::Witness;
 use super::follower::{Down, Up};
 use super::mutant::Mutant;
 use super::nodes::{Data, Make, Party};
-use super::run::Run;
+use super::server::Kind;
 use super::setup::{Fault, Flaw, Look, Seat};
-use crate::world::ensemble::Kind;
-use crate::world::tree::{Name, Named, Node, Path};
+use super::tree::{Name, Named, Node, Path};
 
 /// Who has asked, or is answered: one member of a contender's group, or all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -421,7 +421,7 @@ impl Run<'_> {
             contender.acquisition.own(contender.seat_in(queue).unwrap_or_default())
         };
         let tree = &self.world.server_of(session).tree;
-        let is_anybodys = |node: &Node<Data>| {
+        let is_anybodys = |node: &Node| {
             node.version > UNTOUCHED && node.owner == Some(session) && own(node.data.creator).is_none()
         };
         tree.found(queue, address.party).is_none()

@@ -4,17 +4,13 @@ use zklock_recipe::acquisition::Input;
 use zklock_recipe::{Event, Report, SessionEnd};
 
 use super::contender::Caller;
+use super::exploration::Run;
 use super::findings::Witness;
 use super::follower::Down;
 use super::requests::Request;
 use super::session::Assurance;
-use super::setup::Setup;
 use super::step::Step;
-use crate::world::exploration;
-use crate::world::tree::Path;
-
-/// One step under way.
-pub(crate) type Run<'a> = exploration::Run<'a, Setup>;
+use super::tree::Path;
 
 impl Run<'_> {
     pub(crate) fn take(&mut self, step: Step) {

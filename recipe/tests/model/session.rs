@@ -1,20 +1,20 @@
 //! Sessions: their connections, which break and come back, their leases and their ends.
 
 use std::hash::{Hash, Hasher};
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use zklock_recipe::{Event, Lease, Moment, Present, Reckoning, SessionEnd, Term};
+use zklock_recipe::{Event, Lapse, Lease, Moment, Present, Reckoning, SessionEnd, Term};
 
 use super::contender::{Caller, Pending};
+use super::exploration::Run;
 use super::findings::Witness;
 use super::follower::{Down, Up};
 use super::mutant::Mutant;
 use super::nodes::Party;
 use super::requests::{Address, Message, Request, Sent};
-use super::run::Run;
 use super::setup::{Clock, Flaw, Setup};
-use crate::world::present::present;
-use crate::world::tree::deletion;
+use super::tree::deletion;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Session {
@@ -54,6 +54,13 @@ impl Hash for Number {
     fn hash<H: Hasher>(&self, _state: &mut H) {}
 }
 
+/// The term of every lease of which nothing else is known.
+pub(crate) static TERM: LazyLock<Term> = LazyLock::new(|| {
+    let reckoning = Reckoning { tick: Duration::from_secs(2), drift_ppm: 0 };
+    let lease = Lease::established(reckoning, Duration::from_secs(200), Moment::default()).ok();
+    lease.and_then(|lease| lease.term(Moment::default()).ok()).expect("a lease of a long session")
+});
+
 /// What a guard's validity rests on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Assurance {
@@ -75,7 +82,10 @@ impl Assurance {
     /// Leases are ample as soon as they are valid: a longer one would not hide more.
     fn present(&self, connection: Option<u64>, now: u8) -> Present {
         match self {
-            Self::Given(valid) => present(connection, *valid),
+            Self::Given(valid) => {
+                let term = if *valid { Ok(*TERM) } else { Err(Lapse::Unconfirmed) };
+                Present { connection, term, is_ample: *valid }
+            }
             Self::Kept(lease) => {
                 let term = lease.term(at(now));
                 Present { connection, term, is_ample: term.is_ok() }
@@ -190,7 +200,7 @@ impl Run<'_> {
 
     pub(crate) fn disconnect(&mut self, session: usize) {
         for party in self.world.contenders_of(session) {
-            self.world.server_of_mut(session).watches.retain(|watch| watch.session != party);
+            self.world.server_of_mut(session).watches.retain(|watch| watch.party != party);
         }
         if let Some(follower) = self.world.follower.as_mut().filter(|_| self.world.sessions[session].follows)
         {

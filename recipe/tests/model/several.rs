@@ -1,10 +1,10 @@
 //! Contenders that wait for several locks at once.
 
 use super::contest::{CAUSED, FIRST_IS_TOLD, GRANTED, NO_ORPHAN, NOT_ANOTHERS, ONE_HOLDER, STUCK};
+use super::exploration::{explored, refute_each};
 use super::findings::Witness::*;
 use super::mutant::Mutant;
 use super::setup::{Actor, Fault::*, Flaw, Setup, of, reader, tries, waits, waits_for, writer};
-use crate::world::exploration::{explored, refute_each};
 
 /// Two that wait for the same two locks, and name them in opposite order.
 fn opposite() -> Setup {

@@ -1,22 +1,17 @@
 //! Every step that the world can take, and which of them it can take now.
 
-use stateright::Property;
-
 use zklock_recipe::Kind;
 
 use super::contender::{Caller, Contender, Pending, Seated};
-use super::contest::{Contest, properties, replay, tolerates};
-use super::findings::Witness;
+use super::contest::replay;
+use super::exploration::State;
 use super::follower::{Down, Streams, Up};
-use super::mutant::Mutant;
 use super::nodes::Party;
 use super::queues::World;
 use super::requests::{Request, Sent};
-use super::run::Run;
 use super::session::{Assurance, Session};
 use super::setup::{Clock, Fault, Flaw, Look, Setup};
-use crate::world::exploration::{self, Rule, State};
-use crate::world::tree::Path;
+use super::tree::Path;
 
 /// One step; most name a contender or a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,19 +89,14 @@ pub(crate) enum Step {
     Write(Path),
 }
 
-impl exploration::Setup for Setup {
-    type World = World;
-    type Step = Step;
-    type Fault = Fault;
-    type Mutant = Mutant;
-    type Witness = Witness;
-
-    fn first(&self) -> State<Self> {
+impl Setup {
+    pub(crate) fn first(&self) -> State {
         let setup = Self { giving_up: true, ..self.clone() };
         replay(&setup, &setup.opening)
     }
 
-    fn steps(&self, world: &State<Self>, steps: &mut Vec<Step>) {
+    /// Everything that can happen next, if whatever goes wrong in it may.
+    pub(crate) fn steps(&self, world: &State, steps: &mut Vec<Step>) {
         // With a clock, whatever is under way arrives before time passes, unless it is held back.
         if self.clock.is_some()
             && let Some(step) = world.arrival(self)
@@ -136,22 +126,11 @@ impl exploration::Setup for Setup {
             steps.extend(reapable.then_some(Step::Reap(index)));
         }
     }
-
-    fn tolerates(&self, rule: Rule) -> bool {
-        tolerates(self, rule)
-    }
-
-    fn mutated(self, mutant: Mutant) -> Self {
-        Self { mutant: Some(mutant), ..self }
-    }
-
-    fn properties(&self) -> Vec<Property<Contest>> {
-        properties(self)
-    }
 }
 
-impl exploration::Step<Setup> for Step {
-    fn fault(self, world: &State<Setup>) -> Option<Fault> {
+impl Step {
+    /// What goes wrong in it.
+    pub(crate) fn fault(self, world: &State) -> Option<Fault> {
         let fault = match self {
             Step::Neglect(_) => Fault::Neglect,
             Step::Poll(_) => Fault::Return,
@@ -176,7 +155,7 @@ impl exploration::Step<Setup> for Step {
     }
 
     /// Nobody need ever do this. All other steps happen sooner or later.
-    fn is_voluntary(self, world: &State<Setup>) -> bool {
+    pub(crate) fn is_voluntary(self, world: &State) -> bool {
         match self {
             Step::Begin(_)
             | Step::GiveUp(_)
@@ -188,10 +167,6 @@ impl exploration::Step<Setup> for Step {
             Step::ForeignerLeaves(index) => world.foreigners[index].may_stay(),
             _ => false,
         }
-    }
-
-    fn take(self, run: &mut Run<'_>) {
-        run.take(self);
     }
 }
 

@@ -3,44 +3,32 @@
 use zklock_recipe::transaction::{Operation, Problem};
 use zklock_recipe::{Kind, Own, QueuePlace, Sequence};
 
-/// A session, by its index.
-pub(crate) type Session = usize;
+use super::nodes::Data;
 
-/// `D` is what the models have for data.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Tree<D> {
-    /// The last transaction that is numbered. No machine compares the others.
+pub(crate) struct Tree {
+    /// The last transaction that has created a contender. No machine compares the others.
     pub(crate) zxid: i64,
-    numbered: Vec<Numbered>,
     /// Each by its index; `None` while there is none.
-    pub(crate) directories: Vec<Option<Directory<D>>>,
-}
-
-/// Which transactions are numbered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Numbered {
-    /// Those that create a child of this directory.
-    Children(usize),
-    /// Those that change this directory itself.
-    Node(usize),
+    pub(crate) directories: Vec<Option<Directory>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Directory<D> {
-    pub(crate) node: Node<D>,
+pub(crate) struct Directory {
+    node: Node,
     /// The number that the next child gets.
     pub(crate) next: i32,
     /// In the order of their numbers.
-    pub(crate) children: Vec<(QueuePlace, Node<D>)>,
+    pub(crate) children: Vec<(QueuePlace, Node)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Node<D> {
+pub(crate) struct Node {
     /// The session that it goes with; `None` if it is persistent.
-    pub(crate) owner: Option<Session>,
+    pub(crate) owner: Option<usize>,
     pub(crate) czxid: i64,
     pub(crate) version: i32,
-    pub(crate) data: D,
+    pub(crate) data: Data,
 }
 
 /// Where a node is.
@@ -52,24 +40,22 @@ pub(crate) enum Path {
 
 /// The node of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Named<D> {
+pub(crate) struct Named {
     pub(crate) name: Name,
     /// What is written.
-    pub(crate) data: D,
+    pub(crate) data: Data,
 }
 
-impl<D: Default> Named<D> {
+impl Named {
     /// For an operation that writes nothing.
     pub(crate) fn of(path: Path) -> Self {
-        Self { name: Name::At(path), data: D::default() }
+        Self { name: Name::At(path), data: Data::default() }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Name {
     At(Path),
-    /// As that; if it is created, it goes with its session.
-    Ephemeral(Path),
     /// The next child of this directory. It goes with its session.
     Next(usize, Kind),
 }
@@ -81,10 +67,10 @@ pub(crate) struct Committed {
     pub(crate) changes: Vec<(Path, Change)>,
 }
 
-pub(crate) type Transaction<D> = Vec<Operation<Named<D>>>;
+pub(crate) type Transaction = Vec<Operation<Named>>;
 
 /// A transaction that deletes these nodes, whatever their versions.
-pub(crate) fn deletion<D: Default>(paths: impl IntoIterator<Item = Path>) -> Transaction<D> {
+pub(crate) fn deletion(paths: impl IntoIterator<Item = Path>) -> Transaction {
     paths.into_iter().map(|path| Operation::Delete(Named::of(path), None)).collect()
 }
 
@@ -96,22 +82,18 @@ pub(crate) enum Change {
     Deleted,
 }
 
-impl<D: Clone> Tree<D> {
-    /// Persistent directories with these data.
-    pub(crate) fn new(
-        directories: impl IntoIterator<Item = Option<D>>,
-        numbered: impl IntoIterator<Item = Numbered>,
-    ) -> Self {
-        let directory = |data: Option<D>| Some(Directory::new(None, 0, data?));
-        let directories = directories.into_iter().map(directory).collect();
-        Self { zxid: 0, numbered: numbered.into_iter().collect(), directories }
+impl Tree {
+    /// So many directories, which are there or not.
+    pub(crate) fn new(directories: usize, are_there: bool) -> Self {
+        let directory = are_there.then(|| Directory::new(0, Data::default()));
+        Self { zxid: 0, directories: vec![directory; directories] }
     }
 
-    pub(crate) fn children(&self, directory: usize) -> &[(QueuePlace, Node<D>)] {
+    pub(crate) fn children(&self, directory: usize) -> &[(QueuePlace, Node)] {
         self.directories[directory].as_ref().map_or(&[], |it| &it.children)
     }
 
-    pub(crate) fn get(&self, path: Path) -> Option<&Node<D>> {
+    pub(crate) fn get(&self, path: Path) -> Option<&Node> {
         match path {
             Path::Directory(index) => self.directories[index].as_ref().map(|it| &it.node),
             Path::Child(index, place) => {
@@ -127,37 +109,22 @@ impl<D: Clone> Tree<D> {
     }
 
     /// Every path to a node of this session.
-    pub(crate) fn of(&self, session: Session) -> Vec<Path> {
-        let directories = self.directories.iter().enumerate();
-        let owned = |node: &Node<D>| node.owner == Some(session);
-        let paths =
-            directories.filter_map(|(index, it)| Some((index, it.as_ref()?))).flat_map(|(index, it)| {
-                let children = it.children.iter().filter(move |(_, node)| owned(node));
-                let children = children.map(move |(place, _)| Path::Child(index, *place));
-                children.chain(owned(&it.node).then_some(Path::Directory(index)))
-            });
-        paths.collect()
+    pub(crate) fn of(&self, session: usize) -> Vec<Path> {
+        let owned = self.nodes().filter(|(_, node)| node.owner == Some(session));
+        owned.map(|(path, _)| path).collect()
     }
 
     /// Carries a transaction out, or finds the first operation that fails, and why.
     pub(crate) fn commit(
         &mut self,
-        session: Session,
-        transaction: &[Operation<Named<D>>],
-    ) -> Result<Committed, (usize, Problem)> {
-        let counts = transaction.iter().any(|operation| self.counts(operation));
-        self.commit_as(self.zxid + i64::from(counts), session, transaction)
-    }
-
-    /// As `commit`, with this number.
-    pub(crate) fn commit_as(
-        &mut self,
-        zxid: i64,
-        session: Session,
-        transaction: &[Operation<Named<D>>],
+        session: usize,
+        transaction: &[Operation<Named>],
     ) -> Result<Committed, (usize, Problem)> {
         let before = self.clone();
-        self.zxid = zxid;
+        let enters = |operation: &Operation<Named>| {
+            matches!(operation, Operation::Create(Named { name: Name::Next(..), .. }))
+        };
+        self.zxid += i64::from(transaction.iter().any(enters));
         let (mut created, mut changes) = (Vec::new(), Vec::new());
         for (index, operation) in transaction.iter().enumerate() {
             match self.apply(session, operation, &mut created) {
@@ -171,26 +138,14 @@ impl<D: Clone> Tree<D> {
         Ok(Committed { created, changes })
     }
 
-    fn counts(&self, operation: &Operation<Named<D>>) -> bool {
-        let change = match (operation, operation.node().name) {
-            (Operation::Create(_), Name::Next(index, _)) => Numbered::Children(index),
-            (Operation::Check(..), _) => return false,
-            (_, Name::At(Path::Directory(index)) | Name::Ephemeral(Path::Directory(index))) => {
-                Numbered::Node(index)
-            }
-            _ => return false,
-        };
-        self.numbered.contains(&change)
-    }
-
     fn apply(
         &mut self,
-        session: Session,
-        operation: &Operation<Named<D>>,
+        session: usize,
+        operation: &Operation<Named>,
         created: &mut Vec<Own>,
     ) -> Result<Option<(Path, Change)>, Problem> {
         let path = match operation.node().name {
-            Name::At(path) | Name::Ephemeral(path) => path,
+            Name::At(path) => path,
             Name::Next(index, kind) => {
                 let directory = self.directories[index].as_ref().ok_or(Problem::NoNode)?;
                 Path::Child(index, QueuePlace { sequence: Sequence(directory.next), kind })
@@ -203,23 +158,21 @@ impl<D: Clone> Tree<D> {
             }
             Operation::Set(Named { data, .. }, version) => {
                 let node = self.versioned(path, *version)?;
-                (node.data, node.version) = (data.clone(), node.version + 1);
+                (node.data, node.version) = (*data, node.version + 1);
                 Change::Written
             }
-            Operation::Create(Named { name, data }) => {
+            Operation::Create(Named { data, .. }) => {
                 if self.get(path).is_some() {
                     return Err(Problem::NodeExists);
                 }
-                let owner = (!matches!(name, Name::At(_))).then_some(session);
-                let (czxid, data) = (self.zxid, data.clone());
+                let (czxid, data) = (self.zxid, *data);
                 match path {
-                    Path::Directory(index) => {
-                        self.directories[index] = Some(Directory::new(owner, czxid, data))
-                    }
+                    Path::Directory(index) => self.directories[index] = Some(Directory::new(czxid, data)),
                     Path::Child(index, place) => {
                         let directory = self.directories[index].as_mut().ok_or(Problem::NoNode)?;
                         directory.next += 1;
-                        directory.children.push((place, Node { owner, czxid, version: 0, data }));
+                        let node = Node { owner: Some(session), czxid, version: 0, data };
+                        directory.children.push((place, node));
                         created.push(Own { place, czxid });
                     }
                 }
@@ -243,7 +196,7 @@ impl<D: Clone> Tree<D> {
         Ok(Some((path, change)))
     }
 
-    fn versioned(&mut self, path: Path, version: Option<i32>) -> Result<&mut Node<D>, Problem> {
+    fn versioned(&mut self, path: Path, version: Option<i32>) -> Result<&mut Node, Problem> {
         let node = match path {
             Path::Directory(index) => self.directories[index].as_mut().map(|it| &mut it.node),
             Path::Child(index, place) => {
@@ -260,8 +213,8 @@ impl<D: Clone> Tree<D> {
     }
 }
 
-impl<D> Directory<D> {
-    fn new(owner: Option<Session>, czxid: i64, data: D) -> Self {
-        Self { node: Node { owner, czxid, version: 0, data }, next: 0, children: Vec::new() }
+impl Directory {
+    fn new(czxid: i64, data: Data) -> Self {
+        Self { node: Node { owner: None, czxid, version: 0, data }, next: 0, children: Vec::new() }
     }
 }
