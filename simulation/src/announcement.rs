@@ -11,7 +11,6 @@ use zookeeper_client::{Acl, AuthId, Client, Error, Permission};
 
 use crate::cluster::{self, Cluster, Moment, host};
 use crate::history;
-use crate::operator::connect;
 use crate::part::Part;
 use crate::trace::note;
 
@@ -74,7 +73,7 @@ async fn inflict(harm: Harm, client: &mut Client, part: &Part, random: &mut Rand
             }
             let open = [Acl::new(Permission::ALL, AuthId::anyone())];
             while gone(client.set_acl(&root, &open, None).await.map(drop)).is_err() {
-                *client = connect(part).await;
+                *client = part.connect().await;
             }
             done
         }

@@ -47,7 +47,7 @@ struct Ephemeral {
 }
 
 pub(crate) async fn run(deed: Deed, part: Part, mut random: Random) {
-    let client = connect(&part).await;
+    let client = part.connect().await;
     let done = match deed {
         Deed::Touch => touch(&client, &part, &mut random).await,
         // These take no time.
@@ -67,7 +67,7 @@ pub(crate) async fn audit(part: Part, patience: Duration) {
     let began = tokio::time::Instant::now();
     let mut left = None::<Vec<(String, i64)>>;
     loop {
-        let client = connect(&part).await;
+        let client = part.connect().await;
         if let Ok(Ok(found)) = timeout(part.timeout * 5, ephemerals(&client)).await {
             let found = found.into_iter().map(|node| (node.path, node.stat.czxid)).collect::<Vec<_>>();
             let still = left.take().map_or(found.clone(), |left| {
@@ -98,17 +98,7 @@ async fn written(client: &Client, part: &Part) -> Result<(Vec<Vec<Entry>>, Recor
 
 async fn prepare(mut client: Client, part: &Part) {
     while make_logs(&client, part.member, rules(part.member).locks).await.is_err() {
-        client = connect(part).await;
-    }
-}
-
-pub(crate) async fn connect(part: &Part) -> Client {
-    loop {
-        let connector = Client::connector().with_session_timeout(part.timeout);
-        match timeout(part.timeout, connector.connect(&part.servers)).await {
-            Ok(Ok(client)) => return client,
-            Ok(Err(_)) | Err(_) => sleep(part.timeout / 20).await,
-        }
+        client = part.connect().await;
     }
 }
 
@@ -215,7 +205,7 @@ async fn evict(mut client: Client, part: &Part, mut random: Random) {
         sleep(part.timeout + part.delay.unwrap_or_default()).await;
         let is_election = part.member == Member::Election;
         if is_election && announcement::harm(&mut client, part, &mut random).await.is_err() {
-            client = connect(part).await;
+            client = part.connect().await;
         }
         let nodes = ephemerals(&client).await.unwrap_or_default();
         // A pool's turnstile is held on the way only.
@@ -233,7 +223,7 @@ async fn evict(mut client: Client, part: &Part, mut random: Random) {
                 false => client.delete(&node.path, None).await,
             };
             if evicted.is_err() {
-                client = connect(part).await;
+                client = part.connect().await;
             }
         }
     }
@@ -259,7 +249,7 @@ async fn resize(mut client: Client, capacity: u32, part: &Part) {
             // Nobody has acquired a permit yet.
             Ok(Err(Error::NoNode)) => return,
             Ok(Err(Error::BadVersion)) => {}
-            Ok(Err(_)) | Err(_) => client = connect(part).await,
+            Ok(Err(_)) | Err(_) => client = part.connect().await,
         }
     }
 }

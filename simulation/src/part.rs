@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use tokio::time::{sleep, timeout};
 use zklock_contest::contender::Pace;
 use zklock_contest::member::Member;
 use zklock_contest::members::rules;
+use zookeeper_client::Client;
 
 /// A holder begins to watch its node so long after its grant at the latest (docs/DESIGN.md).
 pub(crate) const SETTLING: Duration = Duration::from_millis(40);
@@ -42,6 +44,17 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// Connects a plain client, such as an operator has.
+    pub(crate) async fn connect(&self) -> Client {
+        loop {
+            let connector = Client::connector().with_session_timeout(self.timeout);
+            match timeout(self.timeout, connector.connect(&self.servers)).await {
+                Ok(Ok(client)) => return client,
+                Ok(Err(_)) | Err(_) => sleep(self.timeout / 20).await,
+            }
+        }
+    }
+
     /// Whether the process of this client is another client's, in whose queue zklock contends.
     pub(crate) fn is_foreign(&self, client: u16) -> bool {
         (rules(self.member).is_foreign)(client)
