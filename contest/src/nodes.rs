@@ -72,7 +72,7 @@ pub async fn records(operator: &Client, member: Member) -> Result<Records, Error
 }
 
 /// The contenders in this directory.
-async fn queue(operator: &Client, directory: String) -> Result<Vec<Node>, Error> {
+pub async fn queue(operator: &Client, directory: String) -> Result<Vec<Node>, Error> {
     let names = match operator.list_children(&directory).await {
         Err(Error::NoNode) => Vec::new(),
         names => names?,
