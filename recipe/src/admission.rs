@@ -317,7 +317,7 @@ impl Admission {
                 self.awaited = false;
                 self.depart()
             }
-            (Idle, AdmissionEvent::Begin) => self.look(),
+            (Idle, AdmissionEvent::Begin) => self.look_at_pool(),
 
             (Looking, AdmissionEvent::Looked(TurnstileStanding::Held, None)) => {
                 self.request(Creating, AdmissionCommand::Create)
@@ -338,7 +338,7 @@ impl Admission {
             (Watching, AdmissionEvent::Watched(Some((seen, stated)))) => self.weigh(seen, stated, true),
             (Creating, AdmissionEvent::Created)
             | (Watching, AdmissionEvent::Watched(None))
-            | (Waiting, AdmissionEvent::Changed) => self.look(),
+            | (Waiting, AdmissionEvent::Changed) => self.look_at_pool(),
             // Meanwhile a permit may have vanished unseen.
             (Looking | Creating | Watching, AdmissionEvent::Unanswered) => self.look_again(),
             (Delaying(kind, seen), AdmissionEvent::Delayed) => self.attempt(kind, seen),
@@ -349,7 +349,7 @@ impl Admission {
             (Attempting(connection), AdmissionEvent::OtherPool(permit)) => {
                 let mut commands =
                     vec![AdmissionCommand::Spend, AdmissionCommand::GiveBack(permit, Some(connection))];
-                commands.extend(self.tell(AdmissionOutcome::Displaced));
+                commands.extend(self.tell_outcome(AdmissionOutcome::Displaced));
                 commands
             }
             (Attempting(_), AdmissionEvent::PoolChanged) => self.attempted_in_vain(),
@@ -401,7 +401,9 @@ impl Admission {
                 | AdmissionEvent::Refused(_),
             ) => self.request(Parting, AdmissionCommand::Recover),
 
-            (Leaving, AdmissionEvent::Left | AdmissionEvent::Unanswered) => self.tell(AdmissionOutcome::Busy),
+            (Leaving, AdmissionEvent::Left | AdmissionEvent::Unanswered) => {
+                self.tell_outcome(AdmissionOutcome::Busy)
+            }
             // No reply to the last request.
             (state, _) => {
                 self.state = state;
@@ -442,13 +444,13 @@ impl Admission {
         vec![command]
     }
 
-    fn look(&mut self) -> Vec<AdmissionCommand> {
+    fn look_at_pool(&mut self) -> Vec<AdmissionCommand> {
         self.request(AdmissionState::Looking, AdmissionCommand::Look)
     }
 
     fn look_again(&mut self) -> Vec<AdmissionCommand> {
         self.arrival = Arrival::Queued;
-        self.look()
+        self.look_at_pool()
     }
 
     fn attempt(&mut self, kind: Kind, seen: SeenPool) -> Vec<AdmissionCommand> {
@@ -491,12 +493,12 @@ impl Admission {
     fn displaced(&mut self, turnstile: AdmissionCommand) -> Vec<AdmissionCommand> {
         let late = self.doubtful.then_some(AdmissionCommand::ExpectLate);
         self.doubtful = false;
-        late.into_iter().chain([turnstile]).chain(self.tell(AdmissionOutcome::Displaced)).collect()
+        late.into_iter().chain([turnstile]).chain(self.tell_outcome(AdmissionOutcome::Displaced)).collect()
     }
 
     /// Ends for the caller. An attempt in doubt is still looked after.
     fn fail(&mut self, outcome: AdmissionOutcome) -> Vec<AdmissionCommand> {
-        let mut commands = self.tell(outcome);
+        let mut commands = self.tell_outcome(outcome);
         commands.extend(self.depart());
         commands
     }
@@ -511,11 +513,11 @@ impl Admission {
 
     fn end(&mut self, outcome: AdmissionOutcome) -> Vec<AdmissionCommand> {
         let mut commands = vec![AdmissionCommand::Depart];
-        commands.extend(self.tell(outcome));
+        commands.extend(self.tell_outcome(outcome));
         commands
     }
 
-    fn tell(&mut self, outcome: AdmissionOutcome) -> Vec<AdmissionCommand> {
+    fn tell_outcome(&mut self, outcome: AdmissionOutcome) -> Vec<AdmissionCommand> {
         let awaited = core::mem::replace(&mut self.awaited, false);
         awaited.then_some(AdmissionCommand::Tell(outcome)).into_iter().collect()
     }

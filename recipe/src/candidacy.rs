@@ -201,12 +201,12 @@ impl<V: Clone + PartialEq> Candidacy<V> {
             }
             (Settling, CandidacyEvent::Settled)
             | (Looking, CandidacyEvent::Unanswered)
-            | (Waiting, CandidacyEvent::Doubted) => self.look(Footing::Unwatched),
+            | (Waiting, CandidacyEvent::Doubted) => self.look_at_announcement(Footing::Unwatched),
             (Looking, CandidacyEvent::Looked(Some(seen))) if self.is_ours(&seen) => self.rest(),
             (Looking, CandidacyEvent::Looked(_)) => self.request(Pausing, CandidacyCommand::Pause),
             // It cannot be kept up then.
             (Looking, CandidacyEvent::Hidden) => self.rest(),
-            (Waiting, CandidacyEvent::Changed) => self.look(Footing::Watched),
+            (Waiting, CandidacyEvent::Changed) => self.look_at_announcement(Footing::Watched),
             // The look comes again: somebody may have taken it away by then.
             (Pausing, CandidacyEvent::Paused) => self.announce(AfterAnnouncing::Look(Footing::Watched)),
 
@@ -231,7 +231,7 @@ impl<V: Clone + PartialEq> Candidacy<V> {
         vec![command]
     }
 
-    fn look<E>(&mut self, footing: Footing) -> Vec<CandidacyCommand<V, E>> {
+    fn look_at_announcement<E>(&mut self, footing: Footing) -> Vec<CandidacyCommand<V, E>> {
         self.request(CandidacyState::Looking, CandidacyCommand::Look(footing))
     }
 
@@ -259,7 +259,7 @@ impl<V: Clone + PartialEq> Candidacy<V> {
         commands.extend(match next {
             next if self.is_outdated() => self.announce(next),
             AfterAnnouncing::Settle => self.request(CandidacyState::Settling, CandidacyCommand::Settle),
-            AfterAnnouncing::Look(footing) => self.look(footing),
+            AfterAnnouncing::Look(footing) => self.look_at_announcement(footing),
         });
         commands
     }

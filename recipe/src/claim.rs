@@ -291,7 +291,7 @@ impl<P> ClaimMachine<P> {
         };
         match (core::mem::replace(&mut self.state, ClaimState::Ended), event) {
             (ClaimState::Ended, _) => vec![],
-            (Idle, ClaimEvent::Begin) => self.look(begins),
+            (Idle, ClaimEvent::Begin) => self.look_at_records(begins),
 
             // What was begun stays so: without the guard nothing can be written.
             (TakingBack | LookingBack | Restoring, ClaimEvent::Lost) => vec![],
@@ -312,8 +312,10 @@ impl<P> ClaimMachine<P> {
             (LookingBack | Restoring, _) => vec![],
 
             // The record counts, also if the release is not confirmed.
-            (Releasing(page), ClaimEvent::Released | ClaimEvent::Lost) => self.tell(ClaimOutcome::Done(page)),
-            (_, ClaimEvent::Lost) => self.tell(ClaimOutcome::Displaced),
+            (Releasing(page), ClaimEvent::Released | ClaimEvent::Lost) => {
+                self.tell_outcome(ClaimOutcome::Done(page))
+            }
+            (_, ClaimEvent::Lost) => self.tell_outcome(ClaimOutcome::Displaced),
             // The record is not this claim's. The lock is released in the background.
             (Releasing(_), ClaimEvent::GiveUp) => vec![],
             (_, ClaimEvent::GiveUp) => {
@@ -325,7 +327,7 @@ impl<P> ClaimMachine<P> {
             (Looking, ClaimEvent::Looked(Some(page))) => self.weigh(begins, page),
             (Creating, ClaimEvent::Created)
             | (Writing(_), ClaimEvent::Contested)
-            | (Verifying, ClaimEvent::Verified) => self.look(begins),
+            | (Verifying, ClaimEvent::Verified) => self.look_at_records(begins),
             (Preparing(attempt, record), ClaimEvent::Prepared(rest)) => {
                 begins.replace(record.as_ref());
                 // From here on a record may say that the run has begun, though nothing runs.
@@ -335,7 +337,7 @@ impl<P> ClaimMachine<P> {
                 self.request(Writing(attempt), ClaimCommand::Write(attempt, record, rest))
             }
             // The record is a new node, whose version is zero.
-            (Writing(attempt), ClaimEvent::Written) => self.tell(ClaimOutcome::Runs(attempt, 0)),
+            (Writing(attempt), ClaimEvent::Written) => self.tell_outcome(ClaimOutcome::Runs(attempt, 0)),
             // The next look must come after a quorum's answer.
             (Looking | Creating | Preparing(..) | Writing(_), ClaimEvent::Unanswered) => {
                 self.request(Verifying, ClaimCommand::Verify)
@@ -359,7 +361,7 @@ impl<P> ClaimMachine<P> {
             }
             Verdict::Ours(attempt) => {
                 let version = page.record.map_or(0, |record| record.version);
-                self.tell(ClaimOutcome::Runs(attempt, version))
+                self.tell_outcome(ClaimOutcome::Runs(attempt, version))
             }
             Verdict::Done => self.request(ClaimState::Releasing(page), ClaimCommand::Release),
             Verdict::Forgotten => self.fail(begins, ClaimOutcome::Forgotten(page.rest)),
@@ -371,7 +373,7 @@ impl<P> ClaimMachine<P> {
         vec![command]
     }
 
-    fn look<E>(&mut self, begins: &Begins) -> Vec<ClaimCommand<P, E>> {
+    fn look_at_records<E>(&mut self, begins: &Begins) -> Vec<ClaimCommand<P, E>> {
         if self.looks == TRIES {
             return self.fail(begins, ClaimOutcome::Unconfirmed);
         }
@@ -380,7 +382,7 @@ impl<P> ClaimMachine<P> {
     }
 
     fn fail<E>(&mut self, begins: &Begins, outcome: ClaimOutcome<P, E>) -> Vec<ClaimCommand<P, E>> {
-        let mut commands = self.tell(outcome);
+        let mut commands = self.tell_outcome(outcome);
         commands.extend(self.take_back(begins));
         commands
     }
@@ -394,7 +396,7 @@ impl<P> ClaimMachine<P> {
         self.request(ClaimState::TakingBack, ClaimCommand::Verify)
     }
 
-    fn tell<E>(&mut self, outcome: ClaimOutcome<P, E>) -> Vec<ClaimCommand<P, E>> {
+    fn tell_outcome<E>(&mut self, outcome: ClaimOutcome<P, E>) -> Vec<ClaimCommand<P, E>> {
         let awaited = core::mem::replace(&mut self.awaited, false);
         awaited.then_some(ClaimCommand::Tell(outcome)).into_iter().collect()
     }

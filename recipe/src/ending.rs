@@ -126,7 +126,7 @@ impl Ending {
         use EndingState::{Idle, Looking, Verifying, Writing};
         match (self.state, event) {
             (Idle, EndingEvent::Begin) => self.write(),
-            (Writing, EndingEvent::Written) => self.tell(EndingOutcome::Written),
+            (Writing, EndingEvent::Written) => self.tell_outcome(EndingOutcome::Written),
             (Writing, EndingEvent::Rejected) => self.verify(false),
             (Writing, EndingEvent::Unanswered) => self.verify(true),
             (Verifying { unsure }, EndingEvent::Verified) => {
@@ -136,10 +136,10 @@ impl Ending {
             // The next look must come after a quorum's answer.
             (Looking { unsure }, EndingEvent::Unanswered) => self.verify(unsure),
             (Verifying { unsure: true } | Looking { unsure: true }, EndingEvent::Failed(_)) => {
-                self.tell(EndingOutcome::Unconfirmed)
+                self.tell_outcome(EndingOutcome::Unconfirmed)
             }
             (Writing | Verifying { .. } | Looking { .. }, EndingEvent::Failed(error)) => {
-                self.tell(EndingOutcome::Failed(error))
+                self.tell_outcome(EndingOutcome::Failed(error))
             }
             // No reply to the last request.
             _ => None,
@@ -149,13 +149,15 @@ impl Ending {
     /// Decides by the record. No write is on its way any more.
     fn weigh<E>(&mut self, record: Option<SeenRecord>, unsure: bool) -> Option<EndingCommand<E>> {
         match record.filter(|record| record.token == self.token) {
-            Some(record) if record.progress == Progress::Ended(self.end) => self.tell(EndingOutcome::Written),
+            Some(record) if record.progress == Progress::Ended(self.end) => {
+                self.tell_outcome(EndingOutcome::Written)
+            }
             Some(record) if (record.progress, record.version) == (Progress::Begun, self.version) => {
                 self.write()
             }
             // What is there may have taken the place of the end.
-            _ if unsure => self.tell(EndingOutcome::Unconfirmed),
-            _ => self.tell(EndingOutcome::Changed),
+            _ if unsure => self.tell_outcome(EndingOutcome::Unconfirmed),
+            _ => self.tell_outcome(EndingOutcome::Changed),
         }
     }
 
@@ -169,7 +171,7 @@ impl Ending {
 
     fn again<E>(&mut self, state: EndingState, command: EndingCommand<E>) -> Option<EndingCommand<E>> {
         if self.tries == TRIES {
-            return self.tell(EndingOutcome::Unconfirmed);
+            return self.tell_outcome(EndingOutcome::Unconfirmed);
         }
         self.tries += 1;
         self.request(state, command)
@@ -180,7 +182,7 @@ impl Ending {
         Some(command)
     }
 
-    fn tell<E>(&mut self, outcome: EndingOutcome<E>) -> Option<EndingCommand<E>> {
+    fn tell_outcome<E>(&mut self, outcome: EndingOutcome<E>) -> Option<EndingCommand<E>> {
         self.request(EndingState::Ended, EndingCommand::Tell(outcome))
     }
 }

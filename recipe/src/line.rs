@@ -186,7 +186,7 @@ impl<W: Clone, G, E: Clone> LineMachine<W, G, E> {
 
     /// Looks at the task that the hold is offered to. If it is late, the next one has the hold if time is left and the lease
     /// `lasts`.
-    pub fn look(&mut self, time_is_left: bool, lasts: bool) -> Step<W, G> {
+    pub fn look_at_offer(&mut self, time_is_left: bool, lasts: bool) -> Step<W, G> {
         let Has::Offered { to, looked_at, .. } = &mut self.has else { return Step::Nothing };
         let to = *to;
         let is_first = !core::mem::replace(looked_at, true);
@@ -201,7 +201,7 @@ impl<W: Clone, G, E: Clone> LineMachine<W, G, E> {
         }
     }
 
-    /// The hold that is offered to a task, if one is, so that somebody must [look](Self::look).
+    /// The hold that is offered to a task, if one is, so that somebody must [look](Self::look_at_offer).
     pub fn offered(&self) -> Option<&G> {
         if let Has::Offered { guard, .. } = &self.has { Some(guard) } else { None }
     }

@@ -227,7 +227,7 @@ impl Machine {
                 self.missed(*own, ahead, *arrival)
             }
             // While the connection was lost, a predecessor may have vanished unseen.
-            (Looking(own, ..) | Succeeding(own), Event::Unanswered) => look(*own, Arrival::Queued),
+            (Looking(own, ..) | Succeeding(own), Event::Unanswered) => list_queue(*own, Arrival::Queued),
             // The same holds here. The contender watches the predecessor again and does not list the whole queue: after
             // a lost connection, thousands of waiters do this at once.
             (Watching(own, ahead, _), Event::Unanswered) => watch(*own, ahead.clone(), Arrival::Queued),
@@ -367,9 +367,9 @@ impl Machine {
                 let others = Others::Some(Vec::new());
                 watch(own, Ahead { nearest, others, is_short: count <= SHORT_QUEUE }, arrival)
             }
-            (Sight::Count(_), _) => look(own, arrival),
+            (Sight::Count(_), _) => list_queue(own, arrival),
             // The read got no answer, so a predecessor may have vanished unseen.
-            (Sight::Nothing, _) => look(own, Arrival::Queued),
+            (Sight::Nothing, _) => list_queue(own, Arrival::Queued),
         }
     }
 
@@ -438,7 +438,7 @@ impl Machine {
             // All readers behind a writer hear of its end at once. None of them lists the queue.
             (Kind::Shared, Others::All(left)) => self.follow(own, ahead, left, Arrival::Queued),
             // An operator may have deleted our node, too, and a listing shows that.
-            _ => look(own, Arrival::Queued),
+            _ => list_queue(own, Arrival::Queued),
         }
     }
 
@@ -448,7 +448,7 @@ impl Machine {
         let arrival = if ahead.nearest.kind == Kind::Shared { Arrival::Queued } else { arrival };
         match &ahead.others {
             Others::All(left) => self.follow(own, ahead, left, arrival),
-            Others::Some(_) => look(own, arrival),
+            Others::Some(_) => list_queue(own, arrival),
         }
     }
 
@@ -498,7 +498,7 @@ fn recover(own: Own, state: MachineState) -> MachineStep {
     (state, Some(Command::Alone(Alone::Recover(own))))
 }
 
-fn look(own: Own, arrival: Arrival) -> MachineStep {
+fn list_queue(own: Own, arrival: Arrival) -> MachineStep {
     look_for(own, arrival, Vec::new())
 }
 

@@ -132,10 +132,10 @@ impl<T: Clone + PartialEq> ObserverMachine<T> {
             (ObserverState::Away, E::Connected)
             | (ObserverState::Looking { .. }, E::Unanswered)
             | (ObserverState::Watching | ObserverState::Refused, E::Doubted) => {
-                self.look(Cause::Unknown, Footing::Unwatched)
+                self.look_at_observed(Cause::Unknown, Footing::Unwatched)
             }
             (ObserverState::Watching | ObserverState::Refused, E::Changed(change)) => {
-                self.look(change.map_or(Cause::Unknown, Cause::Change), Footing::Watched)
+                self.look_at_observed(change.map_or(Cause::Unknown, Cause::Change), Footing::Watched)
             }
             (ObserverState::Looking { cause, outdated }, E::Changed(change)) => {
                 // All events of the transaction that the look was sent for are behind us: the look was sent after it.
@@ -152,9 +152,9 @@ impl<T: Clone + PartialEq> ObserverMachine<T> {
                 }
                 let mut instructions = lower.map_or_else(Vec::new, |now| self.begin_anew(now));
                 self.highest = stamp.unwrap_or(self.highest);
-                instructions.extend(self.tell(seen.map(|(_, what)| what)));
+                instructions.extend(self.tell_sight(seen.map(|(_, what)| what)));
                 if outdated {
-                    instructions.extend(self.look(Cause::Unknown, Footing::Watched));
+                    instructions.extend(self.look_at_observed(Cause::Unknown, Footing::Watched));
                 } else {
                     self.state = ObserverState::Watching;
                 }
@@ -162,7 +162,7 @@ impl<T: Clone + PartialEq> ObserverMachine<T> {
             }
             // The change that came meanwhile may have made what may be read.
             (ObserverState::Looking { outdated: true, .. }, E::Refused) => {
-                self.look(Cause::Unknown, Footing::Watched)
+                self.look_at_observed(Cause::Unknown, Footing::Watched)
             }
             (ObserverState::Looking { .. }, E::Refused) => {
                 self.state = ObserverState::Refused;
@@ -183,7 +183,7 @@ impl<T: Clone + PartialEq> ObserverMachine<T> {
         self.state == ObserverState::Watching
     }
 
-    fn look(&mut self, cause: Cause, footing: Footing) -> Vec<Instruction<T>> {
+    fn look_at_observed(&mut self, cause: Cause, footing: Footing) -> Vec<Instruction<T>> {
         self.state = ObserverState::Looking { cause, outdated: false };
         vec![Instruction::Look(footing)]
     }
@@ -194,7 +194,7 @@ impl<T: Clone + PartialEq> ObserverMachine<T> {
         vec![Instruction::TellWentBack { before: self.highest, now }]
     }
 
-    fn tell(&mut self, now: Option<T>) -> Vec<Instruction<T>> {
+    fn tell_sight(&mut self, now: Option<T>) -> Vec<Instruction<T>> {
         if self.told.as_ref() == Some(&now) {
             return Vec::new();
         }

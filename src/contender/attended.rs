@@ -142,8 +142,8 @@ impl<W: Work> AttendedWork<W> {
 }
 
 impl<W: Work> Looked for AttendedWork<W> {
-    fn look(&self, late: bool) -> bool {
-        let asked = self.alarm.look(late);
+    fn look_at_work(&self, late: bool) -> bool {
+        let asked = self.alarm.count_look(late);
         let mut slot = self.work.lock();
         // A poll takes this mutex, too. So a poll has either gone on by now, or will find no work.
         if self.alarm.is_overdue() {
@@ -184,7 +184,7 @@ impl Alarm {
 
     /// Counts a look if the work asked before it; if callers are `late`, as one that does not count. Returns whether it
     /// asked.
-    fn look(&self, late: bool) -> bool {
+    fn count_look(&self, late: bool) -> bool {
         let counted = self.looks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |looks| {
             (looks > 0).then(|| looks.saturating_add(1))
         });

@@ -20,7 +20,7 @@ use zklock_recipe::{
 use super::attended::Work;
 use super::companion::take_back;
 use super::member::{Member, MemberNews, Pending, await_answer};
-use super::place::Places;
+use super::place::QueuesAhead;
 use super::punctuality::Punctuality;
 use crate::clock;
 use crate::node::{NodeData, encode};
@@ -44,7 +44,7 @@ pub(crate) struct Driver {
     ticket: Option<Arc<EntryTicket>>,
     punctuality: Punctuality,
     /// The contenders' places, if the caller wants to read them.
-    places: Option<Places>,
+    places: Option<QueuesAhead>,
 }
 
 impl Driver {
@@ -58,7 +58,7 @@ impl Driver {
         let takeovers = entries.iter().map(|entry| entry.lock.takeover());
         let machine = Acquisition::new(patience, arrival, takeovers);
         let members = entries.iter().cloned().map(Member::new).collect();
-        Self::of(machine, session, members, Places::read_in(entries))
+        Self::of(machine, session, members, QueuesAhead::read_in(entries))
     }
 
     /// Makes a contender that needs no queue: a transaction on this connection has created its node, and that alone has
@@ -80,7 +80,7 @@ impl Driver {
         machine: Acquisition,
         session: Arc<ZkSession>,
         members: Vec<Member>,
-        places: Option<Places>,
+        places: Option<QueuesAhead>,
     ) -> Self {
         Self {
             machine,
@@ -369,7 +369,7 @@ impl Driver {
             }
             Alone::WatchPredecessor(predecessor, own) => {
                 if let Some(places) = &self.places {
-                    places.tell(index, &lock, predecessor, own);
+                    places.tell_place(index, &lock, predecessor, own);
                 }
                 self.ask_for(index, tries, None, move |wire| {
                     requests::watch_predecessor(wire.watching(), lock, predecessor, own)

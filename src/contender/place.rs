@@ -6,7 +6,7 @@ use zklock_recipe::{Event, Kind, Own, QueuePlace, Report, Sight};
 use crate::settings::{QueueEntry, Settings};
 
 /// What the last look at each contender's queue showed.
-pub(super) struct Places(Vec<QueueAhead>);
+pub(super) struct QueuesAhead(Vec<QueueAhead>);
 
 #[derive(Clone)]
 enum QueueAhead {
@@ -15,7 +15,7 @@ enum QueueAhead {
     Listed(Vec<QueuePlace>),
 }
 
-impl Places {
+impl QueuesAhead {
     /// The places in these queues; `None` if nobody reads them.
     pub(super) fn read_in(entries: &[QueueEntry]) -> Option<Self> {
         let is_read = entries.iter().any(|entry| entry.lock.options.places.is_some());
@@ -46,7 +46,7 @@ impl Places {
     }
 
     /// Tells that our node waits for this predecessor. Numbers only grow, so nobody has come in front since the last look.
-    pub(super) fn tell(&self, index: usize, lock: &Settings, predecessor: QueuePlace, own: Own) {
+    pub(super) fn tell_place(&self, index: usize, lock: &Settings, predecessor: QueuePlace, own: Own) {
         let kind = own.place.kind;
         let waits_for = |it: &&QueuePlace| {
             it.sequence <= predecessor.sequence && (kind == Kind::Exclusive || it.kind == Kind::Exclusive)

@@ -485,7 +485,7 @@ impl<K> Guard<K> {
 
     /// Has the holder of a turnstile watch its node from now on. Call it once: each call begins a task.
     pub(crate) fn watch_node(&self) {
-        if let Some(watch) = SessionHold::settle(self.turn.held.clone()) {
+        if let Some(watch) = SessionHold::watch_node(self.turn.held.clone()) {
             self.session().finish(watch);
         }
     }

@@ -114,7 +114,7 @@ impl Line {
     pub(super) fn look_at_offer(&self) {
         let mut state = self.state.lock();
         let (time_is_left, lasts) = self.time_and_lease(&state);
-        let step = state.machine.look(time_is_left, lasts);
+        let step = state.machine.look_at_offer(time_is_left, lasts);
         state.looks = state.machine.offered().is_some();
         self.carry_out(state, step);
     }

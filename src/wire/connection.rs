@@ -100,7 +100,7 @@ impl Connection {
     /// event can come then that the client would answer. The watches stay: the client sends a removal for an event whose
     /// watch was dropped. Behind the request to close the session the removal gets no reply, and the client takes the end of
     /// the connection for a loss.
-    pub(crate) async fn settle(&self) {
+    pub(crate) async fn finish_requests(&self) {
         self.slots.revoke();
         let client = self.client.lock().clone();
         let Some(client) = client else { return };

@@ -170,7 +170,7 @@ impl Connections {
                         }
                     }
                 };
-                present.connection.settle().await;
+                present.connection.finish_requests().await;
                 // A client that is dropped asks its server to close the session.
                 present.connection.give_up();
                 match requests::end(present.gone().await) {

@@ -5,29 +5,29 @@ use super::*;
 /// The leader's session.
 const OURS: i64 = 9;
 
-type Sent = CandidacyCommand<char, ()>;
-type Told = CandidacyEvent<char, ()>;
+type CandidacySent = CandidacyCommand<char, ()>;
+type CandidacyTold = CandidacyEvent<char, ()>;
 
-fn proclaimed(number: u64, value: char) -> Told {
+fn proclaimed(number: u64, value: char) -> CandidacyTold {
     CandidacyEvent::Proclaimed(Proclamation { number, value })
 }
 
-fn seen(session: i64, value: char) -> Told {
+fn seen(session: i64, value: char) -> CandidacyTold {
     CandidacyEvent::Looked(Some(SeenAnnouncement { session, value }))
 }
 
-fn announce(value: char, replace: bool) -> Sent {
+fn announce(value: char, replace: bool) -> CandidacySent {
     CandidacyCommand::Announce { value, replace }
 }
 
-fn told(number: u64, next: Sent) -> Vec<Sent> {
+fn told(number: u64, next: CandidacySent) -> Vec<CandidacySent> {
     vec![CandidacyCommand::Tell(number, Ok(())), next]
 }
 
 /// The candidacy of a leader that proclaims `a`, after these events.
-fn after(events: &[Told]) -> Candidacy<char> {
+fn after(events: &[CandidacyTold]) -> Candidacy<char> {
     let mut candidacy = Candidacy::new(OURS, 'a');
-    assert_eq!(candidacy.handle(Told::Begin), [announce('a', false)]);
+    assert_eq!(candidacy.handle(CandidacyTold::Begin), [announce('a', false)]);
     for event in events {
         candidacy.handle(event.clone());
     }
@@ -35,7 +35,7 @@ fn after(events: &[Told]) -> Candidacy<char> {
 }
 
 impl Candidacy<char> {
-    fn check<const N: usize>(&self, rows: [(Told, Vec<Sent>); N]) {
+    fn check<const N: usize>(&self, rows: [(CandidacyTold, Vec<CandidacySent>); N]) {
         for (event, commands) in rows {
             let mut candidacy = self.clone();
             assert_eq!(candidacy.handle(event.clone()), commands, "{self:?}, {event:?}");
@@ -43,11 +43,11 @@ impl Candidacy<char> {
     }
 }
 
-fn looking() -> Vec<Told> {
+fn looking() -> Vec<CandidacyTold> {
     vec![CandidacyEvent::Announced, CandidacyEvent::Settled]
 }
 
-fn waiting() -> Vec<Told> {
+fn waiting() -> Vec<CandidacyTold> {
     [looking(), vec![seen(OURS, 'a')]].concat()
 }
 
@@ -156,18 +156,23 @@ fn the_end_of_the_hold_ends_it() {
     for events in [vec![], vec![CandidacyEvent::Announced], looking(), waiting()] {
         let mut candidacy = after(&events);
         assert!(!candidacy.is_ended());
-        assert_eq!(candidacy.handle(Told::Over), []);
+        assert_eq!(candidacy.handle(CandidacyTold::Over), []);
         assert!(candidacy.is_ended());
-        assert_eq!(candidacy.handle(Told::Unanswered), []);
+        assert_eq!(candidacy.handle(CandidacyTold::Unanswered), []);
     }
 }
 
 #[test]
 fn only_what_brings_it_on_is_news() {
-    for event in [Told::Unanswered, Told::Contested] {
+    for event in [CandidacyTold::Unanswered, CandidacyTold::Contested] {
         assert!(!event.is_news());
     }
-    for event in [Told::Announced, Told::Refused(()), Told::Hidden, Told::Looked(None)] {
+    for event in [
+        CandidacyTold::Announced,
+        CandidacyTold::Refused(()),
+        CandidacyTold::Hidden,
+        CandidacyTold::Looked(None),
+    ] {
         assert!(event.is_news());
     }
 }

@@ -6,8 +6,8 @@ use super::*;
 const OURS: i64 = 9;
 const LOST: i64 = 8;
 
-type Sent = ClaimCommand<char, ()>;
-type Told = ClaimEvent<char, ()>;
+type ClaimSent = ClaimCommand<char, ()>;
+type ClaimTold = ClaimEvent<char, ()>;
 
 fn record(progress: Progress, token: i64) -> SeenRecord {
     SeenRecord { progress, token, attempt: 2, version: 4, data: vec![5] }
@@ -17,11 +17,11 @@ fn page(record: Option<SeenRecord>) -> Page<char> {
     Page { record, may_be_forgotten: false, rest: 'p' }
 }
 
-fn looked(record: Option<SeenRecord>) -> Told {
+fn looked(record: Option<SeenRecord>) -> ClaimTold {
     ClaimEvent::Looked(Some(page(record)))
 }
 
-fn tell(outcome: ClaimOutcome<char, ()>) -> Vec<Sent> {
+fn tell(outcome: ClaimOutcome<char, ()>) -> Vec<ClaimSent> {
     vec![ClaimCommand::Tell(outcome)]
 }
 
@@ -29,7 +29,7 @@ fn tell(outcome: ClaimOutcome<char, ()>) -> Vec<Sent> {
 #[derive(Clone, Debug)]
 struct After(ClaimMachine<char>, Begins);
 
-fn after(retry: bool, events: &[Told]) -> After {
+fn after(retry: bool, events: &[ClaimTold]) -> After {
     let mut begins = Begins { unstarted: vec![LOST], before: None };
     let mut claim = ClaimMachine::new(OURS, retry);
     assert_eq!(claim.handle::<()>(&mut begins, ClaimEvent::Begin), [ClaimCommand::Look]);
@@ -40,7 +40,7 @@ fn after(retry: bool, events: &[Told]) -> After {
 }
 
 impl After {
-    fn check<const N: usize>(&self, rows: [(Told, Vec<Sent>); N]) {
+    fn check<const N: usize>(&self, rows: [(ClaimTold, Vec<ClaimSent>); N]) {
         for (event, commands) in rows {
             let Self(mut claim, mut begins) = self.clone();
             assert_eq!(claim.handle(&mut begins, event.clone()), commands, "{self:?}, {event:?}");
@@ -49,7 +49,7 @@ impl After {
 }
 
 /// One that has sent a begin, for the first attempt.
-fn writing() -> Vec<Told> {
+fn writing() -> Vec<ClaimTold> {
     vec![looked(None), ClaimEvent::Prepared('q')]
 }
 

@@ -11,7 +11,7 @@ const ANOTHER: i64 = 8;
 /// The version with which the run began.
 const VERSION: i32 = 4;
 
-type Told = EndingEvent<char>;
+type EndingTold = EndingEvent<char>;
 
 const WRITE: Option<EndingCommand<char>> = Some(EndingCommand::Write(RunEnd::Succeeded, VERSION));
 const VERIFY: Option<EndingCommand<char>> = Some(EndingCommand::Verify);
@@ -20,12 +20,12 @@ fn tell(outcome: EndingOutcome<char>) -> Option<EndingCommand<char>> {
     Some(EndingCommand::Tell(outcome))
 }
 
-fn looked(progress: Progress, token: i64, version: i32) -> Told {
+fn looked(progress: Progress, token: i64, version: i32) -> EndingTold {
     EndingEvent::Looked(Some(SeenRecord { progress, token, attempt: 2, version, data: vec![5] }))
 }
 
 /// The success of a run, after these events.
-fn after(events: &[Told]) -> Ending {
+fn after(events: &[EndingTold]) -> Ending {
     let mut ending = Ending::new(RunEnd::Succeeded, OURS, VERSION);
     assert_eq!(ending.handle(EndingEvent::Begin), WRITE);
     for event in events {
@@ -35,7 +35,7 @@ fn after(events: &[Told]) -> Ending {
 }
 
 impl Ending {
-    fn check<const N: usize>(&self, rows: [(Told, Option<EndingCommand<char>>); N]) {
+    fn check<const N: usize>(&self, rows: [(EndingTold, Option<EndingCommand<char>>); N]) {
         for (event, command) in rows {
             let mut ending = self.clone();
             let ends = matches!(command, Some(EndingCommand::Tell(_)));
@@ -61,8 +61,8 @@ fn writing_the_end() {
 
 #[test]
 fn only_a_write_without_an_answer_may_have_ended_the_run_unseen() {
-    let verified = |first: Told| after(&[first, EndingEvent::Verified]);
-    let looked_in_vain = |first: Told| after(&[first, EndingEvent::Verified, EndingEvent::Unanswered]);
+    let verified = |first: EndingTold| after(&[first, EndingEvent::Verified]);
+    let looked_in_vain = |first: EndingTold| after(&[first, EndingEvent::Verified, EndingEvent::Unanswered]);
     for (first, failed) in [
         (EndingEvent::Unanswered, EndingOutcome::Unconfirmed),
         (EndingEvent::Rejected, EndingOutcome::Failed('f')),
@@ -113,7 +113,7 @@ fn a_record_decides() {
 fn tries_end() {
     let unwritten = [EndingEvent::Unanswered, EndingEvent::Verified, looked(Progress::Begun, OURS, VERSION)];
     let mut writing = after(&[&unwritten[..]; 7].concat());
-    for event in [Told::Unanswered, EndingEvent::Verified] {
+    for event in [EndingTold::Unanswered, EndingEvent::Verified] {
         assert!(!matches!(writing.handle(event), None | Some(EndingCommand::Tell(_))));
     }
     writing.check([

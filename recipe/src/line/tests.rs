@@ -40,7 +40,7 @@ fn passed(machine: &mut Tasks) -> Step<&'static str, HoldNumber> {
 
 /// So many looks while time is left, and the lease lasts.
 fn looks<const N: usize>(machine: &mut Tasks) -> [Step<&'static str, HoldNumber>; N] {
-    [(); N].map(|()| machine.look(true, true))
+    [(); N].map(|()| machine.look_at_offer(true, true))
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_late_task_that_is_polled_again_is_as_any_other_in_its_old_place() {
 fn a_hold_that_nobody_takes_is_released_and_contended_for_at_the_next_poll() {
     let (mut machine, [a, _]) = offered(["a", "b"]);
     assert_eq!(looks(&mut machine), [Nothing, Wake("b"), Nothing, Nothing]);
-    assert_eq!(machine.look(false, true), Release(machine.hold));
+    assert_eq!(machine.look_at_offer(false, true), Release(machine.hold));
     assert_eq!(machine.over(), (false, None));
     assert!(!machine.is_free());
     assert_eq!(machine.poll(a, "a"), Turned::Contend);
@@ -120,14 +120,14 @@ fn a_task_that_comes_has_the_offer_for_which_nobody_else_waited() {
 fn without_time_or_a_lease_nothing_is_handed_on() {
     for (time_is_left, lasts) in [(false, true), (true, false)] {
         let (mut machine, [..]) = offered(["a", "b"]);
-        let looks = [(); 2].map(|()| machine.look(time_is_left, lasts));
+        let looks = [(); 2].map(|()| machine.look_at_offer(time_is_left, lasts));
         assert_eq!(looks, [Nothing, Release(machine.hold)]);
         assert_eq!(machine.over(), (true, None), "b waits");
     }
     // A lone task keeps the offer without a lease to hand it on, and after two looks not without time.
     let (mut machine, [_]) = offered(["a"]);
-    assert_eq!([(); 3].map(|()| machine.look(true, false)), [Nothing, Nothing, Nothing]);
-    assert_eq!(machine.look(false, true), Release(machine.hold));
+    assert_eq!([(); 3].map(|()| machine.look_at_offer(true, false)), [Nothing, Nothing, Nothing]);
+    assert_eq!(machine.look_at_offer(false, true), Release(machine.hold));
 }
 
 #[test]

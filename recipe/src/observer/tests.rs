@@ -10,7 +10,7 @@ const SECOND: Stamp = Stamp { token: 20, zxid: 25 };
 /// The state of a look behind a sync, which a lower stamp led to.
 const CONFIRMING: ObserverState = ObserverState::Looking { cause: Cause::LowerStamp, outdated: false };
 
-type Row = (Observation<char>, ObserverState, Vec<Instruction<char>>);
+type ObserverRow = (Observation<char>, ObserverState, Vec<Instruction<char>>);
 
 fn looking(cause: Option<i64>, outdated: bool) -> ObserverState {
     ObserverState::Looking { cause: cause.map_or(Cause::Unknown, Cause::Change), outdated }
@@ -35,7 +35,7 @@ fn after(events: &[Observation<char>]) -> ObserverMachine<char> {
 }
 
 impl ObserverMachine<char> {
-    fn check<const N: usize>(&self, rows: [Row; N]) {
+    fn check<const N: usize>(&self, rows: [ObserverRow; N]) {
         for (event, state, instructions) in rows {
             let mut observer = self.clone();
             let found = (observer.handle(event.clone()), observer.state);

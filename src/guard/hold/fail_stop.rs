@@ -43,7 +43,7 @@ pub(crate) fn start() -> io::Result<()> {
         let ((sender, added), (chores, given)) = (channel(), channel());
         let thread = |name: &str| thread::Builder::new().name(format!("zklock-{name}"));
         thread("chores").spawn(move || given.into_iter().for_each(perform))?;
-        thread("fail-stop").spawn(move || watch(&added, |turn| look(turn, &chores)))?;
+        thread("fail-stop").spawn(move || watch(&added, |turn| look_at_turn(turn, &chores)))?;
         *watched = Some((process::id(), sender));
     }
     Ok(())
@@ -93,7 +93,7 @@ fn watch<T>(added: &Receiver<T>, mut look: impl FnMut(T) -> Option<(T, Duration)
 }
 
 /// Says for how long the turn is certainly held. Has it dropped if it is over, or if nobody has a guard of it.
-fn look(turn: Arc<Turn>, chores: &Sender<Chore>) -> Option<(Arc<Turn>, Duration)> {
+fn look_at_turn(turn: Arc<Turn>, chores: &Sender<Chore>) -> Option<(Arc<Turn>, Duration)> {
     if let Some(left) = held_for(&turn, chores) {
         return Some((turn, left));
     }
@@ -104,7 +104,7 @@ fn look(turn: Arc<Turn>, chores: &Sender<Chore>) -> Option<(Arc<Turn>, Duration)
 
 /// For how long the turn is certainly held. `None` if it is over, or if nobody has a guard of it.
 fn held_for(turn: &Turn, chores: &Sender<Chore>) -> Option<Duration> {
-    let loss = turn.held.look().map(|mark| mark.loss.reason);
+    let loss = turn.held.find_loss().map(|mark| mark.loss.reason);
     let is_kept = turn.shares.load(Ordering::Acquire) > 0 && turn.stops_process.load(Ordering::Acquire);
     if turn.is_over() || !is_kept || loss == Some(LostReason::Released) {
         return None;

@@ -121,11 +121,11 @@ impl Held {
 
     /// Why the lock is lost at this instant, if it is.
     pub(super) fn lost_by_now(&self) -> Option<LostReason> {
-        self.look().map(|mark| self.tell(mark))
+        self.find_loss().map(|mark| self.tell_loss(mark))
     }
 
     /// The loss by this instant, if there is one. It wakes nobody, so callers may hold the driver's mutex.
-    fn look(&self) -> Option<Mark> {
+    fn find_loss(&self) -> Option<Mark> {
         let Fate { loss: noted, limit, .. } = *self.fate.borrow();
         if let Some(loss) = noted.filter(|loss| clock::now().until(loss.from).is_zero()) {
             return Some(Mark { loss, is_news: false });
@@ -146,7 +146,7 @@ impl Held {
     /// Marks the lock as lost, if there is such a loss. If it is lost already, the first loss stays. It wakes nobody.
     fn mark(&self, loss: impl FnOnce(&Fate) -> Option<Loss>) -> Option<Mark> {
         let mut mark = None;
-        // The waiters for a loss are woken by `tell`: their wakers are foreign code.
+        // The waiters for a loss are woken by `tell_loss`: their wakers are foreign code.
         self.fate.send_if_modified(|fate| {
             mark = loss(fate).map(|loss| first_of(&mut fate.loss, loss));
             false
@@ -160,7 +160,7 @@ impl Held {
     }
 
     /// Tells of a loss: those who wait for it, the metrics, and subscribers. Foreign code runs, so callers hold no mutex.
-    fn tell(&self, Mark { loss, is_news }: Mark) -> LostReason {
+    fn tell_loss(&self, Mark { loss, is_news }: Mark) -> LostReason {
         if is_news {
             debug!(path = self.path, reason = ?loss.reason, "a hold ends");
             self.fate.send_modify(|_| {});
@@ -228,17 +228,17 @@ impl Held {
             ends.then(|| Loss { reason, from: clock::now().plus(remaining) })
         })?;
         debug!("a holder is told of an end that is near");
-        Some((self.tell(mark), left))
+        Some((self.tell_loss(mark), left))
     }
 
     /// Marks the lock as lost for this reason, unless it is lost already. The end of a session also deletes the node,
     /// and the news of that end may come second.
     pub(super) fn lost_for(&self, reason: LostReason) -> Lost {
-        self.as_lost(self.tell(self.mark_for(reason)))
+        self.as_lost(self.tell_loss(self.mark_for(reason)))
     }
 
     fn mark_for(&self, reason: LostReason) -> Mark {
-        self.look().unwrap_or_else(|| self.mark_as(reason, clock::now()))
+        self.find_loss().unwrap_or_else(|| self.mark_as(reason, clock::now()))
     }
 
     /// A server found our node gone or written to. A node of its name may be another contender's by now, so the driver looks for
@@ -252,7 +252,7 @@ impl Held {
             drop(driver.handle(Event::OwnTouched));
         }
         drop(driver);
-        self.as_lost(self.tell(mark))
+        self.as_lost(self.tell_loss(mark))
     }
 
     pub(super) fn as_lost(&self, reason: LostReason) -> Lost {
@@ -403,11 +403,11 @@ impl Held {
     pub(super) fn tie_unless_lost<T>(&self, turn: u32, does: impl FnOnce() -> T) -> Option<T> {
         let mut lost = None;
         let may = || {
-            lost = self.look();
+            lost = self.find_loss();
             lost.is_none()
         };
         let tied = self.tie_if(may, turn, does);
-        lost.map(|mark| self.tell(mark));
+        lost.map(|mark| self.tell_loss(mark));
         tied
     }
 
@@ -461,7 +461,7 @@ impl SessionHold for Held {
         self.granted.elapsed() >= SETTLING
     }
 
-    fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>> {
+    fn watch_node(self: Arc<Self>) -> Option<BoxFuture<'static, ()>> {
         self.driver.lock().as_mut()?.handle(Event::Settled);
         if self.is_polled {
             self.keeper.wake();

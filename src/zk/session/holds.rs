@@ -37,7 +37,7 @@ pub(crate) trait SessionHold: Send + Sync {
 
     /// Takes in that the guard has been held for that long. Returns the future that the background task polls from then on, unless
     /// it does so already, or the guard is no longer held.
-    fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>>;
+    fn watch_node(self: Arc<Self>) -> Option<BoxFuture<'static, ()>>;
 
     /// Takes in that a server has shown no node with the name of the holder's node, or another contender's.
     fn node_is_gone(&self);
@@ -105,7 +105,7 @@ impl Holds {
     }
 
     /// Adds a guard that has just been granted. Returns true if it is the only young one, so that the caller must run
-    /// [`settle`].
+    /// [`settle_young`].
     pub(crate) fn insert_young(&self, guard: Weak<dyn SessionHold>) -> bool {
         let mut young = self.young.lock();
         young.push(guard);
@@ -227,7 +227,7 @@ pub(crate) async fn note_ends(holds: Weak<Holds>, lease: Arc<SharedLease>) {
 
 /// Looks at the young holds every [`SETTLING`], and gives those that are old enough to the background task, until none
 /// is left.
-pub(crate) async fn settle(holds: Weak<Holds>) {
+pub(crate) async fn settle_young(holds: Weak<Holds>) {
     loop {
         // The background task awaits this, inside its runtime.
         tokio::time::sleep(SETTLING).await;
@@ -245,7 +245,7 @@ pub(crate) async fn settle(holds: Weak<Holds>) {
         let done = young.is_empty();
         // A release meanwhile must not find this mutex locked.
         drop(young);
-        due.into_iter().filter_map(SessionHold::settle).for_each(|guard| holds.background.finish(guard));
+        due.into_iter().filter_map(SessionHold::watch_node).for_each(|guard| holds.background.finish(guard));
         if done {
             return;
         }
@@ -266,7 +266,7 @@ mod tests {
             false
         }
 
-        fn settle(self: Arc<Self>) -> Option<BoxFuture<'static, ()>> {
+        fn watch_node(self: Arc<Self>) -> Option<BoxFuture<'static, ()>> {
             None
         }
 

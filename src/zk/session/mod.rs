@@ -277,7 +277,7 @@ impl ZkSession {
     /// Makes the background task poll a guard's driver once the guard has been held for a while.
     pub(crate) fn settle_later(&self, guard: Weak<dyn SessionHold>) {
         if self.holds.insert_young(guard) {
-            self.finish(holds::settle(Arc::downgrade(&self.holds)).boxed());
+            self.finish(holds::settle_young(Arc::downgrade(&self.holds)).boxed());
         }
     }
 

@@ -13,7 +13,7 @@ pub(crate) const LOOKS: u32 = 8;
 pub(crate) trait Looked: Send + Sync {
     /// Looks at the work. `late` says whether callers have polled work late since the session's last look. Returns true
     /// while the session must look again.
-    fn look(&self, late: bool) -> bool;
+    fn look_at_work(&self, late: bool) -> bool;
 }
 
 /// The work in one session that callers should poll.
@@ -56,7 +56,7 @@ pub(crate) async fn patrol(polled: Weak<Polled>, lease: Arc<SharedLease>) {
         let late = polled.late.0.swap(false, Ordering::Relaxed);
         // Work that begins or ends meanwhile must not find this mutex locked.
         let mut looked = std::mem::take(&mut *polled.work.lock());
-        looked.retain(|work| work.upgrade().is_some_and(|work| work.look(late)));
+        looked.retain(|work| work.upgrade().is_some_and(|work| work.look_at_work(late)));
         polled.work.lock().append(&mut looked);
     }
 }

@@ -171,7 +171,7 @@ impl Succession {
         // Readers of events are woken outside the mutex.
         drop(present);
         session.close();
-        self.tell(|event| event.state = SessionState::Idle);
+        self.tell_event(|event| event.state = SessionState::Idle);
         true
     }
 
@@ -239,11 +239,11 @@ impl Succession {
     }
 
     fn finish(&self, state: SessionState) {
-        self.tell(|event| event.state = state);
+        self.tell_event(|event| event.state = state);
     }
 
     /// Changes the last event, and so notifies the readers of events. After a final state nothing changes.
-    fn tell(&self, change: impl FnOnce(&mut SessionEvent)) {
+    fn tell_event(&self, change: impl FnOnce(&mut SessionEvent)) {
         self.news.send_if_modified(|event| {
             let before = *event;
             if !before.state.is_final() {
@@ -270,7 +270,7 @@ impl Succession {
         // The lease of the last ZooKeeper session has ended, perhaps because a server said so and its client has not
         // heard it yet. Closing it tells everything that still uses it.
         last.close();
-        self.tell(|event| {
+        self.tell_event(|event| {
             *event = SessionEvent {
                 state: SessionState::Connected,
                 // No server gives a session the id 0: it is that of the time before the first one.
@@ -361,10 +361,10 @@ impl Successor {
             let succession = self.succession.upgrade()?;
             if connection.is_some() && connections.is_some_and(|last| Some(last) != connection) {
                 // The connection was lost and another one was made between two looks.
-                succession.tell(|event| event.state = SessionState::Disconnected);
+                succession.tell_event(|event| event.state = SessionState::Disconnected);
             }
             connections = connection.or(connections);
-            succession.tell(|event| event.state = state);
+            succession.tell_event(|event| event.state = state);
             drop(succession);
             if has_ended {
                 return Some(());
@@ -397,7 +397,7 @@ impl Successor {
             _ = news.wait_for(|event| event.state.is_final()) => {}
             () = wanted.notified() => {}
         }
-        self.succession.upgrade()?.tell(|event| event.state = SessionState::Connecting);
+        self.succession.upgrade()?.tell_event(|event| event.state = SessionState::Connecting);
         Some(())
     }
 
