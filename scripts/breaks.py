@@ -78,10 +78,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("numbers", nargs="*", type=int, help="try these breaks alone")
     parser.add_argument("--minutes", type=int, default=10, help="how long to look for each at most")
+    parser.add_argument("--part", help="try one part of so many, such as 1/4")
     parser.add_argument("--check", action="store_true", help="see whether the patches apply, and no more")
     arguments = parser.parse_args()
     patches = sorted((ROOT / "simulation" / "breaks").glob("*.patch"), key=number_of)
     patches = [patch for patch in patches if not arguments.numbers or number_of(patch) in arguments.numbers]
+    if arguments.part:
+        part, parts = map(int, arguments.part.split("/"))
+        patches = patches[part - 1 :: parts]
     copy()
     for patch in patches:
         apply(patch, "--check")
