@@ -202,7 +202,7 @@ impl LockOptions {
     /// ```no_run
     /// # async fn example(session: &zklock::Session) -> Result<(), Box<dyn std::error::Error>> {
     /// let (places, mut place) = tokio::sync::watch::channel(None);
-    /// let lock = session.lock_with("/lock/orders", zklock::LockOptions::new().places(places))?;
+    /// let lock = session.lock("/lock/orders")?.with_options(zklock::LockOptions::new().places(places))?;
     /// let acquiring = tokio::spawn(async move { lock.acquire().await });
     /// while place.changed().await.is_ok() {
     ///     if let Some(place) = &*place.borrow_and_update() {
