@@ -320,7 +320,7 @@ impl Lease {
 
     /// Takes in that by `now` the leader has heard of this touch.
     fn hear(&mut self, touch: Moment, now: Moment) {
-        if self.heard.has_reached(touch) {
+        if !touch.is_after(self.heard) {
             return;
         }
         if now.most_since(self.heard) >= self.lengths.validity() {
@@ -343,7 +343,7 @@ impl Lease {
                 break;
             }
             self.hear(report.touch, now);
-            if !self.known.has_reached(report.touch) {
+            if report.touch.is_after(self.known) {
                 self.known = report.touch;
             }
             self.reports.pop_front();

@@ -69,7 +69,9 @@ impl SharedLease {
         if enabled!(Level::DEBUG) && proof == Proof::Quorum {
             self.tell_late(sent);
         }
-        self.lease.send_if_modified(|lease| lease.credit(proof, sent, clock::now()) || self.was_suspended());
+        // Before, because foreign code hears of it, which may ask for this very lease.
+        let was_suspended = self.was_suspended();
+        self.lease.send_if_modified(|lease| lease.credit(proof, sent, clock::now()) || was_suspended);
         // Answers may come late, so an earlier request changes nothing. Only heartbeats wake the observers: a session may have
         // thousands of those, and as many acquisitions a second.
         self.heard.send_if_modified(|heard| {

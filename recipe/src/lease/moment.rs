@@ -60,6 +60,12 @@ impl Moment {
         self.boot >= instant.boot && self.steady >= instant.steady && self.raw >= instant.raw
     }
 
+    /// Whether this instant is later by some clock, and earlier by none. Of two readings at nearly the same time neither may be: the time
+    /// of suspensions is known to some 100 microseconds only.
+    pub(super) fn is_after(self, other: Self) -> bool {
+        self != other && self.has_reached(other)
+    }
+
     /// Takes from each clock the earlier of the two instants.
     pub(super) fn earliest(self, other: Self) -> Self {
         let [boot, steady, raw] = self.each(other, Duration::min);

@@ -191,6 +191,27 @@ fn one_confirmation_is_not_enough() {
     assert_eq!(deadline(&lease), at(9_000));
 }
 
+/// Of two readings at nearly the same time, the later one may take the time of suspensions for shorter.
+#[test]
+fn evidence_brings_the_end_of_a_lease_no_nearer_though_clocks_err() {
+    let reading = |number: u64, microseconds: u64, suspended: u64| {
+        let more = Duration::from_micros(microseconds);
+        let suspended = Duration::from_micros(suspended);
+        Moment::new(milliseconds(100_000 + number) + more, milliseconds(50_000 + number) + more, suspended)
+    };
+    let exact = |number| reading(number, 0, 10);
+    let mut lease = established();
+    lease.touched(exact(2_000), exact(2_010));
+    lease.touched(reading(2_000, 1, 5), exact(2_020));
+    lease.synced(0, exact(3_465), exact(3_470));
+    lease.confirmed(0, exact(3_471), exact(3_472));
+    let now = exact(3_490);
+    let left = lease.remaining(now);
+    assert_eq!(left, milliseconds(11_000 - 3_490));
+    lease.confirmed(0, exact(3_480), now);
+    assert_eq!(lease.remaining(now), left);
+}
+
 #[test]
 fn a_lapse_ends_the_term_and_a_confirmation_starts_another() {
     let mut lease = established();
