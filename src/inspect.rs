@@ -25,7 +25,8 @@
 //! `election`, `semaphore`, `slots`, `once`), `path`, `name` if there is one, `wait` (`forever`, `never`, or the time), and
 //! at the end `outcome` (`granted`, `busy`, `timeout`, `error`; none if the call was dropped).
 //!
-//! Each hold has events of `tracing`, with or without the feature. They cost nothing if no subscriber wants them. Their target is
+//! Each hold has events of `tracing`, with or without the feature. They cost nothing if no subscriber wants them. Other events, mostly at
+//! the level DEBUG, may come while zklock holds a mutex: a subscriber must not call zklock for these. Those of a hold have the target
 //! `zklock::hold`, and their messages and fields keep their names:
 //!
 //! | message | level | says | its own fields |

@@ -85,7 +85,7 @@ impl Verdict {
         for misled in (rules.misled)(history) {
             verdict.find(Wrong::Misled, misled);
         }
-        for why in history.announcements.blinded.iter().filter(|_| history.scope.sampled) {
+        for why in &history.announcements.blinded {
             verdict.find(Wrong::Misled, why.clone());
         }
         for broken in (rules.broken)(history) {

@@ -97,7 +97,7 @@ pub(crate) fn forged(data: &[u8]) -> Vec<u8> {
 /// The first candidate.
 async fn leader(client: &Client, part: &Part) -> Result<Option<Node>, Error> {
     client.sync("/").await?;
-    Ok(nodes::queue(client, part.member.path(0)).await?.into_iter().next())
+    Ok(nodes::queue(client, part.member.path(0)).await?.into_iter().min_by_key(|node| node.czxid))
 }
 
 /// Whether this leader is announced, and nobody has written to the announcement.

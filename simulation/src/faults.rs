@@ -70,8 +70,8 @@ pub(crate) enum Kind {
     /// A process and the leader are cut off from all others, and for a while from each other. The other servers start again, and elect
     /// another leader at once. This one takes itself for the leader until `syncLimit` is over.
     Deposed(u32),
-    /// The server of a process reaches its leader no more, and the others refuse the process. It asks that server for its session once
-    /// more, behind what it has asked for before, and then another one. Then all of that reaches the leader.
+    /// The server of a process reaches its leader no more, and the other servers refuse the process. So the process asks its server to
+    /// resume the session. Then another server resumes the session, and then the leader hears of all that was stuck.
     Stuck(u32),
     /// The connections between two hosts are reset.
     Reset(Host, Host),

@@ -33,6 +33,8 @@
 //! - **No observers** (`quorum/ObserverMaster.java:236`), **local sessions** (`quorum/QuorumPeer.java:686`), **reconfiguration**
 //!   (`quorum/Leader.java:1010`), **hard quotas** (`PrepRequestProcessor.java:387`) **or throttled connections**
 //!   (`ZooKeeperServer.java:1487`). Holds: `tests/servers/unusual.rs`, a test each. An observer behind an observer master: open.
+//! - **A follower that joins again has sent all before.** A real leader reads the former connection to its end, and carries out what comes
+//!   there (`quorum/LearnerHandler.java:655`). Holds: late creates are looked for; the fault `Stuck` makes some.
 //! - **No limit of connections** (`NIOServerCnxnFactory.java:263`), **no read-only server** (`quorum/QuorumPeer.java:1475`). Both hold.
 //! - **No `restore`** (`ZooKeeperServer.java:601`). Holds in part: `tests/servers/restore.rs`; docs/DESIGN.md says for how long not.
 //! - **A follower loses no touch.** A real one may lose one in the instant of its report, between two threads
@@ -59,7 +61,7 @@
 //! ## Processes
 //!
 //! - **A process has one thread**, and loses the processor only where it reads a clock. Holds: the torture, `make test`. If its machine
-//!   is suspended meanwhile, its next reading of a clock that stops then is too late by the suspension. Holds: the other clocks bound it.
+//!   is suspended meanwhile, its next reading of `CLOCK_MONOTONIC_RAW` does not show that. Holds: the other clocks bound the lease.
 //! - **The program `zklock`, `fork`, copies of processes**: none here. Holds: tests of the program. Copies are open (`zklock::guard`).
 //! - **Losers drop their guards within a session timeout.** Holds with a limit: `tests/servers/max_hold.rs`.
 //! - **Nobody who holds or waits closes the session in quiet time.** Holds: `tests/servers/close.rs`.

@@ -8,7 +8,8 @@ fn simulate(arguments: &[&str]) -> Output {
 
 #[test]
 fn a_seed_has_one_trace_whatever_the_environment() {
-    for mode in ["lock", "semaphore", "election", "once", "queue"] {
+    let modes = ["lock", "readwrite", "several", "keys", "semaphore", "slots", "once", "election", "queue"];
+    for mode in modes {
         let arguments = ["--seed", "7", "--trace", "--mode", mode];
         let first = simulate(&arguments);
         assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stdout));

@@ -185,30 +185,38 @@ impl LockOptions {
         Self { layout, ..self }
     }
 
-    /// Sets where a caller reads the [`Place`] of its waiter: of any `acquire`, `campaign`, `claim` and their like, in any queue. The
-    /// value is `None` until the waiter knows that somebody is in front, and again once it is granted what it waits for. It is no
-    /// progress bar: a waiter sends no request for it, so it learns its place only
+    /// Sets the channel to which zklock writes the [`Place`] of a waiter: for a lock, a reader, several locks, an election, a permit, a
+    /// slot or a run of a [`Once`](crate::Once). The value is `None` when a call begins, and once the call is granted what it waits for.
+    /// It is no progress bar: zklock sends no request for it, so a waiter mostly learns its place only
     ///
     /// * as it enters the queue, if somebody is in front;
     /// * when its predecessor leaves without a release, or with one, if that was a reader and it is a writer;
     /// * when it has become the next for a permit or a slot, and finds no room.
     ///
     /// A waiter watches its predecessor only. While all others release in turn, it hears its place once and then has the lock. For
-    /// the place at any time, ask [`Lock::contenders`](crate::Lock::contenders). Acquisitions of one handle that wait at the same time
-    /// write to the same value, so give each its own handle. Of several locks,
-    /// the value is that of the queue that was looked at last. The tasks that wait for one key of [`Locks`](crate::Locks) have one
-    /// contender together, and no place is told.
+    /// the place at any time, ask [`Lock::contenders`](crate::Lock::contenders).
+    ///
+    /// Give each acquisition a channel of its own: clones of these options share the channel, and each call on a handle clears the value,
+    /// a `try_` too. A call that ends without a grant, or queues again, leaves the last value there. Of several locks, the value is that
+    /// of the queue that was looked at last. The tasks that wait for one key of [`Locks`](crate::Locks) have one contender together, and
+    /// no place is written. The channel stays open while a guard lives.
     ///
     /// ```no_run
     /// # async fn example(session: &zklock::Session) -> Result<(), Box<dyn std::error::Error>> {
     /// let (places, mut place) = tokio::sync::watch::channel(None);
     /// let lock = session.lock("/lock/orders")?.with_options(zklock::LockOptions::new().places(places))?;
-    /// let acquiring = tokio::spawn(async move { lock.acquire().await });
-    /// while place.changed().await.is_ok() {
-    ///     if let Some(place) = &*place.borrow_and_update() {
-    ///         println!("{} in front of us", place.ahead);
+    /// let mut acquiring = std::pin::pin!(lock.acquire());
+    /// let guard = loop {
+    ///     tokio::select! {
+    ///         guard = &mut acquiring => break guard?,
+    ///         Ok(()) = place.changed() => {
+    ///             if let Some(place) = &*place.borrow_and_update() {
+    ///                 println!("{} in front of us", place.ahead);
+    ///             }
+    ///         }
     ///     }
-    /// }
+    /// };
+    /// guard.release().await?;
     /// # Ok(())
     /// # }
     /// ```

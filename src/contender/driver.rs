@@ -376,7 +376,7 @@ impl Driver {
                 })
             }
             Alone::Delay => {
-                debug!("a predecessor has gone without a release, so the takeover delay begins");
+                debug!("somebody may have vanished without a release, so the takeover delay begins");
                 let delay = self.session.pause(lock.options.takeover_delay);
                 let ended = |end| Report::All(Event::SessionOver(end));
                 let heard = move |over: Option<_>| over.map_or(Report::One(index, Event::Delayed), ended);

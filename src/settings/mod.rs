@@ -55,7 +55,8 @@ impl Settings {
         self.hints.name_of(place).map(|name| path.of_child(&name))
     }
 
-    /// Tells the caller, if it wants to read it, how many are in front.
+    /// Writes to the caller's channel, if there is one, how many are in front. The caller's work may be locked then: the wakers of
+    /// the channel schedule its readers, and do no more.
     pub(crate) fn tell_place(&self, ahead: usize, is_listed: bool) {
         if let Some(places) = &self.options.places {
             // An election and a pool are known by their own paths, and their queues are below.
@@ -64,7 +65,7 @@ impl Settings {
         }
     }
 
-    /// Tells the caller that it does not wait behind anybody, as far as this is known.
+    /// Writes to the caller's channel, if there is one, that nobody is in front, as far as this is known.
     pub(crate) fn clear_place(&self) {
         if let Some(places) = &self.options.places {
             places.send_if_modified(|last| last.take().is_some());

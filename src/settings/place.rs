@@ -11,8 +11,8 @@ pub struct Place {
     /// How many contenders, as of the last listing, must go before it is this one's turn. For a reader these are the writers in front.
     /// A waiter for a permit or a slot with none in front is the next, and waits for room.
     pub ahead: usize,
-    /// Whether the contenders were listed. If not, they were counted: then a reader counts readers, too, and something else in
-    /// the lock's directory counts, so fewer may be ahead.
+    /// Whether the contenders were listed. If not, they were counted: then something else in the lock's directory counts, too, so
+    /// fewer may be ahead.
     pub is_listed: bool,
 }
 

@@ -272,7 +272,7 @@ impl Connections {
                         return Err(SessionEnd::Expired);
                     }
                     Err(error) => {
-                        debug!(%error, "no server answers a request to resume the session");
+                        debug!(%error, "a server does not resume the session");
                         rejections += usize::from(matches!(error, Error::AuthFailed));
                         self.lease.attempt_failed();
                     }

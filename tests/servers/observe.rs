@@ -175,6 +175,7 @@ async fn a_node_that_may_not_be_read_is_a_refusal() {
     let _next = leading.election(PATH).unwrap().campaign("two").await.unwrap();
     while value(&mut leaders).await.as_deref() != Some("two") {}
     assert_eq!(leaders.latest().refusal, None);
+    assert!(leaders.latest().connected);
 }
 
 /// A server withholds events of a node from those who may not read it (ZOOKEEPER-4799).

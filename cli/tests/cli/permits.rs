@@ -196,7 +196,8 @@ async fn slots_are_shown_and_listed() {
 #[tokio::test]
 async fn a_semaphore_is_shown_and_listed_beside_locks() {
     let (server, servers, session) = with_session(server().await).await;
-    let semaphore = session.semaphore("/a/convert", 8).unwrap().with_options(owner("alpha")).unwrap();
+    let options = owner("alpha").data("build 7");
+    let semaphore = session.semaphore("/a/convert", 8).unwrap().with_options(options).unwrap();
     let small = semaphore.acquire().await.unwrap();
     let large = semaphore.acquire_many(4).await.unwrap();
     let _before = session.lock("/a/b").unwrap().acquire().await.unwrap();
@@ -206,7 +207,8 @@ async fn a_semaphore_is_shown_and_listed_beside_locks() {
     assert_eq!(cells(0).join(" "), "5 of 8 permits held, nobody waits");
     assert_eq!((cells(1)[0], cells(2)[0], cells(3)[0]), ("PERMITS", "1", "4"));
     let json = zklock(&servers, "show --json /a/convert").await.json();
-    let holders = json!([{"weight": 1, "kind": "permit"}, {"weight": 4, "kind": "permit"}]);
+    let first = json!({"weight": 1, "kind": "permit", "data": "build 7"});
+    let holders = json!([first, {"weight": 4, "kind": "permit"}]);
     let pool = json!({"kind": "semaphore", "capacity": 8, "held": 5, "holders": holders});
     has(&json, json!({"pool": pool}));
     let listed = zklock(&servers, "ls --json").await.json();

@@ -1,6 +1,6 @@
 //! Who is told first: the holder that it has lost the lock, or the next contender that it has got it.
 //!
-//! Each scenario lets servers, connections or processes fail under a holder, on a real ensemble of three, and fails if two
+//! Each scenario lets servers or connections fail under a holder, on a real ensemble of three, and fails if two
 //! guards are ever valid at once. It measures the margin: from the end of the guard to the next grant. The table is
 //! that of `docs/STRICTNESS.md`.
 

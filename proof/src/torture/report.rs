@@ -48,12 +48,14 @@ struct Figures {
 /// A name, and how a history says what it stands for.
 type Count = (&'static str, fn(&History) -> usize);
 
-const COUNTS: [Count; 9] = [
+const COUNTS: [Count; 10] = [
     ("holds", |it| it.holds.len()),
     // Those whose holders' clocks were slewed, those that their processes passed on, and those that were shared.
     ("slewed", |it| holds(it, |hold| slew::is_slewed(hold.who.client))),
     ("passed_on", |it| holds(it, |hold| hold.token.is_some_and(|token| token.turn() > 0))),
     ("shared", |it| holds(it, |hold| hold.shares > 0)),
+    // Those that count beyond the last look of their process, because it was stopped, killed or cut off.
+    ("promised", |it| holds(it, |hold| hold.is_lost() && hold.valid_until(false) > hold.seen.valid)),
     // Acquisitions and releases that were not polled for a while, and how often their sessions queued again in that time.
     ("neglected", |it| it.neglected as usize),
     ("requeued", |it| it.requeued as usize),

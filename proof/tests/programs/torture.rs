@@ -28,7 +28,7 @@ fn a_minute_of_torture_breaks_no_promise() {
     let all = |count: &str| members.values().map(|figures| number(&figures[count])).sum::<u64>();
     let lost: u64 = members.values().map(|figures| number(&figures["ends"]["lost"])).sum();
     assert!(lost > 0, "no fault cost anybody a lock");
-    for count in ["slewed", "neglected", "passed_on", "shared", "entries", "told", "writes"] {
+    for count in ["slewed", "neglected", "passed_on", "shared", "promised", "entries", "told", "writes"] {
         assert!(all(count) > 0, "{count}: none");
     }
 }

@@ -145,7 +145,7 @@ pub(crate) struct Network {
     opened: u64,
     listening: BTreeSet<Host>,
     /// Clients, and the servers that a firewall keeps them from.
-    refused: BTreeSet<(Host, Host)>,
+    refused: BTreeMap<(Host, Host), u32>,
     cuts: BTreeSet<(Host, Host)>,
     latencies: BTreeMap<(Host, Host), Latency>,
     awaited: Vec<Awaited>,
@@ -245,11 +245,8 @@ impl Network {
     }
 
     pub(crate) fn refuse(&mut self, client: Host, server: Host, refuses: bool) {
-        if refuses {
-            self.refused.insert((client, server));
-        } else {
-            self.refused.remove(&(client, server));
-        }
+        let refusals = self.refused.entry((client, server)).or_default();
+        *refusals = if refuses { *refusals + 1 } else { *refusals - 1 };
     }
 
     fn finish(&mut self, heap: &mut Heap, id: ConnectionId, last: Segment) {
@@ -420,7 +417,10 @@ impl Network {
         match (connection.far, segment) {
             (Far::Unopened, Segment::Open)
                 if self.listening.contains(&server)
-                    && !self.refused.contains(&(connection.client, server)) =>
+                    && self
+                        .refused
+                        .get(&(connection.client, server))
+                        .is_none_or(|refusals| *refusals == 0) =>
             {
                 connection.far = Far::Open;
                 self.push(heap, id, Direction::ToClient, Segment::Open);

@@ -247,11 +247,11 @@ impl Held {
         let mut driver = self.driver.lock();
         // No transaction of this turn follows, so none makes a companion behind the look for it.
         let mark = self.mark_for(LostReason::NodeDeleted);
-        debug!("a server shows that a holder's node is gone or was written to");
         if let Some(driver) = driver.as_mut() {
             drop(driver.handle(Event::OwnTouched));
         }
         drop(driver);
+        debug!("a server shows that a holder's node is gone or was written to");
         self.as_lost(self.tell_loss(mark))
     }
 
@@ -384,8 +384,8 @@ impl Held {
             });
         }
         drop(slot);
-        debug!(passes, "a turn ends, and a task waits for the next one");
         if passes {
+            debug!("a turn ends, and the next task of the process may have the hold");
             self.fate.send_modify(|_| {});
             let near = self.near_loss().and_then(LostReason::label);
             self.tell_end(near, true, Duration::ZERO);

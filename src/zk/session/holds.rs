@@ -198,7 +198,9 @@ pub(crate) async fn note_ends(holds: Weak<Holds>, lease: Arc<SharedLease>) {
         let calm = if telemetry::tells_of_holds() { lease.calm() } else { Duration::MAX };
         let was_at_risk = std::mem::replace(&mut is_at_risk, calm.is_zero());
         if has_ended || is_at_risk && !was_at_risk {
-            debug!(has_ended, "the heartbeats fail");
+            if end.is_none() {
+                debug!("the heartbeats fail");
+            }
             let Some(holds) = holds.upgrade() else { return };
             // A guard that goes meanwhile must not find this mutex locked.
             let holders = holds.held.lock().iter().map(|(_, node)| node.holder.clone()).collect::<Vec<_>>();
