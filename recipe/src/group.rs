@@ -290,10 +290,6 @@ impl Group {
         }
         if let Some((nodes, term)) = granted {
             debug_assert_eq!(nodes.len(), self.members.len(), "a part of a group is granted");
-            debug_assert!(
-                nodes.iter().all(|own| own.czxid == nodes[0].czxid),
-                "several transactions created the nodes"
-            );
             self.phase = Phase::Held;
             outputs.push(Output::Tell(Outcome::Granted(nodes, term)));
         }

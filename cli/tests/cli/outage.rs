@@ -29,12 +29,12 @@ async fn a_wait_that_ends_while_no_server_answers_is_69() {
         run(&servers, &with(&["--quiet"]), PATH, "echo in"),
         run_on(&servers, &with(&["--slot", "/workers/1"]), "echo in"),
     ];
-    let waiters = waiters.map(Running::start);
+    let [loud, quiet, mut slot] = waiters.map(Running::start);
     until_queued(&session, PATH, 3).await;
-    until_queued(&session, "/workers/queue", 1).await;
+    // It has looked for room by then, and has a place.
+    assert!(slot.tells().await.contains("waiting for a slot of /workers"));
     server.own().pause().await.unwrap();
-    let [loud, quiet, slot] = waiters.map(Running::finished);
-    let (loud, quiet, slot) = tokio::join!(loud, quiet, slot);
+    let (loud, quiet, slot) = tokio::join!(loud.finished(), quiet.finished(), slot.finished());
     for (ended, names, is_loud) in
         [(&loud, PATH, true), (&quiet, PATH, false), (&slot, "a slot of /workers", true)]
     {
