@@ -289,7 +289,6 @@ impl Group {
             }
         }
         if let Some((nodes, term)) = granted {
-            debug_assert_eq!(nodes.len(), self.members.len(), "a part of a group is granted");
             self.phase = Phase::Held;
             outputs.push(Output::Tell(Outcome::Granted(nodes, term)));
         }
