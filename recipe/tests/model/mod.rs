@@ -183,19 +183,19 @@ mod at_large {
         three_waiters_give_up_while_anybody_writes_to_their_nodes:
             waiters(3).counting().with(&[Write]), 606_654,
             [DeletedAfterAWrite, GrantByRelease, GiveUpWhileWaiting];
-        leases_are_kept_though_streams_stand_still: timed(5).with(&[Beat, Stall, Stall]), 9_639_441,
+        leases_are_kept_though_streams_stand_still: timed(5).with(&[Beat, Stall, Stall]), 14_049_281,
             [GuardLost, LeaseExtended, ServedAfterItsEnd];
         guards_end_at_their_limits_though_streams_stand_still: timed(5).limited(2).with(&[Beat, Stall]), 2_391_183,
             [LimitReached, GuardLost, ServedAfterItsEnd];
         a_delay_of_a_session_timeout_outlasts_what_an_operator_ends: evicted(6), 7_136_140,
             [ServedAfterItsEnd, TakeoverDelayed, GuardLost];
-        leases_are_kept_though_connections_break: timed(5).with(&[Beat, Break, Stall]), 36_433_008,
+        leases_are_kept_though_connections_break: timed(5).with(&[Beat, Break, Stall]), 36_409_795,
             [GuardLost, LeaseExtended, MovedToLeader, MovedToFollower];
         three_contenders_two_at_a_follower_under_every_fault_of_their_sessions:
             waiters(3).patient().following(&[0, 1]).with(&[Break, Lapse, Expiry]), 25_360_727,
             [AnswerFromThePast, ServedAfterItsEnd, MovedToFollower, MovedToLeader, GuardLost];
         leases_are_kept_under_every_fault_of_limits_and_late_requests:
-            clipped(5).with(&[Break, Half, Race]), 111_981,
+            clipped(5).with(&[Break, Half, Race]), 369_557,
             [GuardLost, ResumedLate, MovedToLeader, MovedToFollower];
         anybody_writes_to_nodes_while_connections_break:
             waiters(3).patient().settling().with(&[Break, Write]), 3_977_272,
