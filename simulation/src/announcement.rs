@@ -1,4 +1,4 @@
-//! An operator harms a leader's announcement while nothing else is wrong, and looks whether the leader makes it anew.
+//! An operator harms a leader's announcement while nothing else is wrong. The leader must make the announcement anew.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use zklock_contest::history::{Effect, Fault};
 use zklock_contest::nodes::{self, Node};
 use zookeeper_client::{Acl, AuthId, Client, Error, Permission};
 
-use crate::cluster::{self, Cluster, Moment, host};
+use crate::cluster::{self, Cluster, Moment, host_of};
 use crate::history;
 use crate::part::Part;
 use crate::trace::note;
@@ -58,7 +58,8 @@ pub(crate) async fn harm(client: &mut Client, part: &Part, random: &mut Random) 
 }
 
 async fn inflict(harm: Harm, client: &mut Client, part: &Part, random: &mut Random) -> Result<(), Error> {
-    let (announcement, root) = (part.member.announcement(), part.member.root());
+    let announcement = part.member.announcement();
+    let root = part.member.root();
     match harm {
         Harm::Deleted => gone(client.delete(&announcement, None).await),
         Harm::Written => write(client, &announcement).await,
@@ -124,14 +125,15 @@ fn begins(part: &Part, leader: &Node) {
 /// Breaks connections of candidates and observers, here and there in the next few session timeouts.
 pub(crate) fn disturb(cluster: &mut Cluster, part: &Part, random: &mut Random) {
     for _ in 0..16 {
-        let (client, at) = (random.between(1, 6) as u16, part.timeout / 100 * random.below(400) as u32);
+        let client = random.between(1, 6) as u16;
+        let at = part.timeout / 100 * random.below(400) as u32;
         cluster.after(at, move |cluster| reset(cluster, client));
     }
 }
 
 /// Resets the connection of this client, if it has one.
 fn reset(cluster: &mut Cluster, client: u16) {
-    let host = host(u32::from(client) - 1);
+    let host = host_of(client);
     if let Some(server) = cluster.world.server_of(host) {
         note("operator", format_args!("resets the connection of client {client}"));
         history::breaks(client, cluster.world.now());
@@ -139,7 +141,7 @@ fn reset(cluster: &mut Cluster, client: u16) {
     }
 }
 
-/// Deletes the node of a leader: by itself, right behind a write to its announcement, or while the leader makes that anew. Its connection
+/// Deletes the node of a leader: by itself, right behind a write to its announcement, or while the leader makes the announcement anew. Its connection
 /// may break while it takes the announcement back.
 pub(crate) async fn evict(
     client: &Client,
@@ -150,7 +152,7 @@ pub(crate) async fn evict(
     let announcement = part.member.announcement();
     let leader = leader(client, part).await?.filter(|leader| leader.path == node);
     let Some(who) = leader.and_then(|leader| leader.who) else { return Ok(()) };
-    let leader = host(u32::from(who.client) - 1);
+    let leader = host_of(who.client);
     match random.below(3) {
         0 => client.delete(node, None).await?,
         1 => {
@@ -163,8 +165,8 @@ pub(crate) async fn evict(
         }
         _ => {
             // The leader looks for its announcement then, or makes it anew.
-            let (moment, latest) =
-                (Moment::Bytes(leader, Direction::ToServer, random.below(4) as u32), part.timeout);
+            let moment = Moment::Bytes(leader, Direction::ToServer, random.below(4) as u32);
+            let latest = part.timeout;
             let node = node.to_owned();
             cluster::later(world::now(), move |cluster| {
                 cluster.amid(moment, latest, move |cluster| cluster.delete(&[node]));

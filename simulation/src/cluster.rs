@@ -112,6 +112,11 @@ pub(crate) fn host(process: u32) -> Host {
     Host(100 + process as u16)
 }
 
+/// The host of a client: clients are counted from one, and processes from zero.
+pub(crate) fn host_of(client: u16) -> Host {
+    host(u32::from(client) - 1)
+}
+
 impl Cluster {
     /// Starts these servers.
     pub(crate) fn new(seed: u64, servers: Vec<Config>, looks: Looks) -> Self {

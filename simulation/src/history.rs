@@ -212,7 +212,7 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
             wrong(format!("{who} has got a guard that was lost before: {why}"));
         }
         Event::Granted { token, .. } => {
-            let client = cluster::host(u32::from(who.client) - 1);
+            let client = cluster::host_of(who.client);
             cluster::later(*at, move |cluster| cluster.reached(Moment::Granted(client)));
             // As long as that, an acquisition may wait for its caller.
             let before = at.saturating_sub((part.timeout * 4).as_nanos() as u64);
@@ -233,7 +233,8 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
             Event::Asks { request, .. } => drop(history.asked.insert(*who, (*at, request.clone()))),
             Event::Granted { session, claims, token, .. } => {
                 if let Some((_, Request::Lead(value))) = history.asked.get(who) {
-                    let (who, value) = (*who, value.clone());
+                    let who = *who;
+                    let value = value.clone();
                     cluster::later(*at, move |_| {
                         if !interventions::was_announced(&value) {
                             wrong(format!("{who} leads with {value}, which was never announced"));

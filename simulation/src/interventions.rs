@@ -145,12 +145,11 @@ pub(crate) struct Orphan {
 /// A server that serves has these nodes now. Returns its announcement if that is an orphan.
 pub(crate) fn look_at_announcement(server: &Server) -> Option<Orphan> {
     INTERVENTIONS.with_borrow_mut(|Interventions { announcement, announced, gone, .. }| {
-        let node = server.ephemerals().find(|node| node.path == *announcement)?;
-        let data = String::from_utf8_lossy(node.data).into_owned();
+        let (czxid, data) = announcement_at(server, announcement)?;
         let token = token_of(&data)?;
         announced.insert(data);
         let (since, zxid) = *gone.get(&token)?;
-        Some(Orphan { czxid: node.czxid, since, is_late: node.czxid > zxid })
+        Some(Orphan { czxid, since, is_late: czxid > zxid })
     })
 }
 
@@ -161,8 +160,7 @@ pub(crate) fn sees_another_announcement(server: &Server) -> bool {
         if server.zxid() <= zxid {
             return false;
         }
-        let node = server.ephemerals().find(|node| node.path == *announcement);
-        let token = node.and_then(|node| token_of(&String::from_utf8_lossy(node.data)));
+        let token = announcement_at(server, announcement).and_then(|(_, data)| token_of(&data));
         *present = (server.zxid(), token, if token == before { since } else { world::now() });
         token != before
     })
@@ -171,6 +169,12 @@ pub(crate) fn sees_another_announcement(server: &Server) -> bool {
 /// The token that has been announced since this instant, or that none has been.
 pub(crate) fn announced_since(instant: u64) -> Option<Option<i64>> {
     INTERVENTIONS.with_borrow(|it| (it.present.2 <= instant).then_some(it.present.1))
+}
+
+/// The announcement that a server has: the transaction that created it, and its data.
+fn announcement_at(server: &Server, path: &str) -> Option<(i64, String)> {
+    let node = server.ephemerals().find(|node| node.path == path)?;
+    Some((node.czxid, String::from_utf8_lossy(node.data).into_owned()))
 }
 
 fn token_of(announcement: &str) -> Option<i64> {

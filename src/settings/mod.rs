@@ -61,7 +61,11 @@ impl Settings {
         if let Some(places) = &self.options.places {
             // An election and a pool are known by their own paths, and their queues are below.
             let place = Some(Place { path: self.queue.subject().to_string(), ahead, is_listed });
-            places.send_if_modified(|last| std::mem::replace(last, place.clone()) != place);
+            places.send_if_modified(|last| {
+                let is_news = *last != place;
+                *last = place;
+                is_news
+            });
         }
     }
 
