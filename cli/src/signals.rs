@@ -32,7 +32,7 @@ pub(crate) const TTOU: i32 = Signal::TTOU.as_raw();
 pub(crate) const FATAL: [SignalKind; 4] =
     [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::quit(), SignalKind::terminate()];
 
-/// The other signals that mean the command and not this process, but for SIGTSTP and SIGCONT.
+/// The other signals that mean the command and not this process. SIGTSTP and SIGCONT have rules of their own.
 const PASSED_ON: [SignalKind; 3] =
     [SignalKind::user_defined1(), SignalKind::user_defined2(), SignalKind::window_change()];
 

@@ -125,9 +125,8 @@ impl Verdict {
 
     fn overlaps(&mut self, rules: &Rules, history: &History) {
         let is_foreign = |hold: &Hold| (rules.is_foreign)(hold.who.client);
-        let until = |hold: &Hold| match is_foreign(hold) {
-            true => unpaused(hold, &history.faults),
-            false => hold.valid_until(false),
+        let until = |hold: &Hold| {
+            if is_foreign(hold) { unpaused(hold, &history.faults) } else { hold.valid_until(false) }
         };
         let sampled = history.holds.iter().filter(|_| history.scope.sampled);
         let spans = sampled.map(|hold| (hold, hold.granted, until(hold)));

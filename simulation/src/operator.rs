@@ -218,9 +218,10 @@ async fn evict(mut client: Client, part: &Part, mut random: Random) {
             note("operator", format_args!("evicts {}", node.path));
             interventions::ending(Ended::Node(node.stat.czxid), Others::default());
             say(Deed::Evict, part, &node.path, (node.stat.ephemeral_owner, node.stat.czxid));
-            let evicted = match is_election {
-                true => announcement::evict(&client, part, &node.path, &mut random).await,
-                false => client.delete(&node.path, None).await,
+            let evicted = if is_election {
+                announcement::evict(&client, part, &node.path, &mut random).await
+            } else {
+                client.delete(&node.path, None).await
             };
             if evicted.is_err() {
                 client = part.connect().await;

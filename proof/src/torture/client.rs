@@ -63,7 +63,7 @@ pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says it. If nobody listens any more, the coordinator has ended, and so does this process.
+/// Writes a line for the coordinator. If the coordinator has ended, this process ends, too.
 fn tell(said: &Said) {
     if say(said).is_err() {
         std::process::exit(3);

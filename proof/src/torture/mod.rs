@@ -118,8 +118,9 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<Ruling> {
     };
     let mut clients = Vec::new();
     for number in 1..=torture.clients {
-        let (setup, registers) = (setup.clone(), registers.clone());
-        let client = Client::new(number, &servers.ensemble, seed, setup, registers, heard.clone()).await?;
+        let ensemble = &servers.ensemble;
+        let heard = heard.clone();
+        let client = Client::new(number, ensemble, seed, setup.clone(), registers.clone(), heard).await?;
         let client = Arc::new(client);
         client.start(0).await?;
         clients.push(client);
@@ -192,7 +193,7 @@ async fn listen(
 }
 
 /// Undoes all faults, and has every contender finish and every client end. Returns the contenders that have not finished, and what is left of
-/// each member. What belongs to none is the first one's.
+/// each member. The first member also has what belongs to no member.
 async fn aftermath(
     servers: &Servers,
     clients: &[Arc<Client>],

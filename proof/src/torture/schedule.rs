@@ -230,9 +230,10 @@ fn planned(rng: &mut Rng, at: Duration, kind: Kind) -> Planned {
     let lasts = Duration::from_millis(rng.u64(kind.range()));
     let aim = if rng.u32(..3) < 2 { Aim::Holder } else { Aim::Anyone };
     // Most who are met are to be met holding, for as long as it lasts.
-    let stay = match rng.u32(..4) < 3 || kind == Kind::StopClock {
-        true => lasts + Duration::from_millis(rng.u64(1_000..2_500)),
-        false => Duration::ZERO,
+    let stay = if rng.u32(..4) < 3 || kind == Kind::StopClock {
+        lasts + Duration::from_millis(rng.u64(1_000..2_500))
+    } else {
+        Duration::ZERO
     };
     Planned { at, lasts, kind, aim, pick: rng.u32(..), stay }
 }

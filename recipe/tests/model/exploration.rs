@@ -93,7 +93,9 @@ pub(crate) fn take(setup: &Setup, at: &mut State, step: Step, witness: &dyn Fn(W
     let fault = step.fault(at);
     let State { world, faults, broken } = at;
     let mut run = Run { world, faults, broken, setup, witness };
-    fault.into_iter().for_each(|fault| run.spend(fault));
+    if let Some(fault) = fault {
+        run.spend(fault);
+    }
     run.take(step);
 }
 

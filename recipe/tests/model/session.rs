@@ -54,7 +54,7 @@ impl Hash for Number {
     fn hash<H: Hasher>(&self, _state: &mut H) {}
 }
 
-/// The term of every lease of which nothing else is known.
+/// The term of a lease if nothing else is known of the lease.
 pub(crate) static TERM: LazyLock<Term> = LazyLock::new(|| {
     let reckoning = Reckoning { tick: Duration::from_secs(2), drift_ppm: 0 };
     let lease = Lease::established(reckoning, Duration::from_secs(200), Moment::default()).ok();

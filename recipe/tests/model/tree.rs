@@ -165,7 +165,8 @@ impl Tree {
                 if self.get(path).is_some() {
                     return Err(Problem::NodeExists);
                 }
-                let (czxid, data) = (self.zxid, *data);
+                let czxid = self.zxid;
+                let data = *data;
                 match path {
                     Path::Directory(index) => self.directories[index] = Some(Directory::new(czxid, data)),
                     Path::Child(index, place) => {
