@@ -1,7 +1,7 @@
 # Everything there is to do here. `make demo` and `make test` work on a fresh Debian-like machine with a Rust
 # toolchain; each installs what it lacks and says so.
 
-.PHONY: help demo test tools compiled containers interop older verify fix package image servers nextest mdbook units container book bench compare memcheck model margins redis simulate breaks torture fuzz deny static
+.PHONY: help demo test tools compiled containers interop older verify fix package image servers nextest mdbook units container book bench compare memcheck model margins simulate breaks torture fuzz deny static
 
 # Starts the server that tests share, and runs what stands behind it.
 with-server := $${CARGO_TARGET_DIR:-target}/debug/with-server
@@ -21,11 +21,9 @@ test: ## Run every test, on real ZooKeeper servers
 
 tools: # one after the other, because only one can install packages
 	scripts/have-peers.sh
-	scripts/have-redis.sh
 	scripts/have-postgres.sh
 	scripts/have-systemd.sh
 	scripts/have-promtool.sh
-	scripts/have-jq.sh
 	scripts/try/manifests.sh
 
 compiled: nextest # all at once: for a package alone, cargo would build its dependencies again, with other features
@@ -50,11 +48,10 @@ book: mdbook ## Make one book of all pages, with a search: target/book/index.htm
 interop: compiled ## Contend with real locks of Curator, kazoo and go-zookeeper
 	scripts/have-peers.sh
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
-		$(with-server) cargo nextest run --workspace -E 'binary_id(zklock::servers) & test(/interop|^migration::/)' --no-fail-fast
+		$(with-server) cargo nextest run --workspace -E 'binary_id(zklock::servers) & test(/interop/)' --no-fail-fast
 
 older: servers compiled ## Run the library's tests on the container image, which has an older ZooKeeper
 	scripts/have-peers.sh
-	scripts/have-jq.sh
 	$(with-server) cargo nextest run --workspace -E 'binary_id(zklock::servers)' --no-fail-fast
 
 verify: ## Check format, lints, docs, layers, pages and the minimum Rust version; change nothing
@@ -130,6 +127,3 @@ fuzz: nextest ## Run the tests that read random input, `any_*`, over and over (S
 margins: servers ## Measure who is told first when something fails (docs/STRICTNESS.md; REPETITIONS=)
 	cargo run --release -p zklock-proof -- margins $(if $(REPETITIONS),--repetitions $(REPETITIONS))
 
-redis: servers ## Show what four Redis locks do under the same faults (docs/STRICTNESS.md)
-	scripts/have-redis.sh
-	cargo run --release -p zklock-proof -- redis

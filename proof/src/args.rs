@@ -6,7 +6,6 @@ use crate::compare::Compare;
 use crate::harness::part;
 use crate::margins::Margins;
 use crate::peers::Place;
-use crate::redis::Redis;
 use crate::torture::{self, Torture};
 
 /// Looks for two holders of a lock while servers, connections and processes fail, and measures zklock against its peers.
@@ -26,8 +25,6 @@ pub(crate) enum Command {
     Torture(Torture),
     /// Let one thing fail under a holder, and measure who is told first: the holder or the next one.
     Margins(Margins),
-    /// Compare four locks on Redis with zklock under the same faults.
-    Redis(Redis),
     /// zklock beside every peer: handovers, crashes, and a server that is cut off. It needs `scripts/have-peers.sh all`.
     Compare(Compare),
     /// One client of the torture, which starts it.

@@ -3,7 +3,6 @@
 //! ```text
 //!   torture   everything fails at random, by a seed       who held the lock at the same time?
 //!   margins   one thing fails under a holder              who is told first, and by how much?
-//!   redis     the same faults for four locks on Redis     who held the lock at the same time?
 //!   compare   the same for every peer                     how fast, how soon after a crash, who is told first?
 //! ```
 //!
@@ -15,7 +14,6 @@ mod compare;
 mod harness;
 mod margins;
 mod peers;
-mod redis;
 mod servers;
 mod torture;
 
@@ -53,7 +51,6 @@ async fn perform(command: Command) -> anyhow::Result<Ruling> {
     match command {
         Command::Torture(torture) => torture::run(&torture).await,
         Command::Margins(margins) => margins::run(&margins).await,
-        Command::Redis(redis) => redis::run(&redis).await,
         Command::Compare(compare) => compare::run(&compare).await.map(|()| Ruling::Pass),
         Command::TortureClient { part } => torture::run_client(part).await.map(|()| Ruling::Pass),
         Command::Part(place) => peers::play(&place).await.map(|()| Ruling::Pass),

@@ -1,17 +1,12 @@
 //! The events of each hold, in a log of JSON lines.
 
 use std::io;
-use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Steps, eventually, linked_session, operator, server, session, sessions, within};
-use tracing::Subscriber;
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::time::FormatTime;
+use support::{Steps, eventually, linked_session, operator, sessions, within};
 use zklock::{LockOptions, LostReason};
 use zklock_testcontainers::RequestKind;
 
@@ -24,10 +19,6 @@ const PATH: &str = "/lock/orders";
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
-/// A wrong clock, which shows this time for ever.
-#[derive(Clone, Copy)]
-struct Stopped(&'static str);
-
 impl io::Write for Log {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().write(text)
@@ -38,25 +29,14 @@ impl io::Write for Log {
     }
 }
 
-impl FormatTime for Stopped {
-    fn format_time(&self, line: &mut Writer<'_>) -> std::fmt::Result {
-        line.write_str(self.0)
-    }
-}
-
 impl Log {
-    /// What writes to it, with the filter and the format of the guide.
-    fn subscriber(&self, clock: Stopped) -> impl Subscriber + Send + Sync + use<> {
-        let log = self.clone();
-        let json = tracing_subscriber::fmt().json().with_timer(clock).with_writer(move || log.clone());
-        json.with_env_filter("info,zklock::hold=debug").finish()
-    }
-
-    /// What is written to it from now on in this thread.
+    /// What is written to it from now on in this thread, with the filter and the format of the guide.
     fn begin() -> (Self, tracing::subscriber::DefaultGuard) {
         let log = Self::default();
-        let begun = tracing::subscriber::set_default(log.subscriber(Stopped("now")));
-        (log, begun)
+        let writer = log.clone();
+        let json = tracing_subscriber::fmt().json().with_writer(move || writer.clone());
+        let subscriber = json.with_env_filter("info,zklock::hold=debug").finish();
+        (log, tracing::subscriber::set_default(subscriber))
     }
 
     /// The fields of each event of a hold.
@@ -241,57 +221,4 @@ async fn a_subscriber_may_use_what_is_held() {
     operator(&server).await.delete(&last.node(), None).await.unwrap();
     within("the loss", last.lost()).await;
     eventually("all events", async || heard.load(Ordering::Relaxed) == 4).await;
-}
-
-/// The command in the guide that puts logs in order.
-fn documented_command() -> String {
-    let guide =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guide/metrics.md")).unwrap();
-    let (_, command) = guide.split_once("```sh\njq -rs ").expect("the command of the guide");
-    format!("jq -rs {}", command.split_once("```").unwrap().0)
-}
-
-/// The clock of the first machine is an hour ahead.
-#[tokio::test]
-async fn logs_of_two_machines_are_put_in_order_by_tokens() {
-    let server = server().await;
-    let machines = [("web1", Stopped("2026-11-25T04:00:00Z")), ("web2", Stopped("2026-11-25T03:00:00Z"))];
-    let logs = [Log::default(), Log::default()];
-    let mut tokens = Vec::new();
-    for (machine, end) in [(0, "releases"), (1, "closes"), (0, "dies")] {
-        let (owner, clock) = machines[machine];
-        let _begun = tracing::subscriber::set_default(logs[machine].subscriber(clock));
-        let session = session(&server).await;
-        let options = LockOptions::new().owner(owner);
-        let guard = session.lock(PATH).unwrap().with_options(options).unwrap().acquire().await.unwrap();
-        tokens.push(guard.token().zxid());
-        match end {
-            "releases" => guard.release().await.unwrap(),
-            "closes" => {
-                session.close().await.unwrap();
-                drop(guard);
-            }
-            _ => std::mem::forget((guard, session)),
-        }
-    }
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hold-events");
-    std::fs::create_dir_all(&directory).unwrap();
-    for (log, (name, _)) in logs.iter().zip(machines) {
-        std::fs::write(directory.join(format!("{name}.log")), &*log.0.lock().unwrap()).unwrap();
-    }
-    let output =
-        Command::new("sh").args(["-c", &documented_command()]).current_dir(&directory).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let told = String::from_utf8(output.stdout).unwrap();
-    let rows = told.lines().map(|line| line.rsplit_once('\t').unwrap()).collect::<Vec<_>>();
-    let ends = [
-        "web1\t2026-11-25T04:00:00Z\treleased\t",
-        "web2\t2026-11-25T03:00:00Z\tlost\tsession_closed",
-        "web1\t2026-11-25T04:00:00Z\tgranted\t",
-    ];
-    let expected = tokens.iter().zip(ends);
-    let expected = expected.map(|(token, end)| format!("{PATH}\t{token}\t0\t{end}")).collect::<Vec<_>>();
-    assert_eq!(rows.iter().map(|(row, _)| *row).collect::<Vec<_>>(), expected);
-    // For how long, if that is known.
-    assert_eq!(rows.iter().map(|(_, held)| held.is_empty()).collect::<Vec<_>>(), [false, false, true]);
 }

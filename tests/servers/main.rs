@@ -28,7 +28,6 @@ mod lost_reply;
 mod matrix;
 mod max_hold;
 mod metrics;
-mod migration;
 mod misuse;
 mod multi_lock;
 mod observe;

@@ -42,20 +42,8 @@ impl Peer {
         self.said().await
     }
 
-    /// Waits as long as it takes.
-    pub(crate) async fn acquire(&mut self) {
-        assert_eq!(self.ask("acquire").await, "waiting");
-        assert_eq!(self.said().await, "acquired");
-    }
-
     pub(crate) async fn release(&mut self) {
         assert_eq!(self.ask("release").await, "released");
-    }
-
-    /// Ends it in order: it closes its session.
-    pub(crate) async fn end(mut self) {
-        drop(self.input);
-        within("the peer's end", self.process.wait()).await.expect("a status");
     }
 
     /// Ends it as a crash does. Its session lives until it expires.

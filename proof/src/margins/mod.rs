@@ -8,7 +8,6 @@ mod contest;
 mod cut_off;
 mod differing_servers;
 mod late_create;
-mod leader_death;
 mod operator;
 mod peer;
 mod rolling_restart;

@@ -6,11 +6,8 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 use super::late_create::Caller;
-use super::leader_death::Moment;
 use super::operator::{DELAY, closes_session, deletes_node};
-use super::{
-    cut_off, differing_servers, late_create, leader_death, operator, rolling_restart, stalled_server,
-};
+use super::{cut_off, differing_servers, late_create, operator, rolling_restart, stalled_server};
 use crate::harness::Row;
 
 pub(crate) struct Scenario {

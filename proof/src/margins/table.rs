@@ -5,14 +5,6 @@ scenarios![
     a_holder_that_reconnects_to_a_leader_which_is_cut_off: cut_off::leader_and_reconnects(),
     the_leaders_word_comes_late_to_the_holders_follower: stalled_server::follower_hears_late(),
     the_holders_client_is_cut_off_from_every_server: cut_off::client(),
-    the_leader_dies_before_it_gets_a_release:
-        leader_death::release("the leader is killed before it gets its release", Moment::Sent),
-    the_leader_dies_before_its_answer_to_a_release_is_seen:
-        leader_death::release("the leader is killed before its answer to a release is seen", Moment::Committed),
-    the_leader_dies_before_it_gets_a_create:
-        leader_death::create("the leader is killed before it gets a create", Moment::Sent),
-    the_leader_dies_before_its_answer_to_a_create_is_seen:
-        leader_death::create("the leader is killed before its answer to a create is seen", Moment::Committed),
     a_create_that_was_stuck_does_not_block_the_lock: late_create::until_carried_out(1, Caller::Waits),
     a_create_of_several_locks_that_was_stuck_blocks_none_of_them:
         late_create::until_carried_out(3, Caller::Waits),

@@ -37,10 +37,6 @@ pub(crate) enum Contestant {
     SetNxPx,
     /// PostgreSQL
     Postgres,
-    /// SETNX, EXPIRE
-    SetnxExpire,
-    /// Spring
-    Spring,
     /// three locks at once
     Several,
     /// a lock by key, eight tasks a session
@@ -66,7 +62,7 @@ impl Contestant {
     pub(crate) fn service(self) -> Service {
         match self {
             Self::Etcd => Service::Etcd,
-            Self::Redisson | Self::SetNxPx | Self::SetnxExpire | Self::Spring => Service::Redis,
+            Self::Redisson | Self::SetNxPx => Service::Redis,
             Self::Postgres => Service::Postgres,
             _ => Service::ZooKeeper,
         }

@@ -1,12 +1,11 @@
 //! What a user of a lock calls.
 
-use std::future::{pending, ready};
+use std::future::pending;
 use std::time::Duration;
 
 use clap::Args;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use zklock::FencingToken;
 
 use super::contestant::Contestant;
 
@@ -54,22 +53,8 @@ pub(super) trait Lock: Send + Sized + 'static {
     /// Gives it back, whether this process holds it or not. Returns once it is free, where the client can tell.
     fn release(&mut self) -> impl Future<Output = anyhow::Result<()>> + Send;
 
-    /// What the lock tells its holder without being asked over the network: whether it is held. `None` if it tells nothing.
-    fn check(&self) -> Option<bool> {
-        None
-    }
-
-    /// Asks the servers whether it is held; `None` if there is no such question, or no answer.
-    fn inquire(&mut self) -> impl Future<Output = Option<bool>> + Send {
-        ready(None)
-    }
-
     /// Returns a word once the lock tells its holder that it may be lost, if it ever does.
     fn told(&self) -> BoxFuture<'static, String> {
         pending().boxed()
-    }
-
-    fn token(&self) -> Option<FencingToken> {
-        None
     }
 }

@@ -1,8 +1,5 @@
 //! A lock in Rust as a program that obeys lines, as `tests/peers` has them in other languages: see `Peer.java`.
-//!
-//! It knows some lines more. `check` and `inquire` answer `held`, `lost` or `silent`: by what the lock tells its holder, and by what
-//! the servers tell who asks them. `write` answers `writes TOKEN`, for a store that compares tokens. A call that fails answers
-//! `failed`, and why.
+//! A call that fails answers `failed`, and why.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -14,7 +11,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use super::contestant::Contestant;
 use super::contract::{Lock, Place};
 use super::postgres::Postgres;
-use super::redis::{Redisson, SetNxPx, SetnxExpire, Spring};
+use super::redis::{Redisson, SetNxPx};
 use super::zklock::Zklock;
 use super::zookeeper_client::ZookeeperClient;
 use crate::harness::listen;
@@ -30,8 +27,6 @@ pub(crate) async fn play(place: &Place) -> anyhow::Result<()> {
         Contestant::ZookeeperClient | Contestant::Raw => obey::<ZookeeperClient>(place).await,
         Contestant::Redisson => obey::<Redisson>(place).await,
         Contestant::SetNxPx => obey::<SetNxPx>(place).await,
-        Contestant::SetnxExpire => obey::<SetnxExpire>(place).await,
-        Contestant::Spring => obey::<Spring>(place).await,
         Contestant::Postgres => obey::<Postgres>(place).await,
         Contestant::Curator
         | Contestant::Kazoo
@@ -65,11 +60,6 @@ async fn obey<L: Lock>(place: &Place) -> anyhow::Result<()> {
             ["tell"] => {
                 tells = true;
                 println!("telling");
-            }
-            ["check"] => println!("{}", word(first.check())),
-            ["inquire"] => println!("{}", word(first.inquire().await)),
-            ["write"] => {
-                println!("writes {}", first.token().map_or_else(String::new, |token| token.to_string()));
             }
             ["laps", count, milliseconds] => {
                 let count = count.parse()?;
@@ -110,14 +100,6 @@ fn answer(done: &str, outcome: anyhow::Result<()>) {
     match outcome {
         Ok(()) => println!("{done}"),
         Err(error) => println!("failed {error:#}"),
-    }
-}
-
-fn word(held: Option<bool>) -> &'static str {
-    match held {
-        Some(true) => "held",
-        Some(false) => "lost",
-        None => "silent",
     }
 }
 

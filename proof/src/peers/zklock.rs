@@ -3,7 +3,7 @@
 use anyhow::Context;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use zklock::{AnyGuard, FencingToken, LockOptions, Locks, LocksOptions, MultiLock, Semaphore, Session};
+use zklock::{AnyGuard, LockOptions, Locks, LocksOptions, MultiLock, Semaphore, Session};
 
 use super::contestant::Contestant;
 use super::contract::{CONNECT, Lock, Place};
@@ -70,22 +70,10 @@ impl Lock for Zklock {
         Ok(guard.release().await?)
     }
 
-    fn check(&self) -> Option<bool> {
-        self.guard.as_ref().map(AnyGuard::is_held)
-    }
-
-    async fn inquire(&mut self) -> Option<bool> {
-        Some(self.guard.as_ref()?.verify().await.is_ok())
-    }
-
     fn told(&self) -> BoxFuture<'static, String> {
         match &self.guard {
             Some(guard) => guard.lost().map(|reason| format!("{reason:?}")).boxed(),
             None => std::future::pending().boxed(),
         }
-    }
-
-    fn token(&self) -> Option<FencingToken> {
-        self.guard.as_ref().map(AnyGuard::token)
     }
 }

@@ -1,8 +1,6 @@
 //! The programs, each in a short form.
 
-mod compare;
 mod margins;
-mod redis;
 mod torture;
 
 use std::process::{Command, Output};

@@ -33,15 +33,6 @@ fn a_minute_of_torture_breaks_no_promise() {
     }
 }
 
-/// One member alone is contended for more often.
-#[test]
-fn torture_of_one_member_breaks_no_promise() {
-    let report = torture(&["--seconds", "60", "--member", "readwrite"]);
-    assert_eq!(report["ruling"], "PASS");
-    let kinds = &report["members"]["readwrite"]["kinds"];
-    assert!(number(&kinds["reader"]) > 0 && number(&kinds["one lock"]) > 0, "{kinds}");
-}
-
 /// Without its delay zklock is granted beside a holder of the other client whose server is partitioned.
 #[test]
 fn torture_catches_a_shared_queue_without_a_delay() {

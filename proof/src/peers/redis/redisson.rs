@@ -129,11 +129,6 @@ impl Lock for Redisson {
         })?;
         Ok(())
     }
-
-    /// `isHeldByCurrentThread`.
-    async fn inquire(&mut self) -> Option<bool> {
-        self.redis.call("HEXISTS", &[&self.owner]).await.ok()
-    }
 }
 
 /// Renews a lock until this finds it gone.
