@@ -192,7 +192,7 @@ mod at_large {
         leases_are_kept_though_connections_break: timed(5).with(&[Beat, Break, Stall]), 36_409_795,
             [GuardLost, LeaseExtended, MovedToLeader, MovedToFollower];
         three_contenders_two_at_a_follower_under_every_fault_of_their_sessions:
-            waiters(3).patient().following(&[0, 1]).with(&[Break, Lapse, Expiry]), 25_360_727,
+            waiters(3).patient().following(&[0, 1]).with(&[Break, Lapse, Expiry]), 25_608_779,
             [AnswerFromThePast, ServedAfterItsEnd, MovedToFollower, MovedToLeader, GuardLost];
         leases_are_kept_under_every_fault_of_limits_and_late_requests:
             clipped(5).with(&[Break, Half, Race]), 369_557,
