@@ -5,14 +5,14 @@
 //! # async fn save(token: zklock::FencingToken) {}
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let session = zklock::Session::connect("zk1:2181,zk2:2181,zk3:2181").await?;
-//! let lock = session.lock("/lock/orders")?;
+//! zklock::Session::with("zk1:2181,zk2:2181,zk3:2181", async |session| {
+//!     let lock = session.lock("/lock/orders")?;
 //!
-//! let guard = lock.acquire().await?;     // first come, first served; safe to cancel
-//! guard.run(save(guard.token())).await?; // dropped the moment the lock is lost
-//! guard.release().await?;                // confirmed; a dropped guard is released in the background
-//! session.close().await?;                // a program that ends without this leaves its locks for up to 13 s
-//! # Ok(())
+//!     let guard = lock.acquire().await?;     // first come, first served; safe to cancel
+//!     guard.run(save(guard.token())).await?; // dropped the moment the lock is lost
+//!     Ok(guard.release().await?)             // confirmed; a dropped guard is released in the background
+//! })
+//! .await // closed however this ends; a program that ends without a close leaves its locks for up to 13 s
 //! # }
 //! ```
 //!

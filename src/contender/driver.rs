@@ -208,7 +208,7 @@ impl Driver {
                 }
                 end => debug!(%paths, ?end, "an acquisition without a caller has ended"),
             });
-            session.finish(finish.boxed());
+            session.finish_leaving(finish.boxed());
         }
     }
 

@@ -110,7 +110,7 @@ impl<P: Procedure> Drop for Course<P> {
         if stage.pending.is_some() {
             let session = stage.session.clone();
             let rest = async move { while stage.outcome().await.is_some() {} }.boxed();
-            if P::OUTLASTS_THE_SESSION { session.finish_write(rest) } else { session.finish(rest) }
+            if P::OUTLASTS_THE_SESSION { session.finish_leaving(rest) } else { session.finish(rest) }
         }
     }
 }

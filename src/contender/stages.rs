@@ -51,6 +51,6 @@ pub(crate) fn finish_write<T: Clone + Send + 'static>(
     future: impl Future<Output = T> + Send + 'static,
 ) -> Joint<T> {
     let joint = Joint::new(future.boxed());
-    session.finish_write(joint.clone().map(drop).boxed());
+    session.finish_leaving(joint.clone().map(drop).boxed());
     joint
 }

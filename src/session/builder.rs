@@ -1,11 +1,14 @@
 //! The options of a session, and connecting it.
 
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
+use tracing::warn;
 use zklock_recipe::DEFAULT_DRIFT_PPM;
 
 use super::Session;
@@ -77,6 +80,43 @@ impl Session {
     /// Errors and cancel safety: as [`SessionBuilder::connect`].
     pub async fn connect(servers: impl Into<String>) -> Result<Self, ConnectError> {
         Self::builder(servers).connect().await
+    }
+
+    /// Connects as [`connect`](Self::connect), does `work` with the session, and closes the session however `work` ends: with
+    /// `Ok`, by a `?`, or by a panic, which goes on once the session is closed. So the program leaves no lock behind, and the
+    /// next contender has it at once.
+    ///
+    /// Guards that `work` has dropped are released before the session is closed. Guards that are kept elsewhere, in a task or in
+    /// the value that `work` returns, are lost then. With other options, call [`SessionBuilder::with`].
+    ///
+    /// ```no_run
+    /// # async fn migrate() -> Result<(), std::io::Error> { Ok(()) }
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use zklock::Session;
+    ///
+    /// Session::with("zk1:2181,zk2:2181,zk3:2181", async |session| {
+    ///     let guard = session.lock("/lock/migration")?.acquire().await?;
+    ///     guard.run(migrate()).await??;
+    ///     Ok(guard.release().await?)
+    /// })
+    /// .await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What `work` returns, or the [`ConnectError`] if the session cannot be connected. A session that cannot be closed in time is
+    /// logged: zklock goes on closing it in the background, as [`close`](Self::close) does, and waits no longer than that does.
+    ///
+    /// # Cancel safety
+    ///
+    /// If you drop the future, `work` is dropped, and zklock closes the session in the background as soon as nothing uses it.
+    pub async fn with<T, E: From<ConnectError>>(
+        servers: impl Into<String>,
+        work: impl AsyncFnOnce(Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        Self::builder(servers).with(work).await
     }
 
     /// Returns a builder, for connecting with other options.
@@ -234,6 +274,19 @@ impl SessionBuilder {
             Some(Err(error)) if error.is_panic() => Err(ConnectError::panicked(&*error.into_panic())),
             Some(Err(_)) | None => Err(ConnectError::RuntimeGone),
         }
+    }
+
+    /// Connects, does `work` with the session, and closes the session however `work` ends. See [`Session::with`].
+    pub async fn with<T, E: From<ConnectError>>(
+        self,
+        work: impl AsyncFnOnce(Session) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let session = self.connect().await?;
+        let ended = AssertUnwindSafe(work(session.clone())).catch_unwind().await;
+        if let Err(error) = session.close().await {
+            warn!(%error, "the session of a scope was not closed in time");
+        }
+        ended.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// Returns a session at once, whether or not a server can be reached. zklock opens the first ZooKeeper session in

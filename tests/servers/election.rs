@@ -173,6 +173,24 @@ async fn an_operator_who_deletes_the_announcement_has_it_made_again() {
     until_all_is_gone(&server, &client).await;
 }
 
+/// A server that is behind may show a former leader.
+#[tokio::test]
+async fn a_lower_token_is_believed_only_behind_a_sync() {
+    let (server, link, session) = linked_session(Duration::from_secs(60)).await;
+    let client = operator(&server).await;
+    let mut leaders = election(&session).observe();
+    let leadership = election(&session).campaign("one").await.unwrap();
+    until_told(&mut leaders, Some("one")).await;
+    leadership.resign().await.unwrap();
+    until_told(&mut leaders, None).await;
+    let sync = link.hold_request(RequestKind::Sync);
+    forge(&client, CreateMode::Ephemeral, r#"{"token":1,"owner":"o","value":"forged","since":0}"#).await;
+    within("the sync", sync.reached()).await;
+    sync.release();
+    let went_back = within("news", leaders.next()).await.expect("the session is not over").unwrap_err();
+    assert_eq!(went_back.now.zxid(), 1);
+}
+
 /// An operator deletes the node of a leader that resigns, and nobody answers the resignation.
 #[tokio::test]
 async fn an_announcement_that_a_resignation_has_missed_is_taken_back() {

@@ -39,6 +39,7 @@ mod queue;
 mod restore;
 mod risk;
 mod scale;
+mod scope;
 mod semaphore;
 mod sharing;
 mod shutdown;

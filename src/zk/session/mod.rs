@@ -53,8 +53,8 @@ pub(crate) struct ZkSession {
     pub(crate) lease: Arc<SharedLease>,
     over: watch::Receiver<Option<Closing>>,
     background: Background,
-    /// How many futures the background task finishes that write what outlasts the session.
-    writes: watch::Sender<usize>,
+    /// How many futures of the background task a close waits for.
+    leaving: watch::Sender<usize>,
     /// Each [`SessionView`] has a clone of it.
     views: Arc<()>,
     /// Whether callers may have made nodes that go with the session.
@@ -132,7 +132,7 @@ impl ZkSession {
             over,
             holds: Holds::new(background.clone()),
             background,
-            writes: watch::Sender::default(),
+            leaving: watch::Sender::default(),
             views: Arc::default(),
             owns_nodes: AtomicBool::new(false),
             polled: Arc::default(),
@@ -154,10 +154,10 @@ impl ZkSession {
         }
     }
 
-    /// Whether an observer, a write that outlasts the session, or a node of a caller needs the session though it does not keep it
+    /// Whether an observer, a future that a close waits for, or a node of a caller needs the session though it does not keep it
     /// open.
     pub(crate) fn is_needed(&self) -> bool {
-        let is_awaited = Arc::strong_count(&self.views) > 1 || *self.writes.borrow() > 0;
+        let is_awaited = Arc::strong_count(&self.views) > 1 || *self.leaving.borrow() > 0;
         is_awaited || self.owns_nodes.load(Ordering::Relaxed)
     }
 
@@ -265,12 +265,11 @@ impl ZkSession {
         self.background.finish(future);
     }
 
-    /// As [`finish`](Self::finish), for a future that writes what outlasts the session. [`close_after_writes`] waits for it.
-    ///
-    /// [`close_after_writes`]: Self::close_after_writes
-    pub(crate) fn finish_write(&self, future: BoxFuture<'static, ()>) {
-        self.writes.send_modify(|writes| *writes += 1);
-        let counted = Counted(self.writes.clone());
+    /// As [`finish`](Self::finish), for a future that a close should not forestall: a release, or a write of what outlasts the
+    /// session. [`close_after_leaving`](Self::close_after_leaving) waits for it.
+    pub(crate) fn finish_leaving(&self, future: BoxFuture<'static, ()>) {
+        self.leaving.send_modify(|leaving| *leaving += 1);
+        let counted = Counted(self.leaving.clone());
         self.finish(future.map(|()| drop(counted)).boxed());
     }
 
@@ -299,18 +298,18 @@ impl ZkSession {
         self.lease.ended(SessionEnd::Closed);
     }
 
-    /// As [`close`](Self::close), once the writes that outlast the session are done, or a tenth of the session timeout is over.
-    pub(crate) fn close_after_writes(&self) {
-        let mut writes = self.writes.subscribe();
+    /// As [`close`](Self::close), once what is [leaving](Self::finish_leaving) has left, or a tenth of the session timeout is over.
+    pub(crate) fn close_after_leaving(&self) {
+        let mut leaving = self.leaving.subscribe();
         let lease = self.lease.clone();
-        if *writes.borrow() == 0 {
+        if *leaving.borrow() == 0 {
             return self.close();
         }
         let patience = self.lease.lengths().timeout / 10;
         self.finish(
             async move {
                 // The background task awaits this, inside its runtime.
-                let _done = tokio::time::timeout(patience, writes.wait_for(|writes| *writes == 0)).await;
+                let _done = tokio::time::timeout(patience, leaving.wait_for(|leaving| *leaving == 0)).await;
                 lease.ended(SessionEnd::Closed);
             }
             .boxed(),
@@ -324,12 +323,12 @@ impl ZkSession {
     }
 }
 
-/// One write that outlasts the session, until this is dropped.
+/// One future that a close waits for, until this is dropped.
 struct Counted(watch::Sender<usize>);
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.send_modify(|writes| *writes -= 1);
+        self.0.send_modify(|leaving| *leaving -= 1);
     }
 }
 

@@ -234,7 +234,7 @@ impl Succession {
         // This comes first, so that no other ZooKeeper session takes over from here on.
         self.finish(SessionState::Closed);
         let last = self.present();
-        last.close_after_writes();
+        last.close_after_leaving();
         last
     }
 
