@@ -185,7 +185,10 @@ async fn a_lower_token_is_believed_only_behind_a_sync() {
     until_told(&mut leaders, None).await;
     let sync = link.hold_request(RequestKind::Sync);
     forge(&client, CreateMode::Ephemeral, r#"{"token":1,"owner":"o","value":"forged","since":0}"#).await;
-    within("the sync", sync.reached()).await;
+    tokio::select! {
+        () = within("the sync", sync.reached()) => {}
+        news = leaders.next() => panic!("{news:?}"),
+    }
     sync.release();
     let went_back = within("news", leaders.next()).await.expect("the session is not over").unwrap_err();
     assert_eq!(went_back.now.zxid(), 1);
