@@ -59,6 +59,7 @@
 //! | feature | adds |
 //! |---|---|
 //! | `tls` | connections over TLS |
+//! | `blocking` | the module `blocking`: the same family for programs that are not async |
 //! | `sasl-digest-md5`, `sasl-gssapi` | authentication with SASL; the latter needs the system's GSSAPI library |
 //! | `serde`; `metrics` | `Serialize` and `Deserialize` for tokens and sequencers; [metrics](inspect#metrics-spans-and-events) |
 //! | `cancellation-token` | `Guard::cancellation_token`, with tokio-util |
@@ -81,6 +82,9 @@ macro_rules! debug_shows {
 mod acl;
 mod acquire;
 pub mod ask;
+#[cfg(feature = "blocking")]
+#[cfg_attr(docsrs, doc(cfg(feature = "blocking")))]
+pub mod blocking;
 mod clock;
 mod contender;
 pub mod election;

@@ -465,4 +465,15 @@ impl Session {
     }
 }
 
+/// What the blocking interface asks.
+#[cfg(feature = "blocking")]
+impl Session {
+    /// Resolves once guards that were dropped are released, or could be no more: at the end of the lease.
+    pub(crate) async fn left(&self) {
+        let present = self.succession.present();
+        let bound = Instant::now() + present.lease.remaining();
+        let _late = self.succession.timeout_at(bound, present.left()).await;
+    }
+}
+
 debug_shows!(Session, it, { id: format_args!("{:#x}", it.id()) });

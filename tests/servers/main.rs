@@ -4,6 +4,7 @@ extern crate zklock_test_support as support;
 
 mod acquire;
 mod ask;
+mod blocking;
 mod bounds;
 mod close;
 mod connection;

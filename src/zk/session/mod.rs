@@ -273,6 +273,13 @@ impl ZkSession {
         self.finish(future.map(|()| drop(counted)).boxed());
     }
 
+    /// Resolves once nothing is [leaving](Self::finish_leaving).
+    #[cfg(feature = "blocking")]
+    pub(crate) async fn left(&self) {
+        let mut leaving = self.leaving.subscribe();
+        let _left = leaving.wait_for(|leaving| *leaving == 0).await;
+    }
+
     /// Makes the background task poll a guard's driver once the guard has been held for a while.
     pub(crate) fn settle_later(&self, guard: Weak<dyn SessionHold>) {
         if self.holds.insert_young(guard) {

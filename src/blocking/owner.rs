@@ -1,0 +1,90 @@
+//! The thread of a session, and how other threads wait.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
+use std::thread::{self, JoinHandle, Thread};
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tracing::warn;
+
+use crate::session::{ConnectError, Session, SessionBuilder};
+
+/// Blocks this thread until the future is done, and returns its output. Each future of zklock may be waited for in any thread.
+///
+/// ```no_run
+/// # fn example(guard: zklock::blocking::Guard) -> Result<(), zklock::Lost> {
+/// zklock::blocking::wait(guard.verify())
+/// # }
+/// ```
+pub fn wait<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    let mut future = pin!(future);
+    let waker = Arc::new(Unpark(thread::current())).into();
+    let mut cx = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut cx) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// A session and its thread, until nothing of it is left.
+pub(super) struct Owner {
+    pub(super) session: Session,
+    pub(super) runtime: Handle,
+    _thread: RuntimeThread,
+}
+
+/// A thread that runs the tasks of a session until this is dropped.
+struct RuntimeThread {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Owner {
+    pub(super) fn connect(builder: SessionBuilder) -> Result<Arc<Self>, ConnectError> {
+        let unset = |error: io::Error| ConnectError::Client { cause: error.to_string() };
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(unset)?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let run = move || {
+            drop(runtime.block_on(stopped));
+            // A function that hears of a loss may be what ends this, and cannot be waited for.
+            runtime.shutdown_background();
+        };
+        let thread = thread::Builder::new().name("zklock".to_owned()).spawn(run).map_err(unset)?;
+        let _thread = RuntimeThread { stop: Some(stop), thread: Some(thread) };
+        let session = {
+            let _entered = handle.enter();
+            wait(builder.connect())?
+        };
+        Ok(Arc::new(Self { session, runtime: handle, _thread }))
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if let Err(error) = wait(self.session.close()) {
+            warn!(%error, "a session was not closed in time");
+        }
+    }
+}
+
+impl Drop for RuntimeThread {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // It panics if a task of zookeeper-client does. Nobody can do anything about it here.
+        let _ended = self.thread.take().map(JoinHandle::join);
+    }
+}
