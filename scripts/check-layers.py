@@ -54,6 +54,7 @@ def leaves(tree, prefix=()):
 LAYERS = {
     "src": [
         "inspect",
+        "blocking",
         "session",
         "once keys",
         "ask election semaphore",
