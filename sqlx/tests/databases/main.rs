@@ -1,5 +1,6 @@
 //! Fences in real databases.
 
+mod examples;
 mod lock;
 mod place;
 mod postgres;
