@@ -110,8 +110,8 @@ memcheck: servers compiled ## Run the tests of watches under valgrind: of their 
 model: nextest ## Explore the protocol's largest models, of millions of states
 	cargo nextest run --release -p zklock-recipe --profile model
 
-simulate: ## Run the library on simulated servers, network and clocks, by random seeds (MINUTES=, MODE=; SEED= runs one, with TRACE=1 line by line)
-	cd simulation && cargo run --release -- $(if $(SEED),--seed $(SEED),--minutes $(or $(MINUTES),10)) $(if $(MODE),--mode $(MODE)) $(if $(TRACE),--trace)
+simulate: ## Run the library on simulated servers, network and clocks, by random seeds (MINUTES=, MODE=; SEED= runs one, with TRACE=1 line by line; LEDGER=1 notes it in simulation/ledger.csv)
+	cd simulation && cargo run --release -- $(if $(SEED),--seed $(SEED),--minutes $(or $(MINUTES),10)) $(if $(MODE),--mode $(MODE)) $(if $(TRACE),--trace) $(if $(LEDGER),--ledger ledger.csv)
 
 breaks: ## Break the library by each patch in simulation/breaks/, and see which breaks the simulation finds: hours (BREAKS= their numbers)
 	scripts/breaks.py $(BREAKS)

@@ -1,5 +1,7 @@
 //! The command line.
 
+use std::path::PathBuf;
+
 use clap::Parser;
 use zklock_contest::member::Member;
 use zklock_simulation::Choices;
@@ -17,6 +19,9 @@ pub(crate) struct Args {
     /// The member to contend for, instead of a random one
     #[arg(long)]
     pub(crate) mode: Option<Member>,
+    /// Append a line on this run to a file of comma-separated values, behind its header: ledger.csv
+    #[arg(long, conflicts_with = "seed", value_name = "FILE")]
+    pub(crate) ledger: Option<PathBuf>,
     /// Print what happens, with --seed
     #[arg(long, requires = "seed")]
     pub(crate) trace: bool,

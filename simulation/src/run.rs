@@ -73,7 +73,8 @@ pub fn run(seed: u64, choices: &Choices) -> Outcome {
     let (fingerprint, time) = (system.cluster.world.fingerprint(), system.time);
     drop(system);
     let outcome = history::end(member, timeout);
-    let seen = Seen { fingerprint, time, faults, slack: slack::seen(), ..outcome.seen };
+    let slack = slack::seen().map(|slack| (member, slack)).into_iter().collect();
+    let seen = Seen { fingerprint, time, faults, slack, ..outcome.seen };
     Outcome { seen, reached: probes::take(), ..outcome }
 }
 

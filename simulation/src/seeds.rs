@@ -2,7 +2,9 @@
 //! process has done before.
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -53,6 +55,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             End::Passed(seen, reached) => sums.add(seen, reached),
             End::Failed(_, violations) => {
                 println!("{}", sums.line(began.elapsed()));
+                args.ledger.iter().for_each(|ledger| sums.note(ledger, &seed.to_string()));
                 println!("FAIL: seed {seed}");
                 violations.iter().for_each(|violation| println!("  {violation}"));
                 let without = list(&shrunk(args, seed));
@@ -67,8 +70,12 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         }
     }
     println!("{}", sums.line(began.elapsed()));
+    args.ledger.iter().for_each(|ledger| sums.note(ledger, "nothing"));
     if args.minutes >= PROVES && args.mode.is_none() {
         let Sums { seeds, seen, reached } = sums;
+        for (member, slack) in &seen.slack {
+            println!("least slack of {member}: {} T to spare", part(*slack));
+        }
         seen.unproven().iter().for_each(|missing| println!("not shown: {missing}"));
         for (message, number) in reached.iter().filter(|(_, number)| **number <= RARELY) {
             println!("reached in {number} of {seeds} seeds: {message}");
@@ -82,6 +89,11 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 fn mode(args: &Args) -> String {
     args.mode.map(|member| format!(" --mode {member}")).unwrap_or_default()
+}
+
+/// A part of a session timeout, of so many millionths.
+fn part(millionths: u64) -> String {
+    format!("{:.4}", millionths as f64 / 1e6)
 }
 
 fn list(numbers: &[usize]) -> String {
@@ -156,11 +168,27 @@ impl Sums {
         }
     }
 
+    /// The least slack of any member, in parts of the session timeout.
+    fn slack(&self) -> String {
+        self.seen.slack.values().min().map_or("-".to_owned(), |slack| part(*slack))
+    }
+
+    /// Appends what was run to a ledger, and what was found.
+    fn note(&self, ledger: &Path, found: &str) {
+        let Self { seeds, seen: Seen { time, faults, grants, losses, .. }, .. } = self;
+        let described = Command::new("git").args(["describe", "--always", "--dirty"]).output();
+        let commit = described.map(|it| String::from_utf8_lossy(&it.stdout).trim().to_owned());
+        let (commit, hours) = (commit.unwrap_or_default(), time.as_secs_f64() / 3600.0);
+        let line = format!("{commit},{seeds},{hours:.1},{faults},{grants},{losses},{},{found}", self.slack());
+        let file = OpenOptions::new().create(true).append(true).open(ledger);
+        file.and_then(|mut file| writeln!(file, "{line}")).expect("a ledger that can be written to");
+    }
+
     fn line(&self, took: Duration) -> String {
-        let Self { seeds, seen: Seen { time, faults, grants, losses, slack, .. }, .. } = self;
+        let Self { seeds, seen: Seen { time, faults, grants, losses, .. }, .. } = self;
         let hours = time.as_secs_f64() / 3600.0;
         let rate = time.as_secs_f64() / took.as_secs_f64();
-        let slack = slack.map_or("-".to_owned(), |millionths| format!("{:.4}", millionths as f64 / 1e6));
+        let slack = self.slack();
         format!(
             "{seeds} seeds, {hours:.1} simulated hours ({rate:.0} an hour), {faults} faults, {grants} grants, {losses} losses, \
              least slack: {slack} T to spare"

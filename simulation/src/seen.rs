@@ -1,5 +1,6 @@
 //! What a run has seen, in numbers.
 
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use zklock_contest::member::Member;
 use zklock_contest::members::rules;
 
 /// What one run has seen, or several together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// Two runs that took the same steps have the same one.
     pub fingerprint: u64,
@@ -24,9 +25,9 @@ pub struct Seen {
     pub losses: u64,
     /// What members have shown of what they are to show, a bit each.
     pub shown: u64,
-    /// By how much the slack was larger than it must be at the least, in millionths of the session timeout; `None` if no session
-    /// of a holder has ended early.
-    pub slack: Option<u64>,
+    /// By how much the slack of each member was larger than it must be at the least, in millionths of the session timeout. None of a
+    /// member of which no holder's session has ended early.
+    pub slack: BTreeMap<Member, u64>,
 }
 
 /// What the members are to show, in the order of the bits: what is to be said of it if it was not shown.
@@ -63,6 +64,8 @@ impl AddAssign for Seen {
         self.grants += grants;
         self.losses += losses;
         self.shown |= shown;
-        self.slack = self.slack.into_iter().chain(slack).min();
+        for (member, slack) in slack {
+            self.slack.entry(member).and_modify(|least| *least = slack.min(*least)).or_insert(slack);
+        }
     }
 }

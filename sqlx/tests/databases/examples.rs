@@ -2,8 +2,8 @@
 
 use std::process::Stdio;
 
-use zklock_test_support::{example, server, until_nothing_is_left, within};
 use tokio::process::Command;
+use zklock_test_support::{example, server, until_nothing_is_left, within};
 
 #[tokio::test]
 async fn each_order_is_paid_once_though_two_work() {
