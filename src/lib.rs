@@ -123,7 +123,7 @@ pub use layout::Layout;
 pub use lock::Lock;
 pub use lock::multi_lock::{Access, InvalidMultiLock, MultiLock};
 pub use lock::rw_lock::RwLock;
-pub use once::Once;
+pub use once::{Once, OnceOptions, Ran, RunError};
 pub use path::PathProblem;
 pub use semaphore::{Semaphore, Slots};
 pub use session::{ConnectError, Session, SessionBuilder, SessionEvent, SessionEvents, SessionState};

@@ -61,7 +61,7 @@ impl<K: 'static> Release for crate::Guard<K> {
 
 impl Release for crate::Leadership {
     fn release(self) -> impl Future<Output = Result<(), ReleaseError>> {
-        self.resign()
+        self.release()
     }
 
     fn when_lost(&self) -> BoxFuture<'static, LostReason> {
@@ -71,8 +71,8 @@ impl Release for crate::Leadership {
 
 #[expect(private_bounds, reason = "nobody else makes guards")]
 impl<G: Release> Held<G> {
-    /// Releases what is held, and returns once ZooKeeper has confirmed that. As [`Guard::release`](crate::Guard::release), and for
-    /// a leadership as [`Leadership::resign`](crate::Leadership::resign).
+    /// Releases what is held, and returns once ZooKeeper has confirmed that. As [`Guard::release`](crate::Guard::release) and
+    /// [`Leadership::release`](crate::Leadership::release).
     pub fn release(self) -> Result<(), ReleaseError> {
         let Self { inner, released: _released } = self;
         wait(inner.release())

@@ -78,6 +78,11 @@ impl Leadership {
         self.into_any().release().await
     }
 
+    /// The same as [`resign`](Self::resign), by the name that guards have for it.
+    pub async fn release(self) -> Result<(), ReleaseError> {
+        self.resign().await
+    }
+
     /// Returns the leadership as a guard without its kind, for code that holds guards of several kinds. zklock keeps the
     /// announcement up as long as this guard lives. Releasing or dropping it resigns.
     pub fn into_any(self) -> AnyGuard {

@@ -183,7 +183,7 @@ pub enum RunError<E> {
     #[error("{0:#}")]
     Work(E),
     /// The work succeeded, but ZooKeeper did not confirm the record of that. With
-    /// [`OnceOptions::retry`](crate::once::OnceOptions::retry), the run may run again.
+    /// [`OnceOptions::retry`](crate::OnceOptions::retry), the run may run again.
     #[error(transparent)]
     Record(RecordError),
 }

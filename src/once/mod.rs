@@ -71,7 +71,7 @@ use crate::zk::Succession;
 /// # async fn report(date: &str) -> Result<(), std::io::Error> { Ok(()) }
 /// # async fn example(session: zklock::Session) -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use zklock::once::Ran;
+/// use zklock::Ran;
 ///
 /// let once = session.once("/lock/report")?;
 /// let today = once.period_name(Duration::from_secs(24 * 60 * 60)).await?; // by ZooKeeper's clock

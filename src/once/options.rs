@@ -11,7 +11,7 @@ pub(super) const MOST_KEPT: u16 = 1_000;
 /// Options of a [`Once`](crate::Once); give them to [`Once::with_options`](crate::Once::with_options).
 ///
 /// ```
-/// use zklock::{LockOptions, once::OnceOptions};
+/// use zklock::{LockOptions, OnceOptions};
 ///
 /// let options = OnceOptions::new().lock(LockOptions::new().owner("report@eu-1")).keep(400).retry(true);
 /// # drop(options);

@@ -27,7 +27,7 @@ pub struct Record {
     /// The fencing token of the last run.
     pub token: FencingToken,
     /// How many times the run has begun, this attempt included. It is more than one only with
-    /// [`OnceOptions::retry`](crate::once::OnceOptions::retry).
+    /// [`OnceOptions::retry`](crate::OnceOptions::retry).
     pub attempt: u32,
     /// When the last run began, by the clock of ZooKeeper's leader.
     pub begun: SystemTime,

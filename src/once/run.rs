@@ -16,7 +16,7 @@ use crate::guard::Guard;
 /// [`fail`](Self::fail).
 ///
 /// If you drop the run, the lock is released in the background, and the record stays as it is: the run has begun and has
-/// not ended. Without [`OnceOptions::retry`](crate::once::OnceOptions::retry) the run never begins again then.
+/// not ended. Without [`OnceOptions::retry`](crate::OnceOptions::retry) the run never begins again then.
 #[must_use = "if the run is dropped, the lock is released, and the run has no end"]
 pub struct Run {
     guard: Guard,

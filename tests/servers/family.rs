@@ -9,11 +9,11 @@ use support::within;
 use zklock::ask::Asks;
 use zklock::election::CampaignError;
 use zklock::inspect::PathKind;
-use zklock::once::{Claim, ClaimError, OnceOptions};
+use zklock::once::{Claim, ClaimError};
 use zklock::semaphore::PoolError;
 use zklock::{
-    AcquireError, AnyGuard, Guard, KeyError, Leadership, LockOptions, LocksOptions, LostReason, ReleaseError,
-    Session,
+    AcquireError, AnyGuard, Guard, KeyError, Leadership, LockOptions, LocksOptions, LostReason, OnceOptions,
+    ReleaseError, Session,
 };
 
 /// What a member grants, without its kind.

@@ -8,9 +8,9 @@ use support::{
 };
 use zklock::election::CampaignError;
 use zklock::inspect::ForeignClient;
-use zklock::once::OnceOptions;
 use zklock::{
-    Access, AcquireError, Guard, InvalidLock, Layout, Lock, LockOptions, LocksOptions, LostReason, Session,
+    Access, AcquireError, Guard, InvalidLock, Layout, Lock, LockOptions, LocksOptions, LostReason,
+    OnceOptions, Session,
 };
 use zklock_testcontainers::RequestKind;
 use zookeeper_client::{Acls, CreateMode};

@@ -1,8 +1,8 @@
 //! The thing that a command waits for: locks, a run that happens once, an election, or some of a semaphore or of slots.
 
 use zklock::{
-    Election, LockOptions, Once, Session,
-    once::{Claim, OnceOptions, Record, RecordState},
+    Election, LockOptions, Once, OnceOptions, Session,
+    once::{Claim, Record, RecordState},
 };
 
 use super::guard::CommandGuard;

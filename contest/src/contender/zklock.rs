@@ -8,10 +8,11 @@ use std::time::Duration;
 use tokio::time::sleep;
 use zklock::election::{CampaignError, Leader};
 use zklock::inspect::Observer;
-use zklock::once::{self, ClaimError, OnceOptions};
+use zklock::once::{self, ClaimError};
 use zklock::semaphore::PoolError;
 use zklock::{
-    Access, AcquireError, Guard, KeyError, Layout, LockOptions, Locks, LocksOptions, Session, SessionState,
+    Access, AcquireError, Guard, KeyError, Layout, LockOptions, Locks, LocksOptions, OnceOptions, Session,
+    SessionState,
 };
 
 use super::held::{Granted, Held};
