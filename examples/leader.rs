@@ -15,7 +15,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let path = arguments.next().unwrap_or_else(|| "/service".into());
     let name = format!("process {}", std::process::id());
     // First of all, so that no signal is missed.
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
 
     // However this ends, the session is closed, so that the next candidate leads at once.
     Session::with(servers, async |session| {

@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         take(&database, step)?;
         println!("{step}, token {}", guard.token());
     }
-    Ok(guard.release()?) // as an early `?` or a panic does, and then the session is closed
+    Ok(guard.release()?) // an early `?` or a panic releases the guard, too; then the session is closed
 }
 
 fn taken(database: impl AsRef<Path>) -> Result<usize, std::io::Error> {

@@ -15,7 +15,7 @@ use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::settings::{QueueEntry, Settings, paths};
 use crate::telemetry::{self, Acquired, FamilyMember};
-use crate::zk::Succession;
+use crate::zk::{Over, Succession};
 
 /// Acquires one lock, or several at once.
 #[derive(Clone)]
@@ -167,7 +167,12 @@ impl Acquirer {
                 }
             }
         };
-        self.within(wait, contending).await
+        tokio::select! {
+            biased;
+            // What is released before the session goes must not grant anybody whom the session's end would take the lock from.
+            () = self.succession.closed() => Err(AcquireError::over(self.paths(), Over::Closed)),
+            contended = self.within(wait, contending) => contended,
+        }
     }
 
     fn paths(&self) -> String {

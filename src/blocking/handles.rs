@@ -25,7 +25,7 @@ pub struct Blocking<T> {
     owner: Arc<Owner>,
 }
 
-/// What is held: it derefs to its namesake `G`. Dropping it releases what is held, and waits for that no longer than the guard's lease
+/// A guard, a permit, a slot or a leadership: it derefs to its namesake `G`. Dropping it releases what is held, and waits for that no longer than the guard's lease
 /// would last.
 #[must_use = "what is held is released as soon as this is dropped"]
 pub struct Held<G> {
@@ -34,16 +34,21 @@ pub struct Held<G> {
     released: Released,
 }
 
-/// Waits, as it is dropped, until the session has released what was dropped before.
-struct Released(Arc<Owner>);
+/// Waits, as it is dropped, until the session has released what was dropped before, if that is due.
+struct Released {
+    owner: Arc<Owner>,
+    is_due: bool,
+}
 
 impl Drop for Released {
     fn drop(&mut self) {
-        wait(self.0.session.left());
+        if self.is_due {
+            wait(self.owner.session.left());
+        }
     }
 }
 
-/// What may be released.
+/// A guard of any kind, or a leadership.
 trait Release: Sized {
     fn release(self) -> impl Future<Output = Result<(), ReleaseError>>;
     fn when_lost(&self) -> BoxFuture<'static, LostReason>;
@@ -74,12 +79,13 @@ impl<G: Release> Held<G> {
     /// Releases what is held, and returns once ZooKeeper has confirmed that. As [`Guard::release`](crate::Guard::release) and
     /// [`Leadership::release`](crate::Leadership::release).
     pub fn release(self) -> Result<(), ReleaseError> {
-        let Self { inner, released: _released } = self;
+        let Self { inner, mut released } = self;
+        released.is_due = false;
         wait(inner.release())
     }
 
-    /// Calls `act` once the guard is lost, with the reason, in a thread of its own. It is not called if the guard is released or
-    /// dropped before.
+    /// Calls `act` once the guard is lost, with the reason, in a thread of its own. zklock does not call it if the hold is released
+    /// before. `act` must not own the guard, which would then never be dropped.
     ///
     /// ```no_run
     /// # fn example(guard: zklock::blocking::Guard) {
@@ -91,12 +97,15 @@ impl<G: Release> Held<G> {
     /// ```
     pub fn on_lost(&self, act: impl FnOnce(LostReason) + Send + 'static) {
         let lost = self.inner.when_lost();
-        let runtime = self.released.0.runtime.clone();
-        self.released.0.runtime.spawn(async move {
+        let runtime = self.released.owner.runtime.clone();
+        self.released.owner.runtime.spawn(async move {
             let reason = lost.await;
-            if reason != LostReason::Released {
-                runtime.spawn_blocking(move || act(reason));
-            }
+            // What `act` owns may be dropped elsewhere alone, because a drop may wait for this thread.
+            runtime.spawn_blocking(move || {
+                if reason != LostReason::Released {
+                    act(reason);
+                }
+            });
         });
     }
 }
@@ -135,7 +144,7 @@ impl<T> Blocking<T> {
     }
 
     fn hold<G>(&self, inner: G) -> Held<G> {
-        Held { inner, released: Released(self.owner.clone()) }
+        Held { inner, released: Released { owner: self.owner.clone(), is_due: true } }
     }
 }
 

@@ -16,10 +16,11 @@
 //! [`LockOptions::fail_stop`](crate::LockOptions::fail_stop) ends the process then.
 //!
 //! Each type derefs to the one of the same name in the crate's root. The functions there that are not async are called as they are.
-//! Those that are async, and have no namesake here, take [`wait`]: `wait(guard.verify())`.
+//! Async functions without a namesake here take [`wait`]: `wait(guard.verify())`, `wait(session.once("/lock/mail")?.claim("today"))`.
 //!
 //! The last handle of a session that is dropped closes the session, and waits for that as long as
-//! [`Session::close`](crate::Session::close) does. In a task of an async runtime, each of these calls blocks the task's thread.
+//! [`Session::close`](crate::Session::close) does. A program that ends by [`exit`](std::process::exit) or by a signal drops nothing, and
+//! leaves its locks for up to 13 s by default. In a task of an async runtime, each of these calls blocks the task's thread.
 
 mod handles;
 mod owner;

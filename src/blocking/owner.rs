@@ -3,16 +3,19 @@
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake};
 use std::thread::{self, JoinHandle, Thread};
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
+use tokio::task::unconstrained;
 use tracing::warn;
 
 use crate::session::{ConnectError, Session, SessionBuilder};
 
-/// Blocks this thread until the future is done, and returns its output. Each future of zklock may be waited for in any thread.
+/// Blocks this thread until the future is done, and returns its output. Each future of zklock may be waited for in any thread. Others may not, in a
+/// task: `tokio::task::yield_now` never ends there.
 ///
 /// ```no_run
 /// # fn example(guard: zklock::blocking::Guard) -> Result<(), zklock::Lost> {
@@ -20,21 +23,27 @@ use crate::session::{ConnectError, Session, SessionBuilder};
 /// # }
 /// ```
 pub fn wait<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread);
+    /// The thread, and whether it was woken: a poll that parks the thread itself takes the token by which it would go on.
+    struct Waiter(Thread, AtomicBool);
 
-    impl Wake for Unpark {
+    impl Wake for Waiter {
         fn wake(self: Arc<Self>) {
+            self.1.store(true, Ordering::Release);
             self.0.unpark();
         }
     }
 
-    let mut future = pin!(future);
-    let waker = Arc::new(Unpark(thread::current())).into();
+    // In a task, tokio would have each future stop now and then, and go on at the task's next poll, which does not come.
+    let mut future = pin!(unconstrained(future));
+    let waiter = Arc::new(Waiter(thread::current(), AtomicBool::new(false)));
+    let waker = waiter.clone().into();
     let mut cx = Context::from_waker(&waker);
     loop {
-        match future.as_mut().poll(&mut cx) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
+        if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+            return output;
+        }
+        while !waiter.1.swap(false, Ordering::Acquire) {
+            thread::park();
         }
     }
 }
@@ -54,8 +63,8 @@ struct RuntimeThread {
 
 impl Owner {
     pub(super) fn connect(builder: SessionBuilder) -> Result<Arc<Self>, ConnectError> {
-        let unset = |error: io::Error| ConnectError::Client { cause: error.to_string() };
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(unset)?;
+        let failed = |error: io::Error| ConnectError::Client { cause: error.to_string() };
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel::<()>();
         let run = move || {
@@ -63,7 +72,7 @@ impl Owner {
             // A function that hears of a loss may be what ends this, and cannot be waited for.
             runtime.shutdown_background();
         };
-        let thread = thread::Builder::new().name("zklock".to_owned()).spawn(run).map_err(unset)?;
+        let thread = thread::Builder::new().name("zklock".to_owned()).spawn(run).map_err(failed)?;
         let _thread = RuntimeThread { stop: Some(stop), thread: Some(thread) };
         let session = {
             let _entered = handle.enter();

@@ -84,7 +84,8 @@ impl Session {
 
     /// Connects as [`connect`](Self::connect), does `work` with the session, and closes the session however `work` ends: with
     /// `Ok`, by a `?`, or by a panic, which goes on once the session is closed. So the program leaves no lock behind, and the
-    /// next contender has it at once.
+    /// next contender has it at once. A program that ends without its scope leaves its locks for up to 13 s by default: by
+    /// [`exit`](std::process::exit), or by a signal. Await signals inside `work`.
     ///
     /// Guards that `work` has dropped are released before the session is closed. Guards that are kept elsewhere, in a task or in
     /// the value that `work` returns, are lost then. With other options, call [`SessionBuilder::with`].
@@ -107,7 +108,7 @@ impl Session {
     /// # Errors
     ///
     /// What `work` returns, or the [`ConnectError`] if the session cannot be connected. A session that cannot be closed in time is
-    /// logged: zklock goes on closing it in the background, as [`close`](Self::close) does, and waits no longer than that does.
+    /// logged. `with` waits as long as [`close`](Self::close) does, which goes on in the background.
     ///
     /// # Cancel safety
     ///
@@ -282,7 +283,7 @@ impl SessionBuilder {
         work: impl AsyncFnOnce(Session) -> Result<T, E>,
     ) -> Result<T, E> {
         let session = self.connect().await?;
-        let ended = AssertUnwindSafe(work(session.clone())).catch_unwind().await;
+        let ended = AssertUnwindSafe(async { work(session.clone()).await }).catch_unwind().await;
         if let Err(error) = session.close().await {
             warn!(%error, "the session of a scope was not closed in time");
         }

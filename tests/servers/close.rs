@@ -83,7 +83,8 @@ async fn is_confirmed_while_events_come() {
         assert!(within("the leader", leaders.next()).await.unwrap().unwrap().is_some());
         leadership.transaction().create("/service/data", "").commit().await.unwrap();
         leadership.transaction().delete("/service/data", None).commit().await.unwrap();
-        drop(leadership);
+        // The leader's announcement goes with the session, and tells so.
         session.close().await.unwrap();
+        drop(leadership);
     }
 }

@@ -5,13 +5,32 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use support::{Server, example, server, until_nothing_is_left, within};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::Command;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
 
 fn command(name: &str, server: &Server) -> Command {
     let mut command = Command::new(example(name));
     command.arg(server.connect_string()).stdin(Stdio::null()).kill_on_drop(true);
     command
+}
+
+/// A leader that runs.
+struct Started {
+    process: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Started {
+    fn new(server: &Server) -> Self {
+        let mut process = command("leader", server).stdout(Stdio::piped()).spawn().expect("a process");
+        let lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
+        Self { process, lines }
+    }
+
+    async fn says(&mut self, words: &str) {
+        within(words, async { while !self.lines.next_line().await.unwrap().unwrap().contains(words) {} })
+            .await;
+    }
 }
 
 /// The lines that it has printed.
@@ -31,28 +50,23 @@ async fn quickstart_works_under_the_lock() {
 #[tokio::test]
 async fn a_leader_that_is_told_to_stop_leaves_to_the_next_one_at_once() {
     let server = server().await;
-    let start = || {
-        let mut process = command("leader", &server).stdout(Stdio::piped()).spawn().expect("a process");
-        let lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
-        (process, lines)
-    };
-    let mut before = None;
-    for _ in 0..3 {
-        let (process, mut lines) = start();
-        let stopped = before.replace(process).map(|mut process| {
-            let pid = Pid::from_raw(process.id().expect("it runs") as i32).expect("not 0");
-            kill_process(pid, Signal::TERM).unwrap();
-            let began = Instant::now();
-            async move { (process.wait().await.unwrap(), began) }
-        });
-        let leads = async { while !lines.next_line().await.unwrap().unwrap().contains("leads, token") {} };
-        within("the leadership", leads).await;
-        if let Some(stopped) = stopped {
-            let led = Instant::now();
-            let (status, began) = within("the end", stopped).await;
-            assert!(status.success(), "{status}");
-            assert!(led < began + Duration::from_secs(5), "{:?}: as long as a session timeout", led - began);
-        }
+    let mut leader = Started::new(&server);
+    leader.says("leads, token").await;
+    for _ in 0..2 {
+        let mut next = Started::new(&server);
+        next.says("waits").await;
+        let pid = Pid::from_raw(leader.process.id().expect("it runs") as i32).expect("not 0");
+        kill_process(pid, Signal::TERM).unwrap();
+        let began = Instant::now();
+        next.says("leads, token").await;
+        assert!(
+            began.elapsed() < Duration::from_secs(8),
+            "{:?}: as long as a session timeout",
+            began.elapsed()
+        );
+        let status = within("the end", leader.process.wait()).await.unwrap();
+        assert!(status.success(), "{status}");
+        leader = next;
     }
 }
 

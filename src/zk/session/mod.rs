@@ -8,6 +8,7 @@ pub(crate) mod holds;
 pub(crate) mod late_creates;
 pub(crate) mod polled;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -53,8 +54,8 @@ pub(crate) struct ZkSession {
     pub(crate) lease: Arc<SharedLease>,
     over: watch::Receiver<Option<Closing>>,
     background: Background,
-    /// How many futures of the background task a close waits for.
-    leaving: watch::Sender<usize>,
+    /// The futures of the background task that a close waits for.
+    leaving: watch::Sender<Leaving>,
     /// Each [`SessionView`] has a clone of it.
     views: Arc<()>,
     /// Whether callers may have made nodes that go with the session.
@@ -157,7 +158,7 @@ impl ZkSession {
     /// Whether an observer, a future that a close waits for, or a node of a caller needs the session though it does not keep it
     /// open.
     pub(crate) fn is_needed(&self) -> bool {
-        let is_awaited = Arc::strong_count(&self.views) > 1 || *self.leaving.borrow() > 0;
+        let is_awaited = Arc::strong_count(&self.views) > 1 || !self.leaving.borrow().numbers.is_empty();
         is_awaited || self.owns_nodes.load(Ordering::Relaxed)
     }
 
@@ -268,16 +269,23 @@ impl ZkSession {
     /// As [`finish`](Self::finish), for a future that a close should not forestall: a release, or a write of what outlasts the
     /// session. [`close_after_leaving`](Self::close_after_leaving) waits for it.
     pub(crate) fn finish_leaving(&self, future: BoxFuture<'static, ()>) {
-        self.leaving.send_modify(|leaving| *leaving += 1);
-        let counted = Counted(self.leaving.clone());
+        let mut number = 0;
+        self.leaving.send_modify(|leaving| {
+            number = leaving.next;
+            leaving.next += 1;
+            leaving.numbers.insert(number);
+        });
+        let counted = Counted { leaving: self.leaving.clone(), number };
         self.finish(future.map(|()| drop(counted)).boxed());
     }
 
-    /// Resolves once nothing is [leaving](Self::finish_leaving).
+    /// Resolves once all has left that is [leaving](Self::finish_leaving) now.
     #[cfg(feature = "blocking")]
     pub(crate) async fn left(&self) {
         let mut leaving = self.leaving.subscribe();
-        let _left = leaving.wait_for(|leaving| *leaving == 0).await;
+        let next = leaving.borrow().next;
+        let has_left = |leaving: &Leaving| leaving.numbers.first().is_none_or(|first| *first >= next);
+        let _left = leaving.wait_for(has_left).await;
     }
 
     /// Makes the background task poll a guard's driver once the guard has been held for a while.
@@ -309,14 +317,16 @@ impl ZkSession {
     pub(crate) fn close_after_leaving(&self) {
         let mut leaving = self.leaving.subscribe();
         let lease = self.lease.clone();
-        if *leaving.borrow() == 0 {
+        if leaving.borrow().numbers.is_empty() {
             return self.close();
         }
         let patience = self.lease.lengths().timeout / 10;
         self.finish(
             async move {
                 // The background task awaits this, inside its runtime.
-                let _done = tokio::time::timeout(patience, leaving.wait_for(|leaving| *leaving == 0)).await;
+                let _done =
+                    tokio::time::timeout(patience, leaving.wait_for(|leaving| leaving.numbers.is_empty()))
+                        .await;
                 lease.ended(SessionEnd::Closed);
             }
             .boxed(),
@@ -331,12 +341,24 @@ impl ZkSession {
 }
 
 /// One future that a close waits for, until this is dropped.
-struct Counted(watch::Sender<usize>);
+struct Counted {
+    leaving: watch::Sender<Leaving>,
+    number: u64,
+}
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.send_modify(|leaving| *leaving -= 1);
+        self.leaving.send_modify(|leaving| {
+            leaving.numbers.remove(&self.number);
+        });
     }
+}
+
+/// The numbers of the futures that a close waits for, and the next one's.
+#[derive(Clone, Default)]
+struct Leaving {
+    next: u64,
+    numbers: BTreeSet<u64>,
 }
 
 /// One ZooKeeper session, as those use it who only look on: it does not keep the session open.

@@ -188,6 +188,13 @@ impl Succession {
         *self.news.borrow()
     }
 
+    /// Resolves once somebody closes the session.
+    pub(crate) async fn closed(&self) {
+        // The sender is in `self`, so this does not fail.
+        let mut news = self.news();
+        let _closed = news.wait_for(|event| event.state == SessionState::Closed).await;
+    }
+
     /// Returns a receiver of the last event. It does not keep the succession open.
     pub(crate) fn news(&self) -> watch::Receiver<SessionEvent> {
         self.news.subscribe()
