@@ -59,6 +59,8 @@ pub(crate) enum Moment {
     Moves(Host),
     /// The client receives the answer to that.
     Resumed(Host),
+    /// A contender of the client asks for something, so the client sends a create.
+    Asks(Host),
     /// A contender of the client is granted what it has asked for.
     Granted(Host),
     /// An election is over: a majority has joined its leader.

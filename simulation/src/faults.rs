@@ -32,11 +32,16 @@ pub(crate) struct Amid {
 }
 
 impl Amid {
-    fn draw(random: &mut Random, process: u32, timeout: Duration) -> Option<Self> {
+    fn draw(random: &mut Random, process: u32, timeout: Duration, kind: &Kind) -> Option<Self> {
         let direction = [Direction::ToServer, Direction::ToClient][random.below(2) as usize];
         let bytes = Moment::Bytes(host(process), direction, random.below(4) as u32);
         let what = if random.once_in(3) { turn_of_events(random, process) } else { bytes };
-        random.once_in(2).then_some(Self { process, what, latest: timeout / 2 })
+        let amid = random.once_in(2).then_some(Self { process, what, latest: timeout / 2 });
+        match kind {
+            // Only a create that is under way can be stuck.
+            Kind::Stuck(_) => Some(Self { process, what: Moment::Asks(host(process)), latest: timeout }),
+            _ => amid,
+        }
     }
 }
 
@@ -157,7 +162,7 @@ pub(crate) fn draw(random: &mut Random, world: &Exposed, until: Duration) -> Vec
         let place = Place::draw(random, world);
         let (mut begins, mut kind) = (at, kind(random, world, place));
         loop {
-            let amid = Amid::draw(random, place.process, timeout);
+            let amid = Amid::draw(random, place.process, timeout, &kind);
             let fault = Fault { at: begins, amid, lasts: length(random, timeout, &kind), kind };
             let ends = fault.at + fault.lasts;
             if ends + amid.map_or(Duration::ZERO, |amid| amid.latest) > until {
@@ -206,7 +211,8 @@ fn length(random: &mut Random, timeout: Duration, kind: &Kind) -> Duration {
         // A network is slow for long, and a clock is slewed for long.
         (0, Kind::Slewed(..) | Kind::SlewedServer(..) | Kind::Slow(..) | Kind::Far(..)) => timeout * 20,
         (_, Kind::Deposed(_)) => timeout * 5,
-        (_, Kind::Stuck(_)) => timeout,
+        // The leader gives a silent server up after five ticks, and what was stuck with it.
+        (_, Kind::Stuck(_)) => timeout / 2,
         (0, _) => timeout / 10,
         (1, _) => timeout * 3,
         _ => timeout * 3 / 2,

@@ -211,6 +211,10 @@ pub(crate) fn hear(process: ProcessId, part: &Part, record: &Record) {
         {
             wrong(format!("{who} has got a guard that was lost before: {why}"));
         }
+        Event::Asks { .. } => {
+            let client = cluster::host_of(who.client);
+            cluster::later(*at, move |cluster| cluster.reached(Moment::Asks(client)));
+        }
         Event::Granted { token, .. } => {
             let client = cluster::host_of(who.client);
             cluster::later(*at, move |cluster| cluster.reached(Moment::Granted(client)));
