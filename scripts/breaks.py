@@ -13,7 +13,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SCRATCH = ROOT / "target" / "breaks"
-TREE, TARGET = SCRATCH / "tree", SCRATCH / "target"
+# A check may come while breaks are tried.
+TREE, TARGET = SCRATCH / ("check" if "--check" in sys.argv else "tree"), SCRATCH / "target"
 
 
 def number_of(patch):
