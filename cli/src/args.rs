@@ -32,7 +32,7 @@ Examples:
   zklock run --slot /workers/16 -- ./worker              a number from 0 to 15 that no other worker has, in ZKLOCK_SLOT
   zklock lead --value $(hostname):80 /feed -- ./feed     like run; everybody can ask who leads
   curl http://$(zklock leader /feed)/                    where the leader is
-  zklock show --watch /lock/report                       who holds the lock, and each change of that
+  zklock show /lock/report                               who holds the lock, and who waits for it
   zklock show --exit-code -q /lock/report || ./alarm     for scripts: fails if nobody holds the lock
   zklock verify \"$ZKLOCK_SEQUENCER\" && ./irreversible    asks the servers right before an irreversible step
   zklock ask -r deploy -w 5m /lock/report                asks the holder to let go, and waits until it has
@@ -184,14 +184,10 @@ pub(crate) struct Show {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Print who holds the lock, and then a line with the time for each change, until a signal
-    #[arg(long, short, conflicts_with = "json")]
-    pub(crate) watch: bool,
-
     /// Exit with 0 if somebody holds the lock, with 1 if nobody does, and with 66 if PATH does not exist: ZooKeeper
     /// removes the directory of an unused lock within about a minute. With --quiet, print nothing. Contenders of other
     /// clients do not count, and those of zklock with another layout do
-    #[arg(long, conflicts_with = "watch")]
+    #[arg(long)]
     pub(crate) exit_code: bool,
 }
 

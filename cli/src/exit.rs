@@ -71,7 +71,7 @@ Exit codes:
   127        not-found       run, lead: CMD was not found
   128+N      signal          run, lead: signal N ended the wait for the lock
                              ask: signal N ended the wait
-                             show --watch, leader --watch: signal N ended it; after SIGINT the exit code is 0";
+                             leader --watch: signal N ended it; after SIGINT the exit code is 0";
 
 #[cfg(test)]
 mod tests {

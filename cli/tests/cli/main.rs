@@ -29,5 +29,4 @@ mod systemd;
 mod terminal;
 mod tls;
 mod usage;
-mod watch;
 mod words;

@@ -5,8 +5,7 @@ use std::os::unix::net::UnixDatagram;
 
 use crate::manual::COMMANDS;
 use crate::support::{
-    KAZOO, NOBODY, Running, at, contend_as, contend_as_kazoo, ended, output, program_of, run, with_session,
-    zklock, zklock_as,
+    KAZOO, NOBODY, at, contend_as, contend_as_kazoo, ended, output, run, with_session, zklock, zklock_as,
 };
 use zklock::inspect::is_harmful;
 use zklock_test_support::{make, operator, server};
@@ -152,7 +151,6 @@ async fn what_other_clients_wrote_is_harmless_and_short() {
         let ran = zklock(&servers, command).await;
         is_fit_to_read(&format!("{}{}", ran.stdout, ran.stderr));
     }
-    is_fit_to_read(&Running::start(program_of(&servers, "show --watch /lock/evil")).prints().await);
     is_fit_to_read(&zklock(&servers, "release --force --yes /lock/evil").await.stderr);
     make(&enemy, "/lock/strange").await;
     contend_as(&enemy, "/lock/strange", &format!("\u{202e}evil{KAZOO}")).await;
