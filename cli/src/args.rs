@@ -3,7 +3,6 @@
 mod run;
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
@@ -151,7 +150,6 @@ pub(crate) enum Command {
     Doctor(Doctor),
     Export(Export),
     Completions(Completions),
-    Man(Man),
 }
 
 /// Print what the leader of an election has announced.
@@ -334,14 +332,6 @@ pub(crate) struct Export {
 pub(crate) struct Completions {
     /// The shell
     pub(crate) shell: Shell,
-}
-
-/// Print the manual page, or write the pages of all commands.
-#[derive(Args, Debug)]
-pub(crate) struct Man {
-    /// Write zklock.1, zklock-run.1 and so on into this directory. zklock creates it if it is missing
-    #[arg(long, value_name = "DIR")]
-    pub(crate) dir: Option<PathBuf>,
 }
 
 #[cfg(test)]
