@@ -3,7 +3,6 @@
 mod run;
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
@@ -32,7 +31,7 @@ Examples:
   zklock run --slot /workers/16 -- ./worker              a number from 0 to 15 that no other worker has, in ZKLOCK_SLOT
   zklock lead --value $(hostname):80 /feed -- ./feed     like run; everybody can ask who leads
   curl http://$(zklock leader /feed)/                    where the leader is
-  zklock show --watch /lock/report                       who holds the lock, and each change of that
+  zklock show /lock/report                               who holds the lock, and who waits for it
   zklock show --exit-code -q /lock/report || ./alarm     for scripts: fails if nobody holds the lock
   zklock verify \"$ZKLOCK_SEQUENCER\" && ./irreversible    asks the servers right before an irreversible step
   zklock ask -r deploy -w 5m /lock/report                asks the holder to let go, and waits until it has
@@ -151,7 +150,6 @@ pub(crate) enum Command {
     Doctor(Doctor),
     Export(Export),
     Completions(Completions),
-    Man(Man),
 }
 
 /// Print what the leader of an election has announced.
@@ -184,14 +182,10 @@ pub(crate) struct Show {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Print who holds the lock, and then a line with the time for each change, until a signal
-    #[arg(long, short, conflicts_with = "json")]
-    pub(crate) watch: bool,
-
     /// Exit with 0 if somebody holds the lock, with 1 if nobody does, and with 66 if PATH does not exist: ZooKeeper
     /// removes the directory of an unused lock within about a minute. With --quiet, print nothing. Contenders of other
     /// clients do not count, and those of zklock with another layout do
-    #[arg(long, conflicts_with = "watch")]
+    #[arg(long)]
     pub(crate) exit_code: bool,
 }
 
@@ -338,14 +332,6 @@ pub(crate) struct Export {
 pub(crate) struct Completions {
     /// The shell
     pub(crate) shell: Shell,
-}
-
-/// Print the manual page, or write the pages of all commands.
-#[derive(Args, Debug)]
-pub(crate) struct Man {
-    /// Write zklock.1, zklock-run.1 and so on into this directory. zklock creates it if it is missing
-    #[arg(long, value_name = "DIR")]
-    pub(crate) dir: Option<PathBuf>,
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How the program ends: the one table of exit codes. `--help`, the manual page and docs/CLI.md show it.
+//! How the program ends: the one table of exit codes. `--help` and docs/CLI.md show it.
 
 use std::process::ExitCode;
 
@@ -34,7 +34,7 @@ pub(crate) fn after_signal(signal: i32) -> ExitCode {
     ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
 }
 
-/// The table for the help and the manual page: the exit code, its name, and the reasons to end so, one a line.
+/// The table for the help: the exit code, its name, and the reasons to end so, one a line.
 pub(crate) const TABLE: &str = "\
 Exit codes:
   CMD's own  own             run, lead: CMD ended by itself while the lock was held; 128+N if signal N ended it
@@ -71,7 +71,7 @@ Exit codes:
   127        not-found       run, lead: CMD was not found
   128+N      signal          run, lead: signal N ended the wait for the lock
                              ask: signal N ended the wait
-                             show --watch, leader --watch: signal N ended it; after SIGINT the exit code is 0";
+                             leader --watch: signal N ended it; after SIGINT the exit code is 0";
 
 #[cfg(test)]
 mod tests {

@@ -13,6 +13,7 @@ mod ask;
 mod civil;
 mod clock;
 mod closing;
+mod completions;
 mod connection;
 mod console;
 #[cfg(test)]
@@ -27,7 +28,6 @@ mod found;
 mod layout;
 mod leader;
 mod ls;
-mod manual;
 mod number;
 mod output;
 mod pool;
@@ -112,8 +112,7 @@ fn perform_command(arguments: Arguments, console: Console) -> Outcome {
             Command::Release(release) => release::release_by_force(release, connection, console).await,
             Command::Doctor(doctor) => doctor::print_report(doctor, connection, console).await,
             Command::Export(wish) => export::serve_metrics(wish, connection, console).await,
-            Command::Completions(completions) => manual::print_completions(completions),
-            Command::Man(man) => manual::write_pages(man),
+            Command::Completions(wish) => completions::print_completions(wish),
         }
     });
     let outcome = match outcome {

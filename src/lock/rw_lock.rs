@@ -7,16 +7,16 @@ use zklock_recipe::Kind;
 
 use super::Lock;
 use crate::acquire::acquirer::{Acquirer, Wait};
-use crate::acquire::contender::{Contender, ForeignContender};
 use crate::acquire::options::LockOptions;
-use crate::error::{AcquireError, InvalidLock, QueryError};
+use crate::error::{AcquireError, InvalidLock};
 use crate::guard::{Guard, ReadGuard};
 use crate::zk::Succession;
 
 /// A read-write lock of one session: many readers may hold it at once, or one writer. Cloning it is cheap.
 ///
 /// It is as strict as [`Lock`]: at any instant, if a writer's [`Guard`] says that it is held, no other
-/// guard of the lock does, on any machine. Writers contend with each [`Lock`] at the same path.
+/// guard of the lock does, on any machine. Writers contend with each [`Lock`] at the same path. Look at the queue through
+/// such a `Lock`: [`Lock::contenders`] lists readers, too, and says which of them hold the lock.
 ///
 /// # Order
 ///
@@ -141,22 +141,6 @@ impl RwLock {
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<Guard>, AcquireError>> + Send + '_ {
         self.lock.acquire_timeout(timeout)
-    }
-
-    /// Returns the queue, with the first contender first. [`Contender::holds`] says which of them hold the lock.
-    /// Otherwise as [`Lock::contenders`].
-    ///
-    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
-    pub async fn contenders(&self) -> Result<Vec<Contender>, QueryError> {
-        self.lock.contenders().await
-    }
-
-    /// Returns the contenders of other clients in the lock's directory; see
-    /// [`Lock::foreign_contenders`].
-    ///
-    /// Errors: [`QueryError`]. Cancel safety: nothing is lost.
-    pub async fn foreign_contenders(&self) -> Result<Vec<ForeignContender>, QueryError> {
-        self.lock.foreign_contenders().await
     }
 }
 

@@ -88,8 +88,9 @@ async fn all_holders_are_asked() {
     let (_server, [holding, asking_session]) = sessions().await;
     let prices = holding.rw_lock("/prices").unwrap();
     let (one, two) = (prices.read().await.unwrap(), prices.read().await.unwrap());
-    let (waits, length) = (prices.clone(), async || prices.contenders().await.unwrap().len());
-    let waiter = queued(length, async move { waits.write().await }).await;
+    let seen = holding.lock("/prices").unwrap();
+    let length = async || seen.contenders().await.unwrap().len();
+    let waiter = queued(length, async move { prices.write().await }).await;
     let both = asking(&asking_session, "/prices", "both").await;
     assert_eq!(both.holders().len(), 2);
     for reader in [&one, &two] {
@@ -329,7 +330,7 @@ async fn who_holds_may_be_hidden_or_elsewhere() {
     // The ask of somebody else may be hidden, too.
     let prices = holding.rw_lock("/prices").unwrap();
     let _readers = [prices.read().await.unwrap(), prices.read().await.unwrap()];
-    let last = prices.contenders().await.unwrap().pop().unwrap();
+    let last = holding.lock("/prices").unwrap().contenders().await.unwrap().pop().unwrap();
     let request_to_last = request("why").number(last.number);
     let first = third.ask("/prices", request_to_last).await.unwrap().unwrap();
     assert_eq!(first.holders(), [last]);

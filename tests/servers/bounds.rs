@@ -79,17 +79,41 @@ async fn close_answers_at_the_end_of_the_lease_and_without_one_as_soon_as_a_serv
     }
 }
 
+/// What a guard asks is answered by the end of its lease, a query within half a session timeout, and `acquire_timeout` by its own.
 #[tokio::test]
-async fn what_a_guard_asks_is_answered_by_the_end_of_its_lease() {
-    let (_server, _session, _lock, guard) = paused().await;
-    let (verified, committed) = tokio::join!(
-        answers("verify", guard.remaining(), guard.verify()),
-        answers("a transaction", guard.remaining(), guard.transaction().create("/paid", "").commit()),
+async fn a_guard_a_query_and_a_timeout_are_answered_each_by_its_bound() {
+    let (_server, session, lock, guard) = paused().await;
+    let sequencer = guard.sequencer().unwrap();
+    let ask = async || {
+        tokio::join!(
+            answers("contenders", HALF, lock.contenders()),
+            answers("foreign_contenders", HALF, lock.foreign_contenders()),
+            answers("verify_sequencer", HALF, session.verify_sequencer(&sequencer)),
+        )
+    };
+    let remaining = guard.remaining();
+    let soon = Duration::from_secs(1);
+    let (verified, committed, acquired, [first, second]) = tokio::join!(
+        answers("verify", remaining, guard.verify()),
+        answers("a transaction", remaining, guard.transaction().create("/paid", "").commit()),
+        answers("acquire_timeout", soon, lock.acquire_timeout(soon)),
+        async { [ask().await, ask().await] },
     );
     assert_eq!(verified.unwrap_err().reason, LostReason::Unconfirmed);
     assert_eq!(guard.remaining(), Duration::ZERO);
     // What was sent may have reached the server.
     assert_eq!(committed.unwrap_err(), TransactionError::Unknown { path: PATH.into() });
+    assert!(acquired.unwrap().is_none());
+    // On the connection that is there, which is given up meanwhile.
+    let (contenders, foreign, verified) = first;
+    assert_eq!(contenders.unwrap_err(), QueryError::Disconnected { path: PATH.into() });
+    assert_eq!(foreign.unwrap_err(), QueryError::Disconnected { path: PATH.into() });
+    assert!(matches!(verified.unwrap_err(), QueryError::Disconnected { .. }));
+    // And while there is none.
+    let (contenders, foreign, verified) = second;
+    assert_eq!(contenders.unwrap_err(), QueryError::Unanswered { path: PATH.into(), waited: HALF });
+    assert_eq!(foreign.unwrap_err(), QueryError::Unanswered { path: PATH.into(), waited: HALF });
+    assert!(matches!(verified.unwrap_err(), QueryError::Unanswered { waited: HALF, .. }));
 }
 
 #[tokio::test]
@@ -109,29 +133,6 @@ async fn the_end_of_a_run_is_answered_by_the_end_of_its_lease() {
     assert_eq!(asked, AcquireError::Unanswered { path: PATH.into(), waited: HALF }.into());
     let asked = answers("now", HALF, session.once(PATH).unwrap().now()).await.unwrap_err();
     assert_eq!(asked, AcquireError::Unanswered { path: PATH.into(), waited: HALF }.into());
-}
-
-#[tokio::test]
-async fn queries_are_answered_within_half_a_session_timeout() {
-    let (_server, session, lock, guard) = paused().await;
-    let sequencer = guard.sequencer().unwrap();
-    // On the connection that is there, which is given up meanwhile.
-    let ask = async || {
-        tokio::join!(
-            answers("contenders", HALF, lock.contenders()),
-            answers("foreign_contenders", HALF, lock.foreign_contenders()),
-            answers("verify_sequencer", HALF, session.verify_sequencer(&sequencer)),
-        )
-    };
-    let (contenders, foreign, verified) = ask().await;
-    assert_eq!(contenders.unwrap_err(), QueryError::Disconnected { path: PATH.into() });
-    assert_eq!(foreign.unwrap_err(), QueryError::Disconnected { path: PATH.into() });
-    assert!(matches!(verified.unwrap_err(), QueryError::Disconnected { .. }));
-    // And while there is none.
-    let (contenders, foreign, verified) = ask().await;
-    assert_eq!(contenders.unwrap_err(), QueryError::Unanswered { path: PATH.into(), waited: HALF });
-    assert_eq!(foreign.unwrap_err(), QueryError::Unanswered { path: PATH.into(), waited: HALF });
-    assert!(matches!(verified.unwrap_err(), QueryError::Unanswered { waited: HALF, .. }));
 }
 
 #[tokio::test]
@@ -158,11 +159,4 @@ async fn a_try_answers_within_half_a_session_timeout_and_leaves_nothing_behind()
         within(name, handle.acquire()).await.unwrap().release().await.unwrap();
     }
     until_nothing_is_left(&server).await;
-}
-
-#[tokio::test]
-async fn acquire_timeout_answers_by_its_own() {
-    let (_server, _session, lock, _guard) = paused().await;
-    let timeout = Duration::from_secs(1);
-    assert!(answers("acquire_timeout", timeout, lock.acquire_timeout(timeout)).await.unwrap().is_none());
 }

@@ -42,11 +42,12 @@ async fn a_writers_release_grants_every_reader_behind_it_without_a_request() {
     let (server, link, readers) = linked_session(Duration::from_secs(60)).await;
     let other = session(&server).await;
     let (held, lock) = (other.rw_lock("/lock/prices").unwrap(), readers.rw_lock("/lock/prices").unwrap());
+    let seen = other.lock("/lock/prices").unwrap();
     let writing = held.write().await.unwrap();
     let mut waiting = Vec::new();
     for _ in 0..10 {
         let lock = lock.clone();
-        let length = async || held.contenders().await.unwrap().len();
+        let length = async || seen.contenders().await.unwrap().len();
         waiting.push(queued(length, async move { lock.read().await }).await);
     }
     // Each has listed the queue, and watches the writer by two reads.

@@ -63,7 +63,7 @@ async fn calls(server: &Server, root: &str) -> Vec<Call> {
     let session = patient(&address, TIMEOUT).connect().await.unwrap();
     let path = |name: &str| format!("{root}/{name}");
     let held = session.lock(&path("held")).unwrap();
-    let (rw, locks) = (session.rw_lock(&path("rw")).unwrap(), session.locks(&path("keys")).unwrap());
+    let locks = session.locks(&path("keys")).unwrap();
     let election = session.election(&path("election")).unwrap();
     let other = session.election(&path("other")).unwrap();
     let semaphore = session.semaphore(&path("semaphore"), 2).unwrap();
@@ -118,8 +118,6 @@ async fn calls(server: &Server, root: &str) -> Vec<Call> {
     call!(calls, "SessionOver", held => held.foreign_contenders().await);
     call!(calls, "(false,", => { let mut holders = holders; (holders.latest().connected, holders.next().await.map(drop)) });
 
-    call!(calls, "SessionOver", rw => rw.contenders().await.map(|all| all.len()));
-    call!(calls, "SessionOver", rw => rw.foreign_contenders().await);
     call!(calls, "Ok(2)", => several.sequencers().map(|all| all.len()));
     call!(calls, "(true,", locks => (!locks.is_empty(), locks.len(), locks.path("x")));
     call!(calls, "SessionClosed", => key.release().await);

@@ -1,9 +1,7 @@
 //! `zklock show`: who holds a lock, and who waits for it; who leads an election, and who are the candidates; who holds
 //! what of a semaphore or of slots.
 
-mod log;
 mod runs;
-mod sight;
 mod vigil;
 
 use std::process::ExitCode;
@@ -22,9 +20,8 @@ use crate::pool::Pool;
 use crate::queue::{self, Entry, Stranger, known_text};
 use crate::table::{self, Column};
 use crate::text::counted;
-use crate::{output, signals, unheld};
+use crate::{output, unheld};
 use runs::RunRecord;
-use sight::Eye;
 use vigil::Vigil;
 
 /// What is at a path. The fields of the JSON have the same names.
@@ -44,16 +41,13 @@ struct Shown<'a> {
     pool: Option<Pool>,
 }
 
-/// Prints the queue, or its changes until a signal.
+/// Prints the queue.
 pub(crate) async fn print_queue(show: Show, connection: &Connection, console: Console) -> Outcome {
     connection.in_session(console, async |inquiry| print_in_session(&show, inquiry).await).await
 }
 
 async fn print_in_session(show: &Show, inquiry: Inquiry<'_>) -> Outcome {
     let Inquiry { session, console, .. } = inquiry;
-    if show.watch {
-        return signals::until_signal(output::while_read(log::print_changes(Eye::new(session, show)))).await;
-    }
     let Found { lock, election, pool, .. } = Found::at(session, &show.path, show.layout).await?;
     let (contenders, mut foreign) = queue::read_queue(&lock).await?;
     foreign.extend(pool.iter().flat_map(|pool| &pool.foreign).map(Stranger::from));

@@ -10,10 +10,6 @@ use zookeeper_client::{Acls, CreateMode};
 use crate::support::{Ran, Running, at, codes, contend_as_kazoo, ended, has, program_of, zklock};
 use zklock_test_support::{Server, eventually, make, operator, own_server, server, within};
 
-async fn ensemble() -> Ensemble {
-    Ensemble::start(3).await.expect("an ensemble")
-}
-
 /// `zklock doctor --json` with these options.
 async fn doctor(servers: &str, options: &[&str]) -> Ran {
     zklock(servers, &[&["doctor", "--json"], options].concat()).await
@@ -99,51 +95,44 @@ async fn contenders_of_other_clients_are_warned_of() {
 }
 
 #[tokio::test]
-async fn a_healthy_ensemble_has_no_finding() {
-    let ensemble = ensemble().await;
-    let run = doctor(&ensemble.connect_string(), &[]).await;
+async fn an_ensemble_is_healthy_and_loses_a_server_and_then_its_quorum() {
+    let ensemble = Ensemble::start(3).await.expect("an ensemble");
+    let servers = ensemble.connect_string();
+    let run = doctor(&servers, &[]).await;
     let report = run.report();
     assert_eq!(codes(&report), [""; 0]);
     // Older followers forget writes. (Versions of one digit each are in the order of their text.)
     let forgets = report["servers"][0]["version"].as_str().expect("a version") < "3.9.4";
     assert_eq!(report["findings"].as_array().map(Vec::len), Some(usize::from(forgets)), "{report}");
     assert_eq!(run.code, i32::from(forgets), "{run:?}");
-    let mut modes = modes(&report);
-    modes.sort_unstable();
-    assert_eq!(modes, ["follower", "follower", "leader"]);
     let leader = ensemble.leader().await.unwrap();
-    assert_eq!(report["servers"][leader]["mode"], "leader");
-}
+    let mut expected = ["follower"; 3];
+    expected[leader] = "leader";
+    assert_eq!(modes(&report), expected);
 
-#[tokio::test]
-async fn a_server_that_is_down_is_told_with_what_remains() {
-    let ensemble = ensemble().await;
+    // What remains is told, too.
     let follower = ensemble.followers().await.unwrap()[0];
     ensemble.kill(follower).await.unwrap();
-    let report = doctor(&ensemble.connect_string(), &[]).await.finds(1, &["unreachable"]);
+    let report = doctor(&servers, &[]).await.finds(1, &["unreachable"]);
     assert_eq!(report["servers"][follower]["reachable"], false);
     assert!(report["servers"][follower]["problem"].is_string(), "{report}");
     assert!(report["session"].is_object(), "{report}");
     // The connect string names fewer servers than the ensemble has. Another one may have the holder's connection.
-    let session = Session::connect(ensemble.connect_string()).await.unwrap();
+    let session = Session::connect(servers.clone()).await.unwrap();
     let _guard = session.lock("/lock").unwrap().acquire().await.unwrap();
-    let leader = ensemble.address(ensemble.leader().await.unwrap());
     let expected = ["no-majority", "members-missing", "open-directory", "path-held"];
-    let report = doctor(&leader, &["/lock"]).await.finds(1, &expected);
+    let report = doctor(&ensemble.address(leader), &["/lock"]).await.finds(1, &expected);
     let held = report["findings"].as_array().unwrap().last().unwrap();
     assert!(held["what"].as_str().unwrap().contains("names 1 of the 3 servers"), "{report}");
-}
 
-#[tokio::test]
-async fn without_a_quorum_there_is_no_session_and_each_server_is_told() {
-    let ensemble = ensemble().await;
-    ensemble.kill(0).await.unwrap();
-    ensemble.kill(1).await.unwrap();
+    // Without a quorum there is no session, and each server is told.
+    ensemble.kill(leader).await.unwrap();
+    let last = 3 - leader - follower;
     eventually("a server without a quorum", async || {
-        ensemble.admin(2, "srvr").await.is_ok_and(|answer| answer.contains("not currently serving"))
+        ensemble.admin(last, "srvr").await.is_ok_and(|answer| answer.contains("not currently serving"))
     })
     .await;
-    let servers = ensemble.connect_string();
+    let servers = [leader, follower, last].map(|server| ensemble.address(server)).join(",");
     let run = doctor(&servers, &["--connect-timeout", "5s"]).await;
     assert!(run.stderr.starts_with("zklock: no server of"), "{run:?}");
     assert!(run.stderr.contains("it runs, but has no quorum"), "{run:?}");

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{
-    KAZOO, Running, at, codes, contend_as, contend_as_kazoo, has, output, program_of, rows, run,
-    with_session, zklock,
+    KAZOO, at, codes, contend_as, contend_as_kazoo, has, output, rows, run, with_session, zklock,
 };
 use serde_json::{Value, json};
 use zklock::{Layout, LockOptions};
@@ -186,7 +185,4 @@ async fn a_queue_of_another_layout_is_told_where_nobody_of_the_one_that_was_aske
     let command = ["release", "--force", "--yes", "/theirs"];
     zklock(&servers, &command).await.is(1, "", beside);
     zklock(&servers, "ask -r deploy -w 1s /theirs").await.is(64, "", "cannot be asked");
-    let mut watcher = Running::start(program_of(&servers, "show --watch /theirs"));
-    assert!(watcher.prints().await.ends_with("/theirs held by nobody; 0 waiting"));
-    assert!(watcher.prints().await.ends_with("/theirs has 1 contender of other clients or layouts"));
 }

@@ -1,17 +1,27 @@
 //! `zklock lead` and `zklock leader`.
 
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use portable_pty::CommandBuilder;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use zklock::{Election, Session};
 use zklock_testcontainers::Link;
 use zookeeper_client::{Acls, CreateMode};
 
-use crate::support::{Running, at, contend_as_kazoo, ended, has, owner, program_of, with_session, zklock};
+use crate::support::terminal::Terminal;
+use crate::support::{
+    Running, at, contend_as_kazoo, count_sessions, ended, has, kill, owner, pid, program_of, with_session,
+    zklock,
+};
 use zklock_test_support::{
     eventually, make, operator, own_server, server, session, until_nothing_is_left, within,
 };
 
 const PATH: &str = "/feed";
+
+const WATCH: [&str; 3] = ["leader", "--watch", PATH];
 
 /// `zklock lead` with these options and this script.
 fn lead(servers: &str, options: &[&str], script: &str) -> tokio::process::Command {
@@ -76,13 +86,53 @@ async fn each_change_is_printed() {
     assert_eq!(serde_json::from_str::<Value>(&json).unwrap()["token"], leadership.token().zxid());
     leadership.resign().await.unwrap();
     assert_eq!(told().await, ["", "null"]);
-    // It ends with its reader, and by a signal.
-    let [plain, mut json] = watching;
-    let Running { mut child, printed, .. } = plain;
+    // It ends with its reader.
+    let [Running { mut child, printed, .. }, _json] = watching;
     drop(printed);
     assert_eq!(ended(&mut child).await.code(), Some(0));
-    json.signal(Signal::TERM);
-    json.ends_with(143).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watcher_ends_by_a_signal_and_with_its_terminal_and_closes_its_session() {
+    let (server, servers, session) = with_session(own_server().await).await;
+    let _leads = session.election(PATH).unwrap().campaign("one").await.unwrap();
+    let before = count_sessions(&server).await;
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131), (Signal::INT, 0)] {
+        let mut watcher = Running::start(program_of(&servers, &WATCH));
+        assert_eq!(watcher.prints().await, "one");
+        watcher.signal(signal);
+        watcher.ends_with(code).await;
+    }
+    // The kernel sends SIGHUP only if it was the controlling terminal.
+    for controls in [true, false] {
+        let set = |command: &mut CommandBuilder| command.set_controlling_tty(controls);
+        let terminal = Terminal::start_with(&servers, &WATCH, set);
+        terminal.until("one\r\n").await;
+        assert_eq!(terminal.torn().await, 129, "{controls}");
+    }
+    let ended = Instant::now();
+    eventually("the sessions' end", async || count_sessions(&server).await == before).await;
+    assert!(ended.elapsed() < Duration::from_secs(5), "not closed, but expired");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_a_watcher_though_nobody_reads_what_it_writes() {
+    let (_server, servers, session) = with_session(server().await).await;
+    let _leads = session.election(PATH).unwrap().campaign("one").await.unwrap();
+    let (_unread, mut full) = std::io::pipe().unwrap();
+    rustix::pipe::fcntl_setpipe_size(&full, 4096).unwrap();
+    full.write_all(&[b'.'; 4096]).unwrap();
+    let mut watcher = program_of(&servers, &WATCH).stdout(full).spawn().unwrap();
+    let process = pid(&watcher);
+    eventually("a write to its standard output", async || {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", process.as_raw_pid())).expect("it runs");
+        let call = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("syscall"));
+        let write = format!("{} 0x1 ", nix::libc::SYS_write);
+        threads.flatten().any(|thread| call(thread).is_ok_and(|call| call.starts_with(&write)))
+    })
+    .await;
+    kill(process, Signal::TERM);
+    assert_eq!(ended(&mut watcher).await.code(), Some(143));
 }
 
 /// Another server takes the place of the one that is observed, as if that one had lost its data.

@@ -1,6 +1,7 @@
 //! The tests of the program, on real servers. They are one binary, so that they are linked once.
 
 mod ask;
+mod completions;
 mod connection;
 mod doctor;
 mod exit_codes;
@@ -9,7 +10,6 @@ mod layouts;
 mod lead;
 mod loss;
 mod ls;
-mod manual;
 mod max_hold;
 mod members;
 mod nested;
@@ -29,5 +29,4 @@ mod systemd;
 mod terminal;
 mod tls;
 mod usage;
-mod watch;
 mod words;

@@ -31,7 +31,6 @@ async fn a_chroot_that_does_not_exist_is_refused_by_every_command() {
         "leader /feed",
         "leader --watch /feed",
         "show /lock",
-        "show --watch /lock",
         "ls",
         "verify 7:a:1:/lock/orders",
         "ask -r deploy -w 1s /lock",

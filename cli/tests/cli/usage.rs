@@ -65,8 +65,6 @@ const WITHOUT_SERVERS: &[(&str, &str)] = &[
     ("lead --value a --slot /workers/8 -- true", "unexpected argument '--slot'"),
     ("leader", "required"),
     // Looks.
-    ("show --watch --json /lock", "cannot be used with"),
-    ("show --exit-code --watch /lock", "cannot be used with"),
     ("verify ", "sequencer"),
     ("verify 7", "sequencer"),
     ("verify 7:a:1:/lock/\u{202e}sredro", "it contains the character U+202E"),

@@ -1,6 +1,5 @@
 //! A terminal with a user at it.
 
-use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +7,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
-use rustix::process::{Pid, Signal, kill_process};
-use rustix::termios::{Action, tcflow};
 
 use zklock_test_support::{BOUND, eventually};
 
@@ -117,22 +114,6 @@ impl Terminal {
     pub(crate) fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).expect("the keys are taken");
         self.keys.flush().expect("the keys are taken");
-    }
-
-    /// Takes no more output, as after Ctrl-S.
-    pub(crate) fn hold_output(&self) {
-        let tty = File::open(self.master.tty_name().expect("its name")).expect("the terminal");
-        tcflow(tty, Action::OOff).expect("a terminal");
-    }
-
-    /// The program's process.
-    pub(crate) fn pid(&self) -> Pid {
-        let pid = self.child.process_id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-        pid.expect("a process")
-    }
-
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(self.pid(), signal).expect("a signal");
     }
 
     /// Waits for the program's end. Returns its code.
