@@ -42,6 +42,15 @@ fn torture_of_one_member_breaks_no_promise() {
     assert!(number(&kinds["reader"]) > 0 && number(&kinds["one lock"]) > 0, "{kinds}");
 }
 
+/// Commands under `zklock run`, which the kernel judges.
+#[test]
+fn torture_of_the_program_breaks_no_promise() {
+    let report = torture(&["--seconds", "20", "--member", "program"]);
+    assert_eq!(report["ruling"], "PASS");
+    let figures = &report["members"]["program"];
+    assert!(number(&figures["ends"]["released"]) > 0, "{figures}");
+}
+
 /// Without its delay zklock is granted beside a holder of the other client whose server is partitioned.
 #[test]
 fn torture_catches_a_shared_queue_without_a_delay() {
