@@ -116,7 +116,8 @@ simulate: ## Run the library on simulated servers, network and clocks, by random
 breaks: ## Break the library by each patch in simulation/breaks/, and see which breaks the simulation finds: hours (BREAKS= their numbers)
 	scripts/breaks.py $(BREAKS)
 
-torture: servers ## Take servers and clients apart for ten minutes, and look for two holders of any member (MEMBER= for one of them, SECONDS=, SEED=)
+torture: servers ## Take servers and clients apart for ten minutes, and look for two holders of any member (MEMBER= for one of them, or program for `zklock run`; SECONDS=, SEED=)
+	$(if $(filter program,$(MEMBER)),cargo build --release -p zklock-cli)
 	cargo run --release -p zklock-proof -- torture $(if $(MEMBER),--member $(MEMBER)) --clients 8 --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
 
 fuzz: nextest ## Run the tests that read random input, `any_*`, over and over (SECONDS=)

@@ -89,9 +89,11 @@ def main():
     parser.add_argument("numbers", nargs="*", type=int, help="try these breaks alone")
     parser.add_argument("--minutes", type=int, default=10, help="how long to look for each at most, of one core")
     parser.add_argument("--part", help="try one part of so many, such as 1/4")
-    parser.add_argument("--check", action="store_true", help="see whether the patches apply, and no more")
+    parser.add_argument("--check", action="store_true", help="see whether the patches apply, those of the torture, too, and no more")
     arguments = parser.parse_args()
-    patches = sorted((ROOT / "simulation" / "breaks").glob("*.patch"), key=number_of)
+    directories = ["simulation", "proof"] if arguments.check else ["simulation"]
+    patches = [patch for directory in directories for patch in (ROOT / directory / "breaks").glob("*.patch")]
+    patches.sort(key=number_of)
     patches = [patch for patch in patches if not arguments.numbers or number_of(patch) in arguments.numbers]
     if arguments.part:
         part, parts = map(int, arguments.part.split("/"))

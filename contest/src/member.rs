@@ -28,6 +28,9 @@ pub enum Member {
     Once,
     /// One lock in a queue that another client shares.
     Queue,
+    /// Locks of commands under `zklock run`. It is no value to draw: the program starts processes, which the simulation lacks.
+    #[value(skip)]
+    Program,
 }
 
 impl Member {

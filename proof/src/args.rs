@@ -33,6 +33,12 @@ pub(crate) enum Command {
         #[arg(value_parser = part::<torture::Part>)]
         part: torture::Part,
     },
+    /// A command under `zklock run`, which a client of the torture has run.
+    #[command(hide = true)]
+    TortureCommand {
+        #[arg(value_parser = part::<torture::Errand>)]
+        errand: torture::Errand,
+    },
     /// A lock that obeys lines, as the other subcommands start it.
     #[command(hide = true)]
     Part(Place),

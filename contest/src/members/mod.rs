@@ -7,6 +7,7 @@ mod election;
 mod keys;
 mod once;
 mod pool;
+pub mod program;
 mod queue;
 mod readwrite;
 mod rules;
@@ -30,5 +31,6 @@ pub fn rules(member: Member) -> &'static Rules {
         Member::Slots => &slots::RULES,
         Member::Once => &once::RULES,
         Member::Queue => &queue::RULES,
+        Member::Program => &program::RULES,
     }
 }

@@ -4,13 +4,14 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::Mutex;
 
-/// The process. It is killed when this is dropped, stopped or not.
+/// The process, with its group: whatever it has started that has not left the group. The group is killed when this is dropped, stopped or
+/// not.
 pub(crate) struct Process {
     child: Child,
     pub(crate) ear: Ear,
@@ -38,13 +39,13 @@ impl Process {
         let mut child = command.process_group(0).spawn()?;
         let ear = Ear(Arc::new(Mutex::new(child.stdin.take().context("no pipe")?)));
         let voice = child.stdout.take().context("no pipe")?;
-        Ok((Self { child, ear }, Voice(BufReader::new(voice).lines())))
+        Ok((Self { child, ear }, Voice::of(voice)))
     }
 
     /// Stops it, and returns once the kernel says that it is stopped.
     pub(crate) async fn stop(&self) -> anyhow::Result<()> {
         let pid = self.pid()?;
-        kill_process(pid, Signal::STOP)?;
+        kill_process_group(pid, Signal::STOP)?;
         // Leaves it to be waited for, should it have ended.
         let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let waited = move || Ok(waitid(WaitId::Pid(pid), options)?.is_some_and(|status| status.stopped()));
@@ -54,11 +55,12 @@ impl Process {
     }
 
     pub(crate) fn resume(&self) -> anyhow::Result<()> {
-        Ok(kill_process(self.pid()?, Signal::CONT)?)
+        Ok(kill_process_group(self.pid()?, Signal::CONT)?)
     }
 
     /// Kills it, and returns once it is dead.
     pub(crate) async fn kill(&mut self) -> anyhow::Result<()> {
+        self.kill_group();
         self.child.kill().await.context("cannot kill a client")
     }
 
@@ -66,9 +68,20 @@ impl Process {
         Ok(self.child.wait().await?)
     }
 
+    /// Does nothing if the process has ended, and was waited for.
+    fn kill_group(&self) {
+        let _gone = self.pid().map(|pid| kill_process_group(pid, Signal::KILL));
+    }
+
     fn pid(&self) -> anyhow::Result<Pid> {
         let id = self.child.id().context("a client ended by itself")?;
         Pid::from_raw(id.try_into()?).context("no process id")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill_group();
     }
 }
 
@@ -80,6 +93,10 @@ impl Ear {
 }
 
 impl Voice {
+    pub(crate) fn of(output: ChildStdout) -> Self {
+        Self(BufReader::new(output).lines())
+    }
+
     /// The next line. Dropping the future loses nothing.
     pub(crate) async fn line(&mut self) -> anyhow::Result<Option<String>> {
         Ok(self.0.next_line().await?)

@@ -1,14 +1,16 @@
 //! The command line of the torture.
 
-use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
 use zklock_contest::member::Member;
 
 use super::schedule::Kind;
 
 #[derive(Debug, Args)]
 pub(crate) struct Torture {
-    /// The member that the processes contend for, in place of all of them at once. May be repeated.
-    #[arg(long, value_enum, value_name = "MEMBER")]
+    /// The member that the processes contend for, in place of all members of the library at once. May be repeated. The program is contended
+    /// for alone.
+    #[arg(long, value_parser = members(), value_name = "MEMBER")]
     pub(crate) member: Vec<Member>,
     /// For how long there are faults, in seconds. Starting, recovering and looking for remains take some ten more.
     #[arg(long, value_name = "S", default_value_t = 180, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
@@ -26,4 +28,12 @@ pub(crate) struct Torture {
     /// enough. With less, the run is to fail.
     #[arg(long, value_name = "MS")]
     pub(crate) takeover_delay: Option<u64>,
+}
+
+/// The members of the library, and the program.
+fn members() -> impl TypedValueParser<Value = Member> {
+    let words = Member::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    let program = PossibleValue::new("program").help("Locks of commands under `zklock run`");
+    PossibleValuesParser::new(words.chain([program]))
+        .map(|word| Member::from_str(&word, false).unwrap_or(Member::Program))
 }

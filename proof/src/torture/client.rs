@@ -16,7 +16,7 @@ use zklock_contest::record::Record;
 use zklock_contest::register::{Answer, Call};
 
 use super::part::{Part, SESSION_TIMEOUT, Said, Told};
-use super::slew;
+use super::{program, slew};
 use crate::harness::{listen, now, say};
 
 /// How long there may be no server.
@@ -42,7 +42,7 @@ impl Asked {
 /// Contends until it is told to finish, then waits to be told to end.
 pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
     let orderer = Orderer::default();
-    let orders = orderer.orders();
+    let mut orders = orderer.orders();
     let world = Real { servers: part.servers.clone(), asked: Asked::default() };
     let asked = world.asked.clone();
     listen(move |line| match serde_json::from_str(&line) {
@@ -55,6 +55,11 @@ pub(crate) async fn run(part: Part) -> anyhow::Result<()> {
         Err(error) => eprintln!("no order: {line}: {error}"),
     })?;
     slew::confirm(part.number).await?;
+    if part.setup.members == [Member::Program] {
+        program::contend(&part, orders.clone()).await?;
+        orders.end().await;
+        return Ok(());
+    }
     let members = part.setup.members.iter();
     let begun = members.map(|member| Process::begin(world.clone(), part.of(*member), orders.clone()));
     let mut all = join_all(begun).await;

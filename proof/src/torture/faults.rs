@@ -27,6 +27,8 @@ const CHANCE: Duration = Duration::from_secs(4);
 const GLANCE: Duration = Duration::from_millis(20);
 /// How long a holder takes to hear an order.
 const HEARING: Duration = Duration::from_millis(5);
+/// How long a session takes to be resumed where nothing keeps it from that.
+const RESUMING: Duration = Duration::from_secs(1);
 /// How long a follower hears the leader, and cannot answer.
 const GLIMPSE: Duration = Duration::from_millis(300);
 
@@ -226,21 +228,36 @@ impl Injector {
                 sleep(planned.lasts).await;
                 client.resume().await?;
             }
-            Kind::MoveSession => {
+            Kind::MoveSession | Kind::StopMoved => {
                 let (lesser, others): (Vec<_>, Vec<_>) =
                     client.links.iter().enumerate().partition(|(server, _)| *server == LESSER);
+                let stops = planned.kind == Kind::StopMoved;
+                if stops {
+                    // The others resume the session, so that its lease is fresh as it moves.
+                    lesser.iter().for_each(|(_, link)| link.refuse());
+                    others.iter().for_each(|(_, link)| link.cut());
+                    sleep(RESUMING).await;
+                    lesser.iter().for_each(|(_, link)| link.accept());
+                }
                 for (_, link) in &others {
                     link.refuse();
                     link.cut();
                 }
-                let (end, mut moved) = (Timer::now() + planned.lasts, false);
-                while Timer::now() < end {
+                let end = Timer::now() + if stops { RESUMING } else { planned.lasts };
+                let mut moved = false;
+                while Timer::now() < end && !(stops && moved) {
                     moved |= client.server() == Some(LESSER);
                     sleep(GLANCE).await;
                 }
+                if stops {
+                    sleep(RESUMING.mul_f64(f64::from(planned.pick % 16) / 32.0)).await;
+                    client.stop().await?;
+                    sleep(planned.lasts).await;
+                    client.resume().await?;
+                }
                 others.iter().for_each(|(_, link)| link.accept());
                 lesser.iter().for_each(|(_, link)| link.cut());
-                if !moved {
+                if !moved && !stops {
                     return Ok(None);
                 }
             }

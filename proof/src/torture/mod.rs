@@ -32,6 +32,7 @@ mod clients;
 mod faults;
 mod journal;
 mod part;
+mod program;
 mod register;
 mod report;
 mod schedule;
@@ -43,7 +44,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use tokio::sync::mpsc;
 use tokio::time::{Instant as Timer, sleep, timeout};
@@ -62,6 +63,7 @@ use faults::Injector;
 use journal::Journal;
 pub(crate) use part::Part;
 use part::Setup;
+pub(crate) use program::{Errand, run_command};
 use register::Registers;
 use report::Report;
 use servers::{Servers, left};
@@ -87,6 +89,8 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<Ruling> {
     };
     members.sort();
     members.dedup();
+    let for_programs = members.contains(&Member::Program);
+    ensure!(!for_programs || members.len() == 1, "the program is contended for alone");
     let seed = torture.seed.unwrap_or_else(|| fastrand::u64(..1_000_000_000));
     let journal = Journal::open()?;
     eprintln!(
@@ -98,11 +102,12 @@ pub(crate) async fn run(torture: &Torture) -> anyhow::Result<Ruling> {
     let length = Duration::from_secs(torture.seconds);
     let plan = match torture.only {
         Some(kind) => schedule::only(kind, seed, length),
+        None if for_programs => schedule::plan_of_programs(seed, length),
         None => schedule::plan(seed, length),
     };
 
     let shim = slew::Shim::build().await?;
-    let servers = Servers::start().await?;
+    let servers = Servers::start(for_programs).await?;
     for member in members.iter().filter(|member| rules(**member).keeps_logs) {
         make_logs(&servers.operator().await?, *member, rules(*member).locks).await?;
     }

@@ -13,7 +13,7 @@ use zklock_contest::register::{Answer, Call};
 /// What every contender asks for.
 pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
-const PACE: Pace = Pace {
+pub(crate) const PACE: Pace = Pace {
     timeout: SESSION_TIMEOUT,
     think: Duration::from_millis(150),
     hold: Duration::from_millis(40),

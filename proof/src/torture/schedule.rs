@@ -51,6 +51,8 @@ pub(crate) enum Kind {
     /// A client reaches no server for a while but the one that grants shorter session timeouts; then that one is cut off
     /// from the client.
     MoveSession,
+    /// As a client's session moves there, or is about to, its process is stopped for longer than that server grants.
+    StopMoved,
     /// A client does not poll its acquisitions and releases for longer than half its session timeout, and then polls them on.
     Neglect,
 }
@@ -97,7 +99,7 @@ const OF_SERVERS: [Kind; 6] = [
     Kind::KillServer,
 ];
 
-const OF_CLIENTS: [Kind; 9] = [
+const OF_CLIENTS: &[Kind] = &[
     Kind::BlackHole,
     Kind::CutConnections,
     Kind::LoseReply,
@@ -107,6 +109,19 @@ const OF_CLIENTS: [Kind; 9] = [
     Kind::StopClock,
     Kind::MoveSession,
     Kind::Neglect,
+];
+
+/// Those of clients that are `zklock run`. Nobody leaves its calls unpolled. No clock stands still: all kernels stop their clocks together,
+/// and zklock and its warden go by how the clocks differ.
+const OF_PROGRAMS: &[Kind] = &[
+    Kind::BlackHole,
+    Kind::CutConnections,
+    Kind::LoseReply,
+    Kind::StopShortly,
+    Kind::StopLong,
+    Kind::KillClient,
+    Kind::MoveSession,
+    Kind::StopMoved,
 ];
 
 /// How often each of these comes in a storm.
@@ -121,7 +136,7 @@ impl Kind {
     /// What it can do to a hold by itself.
     pub(crate) fn effect(self) -> Effect {
         match self {
-            Self::StopShortly | Self::StopLong => Effect::Stops,
+            Self::StopShortly | Self::StopLong | Self::StopMoved => Effect::Stops,
             _ => Effect::Foreseen,
         }
     }
@@ -143,6 +158,7 @@ impl Kind {
             // Less than the shortest session timeout.
             StopShortly => 100..2_900,
             StopLong => 4_500..8_000,
+            StopMoved => 6_000..8_000,
             KillClient => 200..5_000,
             MoveSession => 1_500..6_000,
             Neglect => 3_000..6_000,
@@ -153,13 +169,30 @@ impl Kind {
 
 /// The plan for a run of this length. Equal arguments, equal plans.
 pub(crate) fn plan(seed: u64, length: Duration) -> Vec<Planned> {
+    storms(seed, length, OF_CLIENTS)
+}
+
+/// The plan for clients that are programs. In every other part they are stopped as their sessions move, and nothing else is done to them:
+/// sessions move only while the servers are well.
+pub(crate) fn plan_of_programs(seed: u64, length: Duration) -> Vec<Planned> {
+    let part = (STORM + CALM).as_secs() + 1;
+    let is_quiet = |fault: &Planned| fault.at.as_secs() / part % 2 == 1;
+    let mut plan = storms(seed, length, OF_PROGRAMS);
+    plan.retain(|fault| !is_quiet(fault));
+    plan.extend(only(Kind::StopMoved, seed, length).into_iter().filter(is_quiet));
+    plan.sort_by_key(|fault| fault.at);
+    plan
+}
+
+/// Storms with these faults of clients, and all of those of servers.
+fn storms(seed: u64, length: Duration, of_clients: &[Kind]) -> Vec<Planned> {
     let mut rng = Rng::with_seed(seed);
     let mut plan = Vec::new();
     let mut start = Duration::from_secs(1);
     // The first minute has every kind; from then on there is more time to hold the lock in between.
     let mut pace = 1;
     while start < length {
-        storm(&mut rng, start, pace, &mut plan);
+        storm(&mut rng, start, pace, of_clients, &mut plan);
         start += STORM * pace + CALM;
         pace = 2;
     }
@@ -194,7 +227,7 @@ pub(crate) fn only(kind: Kind, seed: u64, length: Duration) -> Vec<Planned> {
 }
 
 /// Servers get into trouble one after the other, sometimes the next before the last is well again; clients meanwhile.
-fn storm(rng: &mut Rng, start: Duration, pace: u32, plan: &mut Vec<Planned>) {
+fn storm(rng: &mut Rng, start: Duration, pace: u32, of_clients: &[Kind], plan: &mut Vec<Planned>) {
     let storm = STORM * pace;
     let end = start + storm;
     let mut kinds = OF_SERVERS.to_vec();
@@ -212,7 +245,7 @@ fn storm(rng: &mut Rng, start: Duration, pace: u32, plan: &mut Vec<Planned>) {
         let early = if rng.u32(..4) == 0 { fault.lasts / 2 } else { Duration::ZERO };
         at += fault.lasts + gap - early;
     }
-    let mut kinds: Vec<_> = std::iter::repeat_n(OF_CLIENTS, TIMES * pace as usize).flatten().collect();
+    let mut kinds = of_clients.repeat(TIMES * pace as usize);
     rng.shuffle(&mut kinds);
     // Each in a part of the storm that is its own to begin in, so that they neither crowd nor leave gaps.
     let part = storm / kinds.len() as u32;

@@ -20,6 +20,11 @@ pub(crate) const SERVERS: usize = 3;
 /// The server that grants shorter session timeouts than the others, and what it grants to those who ask for more.
 pub(crate) const LESSER: usize = 0;
 const LESSER_TIMEOUT: Duration = Duration::from_secs(3);
+/// The same for programs, which ask for three times as much: so the lease of a session that moves there is not over at once.
+const LESSER_OF_PROGRAMS: Duration = Duration::from_secs(4);
+/// A server that grants programs a longer session timeout than they ask for, and what it grants at the least.
+const AMPLE: usize = 1;
+pub(crate) const AMPLE_TIMEOUT: Duration = Duration::from_secs(12);
 /// How long a question may take.
 const ANSWER: Duration = Duration::from_secs(2);
 
@@ -41,11 +46,14 @@ pub(crate) struct Trouble {
 }
 
 impl Servers {
-    pub(crate) async fn start() -> anyhow::Result<Arc<Self>> {
+    pub(crate) async fn start(for_programs: bool) -> anyhow::Result<Arc<Self>> {
+        let least = if for_programs { AMPLE_TIMEOUT } else { 2 * TICK };
+        let most = if for_programs { LESSER_OF_PROGRAMS } else { LESSER_TIMEOUT };
         let ensemble = Ensemble::builder(SERVERS)
             .tick_time(TICK)
             .property("syncLimit", SYNC_LIMIT.to_string())
-            .property_of(LESSER, "maxSessionTimeout", LESSER_TIMEOUT.as_millis().to_string());
+            .property_of(AMPLE, "minSessionTimeout", least.as_millis().to_string())
+            .property_of(LESSER, "maxSessionTimeout", most.as_millis().to_string());
         let ensemble = ensemble.start().await.context("cannot start an ensemble")?;
         Ok(Arc::new(Self { ensemble, troubled: Default::default() }))
     }

@@ -33,6 +33,15 @@ fn a_minute_of_torture_breaks_no_promise() {
     }
 }
 
+/// Commands under `zklock run`, which the kernel judges. In so short a time they need not show all that they are about.
+#[test]
+fn torture_of_the_program_breaks_no_promise() {
+    let report = torture(&["--seconds", "20", "--member", "program"]);
+    assert_ne!(report["ruling"], "FAIL");
+    let figures = &report["members"]["program"];
+    assert!(number(&figures["ends"]["released"]) > 0, "{figures}");
+}
+
 /// Without its delay zklock is granted beside a holder of the other client whose server is partitioned.
 #[test]
 fn torture_catches_a_shared_queue_without_a_delay() {
