@@ -92,7 +92,7 @@ nextest:
 mdbook:
 	scripts/have-mdbook.sh
 
-compare: ## Measure zklock beside Curator, kazoo, go-zookeeper, zookeeper-client, etcd, Redis and PostgreSQL (docs/PERFORMANCE.md)
+compare: ## Measure zklock beside Curator, kazoo, go-zookeeper, zookeeper-client, etcd and PostgreSQL (docs/PERFORMANCE.md)
 	scripts/have-peers.sh all
 	home="$$(scripts/have-newest-zookeeper.sh)" && ZKLOCK_TEST_BACKEND=local ZOOKEEPER_HOME="$$home" \
 		cargo run --release -p zklock-proof -- compare

@@ -2,8 +2,8 @@
 # Makes sure that tests and benchmarks can have the real clients that zklock meets: Curator, kazoo and go-zookeeper, with our small
 # programs for them (tests/peers). Prints the directory that has them.
 #
-# With `all`, also what only `make compare` needs: the servers of etcd, Redis and PostgreSQL, and etcd's client. (Debian's packages
-# also run servers of their own, at the usual ports; ours are started apart from them.)
+# With `all`, also what only `make compare` needs: the servers of etcd and PostgreSQL, and etcd's client. (Debian's packages also
+# run servers of their own, at the usual ports; ours are started apart from them.)
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -36,7 +36,6 @@ if [ ! "$peers/Peer.class" -nt tests/peers/Peer.java ]; then
 fi
 compile peer zookeeper.go
 if [ "${1:-}" = all ]; then
-    scripts/have-redis.sh >&2
     scripts/have-postgres.sh >/dev/null
     if ! command -v etcd >/dev/null || [ ! -e "$go/go.etcd.io/etcd" ]; then
         scripts/install.sh peers etcd-server golang-etcd-server-dev

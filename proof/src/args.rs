@@ -35,7 +35,7 @@ pub(crate) enum Command {
     },
     /// A command under `zklock run`, which a client of the torture has run.
     #[command(hide = true)]
-    TortureCommand {
+    TortureErrand {
         #[arg(value_parser = part::<torture::Errand>)]
         errand: torture::Errand,
     },

@@ -53,7 +53,7 @@ async fn perform(command: Command) -> anyhow::Result<Ruling> {
         Command::Margins(margins) => margins::run(&margins).await,
         Command::Compare(compare) => compare::run(&compare).await.map(|()| Ruling::Pass),
         Command::TortureClient { part } => torture::run_client(part).await.map(|()| Ruling::Pass),
-        Command::TortureCommand { errand } => torture::run_command(&errand).map(|()| Ruling::Pass),
+        Command::TortureErrand { errand } => torture::run_command(&errand).map(|()| Ruling::Pass),
         Command::Part(place) => peers::play(&place).await.map(|()| Ruling::Pass),
     }
 }

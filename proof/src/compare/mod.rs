@@ -45,7 +45,7 @@ pub(crate) async fn run(compare: &Compare) -> anyhow::Result<()> {
     let mut contestants = vec![Contestant::Zklock];
     contestants.extend(compare.peers.iter().copied().filter(|peer| *peer != Contestant::Zklock));
     let mut servers = Vec::new();
-    for service in [Service::ZooKeeper, Service::Etcd, Service::Redis, Service::Postgres] {
+    for service in [Service::ZooKeeper, Service::Etcd, Service::Postgres] {
         if contestants.iter().any(|contestant| contestant.service() == service) {
             let started = Servers::start(service).await;
             servers.push(started.with_context(|| format!("cannot start the servers of {service:?}"))?);

@@ -96,7 +96,7 @@ fn seconds(figures: &[Option<f64>]) -> String {
 fn cut(contestant: Contestant, cuts: &[Cut]) -> [String; 3] {
     let margin = |cut: &Cut| cut.granted - cut.told.first().map_or(f64::INFINITY, |(told, _)| *told);
     let Some(worst) = cuts.iter().min_by(|a, b| margin(a).total_cmp(&margin(b))) else {
-        let is_one = matches!(contestant.service(), Service::Redis | Service::Postgres);
+        let is_one = contestant.service() == Service::Postgres;
         return [if is_one { "one server" } else { "" }, "", ""].map(str::to_owned);
     };
     let told = worst.told.first().map_or_else(String::new, |(told, word)| format!("{told:.1} s ({word})"));

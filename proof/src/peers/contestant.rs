@@ -12,7 +12,6 @@ use crate::harness::this_program;
 pub(crate) enum Service {
     ZooKeeper,
     Etcd,
-    Redis,
     Postgres,
 }
 
@@ -31,10 +30,6 @@ pub(crate) enum Contestant {
     Go,
     /// etcd
     Etcd,
-    /// Redisson
-    Redisson,
-    /// SET NX PX
-    SetNxPx,
     /// PostgreSQL
     Postgres,
     /// three locks at once
@@ -50,9 +45,9 @@ pub(crate) enum Contestant {
 }
 
 impl Contestant {
-    /// The locks that one holder has alone, of each client: the first nine.
+    /// The locks that one holder has alone, of each client: the first seven.
     pub(crate) fn peers() -> Vec<Self> {
-        Self::value_variants()[..9].to_vec()
+        Self::value_variants()[..7].to_vec()
     }
 
     pub(crate) fn name(self) -> String {
@@ -62,7 +57,6 @@ impl Contestant {
     pub(crate) fn service(self) -> Service {
         match self {
             Self::Etcd => Service::Etcd,
-            Self::Redisson | Self::SetNxPx => Service::Redis,
             Self::Postgres => Service::Postgres,
             _ => Service::ZooKeeper,
         }

@@ -7,7 +7,6 @@ mod contract;
 mod part;
 mod postgres;
 mod program;
-mod redis;
 mod zklock;
 mod zookeeper_client;
 

@@ -11,7 +11,6 @@ use tokio::sync::mpsc::unbounded_channel;
 use super::contestant::Contestant;
 use super::contract::{Lock, Place};
 use super::postgres::Postgres;
-use super::redis::{Redisson, SetNxPx};
 use super::zklock::Zklock;
 use super::zookeeper_client::ZookeeperClient;
 use crate::harness::listen;
@@ -25,8 +24,6 @@ pub(crate) async fn play(place: &Place) -> anyhow::Result<()> {
             obey::<Zklock>(place).await
         }
         Contestant::ZookeeperClient | Contestant::Raw => obey::<ZookeeperClient>(place).await,
-        Contestant::Redisson => obey::<Redisson>(place).await,
-        Contestant::SetNxPx => obey::<SetNxPx>(place).await,
         Contestant::Postgres => obey::<Postgres>(place).await,
         Contestant::Curator
         | Contestant::Kazoo

@@ -1,5 +1,5 @@
-//! The servers of each service: three of ZooKeeper, three of etcd, one of Redis, one of PostgreSQL. All write to disk as a default
-//! installation does.
+//! The servers of each service: three of ZooKeeper, three of etcd, one of PostgreSQL. All write to disk as a default installation
+//! does.
 
 mod etcd;
 mod kept;
@@ -8,15 +8,13 @@ mod rivals;
 
 use std::any::Any;
 
-use tokio::net::TcpStream;
 use tokio_postgres::NoTls;
 use zklock_test_support::{Postgres, eventually};
-use zklock_testcontainers::{Ensemble, EnsembleBuilder, Link};
+use zklock_testcontainers::{Ensemble, Link};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::peers::Service;
 use etcd::Etcd;
-use kept::Kept;
 use reach::free_port;
 pub(crate) use rivals::{Rivals, granted};
 
@@ -40,22 +38,17 @@ impl Servers {
             // As ZooKeeper's own defaults are.
             Service::ZooKeeper => {
                 let builder = Ensemble::builder(3).java_property("zookeeper.forceSync", "yes");
-                Self::start_ensemble(builder.java_property("zookeeper.preAllocSize", "65536")).await
+                let ensemble = builder.java_property("zookeeper.preAllocSize", "65536").start().await?;
+                let addresses = (0..ensemble.len()).map(|server| ensemble.address(server)).collect();
+                Self::of(service, Kind::ZooKeeper(ensemble), addresses).await
             }
             Service::Etcd => {
                 let etcd = Etcd::start().await?;
                 let addresses = etcd.addresses();
                 Self::of(service, Kind::Etcd(etcd), addresses).await
             }
-            Service::Redis => redis().await,
             Service::Postgres => postgres().await,
         }
-    }
-
-    pub(crate) async fn start_ensemble(builder: EnsembleBuilder) -> anyhow::Result<Self> {
-        let ensemble = builder.start().await?;
-        let addresses = (0..ensemble.len()).map(|server| ensemble.address(server)).collect();
-        Self::of(Service::ZooKeeper, Kind::ZooKeeper(ensemble), addresses).await
     }
 
     async fn of(service: Service, kind: Kind, addresses: Vec<String>) -> anyhow::Result<Self> {
@@ -90,26 +83,8 @@ impl Servers {
         Ok(match &self.kind {
             Kind::ZooKeeper(..) => Some(self.links.iter().map(|link| link.counts().requests).sum()),
             Kind::Etcd(etcd) => Some(etcd.requests().await?),
-            Kind::One { .. } if self.service == Service::Redis => {
-                // Commands that a script calls are not the client's.
-                let own = ["cmdstat_set:", "cmdstat_eval:", "cmdstat_subscribe:", "cmdstat_unsubscribe:"];
-                let stats: String = self.ask_redis(redis::cmd("INFO").arg("commandstats")).await?;
-                let lines =
-                    stats.lines().filter_map(|line| own.iter().find_map(|own| line.strip_prefix(own)));
-                let calls = lines.filter_map(|line| line.strip_prefix("calls=")?.split(',').next());
-                Some(calls.map(str::parse::<u64>).sum::<Result<_, _>>()?)
-            }
             Kind::One { .. } => None,
         })
-    }
-
-    /// What Redis answers to a command.
-    pub(crate) async fn ask_redis<T: redis::FromRedisValue>(
-        &self,
-        command: &redis::Cmd,
-    ) -> anyhow::Result<T> {
-        let client = redis::Client::open(format!("redis://{}", self.addresses.concat()))?;
-        Ok(command.query_async(&mut client.get_multiplexed_async_connection().await?).await?)
     }
 
     /// A server that follows, by its place among the servers as they were started; `None` where one server is all.
@@ -152,17 +127,6 @@ impl Servers {
         }
         Ok(())
     }
-}
-
-async fn redis() -> anyhow::Result<Servers> {
-    let directory = tempfile::tempdir()?;
-    let port = free_port().await?;
-    let path = directory.path().display().to_string();
-    let arguments = ["--bind", "127.0.0.1", "--port", &port.to_string(), "--dir", &path];
-    let server = Kept::start("redis-server", arguments).await?;
-    let listens = async || TcpStream::connect(("127.0.0.1", port)).await.is_ok();
-    eventually("Redis, of `scripts/have-peers.sh all`", listens).await;
-    one(Service::Redis, port, (server, directory)).await
 }
 
 async fn postgres() -> anyhow::Result<Servers> {

@@ -4,7 +4,7 @@
 //!   coordinator <---records--- torture-client <--------records--------------+
 //!                                    | starts                               |
 //!                                    v                                      |
-//!                               zklock run ---> zklock-warden ---> torture-command ---> a forgotten descendant
+//!                               zklock run ---> zklock-warden ---> torture-errand ---> a forgotten descendant
 //! ```
 //!
 //! A client and its `zklock run` are one process group, so faults stop and kill both. Its warden and its command have groups of their own.
@@ -105,7 +105,7 @@ async fn run_program(part: &Part, who: Who, rng: &mut Rng, mut orders: Orders) -
     if rng.bool() {
         zklock.args(STUBBORN);
     }
-    zklock.arg(this).arg("torture-command").arg(serde_json::to_string(&errand)?);
+    zklock.arg(this).arg("torture-errand").arg(serde_json::to_string(&errand)?);
     let is_full = !errand.kills && rng.u8(..3) == 0;
     let stderr = if is_full { full_pipe(DEAFNESS.mul_f64(rng.f64()))? } else { Stdio::null() };
     zklock.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
