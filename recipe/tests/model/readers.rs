@@ -128,7 +128,7 @@ mod at_large {
             [ReaderGrantedByRelease, RemovalFoundDone, GuardLost, GrantAfterLapse];
         anybody_writes_to_the_nodes_of_two_writers_and_two_readers: two_of_each().with(&[Write]), 3_491_834,
             [ReaderGrantedByRelease, DeletedAfterAWrite];
-        one_of_two_readers_behind_two_writers_is_at_a_follower: two_of_each().following(&[2]), 2_275_010,
+        one_of_two_readers_behind_two_writers_is_at_a_follower: two_of_each().following(&[2]), 2_331_712,
             [AnswerFromThePast, ReaderGrantedByRelease, GrantBesideAnother];
         readers_and_a_writer_lose_their_sessions: one_writer().patient().with(&[Lapse, Expiry]), 226_283,
             [ReaderGrantedByRelease, GrantBesideAnother, GuardLost, GrantAfterLapse];
