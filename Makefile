@@ -117,7 +117,7 @@ breaks: ## Break the library by each patch in simulation/breaks/, and see which 
 	scripts/breaks.py $(BREAKS)
 
 torture: servers ## Take servers and clients apart for ten minutes, and look for two holders of any member (MEMBER= for one of them, or program for `zklock run`; SECONDS=, SEED=)
-	$(if $(filter program,$(MEMBER)),cargo build --release -p zklock-cli)
+	$(if $(filter program,$(MEMBER)),cargo build --release -p zklock-cli -p zklock-proof)
 	cargo run --release -p zklock-proof -- torture $(if $(MEMBER),--member $(MEMBER)) --clients 8 --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
 
 fuzz: nextest ## Run the tests that read random input, `any_*`, over and over (SECONDS=)

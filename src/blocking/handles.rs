@@ -85,7 +85,8 @@ impl<G: Release> Held<G> {
     }
 
     /// Calls `act` once the guard is lost, with the reason, in a thread of its own. zklock does not call it if the hold is released
-    /// before. `act` must not own the guard, which would then never be dropped.
+    /// before. `act` must not own the guard, which would then never be dropped. If `act` owns the last handle of the session, it
+    /// closes the session, maybe later than `main` returns.
     ///
     /// ```no_run
     /// # fn example(guard: zklock::blocking::Guard) {

@@ -14,8 +14,9 @@ use tracing::warn;
 
 use crate::session::{ConnectError, Session, SessionBuilder};
 
-/// Blocks this thread until the future is done, and returns its output. Each future of zklock may be waited for in any thread. Others may not, in a
-/// task: `tokio::task::yield_now` never ends there.
+/// Blocks this thread until the future is done, and returns its output. Each future of zklock may be waited for in any thread,
+/// except for the only thread of the runtime that runs its session. In a task, do not wait for others: `tokio::task::yield_now` never
+/// ends there.
 ///
 /// ```no_run
 /// # fn example(guard: zklock::blocking::Guard) -> Result<(), zklock::Lost> {

@@ -136,9 +136,6 @@ async fn postgres() -> anyhow::Result<Servers> {
     // It listens before it has started.
     let serves = async || tokio_postgres::connect(&url, NoTls).await.is_ok();
     eventually("PostgreSQL, of `scripts/have-peers.sh all`", serves).await;
-    one(Service::Postgres, port, server).await
-}
-
-async fn one(service: Service, port: u16, server: impl Any) -> anyhow::Result<Servers> {
-    Servers::of(service, Kind::One { _server: Box::new(server) }, vec![format!("127.0.0.1:{port}")]).await
+    let addresses = vec![format!("127.0.0.1:{port}")];
+    Servers::of(Service::Postgres, Kind::One { _server: Box::new(server) }, addresses).await
 }

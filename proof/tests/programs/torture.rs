@@ -33,11 +33,11 @@ fn a_minute_of_torture_breaks_no_promise() {
     }
 }
 
-/// Commands under `zklock run`, which the kernel judges. In so short a time they need not show all that they are about.
+/// Commands under `zklock run`, which the kernel judges.
 #[test]
 fn torture_of_the_program_breaks_no_promise() {
     let report = torture(&["--seconds", "20", "--member", "program"]);
-    assert_ne!(report["ruling"], "FAIL");
+    assert_eq!(report["ruling"], "PASS");
     let figures = &report["members"]["program"];
     assert!(number(&figures["ends"]["released"]) > 0, "{figures}");
 }

@@ -158,7 +158,7 @@ impl ZkSession {
     /// Whether an observer, a future that a close waits for, or a node of a caller needs the session though it does not keep it
     /// open.
     pub(crate) fn is_needed(&self) -> bool {
-        let is_awaited = Arc::strong_count(&self.views) > 1 || !self.leaving.borrow().numbers.is_empty();
+        let is_awaited = Arc::strong_count(&self.views) > 1 || self.is_leaving();
         is_awaited || self.owns_nodes.load(Ordering::Relaxed)
     }
 
@@ -313,20 +313,21 @@ impl ZkSession {
         self.lease.ended(SessionEnd::Closed);
     }
 
+    /// Whether anything is [leaving](Self::finish_leaving).
+    pub(crate) fn is_leaving(&self) -> bool {
+        !self.leaving.borrow().numbers.is_empty()
+    }
+
     /// As [`close`](Self::close), once what is [leaving](Self::finish_leaving) has left, or a tenth of the session timeout is over.
     pub(crate) fn close_after_leaving(&self) {
         let mut leaving = self.leaving.subscribe();
         let lease = self.lease.clone();
-        if leaving.borrow().numbers.is_empty() {
-            return self.close();
-        }
         let patience = self.lease.lengths().timeout / 10;
         self.finish(
             async move {
                 // The background task awaits this, inside its runtime.
-                let _done =
-                    tokio::time::timeout(patience, leaving.wait_for(|leaving| leaving.numbers.is_empty()))
-                        .await;
+                // What it returns locks the channel, and the end of the lease wakes others, who may use the channel.
+                drop(tokio::time::timeout(patience, leaving.wait_for(|it| it.numbers.is_empty())).await);
                 lease.ended(SessionEnd::Closed);
             }
             .boxed(),

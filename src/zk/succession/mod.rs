@@ -238,10 +238,16 @@ impl Succession {
 
     /// Closes the session for good, and returns its last ZooKeeper session.
     pub(crate) fn close(&self) -> Arc<ZkSession> {
-        // This comes first, so that no other ZooKeeper session takes over from here on.
+        // Before that is told: acquisitions that hear of it leave, too, and the session's end deletes their nodes at once.
+        let is_leaving = self.present().is_leaving();
+        // This comes before the rest, so that no other ZooKeeper session takes over from here on.
         self.finish(SessionState::Closed);
         let last = self.present();
-        last.close_after_leaving();
+        if is_leaving {
+            last.close_after_leaving();
+        } else {
+            last.close();
+        }
         last
     }
 
