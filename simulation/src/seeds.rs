@@ -55,7 +55,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             End::Passed(seen, reached) => sums.add(seen, reached),
             End::Failed(_, violations) => {
                 println!("{}", sums.line(began.elapsed()));
-                args.ledger.iter().for_each(|ledger| sums.note(ledger, &seed.to_string()));
+                if let Some(ledger) = &args.ledger {
+                    sums.note(ledger, &seed.to_string());
+                }
                 println!("FAIL: seed {seed}");
                 violations.iter().for_each(|violation| println!("  {violation}"));
                 let without = list(&shrunk(args, seed));
@@ -70,7 +72,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         }
     }
     println!("{}", sums.line(began.elapsed()));
-    args.ledger.iter().for_each(|ledger| sums.note(ledger, "nothing"));
+    if let Some(ledger) = &args.ledger {
+        sums.note(ledger, "nothing");
+    }
     if args.minutes >= PROVES && args.mode.is_none() {
         let Sums { seeds, seen, reached } = sums;
         for (member, slack) in &seen.slack {
@@ -178,7 +182,8 @@ impl Sums {
         let Self { seeds, seen: Seen { time, faults, grants, losses, .. }, .. } = self;
         let described = Command::new("git").args(["describe", "--always", "--dirty"]).output();
         let commit = described.map(|it| String::from_utf8_lossy(&it.stdout).trim().to_owned());
-        let (commit, hours) = (commit.unwrap_or_default(), time.as_secs_f64() / 3600.0);
+        let commit = commit.unwrap_or_default();
+        let hours = time.as_secs_f64() / 3600.0;
         let line = format!("{commit},{seeds},{hours:.1},{faults},{grants},{losses},{},{found}", self.slack());
         let file = OpenOptions::new().create(true).append(true).open(ledger);
         file.and_then(|mut file| writeln!(file, "{line}")).expect("a ledger that can be written to");

@@ -25,8 +25,8 @@ pub struct Seen {
     pub losses: u64,
     /// What members have shown of what they are to show, a bit each.
     pub shown: u64,
-    /// By how much the slack of each member was larger than it must be at the least, in millionths of the session timeout. None of a
-    /// member of which no holder's session has ended early.
+    /// By how much the slack of each member was larger than it must be at the least, in millionths of the session timeout. A member is
+    /// absent if no session of its holders has ended early.
     pub slack: BTreeMap<Member, u64>,
 }
 

@@ -434,7 +434,8 @@ impl Session {
 
     /// Closes the session. Every guard is lost, and every acquisition under way fails. If guards that were dropped are being
     /// released in the background, or records of a [`Once`] written, they come first, for a tenth of the session timeout at most.
-    /// Guards that are held stay held for that time. So stop the work before you close the session. The call returns once the server has ended the ZooKeeper session and so deleted its nodes. So the next
+    /// Guards that are held stay held for that time. So stop the work before you close the session. The call returns once the
+    /// server has ended the ZooKeeper session and so deleted its nodes. So the next
     /// contenders acquire the locks at once, and not after a session timeout.
     ///
     /// The call waits for the server until the lease ends, or for two fifths of the session timeout if that is longer.

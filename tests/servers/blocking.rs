@@ -30,7 +30,8 @@ async fn apart<T: Send + 'static>(
 #[tokio::test]
 async fn a_caller_that_computes_for_several_session_timeouts_keeps_what_it_holds() {
     let (server, ()) = apart(server().await, |server| {
-        let (holding, waiting) = (connect(server), connect(server));
+        let holding = connect(server);
+        let waiting = connect(server);
         let guard = holding.lock("/lock/orders").unwrap().acquire().unwrap();
         let id = holding.id();
         let began = Instant::now();
@@ -100,7 +101,8 @@ async fn each_member_is_held_and_released() {
 async fn a_task_and_a_future_may_wait_for_as_long_as_they_like() {
     let server = server().await;
     let session = connect(&server);
-    let (outer, inner) = (session.lock("/outer").unwrap(), session.lock("/inner").unwrap());
+    let outer = session.lock("/outer").unwrap();
+    let inner = session.lock("/inner").unwrap();
     for _ in 0..100 {
         let guard = outer.acquire().unwrap();
         let ran = wait(guard.run(async {
@@ -138,7 +140,8 @@ async fn a_loss_is_told_in_a_thread_of_its_own_and_a_drop_is_bounded() {
 
         let ((guard, told), (dropped, _)) = (lost("/lost"), lost("/dropped"));
         wait(server.own().pause()).unwrap();
-        let (began, remaining) = (Instant::now(), dropped.remaining());
+        let began = Instant::now();
+        let remaining = dropped.remaining();
         drop(dropped);
         let took = began.elapsed();
         assert_eq!(told.recv().unwrap(), LostReason::Unconfirmed);

@@ -96,7 +96,8 @@ fn sessions_expire_and_empty_containers_go_when_a_real_server_lets_them() {
         let watching = watch_what_ends(&mut real, timeout, creates);
         let start = Instant::now();
         let event = real.world.receive(watching);
-        let (most, least) = (before.elapsed(), start.elapsed());
+        let most = before.elapsed();
+        let least = start.elapsed();
         assert!(shortest <= most && least < longest + LATE, "{creates:?} took {least:?} to {most:?}");
 
         let watching = watch_what_ends(&mut simulated, timeout, creates);

@@ -113,16 +113,11 @@ const OF_CLIENTS: &[Kind] = &[
 
 /// Those of clients that are `zklock run`. Nobody leaves its calls unpolled. No clock stands still: all kernels stop their clocks together,
 /// and zklock and its warden go by how the clocks differ.
-const OF_PROGRAMS: &[Kind] = &[
-    Kind::BlackHole,
-    Kind::CutConnections,
-    Kind::LoseReply,
-    Kind::StopShortly,
-    Kind::StopLong,
-    Kind::KillClient,
-    Kind::MoveSession,
-    Kind::StopMoved,
-];
+fn of_programs() -> Vec<Kind> {
+    let of_clients =
+        OF_CLIENTS.iter().copied().filter(|kind| !matches!(kind, Kind::StopClock | Kind::Neglect));
+    of_clients.chain([Kind::StopMoved]).collect()
+}
 
 /// How often each of these comes in a storm.
 const TIMES: usize = 2;
@@ -177,7 +172,7 @@ pub(crate) fn plan(seed: u64, length: Duration) -> Vec<Planned> {
 pub(crate) fn plan_of_programs(seed: u64, length: Duration) -> Vec<Planned> {
     let part = (STORM + CALM).as_secs() + 1;
     let is_quiet = |fault: &Planned| fault.at.as_secs() / part % 2 == 1;
-    let mut plan = storms(seed, length, OF_PROGRAMS);
+    let mut plan = storms(seed, length, &of_programs());
     plan.retain(|fault| !is_quiet(fault));
     plan.extend(only(Kind::StopMoved, seed, length).into_iter().filter(is_quiet));
     plan.sort_by_key(|fault| fault.at);
